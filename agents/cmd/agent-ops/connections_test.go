@@ -66,12 +66,12 @@ func TestTheAgentIsLetInWhereClientsHaveAllConnections(t *testing.T) {
 	b.hogged()
 	waitsFor := `ANY 1 ("db-postgresql-main-1")`
 	f.record(a, 0, f.nodes...)
-	a.must("enlist")
+	a.must("update-members")
 	if got := a.reserved("SHOW synchronous_standby_names"); got != "" {
 		t.Errorf("the writer waits for %q", got)
 	}
 	f.record(a, 1, f.nodes...)
-	a.must("enlist")
+	a.must("update-members")
 	a.must("reload")
 	if got := a.reserved("SHOW synchronous_standby_names"); got != waitsFor {
 		t.Errorf("the writer waits for %q, want %q", got, waitsFor)

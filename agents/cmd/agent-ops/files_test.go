@@ -70,7 +70,7 @@ func (f *fileCarrier) restored(name string) map[string]string {
 	f.Helper()
 	volume := f.T.TempDir()
 	plan := filesOf(protocol.VerbRestore, name)
-	plan.Into = &protocol.Into{Folder: volume, ID: "uid-1"}
+	plan.Volume = &protocol.TargetVolume{Folder: volume, ID: "uid-1"}
 	f.succeeds(plan)
 	// What a mover leaves beside the data is not of the data.
 	if err := os.Remove(filepath.Join(volume, protocol.RestoredName)); err != nil {
@@ -183,7 +183,7 @@ func TestFilesInStorages(t *testing.T) {
 			f.succeeds(filesOf(protocol.VerbDelete, "a"))
 			f.same(f.restored("b"), second)
 			gone := filesOf(protocol.VerbRestore, "a")
-			gone.Into = &protocol.Into{Folder: t.TempDir(), ID: "uid-1"}
+			gone.Volume = &protocol.TargetVolume{Folder: t.TempDir(), ID: "uid-1"}
 			f.fails(gone, protocol.ReasonNotFound, "there is no backup")
 			f.succeeds(filesOf(protocol.VerbDelete, "a"))
 			f.succeeds(filesOf(protocol.VerbDelete, "b"))
@@ -268,7 +268,7 @@ func TestFilesThatCannotBeKeptInStorages(t *testing.T) {
 		protocol.ReasonCommandFailed, "there are no files in")
 	f.succeeds(f.backup("a"))
 	into := filesOf(protocol.VerbRestore, "a")
-	into.Into = &protocol.Into{Folder: t.TempDir(), ID: "uid-1"}
+	into.Volume = &protocol.TargetVolume{Folder: t.TempDir(), ID: "uid-1"}
 	plain := into
 	plain.Files, plain.Command = nil, shell("cat >/dev/null")
 	f.fails(plain, protocol.ReasonBadPlan, "is of files")
@@ -289,7 +289,7 @@ func TestFilesThatCannotBeKeptInStorages(t *testing.T) {
 	for _, blob := range blobs {
 		f.flip(blob)
 	}
-	into.Into = &protocol.Into{Folder: t.TempDir(), ID: "uid-1"}
+	into.Volume = &protocol.TargetVolume{Folder: t.TempDir(), ID: "uid-1"}
 	f.fails(into, protocol.ReasonDamaged, "restic restore")
 	f.fails(inspect, protocol.ReasonDamaged, "restic dump")
 }

@@ -286,7 +286,7 @@ func (n *node) gives(want, statement string) {
 // record has the agents of all pods keep who may write in a new term, or in the same one another list.
 func (f *flock) record(writer *node, copies int, members ...*node) {
 	f.Helper()
-	list := permission.List{Version: time.Now().UnixNano(), Copies: copies}
+	list := permission.List{Version: time.Now().UnixNano(), SynchronousReplicas: copies}
 	for _, m := range members {
 		list.Members = append(list.Members, permission.Member{Name: m.pod, Identity: m.pod})
 	}
@@ -346,7 +346,7 @@ func (f *flock) begin(copies int) (writer *node, others []*node) {
 		n.follow(writer)
 	}
 	f.record(writer, copies, f.nodes...)
-	writer.must("enlist")
+	writer.must("update-members")
 	writer.sql("CREATE TABLE t (n int)")
 	return writer, others
 }

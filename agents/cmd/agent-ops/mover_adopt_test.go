@@ -27,7 +27,7 @@ func (m *carrier) snapshotted() {
 // adopts is the plan by which a shipped plugin takes a snapshot over.
 func (m *carrier) adopts(facts map[string]string) protocol.Plan {
 	m.Helper()
-	return protocol.Plan{Verb: protocol.VerbAdopt, Command: methodOf(m.T, "redis", "redis", "snapshot").Restore.Command, Known: facts, Into: &protocol.Into{Folder: m.path("disk"), ID: "1a2b-3c4d"}}
+	return protocol.Plan{Verb: protocol.VerbAdopt, Command: methodOf(m.T, "redis", "redis", "snapshot").Restore.Command, Known: facts, Volume: &protocol.TargetVolume{Folder: m.path("disk"), ID: "1a2b-3c4d"}}
 }
 
 // What was of the former member alone goes, the data stays, and it is done once.

@@ -20,7 +20,7 @@ import (
 // into is the plan of a restore into the folder "disk", by a command for the shell.
 func (m *carrier) into(script string) protocol.Plan {
 	plan := restore()
-	plan.Command, plan.Into = shell(script), &protocol.Into{Folder: m.path("disk"), ID: "1a2b-3c4d"}
+	plan.Command, plan.Volume = shell(script), &protocol.TargetVolume{Folder: m.path("disk"), ID: "1a2b-3c4d"}
 	return plan
 }
 
@@ -132,7 +132,7 @@ func TestMoverInto(t *testing.T) {
 	// Another mover, whose predecessor's result was lost, does nothing; one with other data refuses.
 	m.succeeds(m.into("touch ../other; exit 1"))
 	other := m.into("cat > other")
-	other.Into.ID = "other"
+	other.Volume.ID = "other"
 	m.fails(other, protocol.ReasonTargetNotEmpty, "restored before")
 	if names := m.on(); !slices.Equal(names, want) {
 		t.Errorf("then there is %v", names)
@@ -171,9 +171,9 @@ func TestMoverIntoFails(t *testing.T) {
 	if names := m.on(); !slices.Contains(names, "theirs") || slices.Contains(names, "data") {
 		t.Errorf("of a volume that has data there is %v left", names)
 	}
-	m.fails(protocol.Plan{Verb: protocol.VerbList, Into: &protocol.Into{Folder: "/data", ID: "1"}}, protocol.ReasonBadPlan, "fills no volume")
+	m.fails(protocol.Plan{Verb: protocol.VerbList, Volume: &protocol.TargetVolume{Folder: "/data", ID: "1"}}, protocol.ReasonBadPlan, "fills no volume")
 	bad := m.into("cat > data")
-	bad.Into.Folder = "disk/../data"
+	bad.Volume.Folder = "disk/../data"
 	m.fails(bad, protocol.ReasonBadPlan, "no folder of a volume")
 }
 

@@ -36,7 +36,7 @@ func postgresqlCommand() *cobra.Command {
 	flags.StringVar(&server.Launch, "launch", "postgresql-start", "program that makes the data and becomes the server")
 	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
 	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
-	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and enlist give up")
+	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and update-members give up")
 
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
 		reachCommand(server), recoverCommand(server), dumpCommand(server), loadCommand(server),
@@ -46,8 +46,8 @@ func postgresqlCommand() *cobra.Command {
 			RunE: bounded(server, &patience, func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
 		&cobra.Command{Use: "reload", Short: "Have the server take over its files and passwords", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Reload(ctx) })},
-		&cobra.Command{Use: "enlist", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
-			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Enlist(ctx) })})
+		&cobra.Command{Use: "update-members", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
+			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.UpdateMembers(ctx) })})
 	return cmd
 }
 

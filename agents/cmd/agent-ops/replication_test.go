@@ -224,31 +224,31 @@ func TestTooFewToWaitFor(t *testing.T) {
 	}
 	// One that is no member counts for nothing.
 	f.record(a, 1, a, b)
-	a.must("enlist")
+	a.must("update-members")
 	c.follow(a)
 	if out, err := a.ask("INSERT INTO t VALUES (2)"); err == nil {
 		t.Errorf("a write was acknowledged by one that is no member: %s", out)
 	}
 	// Nobody is left to wait for.
 	f.record(a, 1, a)
-	a.must("enlist")
+	a.must("update-members")
 	if out, err := a.ask("INSERT INTO t VALUES (3)"); err == nil {
 		t.Errorf("a write was acknowledged that one other should have: %s", out)
 	}
 	f.record(a, 0, a)
-	a.must("enlist")
+	a.must("update-members")
 	a.sql("INSERT INTO t VALUES (4)")
 	f.nodes = slices.Delete(f.nodes, 2, 3)
 	c.signal(syscall.SIGKILL)
 	a.gives("0", "SELECT count(*) FROM pg_replication_slots WHERE active")
 	const slots = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots"
 	f.record(a, 0, a, b, c)
-	a.must("enlist")
+	a.must("update-members")
 	if got := a.sql(slots); got != "member_1 member_2" {
 		t.Errorf("the slots are %q, and there are three members", got)
 	}
 	f.record(a, 0, a)
-	a.must("enlist")
+	a.must("update-members")
 	if got := a.sql(slots); got != "member_1" {
 		t.Errorf("the slots are %q, and there are two pods", got)
 	}

@@ -132,13 +132,13 @@ func (f *fileTrial) kept(round int) {
 // back restores what both kept last, and says how long each took.
 func (f *fileTrial) back(round int) (ours, theirs time.Duration) {
 	f.Helper()
-	plan := protocol.Plan{Verb: protocol.VerbRestore, Files: &protocol.Files{}, Backup: &protocol.Backup{Key: f.keyOf(round, "b")}, Into: &protocol.Into{Folder: f.path("ours"), ID: "uid-1"}}
-	if err := os.Mkdir(plan.Into.Folder, 0o700); err != nil {
+	plan := protocol.Plan{Verb: protocol.VerbRestore, Files: &protocol.Files{}, Backup: &protocol.Backup{Key: f.keyOf(round, "b")}, Volume: &protocol.TargetVolume{Folder: f.path("ours"), ID: "uid-1"}}
+	if err := os.Mkdir(plan.Volume.Folder, 0o700); err != nil {
 		f.Fatal(err)
 	}
 	_, ours = f.measured(plan, &f.memory)
 	theirs = f.alone(round, "restore", "latest", "--target", f.path("theirs"))
-	if said, err := exec.Command("diff", "-rq", "-x", protocol.OwnPrefix+"*", "-x", "lost+found", f.folder, plan.Into.Folder).CombinedOutput(); err != nil {
+	if said, err := exec.Command("diff", "-rq", "-x", protocol.OwnPrefix+"*", "-x", "lost+found", f.folder, plan.Volume.Folder).CombinedOutput(); err != nil {
 		f.Errorf("what is restored is not what was kept: %v: %s", err, said)
 	}
 	return ours, theirs

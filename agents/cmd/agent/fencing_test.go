@@ -405,8 +405,8 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	s := newSet(t, 2)
 	for _, m := range s.members {
 		p := m.plan()
-		p.Writing.FollowAtStart, p.Writing.FollowEverySeconds = true, 1
-		p.Writing.Enlist = &plan.Action{Name: "enlist", Command: []string{ownPath(t), "enlisted"}, Env: p.Writing.Promote.Env}
+		p.Writing.FollowOnStart, p.Writing.FollowIntervalSeconds = true, 1
+		p.Writing.UpdateMembers = &plan.Action{Name: "update-members", Command: []string{ownPath(t), "enlisted"}, Env: p.Writing.Promote.Env}
 		m.mount(p)
 	}
 	s.bootstrap()
@@ -425,9 +425,9 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	})
 	old.write("data/"+controlFails, "")
 	before := s.get().List.Version
-	s.put(s.get().ChangeCopies(s.get().List.Members, 1))
+	s.put(s.get().ChangeSynchronousReplicas(s.get().List.Members, 1))
 	s.tell(old)
-	old.awaits("the reason", func(status *agentv1.MemberStatus) bool { return strings.Contains(status.GetMessage(), "cannot enlist") })
+	old.awaits("the reason", func(status *agentv1.MemberStatus) bool { return strings.Contains(status.GetMessage(), "cannot update the members") })
 	if status := old.status(); status.GetListVersion() != before {
 		t.Errorf("list %d is confirmed, and the process goes by %d", status.GetListVersion(), before)
 	}
@@ -437,7 +437,7 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	old.awaits("the new list", goesBy(before+1))
 	old.says("enlisted")
 	kept, err := os.ReadFile(old.path("data", plan.MemberFile))
-	if err != nil || !strings.Contains(string(kept), `"copies":1`) {
+	if err != nil || !strings.Contains(string(kept), `"synchronousReplicas":1`) {
 		t.Errorf("the folder has %s, %v", kept, err)
 	}
 }

@@ -117,7 +117,7 @@ func (m *memberPod) plan() *plan.Plan {
 		Process: plan.Process{Command: []string{ownPath(m.T), m.name, net.JoinHostPort(m.ip, writesPort)}, Env: server, Dir: m.path("data")},
 		Probe:   plan.Probe{Command: []string{"true"}},
 		Writing: &plan.Writing{
-			Set: setName, WriterArgs: []string{"writer"}, FollowerArgs: []string{"follower", "${primary.fqdn}"},
+			Set: setName, PrimaryArgs: []string{"writer"}, ReplicaArgs: []string{"follower", "${primary.fqdn}"},
 			Promote: &plan.Action{Name: "promote", Command: []string{ownPath(m.T), "writer"}, Env: as},
 			Follow:  &plan.Action{Name: "follow", Command: []string{ownPath(m.T), "follower", "${parameters.primary}"}, Env: as, Parameters: primary},
 			Rejoin:  &plan.Action{Name: "rejoin", Command: []string{ownPath(m.T), "rejoined", "${parameters.primary}"}, Env: as, Parameters: primary},
@@ -327,15 +327,15 @@ func (s *set) tell(members ...*memberPod) {
 }
 
 // wire is the record as an operator sends it.
-func wire(r permission.Record) *agentv1.WriterRecord {
+func wire(r permission.Record) *agentv1.PrimaryRecord {
 	list := func(l permission.List) *agentv1.MemberList {
-		wired := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
+		wired := &agentv1.MemberList{Version: l.Version, SynchronousReplicas: int32(l.SynchronousReplicas)}
 		for _, m := range l.Members {
 			wired.Members = append(wired.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
 		}
 		return wired
 	}
-	wired := &agentv1.WriterRecord{Term: r.Term, List: list(r.List)}
+	wired := &agentv1.PrimaryRecord{Term: r.Term, List: list(r.List)}
 	if r.Primary != nil {
 		wired.Primary = &agentv1.Member{Name: r.Primary.Name, Identity: r.Primary.Identity}
 	}

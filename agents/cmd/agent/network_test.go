@@ -123,7 +123,7 @@ func newAPIServer(t *testing.T, s *set, m *memberPod) *apiServer {
 			return
 		}
 		a.reads.Add(1)
-		if err := json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"writer": s.get()}}); err != nil {
+		if err := json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"primary": s.get()}}); err != nil {
 			t.Logf("the answer was not taken: %v", err)
 		}
 	}))

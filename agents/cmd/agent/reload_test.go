@@ -134,7 +134,7 @@ func TestRedisGoesBackToItsOwnValues(t *testing.T) {
 	initial := map[string]string{"notify-keyspace-events": "", "slowlog-log-slower-than": "10000", "latency-tracking-info-percentiles": "50 99 99.9"}
 	dynamic := func(number int, keysAndValues ...string) *plan.Plan {
 		pl := p.dynamic(number, keysAndValues...)
-		pl.Process.Reload.Initial = initial
+		pl.Process.Reload.ResetValues = initial
 		return pl
 	}
 	p.mount(dynamic(1, "maxmemory", "50mb", "notify-keyspace-events", "KEA", "slowlog-log-slower-than", "-1"))

@@ -80,8 +80,8 @@ func answerTo(ctx context.Context, wanted *agentv1.WantedRead, read Reader) *age
 	return &agentv1.AnswerReadRequest{Id: wanted.GetId(), Outcome: &agentv1.AnswerReadRequest_Record{Record: wireRecord(record)}}
 }
 
-func wireRecord(r permission.Record) *agentv1.WriterRecord {
-	wire := &agentv1.WriterRecord{Term: r.Term, List: wireList(r.List)}
+func wireRecord(r permission.Record) *agentv1.PrimaryRecord {
+	wire := &agentv1.PrimaryRecord{Term: r.Term, List: wireList(r.List)}
 	if r.Primary != nil {
 		wire.Primary = wireMember(*r.Primary)
 	}
@@ -92,7 +92,7 @@ func wireRecord(r permission.Record) *agentv1.WriterRecord {
 }
 
 func wireList(l permission.List) *agentv1.MemberList {
-	list := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
+	list := &agentv1.MemberList{Version: l.Version, SynchronousReplicas: int32(l.SynchronousReplicas)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, wireMember(m))
 	}

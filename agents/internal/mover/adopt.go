@@ -15,7 +15,7 @@ import (
 // adopt makes of a volume that was made of a snapshot that of another member. What agents noted for the former one goes first, the plugin's command takes out
 // what the middleware did, and the mark comes last: a mover that is killed is followed by one that does all of it again.
 func (m *Mover) adopt(ctx context.Context, plan *mover.Plan) error {
-	t := target{Into: *plan.Into}
+	t := target{TargetVolume: *plan.Volume}
 	if id, err := os.ReadFile(t.path(mover.RestoredName)); err == nil && strings.TrimSpace(string(id)) == t.ID {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // A plan to adopt names a volume, a command and facts, and no repository.
 func TestAdoptionIsPlanned(t *testing.T) {
-	const into = `"into":{"folder":"/data","id":"uid"}`
+	const into = `"volume":{"folder":"/data","id":"uid"}`
 	for plan, says := range map[string]string{
 		`{"verb":"adopt","command":["a"],"known":{"role":"x"},` + into + `}`:                      "",
 		`{"verb":"adopt","command":["a"]}`:                                                        "needs a volume",
@@ -33,7 +33,7 @@ func TestAdoptionIsPlanned(t *testing.T) {
 func TestWhatCannotBeAdopted(t *testing.T) {
 	folder := t.TempDir()
 	m := &Mover{}
-	plan := &mover.Plan{Verb: mover.VerbAdopt, Command: []string{"none"}, Into: &mover.Into{Folder: folder, ID: "uid"}}
+	plan := &mover.Plan{Verb: mover.VerbAdopt, Command: []string{"none"}, Volume: &mover.TargetVolume{Folder: folder, ID: "uid"}}
 	if err := m.adopt(t.Context(), plan); reasonOf(err) != mover.ReasonDamaged {
 		t.Errorf("an empty volume: %v", err)
 	}

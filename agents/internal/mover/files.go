@@ -228,7 +228,7 @@ func checkFilesOf(plan *mover.Plan) error {
 		return fmt.Errorf("%q is no folder of files", folder)
 	case plan.Verb != mover.VerbBackup && (folder != "" || len(plan.Files.Exclude) > 0):
 		return fmt.Errorf("the verb %s takes no folder of files", plan.Verb)
-	case plan.Verb == mover.VerbRestore && plan.Into == nil:
+	case plan.Verb == mover.VerbRestore && plan.Volume == nil:
 		return errors.New("files go on a volume, and the plan has none")
 	case plan.Backup != nil && !strings.Contains(plan.Backup.Key, "/"):
 		return errors.New("the key of a backup of files needs the folder of an instance before it")

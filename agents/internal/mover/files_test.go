@@ -17,7 +17,7 @@ func TestFilesArePlanned(t *testing.T) {
 	const in = `"repository":{"type":"Volume"},"backup":{"key":"shop/site/x","attempt":"1"}`
 	for plan, says := range map[string]string{
 		`{"verb":"backup","files":{"folder":"/data","exclude":["*.tmp"]},` + in + `}`:                     "",
-		`{"verb":"restore","files":{},"into":{"folder":"/data","id":"uid"},` + in + `}`:                   "",
+		`{"verb":"restore","files":{},"volume":{"folder":"/data","id":"uid"},` + in + `}`:                 "",
 		`{"verb":"delete","files":{},` + in + `}`:                                                         "",
 		`{"verb":"backup","files":{},` + in + `}`:                                                         `"" is no folder of files`,
 		`{"verb":"backup","files":{"folder":"/data/../etc"},` + in + `}`:                                  "is no folder of files",
@@ -28,8 +28,8 @@ func TestFilesArePlanned(t *testing.T) {
 		`{"verb":"delete","files":{"folder":"/data"},` + in + `}`:                                         "takes no folder of files",
 		`{"verb":"inspect","files":{},` + in + `}`:                                                        "the verb inspect has files",
 		`{"verb":"delete","files":{},"repository":{"type":"Volume"},"backup":{"key":"x","attempt":"1"}}`:  "needs the folder of an instance",
-		`{"verb":"restore","files":{},"command":["a"],"into":{"folder":"/data","id":"uid"},` + in + `}`:   "a command of 1 words",
-		`{"verb":"restore","files":{"exclude":["a"]},"into":{"folder":"/data","id":"uid"},` + in + `}`:    "takes no folder of files",
+		`{"verb":"restore","files":{},"command":["a"],"volume":{"folder":"/data","id":"uid"},` + in + `}`: "a command of 1 words",
+		`{"verb":"restore","files":{"exclude":["a"]},"volume":{"folder":"/data","id":"uid"},` + in + `}`:  "takes no folder of files",
 		`{"verb":"backup","files":{"folder":"/data"},"streams":[{"name":"0"}],"steady":["a"],` + in + `}`: "something else to carry",
 	} {
 		if _, err := ReadPlan([]byte(plan)); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {

@@ -31,14 +31,14 @@ const (
 
 // target is a volume that is filled once.
 type target struct {
-	mover.Into
+	mover.TargetVolume
 	// half is the folder that this mover's command runs in: one that was forgotten and still runs has another.
 	half string
 }
 
 // restoreInto fills a volume. A mover that is killed leaves what the next one removes, or, where all is there, goes on with.
 func (m *Mover) restoreInto(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
-	t := target{Into: *plan.Into}
+	t := target{TargetVolume: *plan.Volume}
 	done, err := t.isDone()
 	if err != nil || done {
 		return mover.Result{}, err

@@ -87,7 +87,7 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 		m.Patience = min(m.Patience, checkPatience)
 	}
 	if plan.Verb == mover.VerbAdopt {
-		m.Log.Info("the mover begins", "verb", string(plan.Verb), "folder", plan.Into.Folder)
+		m.Log.Info("the mover begins", "verb", string(plan.Verb), "folder", plan.Volume.Folder)
 		return mover.Result{}, m.adopt(ctx, plan)
 	}
 	if plan.Files != nil {
@@ -105,7 +105,7 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 		switch {
 		case plan.Objects != nil:
 			return m.restoreObjects(ctx, plan)
-		case plan.Into != nil:
+		case plan.Volume != nil:
 			return m.restoreInto(ctx, plan)
 		}
 		return m.restore(ctx, plan)

@@ -65,7 +65,7 @@ func checkVerb(plan *mover.Plan) error {
 	switch {
 	case !slices.Contains(all, plan.Verb):
 		return fmt.Errorf("the verb %q is none of %v", plan.Verb, all)
-	case plan.Objects != nil && (!runs || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 || plan.Into != nil):
+	case plan.Objects != nil && (!runs || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 || plan.Volume != nil):
 		return fmt.Errorf("the verb %s has objects, and something else to carry", plan.Verb)
 	case plan.Objects != nil && !slices.Contains(objectsModes[plan.Verb], plan.Objects.Mode):
 		return fmt.Errorf("the verb %s has objects with the mode %q", plan.Verb, plan.Objects.Mode)
@@ -79,12 +79,12 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s takes no streams", plan.Verb)
 	case len(plan.Known) > 0 && !adopts:
 		return fmt.Errorf("the verb %s is told no facts", plan.Verb)
-	case plan.Into == nil && adopts:
+	case plan.Volume == nil && adopts:
 		return fmt.Errorf("the verb %s needs a volume", plan.Verb)
-	case plan.Into != nil && plan.Verb != mover.VerbRestore && !adopts:
+	case plan.Volume != nil && plan.Verb != mover.VerbRestore && !adopts:
 		return fmt.Errorf("the verb %s fills no volume", plan.Verb)
-	case plan.Into != nil && (!filepath.IsAbs(plan.Into.Folder) || filepath.Clean(plan.Into.Folder) != plan.Into.Folder || !idForm.MatchString(plan.Into.ID)):
-		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Into.Folder, plan.Into.ID)
+	case plan.Volume != nil && (!filepath.IsAbs(plan.Volume.Folder) || filepath.Clean(plan.Volume.Folder) != plan.Volume.Folder || !idForm.MatchString(plan.Volume.ID)):
+		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Volume.Folder, plan.Volume.ID)
 	case plan.Verify && plan.Verb != mover.VerbInspect:
 		return fmt.Errorf("the verb %s does not verify", plan.Verb)
 	case plan.BytesPerSecond < 0:

@@ -11,15 +11,15 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
-// FollowerArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that was expanded.
-func (d Dirs) FollowerArgs(p *plan.Plan, primary string) ([]string, error) {
+// ReplicaArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that was expanded.
+func (d Dirs) ReplicaArgs(p *plan.Plan, primary string) ([]string, error) {
 	pod := d.pod(p)
 	pod.Primary = podtext.PodOf(primary, p.Domain).FQDN
 	var args []string
-	for _, arg := range p.Writing.FollowerArgs {
+	for _, arg := range p.Writing.ReplicaArgs {
 		expanded, err := podtext.Expand(arg, pod)
 		if err != nil {
-			return nil, fmt.Errorf("writing: followerArgs: %w", err)
+			return nil, fmt.Errorf("writing: replicaArgs: %w", err)
 		}
 		args = append(args, expanded)
 	}
@@ -52,23 +52,23 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 	case p.Domain == "":
 		return errors.New("the plan has no domain, in which the other pods could be found")
 	}
-	if _, err := d.FollowerArgs(p, w.Set+"-0"); err != nil {
+	if _, err := d.ReplicaArgs(p, w.Set+"-0"); err != nil {
 		return err
 	}
-	if len(w.WriterArgs) > 0 || len(w.FollowerArgs) > 0 {
-		if err := validateCommand(append(append([]string{"process"}, w.WriterArgs...), w.FollowerArgs...)); err != nil {
+	if len(w.PrimaryArgs) > 0 || len(w.ReplicaArgs) > 0 {
+		if err := validateCommand(append(append([]string{"process"}, w.PrimaryArgs...), w.ReplicaArgs...)); err != nil {
 			return err
 		}
 	}
-	if w.FollowAtStart && w.Follow == nil {
-		return errors.New("followAtStart has follow run, and there is none")
+	if w.FollowOnStart && w.Follow == nil {
+		return errors.New("followOnStart has follow run, and there is none")
 	}
 	for _, named := range []struct {
 		name   string
 		action *plan.Action
 		// primary says that there is a writer to be told.
 		primary bool
-	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}, {"enlist", w.Enlist, false}} {
+	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}, {"updateMembers", w.UpdateMembers, false}} {
 		if named.action == nil {
 			continue
 		}
@@ -77,7 +77,7 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 		}
 		for parameter := range named.action.Parameters {
 			if !named.primary || parameter != plan.ParameterPrimary {
-				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, promote and enlist have none", named.name, parameter, plan.ParameterPrimary)
+				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, promote and updateMembers have none", named.name, parameter, plan.ParameterPrimary)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func fenced(d planfile.Dirs) *plan.Plan {
 	p := valid(d, 1)
 	p.Domain, p.Process.Dir = "redis-orders.shop.svc", "/data"
 	p.Writing = &plan.Writing{
-		Set: "redis-orders", WriterArgs: []string{"--name", "${pod.name}"}, FollowerArgs: []string{"--replicaof", "${primary.fqdn} 6379", "$${primary.fqdn}"},
+		Set: "redis-orders", PrimaryArgs: []string{"--name", "${pod.name}"}, ReplicaArgs: []string{"--replicaof", "${primary.fqdn} 6379", "$${primary.fqdn}"},
 		Promote: &plan.Action{Name: "promote", Command: []string{"redis-cli", "replicaof", "no", "one"}},
 		Follow:  &plan.Action{Name: "follow", Command: []string{"redis-cli", "replicaof", "${parameters.primary}", "6379"}, Parameters: map[string]string{"primary": "string"}},
 	}
@@ -33,10 +33,10 @@ func TestRolesHaveTheirArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"--name", "redis-orders-2"}; !slices.Equal(here.Writing.WriterArgs, want) {
-		t.Errorf("the writer has %q, want %q", here.Writing.WriterArgs, want)
+	if want := []string{"--name", "redis-orders-2"}; !slices.Equal(here.Writing.PrimaryArgs, want) {
+		t.Errorf("the writer has %q, want %q", here.Writing.PrimaryArgs, want)
 	}
-	got, err := d.FollowerArgs(here, "redis-orders-0")
+	got, err := d.ReplicaArgs(here, "redis-orders-0")
 	if want := []string{"--replicaof", "redis-orders-0.redis-orders.shop.svc 6379", "${primary.fqdn}"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("a follower has %q, %v; want %q", got, err, want)
 	}
@@ -48,15 +48,15 @@ func TestWritingThatCannotBeKeptIsRefused(t *testing.T) {
 		`none of the set ""`:                   func(p *plan.Plan) { p.Writing.Set = "" },
 		"set process.dir":                      func(p *plan.Plan) { p.Process.Dir = "" },
 		"the plan has no domain":               func(p *plan.Plan) { p.Domain = "" },
-		"followerArgs: \"${primary.ip}\"":      func(p *plan.Plan) { p.Writing.FollowerArgs = []string{"${primary.ip}"} },
-		"\"${primary.fqdn}\" is unknown":       func(p *plan.Plan) { p.Writing.WriterArgs = []string{"${primary.fqdn}"} },
+		"replicaArgs: \"${primary.ip}\"":      func(p *plan.Plan) { p.Writing.ReplicaArgs = []string{"${primary.ip}"} },
+		"\"${primary.fqdn}\" is unknown":       func(p *plan.Plan) { p.Writing.PrimaryArgs = []string{"${primary.fqdn}"} },
 		"judges it by its exit code":           func(p *plan.Plan) { p.Writing.Promote.Success = "true" },
 		"neither success nor outputs":          func(p *plan.Plan) { p.Writing.Follow.Outputs = map[string]string{"a": "stdout"} },
 		"promote: parameter \"primary\"":       func(p *plan.Plan) { p.Writing.Promote.Parameters = map[string]string{"primary": "string"} },
 		"follow: parameter \"other\"":          func(p *plan.Plan) { p.Writing.Follow.Parameters["other"] = "string" },
 		"follow: ${parameters.primary} stands": func(p *plan.Plan) { p.Writing.Follow.Parameters = nil },
 		"promote: the command is empty":        func(p *plan.Plan) { p.Writing.Promote.Command = nil },
-		"has a NUL byte":                       func(p *plan.Plan) { p.Writing.WriterArgs = []string{"a\x00"} },
+		"has a NUL byte":                       func(p *plan.Plan) { p.Writing.PrimaryArgs = []string{"a\x00"} },
 	} {
 		d := pod(t)
 		p := fenced(d)
@@ -78,21 +78,21 @@ func TestWritingComesWithTheMountedPlan(t *testing.T) {
 		t.Errorf("nobody said so, and writing is %v", got.Writing)
 	}
 	write(t, d.MountedPath(), string(encode(t, fenced(d))))
-	if got := d.Writing(before); got == nil || got.Writing.WriterArgs[1] != "redis-orders-2" {
+	if got := d.Writing(before); got == nil || got.Writing.PrimaryArgs[1] != "redis-orders-2" {
 		t.Errorf("got %v", got)
 	}
 	changed := fenced(d)
-	changed.Writing.WriterArgs = []string{"pushed"}
+	changed.Writing.PrimaryArgs = []string{"pushed"}
 	started, err := d.Prepare(changed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Writing(started); got.Writing.WriterArgs[0] != "--name" {
-		t.Errorf("got %v, want what is mounted", got.Writing.WriterArgs)
+	if got := d.Writing(started); got.Writing.PrimaryArgs[0] != "--name" {
+		t.Errorf("got %v, want what is mounted", got.Writing.PrimaryArgs)
 	}
 	write(t, d.MountedPath(), "broken")
-	if got := d.Writing(started); got.Writing.WriterArgs[0] != "pushed" {
-		t.Errorf("got %v, want what was started", got.Writing.WriterArgs)
+	if got := d.Writing(started); got.Writing.PrimaryArgs[0] != "pushed" {
+		t.Errorf("got %v, want what was started", got.Writing.PrimaryArgs)
 	}
 }
 

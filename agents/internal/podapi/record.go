@@ -33,7 +33,7 @@ func (p *Pod) Record(ctx context.Context, set string) (permission.Record, error)
 func (p *Pod) record(ctx context.Context, set string) (permission.Record, error) {
 	var object struct {
 		Status struct {
-			Writer permission.Record `json:"writer"`
+			Primary permission.Record `json:"primary"`
 		} `json:"status"`
 	}
 	path := workloadSets + url.PathEscape(p.namespace) + "/workloadsets/" + url.PathEscape(set)
@@ -43,5 +43,5 @@ func (p *Pod) record(ctx context.Context, set string) (permission.Record, error)
 	}
 	defer response.Body.Close()
 	err = json.NewDecoder(io.LimitReader(response.Body, maxObject)).Decode(&object)
-	return object.Status.Writer, err
+	return object.Status.Primary, err
 }

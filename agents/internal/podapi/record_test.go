@@ -36,9 +36,9 @@ func TestRecord(t *testing.T) {
 		body string
 		want permission.Record
 	}{
-		"a writer": {`{"kind":"WorkloadSet","status":{"replicas":2,"writer":{"term":7,"primary":{"name":"redis-a-0","identity":"i"},"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
+		"a writer": {`{"kind":"WorkloadSet","status":{"replicas":2,"primary":{"term":7,"member":{"name":"redis-a-0","identity":"i"},"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
 			permission.Record{Term: 7, Primary: &primary, List: permission.List{Version: 3, Members: []permission.Member{primary}}}},
-		"nobody":           {`{"status":{"writer":{"term":8,"list":{"version":0,"members":null}}}}`, permission.Record{Term: 8}},
+		"nobody":           {`{"status":{"primary":{"term":8,"list":{"version":0,"members":null}}}}`, permission.Record{Term: 8}},
 		"never a writer":   {`{"status":{}}`, permission.Record{}},
 		"no status at all": {`{}`, permission.Record{}},
 	} {
@@ -58,7 +58,7 @@ func TestRecordThatCannotBeReadIsNone(t *testing.T) {
 	}{
 		"forbidden": {http.StatusForbidden, `{"kind":"Status","message":"no such right"}`, "no such right"},
 		"gone":      {http.StatusNotFound, `{"message":"not found"}`, "not found"},
-		"half":      {http.StatusOK, `{"status":{"writer":{"term":7`, "unexpected EOF"},
+		"half":      {http.StatusOK, `{"status":{"primary":{"term":7`, "unexpected EOF"},
 		"no JSON":   {http.StatusOK, `<html>`, "invalid character"},
 		"endless":   {http.StatusOK, `{"x":"` + strings.Repeat("y", 5<<20), "unexpected EOF"},
 	} {

@@ -60,7 +60,7 @@ func FuzzCalls(f *testing.F) {
 		&agentv1.GetStatusRequest{}, &agentv1.StartRequest{Header: header("a", 1)}, &agentv1.StopRequest{Header: header("", 0)},
 		&agentv1.RestartRequest{Header: header("b", 2), Plan: []byte("{}")}, &agentv1.ReloadRequest{Plan: []byte("digest 1")},
 		&agentv1.SignalRequest{Signal: "SIGKILL"}, &agentv1.AcknowledgeRequest{Term: 1}, &agentv1.PromiseRequest{Term: -1},
-		&agentv1.LearnRequest{Record: &agentv1.WriterRecord{Term: 3, Primary: &agentv1.Member{Name: "set-0"}, List: &agentv1.MemberList{Version: 1,
+		&agentv1.LearnRequest{Record: &agentv1.PrimaryRecord{Term: 3, Primary: &agentv1.Member{Name: "set-0"}, List: &agentv1.MemberList{Version: 1,
 			Members: []*agentv1.Member{{Name: "set-0"}, nil}}}},
 		&agentv1.GetMemberRequest{}, &agentv1.CapabilitiesRequest{}, &agentv1.LogsRequest{TailBytes: 1 << 62, Follow: true}, &agentv1.WatchStatusRequest{},
 	} {

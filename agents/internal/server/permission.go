@@ -139,7 +139,7 @@ func (s reads) AnswerRead(_ context.Context, r *agentv1.AnswerReadRequest) (*age
 }
 
 // recordOf reads a record from the wire; the zero record where there is none.
-func recordOf(r *agentv1.WriterRecord) permission.Record {
+func recordOf(r *agentv1.PrimaryRecord) permission.Record {
 	record := permission.Record{Term: r.GetTerm()}
 	if p := r.GetPrimary(); p != nil {
 		record.Primary = new(memberFrom(p))
@@ -158,7 +158,7 @@ func memberFrom(m *agentv1.Member) permission.Member {
 }
 
 func listOf(l *agentv1.MemberList) permission.List {
-	list := permission.List{Version: l.GetVersion(), Copies: int(l.GetCopies())}
+	list := permission.List{Version: l.GetVersion(), SynchronousReplicas: int(l.GetSynchronousReplicas())}
 	for _, m := range l.GetMembers() {
 		list.Members = append(list.Members, memberFrom(m))
 	}

@@ -196,7 +196,7 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	f.changed = changed
 	switch view.Role {
 	case writing.Writer:
-		next.Args = f.plan.Writing.WriterArgs
+		next.Args = f.plan.Writing.PrimaryArgs
 		if !f.member.Continues() {
 			if err := dropEntities(next.Plan); err != nil {
 				return part{}, err
@@ -204,10 +204,10 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 		}
 		return part{role: writing.Writer, list: view.List}, f.member.Begins()
 	case writing.Follower:
-		args, err := s.dirs.FollowerArgs(f.plan, view.Primary)
+		args, err := s.dirs.ReplicaArgs(f.plan, view.Primary)
 		next.Args = args
 		as := part{role: writing.Follower, primary: view.Primary}
-		if f.plan.Writing.FollowAtStart {
+		if f.plan.Writing.FollowOnStart {
 			as.primary = ""
 		}
 		return as, errors.Join(err, dropEntities(next.Plan))
@@ -255,7 +255,7 @@ func (s *Supervisor) partBegins(as part) {
 // goBy takes note of the list that the process goes by as the writer.
 func (f *fence) goBy(list int64) {
 	f.part.list = list
-	if f.plan.Writing.Enlist == nil {
+	if f.plan.Writing.UpdateMembers == nil {
 		f.member.GoesBy(nil)
 		return
 	}

@@ -52,7 +52,7 @@ func (s *Supervisor) checkReload(next *planfile.Prepared) error {
 	if len(next.Plan.Process.Reload.Each) == 0 {
 		return nil
 	}
-	_, err := s.effects.changes(next.Dynamic, next.Plan.Process.Reload.Initial)
+	_, err := s.effects.changes(next.Dynamic, next.Plan.Process.Reload.ResetValues)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (s *Supervisor) onReloadCall(call Call, next *planfile.Prepared) {
 	r := &reload{key: call.key, prepared: next, pushed: call.plan}
 	if how := next.Plan.Process.Reload; len(how.Each) > 0 {
 		// The error was looked for when the call was checked.
-		r.changed, _ = s.effects.changes(next.Dynamic, how.Initial)
+		r.changed, _ = s.effects.changes(next.Dynamic, how.ResetValues)
 	}
 	if err := next.Write(s.prepared); err != nil {
 		s.restoreFiles(next)

@@ -348,7 +348,7 @@ func TestEachOfWhichNobodyKnowsTheOutcomeNeedsARestartToBeTakenBack(t *testing.T
 // initially is a plan that says what the process has without b and c.
 func (s *server) initially(number int, keysAndValues ...string) *plan.Plan {
 	p := s.settings(number, keysAndValues...)
-	p.Process.Reload.Initial = map[string]string{"b": "0", "c": ""}
+	p.Process.Reload.ResetValues = map[string]string{"b": "0", "c": ""}
 	return p
 }
 

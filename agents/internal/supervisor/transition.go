@@ -35,8 +35,8 @@ const (
 	promote step = "promote"
 	follow  step = "follow"
 	rejoin  step = "rejoin"
-	// enlist has the writer go by another list of members.
-	enlist step = "enlist"
+	// updateMembers has the writer go by another list of members.
+	updateMembers step = "update the members"
 	// tend has a follower look whether it still follows.
 	tend step = "tend"
 )
@@ -66,8 +66,8 @@ func (f *fence) next(view writing.View) target {
 	switch {
 	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer && f.part.unpromoted:
 		return target{step: promote}
-	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.Enlist != nil && f.part.list < view.List:
-		return target{step: enlist, list: view.List}
+	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.UpdateMembers != nil && f.part.list < view.List:
+		return target{step: updateMembers, list: view.List}
 	case f.part.role != writing.Follower || wanted.Role != writing.Follower:
 		return target{}
 	case wanted.Primary != f.part.primary:
@@ -93,7 +93,7 @@ func (s *Supervisor) transit(to target) {
 		f.part = part{role: writing.Writer, unpromoted: true}
 		f.member.Changed()
 	}
-	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, enlist: f.plan.Writing.Enlist,
+	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, updateMembers: f.plan.Writing.UpdateMembers,
 		tend: f.plan.Writing.Follow}[to.step]
 	switch {
 	case action == nil && to.step == rejoin:
@@ -178,7 +178,7 @@ func (s *Supervisor) transitionDone(t *transition) {
 	case promote:
 		f.part.unpromoted = false
 		f.goBy(t.list)
-	case enlist:
+	case updateMembers:
 		f.goBy(t.list)
 		s.log.Info("the process goes by another list of members", "list", t.list)
 		return
@@ -198,7 +198,7 @@ func (s *Supervisor) transitionDone(t *transition) {
 // lookAgain has a follower be looked after in a while, where the plan asks for it.
 func (s *Supervisor) lookAgain() {
 	f := &s.fence
-	if seconds := f.plan.Writing.FollowEverySeconds; seconds > 0 && f.plan.Writing.Follow != nil && f.again == nil {
+	if seconds := f.plan.Writing.FollowIntervalSeconds; seconds > 0 && f.plan.Writing.Follow != nil && f.again == nil {
 		f.again = time.NewTimer(time.Duration(seconds) * time.Second)
 	}
 }

@@ -113,7 +113,7 @@ type PostgreSQLSynchronous struct {
 	// once a replica has been away for 30s. Default Wait.
 	// +optional
 	// +kubebuilder:default=Wait
-	Shortage platformv1.CopiesShortage `json:"shortage,omitempty"`
+	Shortage platformv1.SynchronousShortage `json:"shortage,omitempty"`
 }
 
 // SynchronousMethod says which replicas are waited for.

@@ -42,7 +42,7 @@ type ReplicatedStatus struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
-	Changes []platformv1.WriterChange `json:"changes,omitempty"`
+	Changes []platformv1.PrimaryChange `json:"changes,omitempty"`
 	// replicas that follow the primary, as "healthy/wanted"; absent for a server that stays alone.
 	// +optional
 	Replicas string `json:"replicas,omitempty"`

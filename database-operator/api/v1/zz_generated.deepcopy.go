@@ -760,7 +760,7 @@ func (in *ReplicatedStatus) DeepCopyInto(out *ReplicatedStatus) {
 	*out = *in
 	if in.Changes != nil {
 		in, out := &in.Changes, &out.Changes
-		*out = make([]apiv1.WriterChange, len(*in))
+		*out = make([]apiv1.PrimaryChange, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}

@@ -54,8 +54,8 @@ func of[T any](t *testing.T) typed.Registration {
 // withUsers is the spec of an object with something inside the middleware.
 const withUsers = `{"version":"4.4","users":[{"name":"shop","passwordFrom":{"name":"users"}}]}`
 
-func TestKeeping(t *testing.T) {
-	kindtest.Keeping(t, env, kindtest.Kept{Kind: of[*messagev1.KafkaCluster](t), Spec: withUsers})
+func TestDataProtection(t *testing.T) {
+	kindtest.DataProtection(t, env, kindtest.Kept{Kind: of[*messagev1.KafkaCluster](t), Spec: withUsers})
 }
 
 func TestInstance(t *testing.T) {

@@ -82,8 +82,8 @@ type Plan struct {
 	Objects *Objects `json:"objects,omitempty"`
 	// Files has VerbBackup and VerbRestore carry files by restic, and VerbDelete remove them; there is no Command then.
 	Files *Files `json:"files,omitempty"`
-	// Into is the volume that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the data goes.
-	Into *Into `json:"into,omitempty"`
+	// Volume is the one that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the data goes.
+	Volume *TargetVolume `json:"volume,omitempty"`
 	// Known are the facts of the backup, for VerbAdopt: a snapshot has no manifest.
 	Known map[string]string `json:"known,omitempty"`
 	// Verify has VerbInspect read all of the data.
@@ -109,16 +109,16 @@ const FactPrefix = "FACT_"
 // OwnPrefix begins the names of what agents keep on a volume beside the data: who the member is, what it promised, and that it was restored.
 const OwnPrefix = ".zeroinfra."
 
-// Into is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
+// TargetVolume is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
 // well and the data was what the manifest says; RestoredName comes last.
-type Into struct {
+type TargetVolume struct {
 	// Folder where the volume is mounted. Beside what file systems have by themselves and earlier attempts left it has to be empty.
 	Folder string `json:"folder"`
 	// ID of what is to be there. A volume that has it already is left as it is.
 	ID string `json:"id"`
 }
 
-// RestoredName is the file in Into.Folder that has the ID of what was put there, once all of it is.
+// RestoredName is the file in TargetVolume.Folder that has the ID of what was put there, once all of it is.
 const RestoredName = ".zeroinfra.restored"
 
 // Catalogue is what is known of a folder of a repository, each key as KeyDigest has it: a plan has room for a quarter of a MiB.

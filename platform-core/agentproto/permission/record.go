@@ -22,9 +22,9 @@ type List struct {
 	// Version grows at each change.
 	Version int64    `json:"version"`
 	Members []Member `json:"members"`
-	// Copies is how many of the other members have a write before a client is told of it; 0 for none. It is about data and no
+	// SynchronousReplicas is how many of the other members have a write before a client is told of it; 0 for none. It is about data and no
 	// permission depends on it.
-	Copies int `json:"copies,omitempty"`
+	SynchronousReplicas int `json:"synchronousReplicas,omitempty"`
 }
 
 // Has says whether a member is in the list.
@@ -34,8 +34,8 @@ func (l List) Has(m Member) bool { return slices.Contains(l.Members, m) }
 type Record struct {
 	// Term grows at each change of the writer.
 	Term int64 `json:"term"`
-	// Primary may write in this term; nil between two writers.
-	Primary *Member `json:"primary,omitempty"`
+	// Primary may write in this term; nil between two primaries. The status of a WorkloadSet has it as primary.member.
+	Primary *Member `json:"member,omitempty"`
 	// List that the writer should go by.
 	List List `json:"list"`
 	// Previous is the list that it may still go by, until it confirmed List.
@@ -101,11 +101,11 @@ func (r Record) Name(m Member) (Record, error) {
 
 // Change gives the writer another list, which it has to confirm.
 func (r Record) Change(members []Member) (Record, error) {
-	return r.ChangeCopies(members, r.List.Copies)
+	return r.ChangeSynchronousReplicas(members, r.List.SynchronousReplicas)
 }
 
-// ChangeCopies is Change with another number of copies.
-func (r Record) ChangeCopies(members []Member, copies int) (Record, error) {
+// ChangeSynchronousReplicas is Change with another number of copies.
+func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Record, error) {
 	switch {
 	case r.Primary == nil:
 		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrNoWriter)
@@ -116,7 +116,7 @@ func (r Record) ChangeCopies(members []Member, copies int) (Record, error) {
 	}
 	previous := r.List
 	r.Previous = &previous
-	r.List = List{Version: previous.Version + 1, Members: slices.Clone(members), Copies: copies}
+	r.List = List{Version: previous.Version + 1, Members: slices.Clone(members), SynchronousReplicas: replicas}
 	return r, nil
 }
 

@@ -152,9 +152,9 @@ type Reload struct {
 	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone is given what Initial has for its
 	// key; without that it needs a restart.
 	Each []string `json:"each,omitempty"`
-	// Initial is what the process has for a key that no entry sets. It is no part of the digests: what another one has takes over with
+	// ResetValues is what the process has for a key that no entry sets. It is no part of the digests: what another one has takes over with
 	// the next reload. For Each only.
-	Initial map[string]string `json:"initial,omitempty"`
+	ResetValues map[string]string `json:"resetValues,omitempty"`
 	// Env of the command.
 	Env []EnvVar `json:"env,omitempty"`
 	// TimeoutSeconds of each run of the command. Default 10.

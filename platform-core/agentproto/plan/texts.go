@@ -101,8 +101,8 @@ func (r *rewriter) writing(w *Writing) *Writing {
 		return nil
 	}
 	writing := *w
-	writing.WriterArgs = r.list("writing: writerArgs", w.WriterArgs)
-	for _, action := range []**Action{&writing.Promote, &writing.Follow, &writing.Rejoin, &writing.Enlist} {
+	writing.PrimaryArgs = r.list("writing: primaryArgs", w.PrimaryArgs)
+	for _, action := range []**Action{&writing.Promote, &writing.Follow, &writing.Rejoin, &writing.UpdateMembers} {
 		if *action != nil {
 			*action = new(r.action(**action))
 		}

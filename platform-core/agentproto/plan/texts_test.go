@@ -31,7 +31,7 @@ func every() *plan.Plan {
 			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
 		TLS:     &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
 		Actions: []plan.Action{{Name: "ACTION", Query: &plan.Query{Statement: "STATEMENT", Arguments: []string{"an argument"}, Database: "DATABASE"}}},
-		Writing: &plan.Writing{Set: "SET", WriterArgs: []string{"the writer"}, FollowerArgs: []string{"FOLLOWER ${primary.fqdn}"},
+		Writing: &plan.Writing{Set: "SET", PrimaryArgs: []string{"the writer"}, ReplicaArgs: []string{"FOLLOWER ${primary.fqdn}"},
 			Promote: &plan.Action{Name: "PROMOTE", Command: []string{"the promotion"}},
 			Follow:  &plan.Action{Name: "FOLLOW", Command: []string{"the following", "${parameters.primary}"}, Parameters: map[string]string{"primary": "CUE"}},
 			Rejoin:  &plan.Action{Name: "REJOIN", Command: []string{"the return"}, Env: []plan.EnvVar{{Name: "RETURN", Value: "return value"}}}},

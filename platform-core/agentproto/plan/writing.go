@@ -15,24 +15,24 @@ const ParameterPrimary = "primary"
 type Writing struct {
 	// Set is the name of the WorkloadSet, in the pod's namespace, whose status has the record of who may write.
 	Set string `json:"set"`
-	// WriterArgs are appended to Process.Command when the process is started as the writer.
-	WriterArgs []string `json:"writerArgs,omitempty"`
-	// FollowerArgs are appended when it is started as a follower. Here alone ${primary.fqdn} is the DNS name of the writer, so that
+	// PrimaryArgs are appended to Process.Command when the process is started as the primary.
+	PrimaryArgs []string `json:"primaryArgs,omitempty"`
+	// ReplicaArgs are appended when it is started as a replica. Here alone ${primary.fqdn} is the DNS name of the primary, so that
 	// they are expanded only then, and Rewrite leaves them as they are.
-	FollowerArgs []string `json:"followerArgs,omitempty"`
-	// Promote has a process that runs as a follower become the writer. Without it the process is restarted with WriterArgs.
+	ReplicaArgs []string `json:"replicaArgs,omitempty"`
+	// Promote has a process that runs as a follower become the writer. Without it the process is restarted with PrimaryArgs.
 	Promote *Action `json:"promote,omitempty"`
 	// Follow has a process that runs as a follower follow another writer, the parameter primary. Without it the process is
-	// restarted with FollowerArgs.
+	// restarted with ReplicaArgs.
 	Follow *Action `json:"follow,omitempty"`
-	// FollowAtStart has Follow run beside a process that was started as a follower, too.
-	FollowAtStart bool `json:"followAtStart,omitempty"`
-	// FollowEverySeconds has Follow run again and again beside a process that follows, so that one that has lost its writer for a reason
+	// FollowOnStart has Follow run beside a process that was started as a follower, too.
+	FollowOnStart bool `json:"followOnStart,omitempty"`
+	// FollowIntervalSeconds has Follow run again and again beside a process that follows, so that one that has lost its writer for a reason
 	// that does not pass finds that out; 0 for never.
-	FollowEverySeconds int `json:"followEverySeconds,omitempty"`
-	// Enlist has a process that runs as the writer go by the list of members in MemberFile. Until it has succeeded, the member does not
-	// confirm that list. A process that is started or promoted as the writer goes by it from the first moment on.
-	Enlist *Action `json:"enlist,omitempty"`
+	FollowIntervalSeconds int `json:"followIntervalSeconds,omitempty"`
+	// UpdateMembers has a process that runs as the primary take over the list of members in MemberFile. Until it has succeeded, the member does not
+	// confirm that list. A process that is started or promoted as the primary has it from the first moment on.
+	UpdateMembers *Action `json:"updateMembers,omitempty"`
 	// Rejoin is run beside a process that was started as a follower where one ran as the writer before, with the parameter
 	// primary.
 	Rejoin *Action `json:"rejoin,omitempty"`

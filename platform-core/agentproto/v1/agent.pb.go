@@ -1259,7 +1259,7 @@ func (x *PromiseRequest) GetTerm() int64 {
 type LearnRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// record as the API server has it.
-	Record        *WriterRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	Record        *PrimaryRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,7 +1294,7 @@ func (*LearnRequest) Descriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *LearnRequest) GetRecord() *WriterRecord {
+func (x *LearnRequest) GetRecord() *PrimaryRecord {
 	if x != nil {
 		return x.Record
 	}
@@ -1485,7 +1485,7 @@ func (x *AnswerReadRequest) GetOutcome() isAnswerReadRequest_Outcome {
 	return nil
 }
 
-func (x *AnswerReadRequest) GetRecord() *WriterRecord {
+func (x *AnswerReadRequest) GetRecord() *PrimaryRecord {
 	if x != nil {
 		if x, ok := x.Outcome.(*AnswerReadRequest_Record); ok {
 			return x.Record
@@ -1509,7 +1509,7 @@ type isAnswerReadRequest_Outcome interface {
 
 type AnswerReadRequest_Record struct {
 	// record that was read; one without a term where the set never had a writer.
-	Record *WriterRecord `protobuf:"bytes,2,opt,name=record,proto3,oneof"`
+	Record *PrimaryRecord `protobuf:"bytes,2,opt,name=record,proto3,oneof"`
 }
 
 type AnswerReadRequest_Error struct {
@@ -1616,10 +1616,10 @@ type MemberList struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
-	// copies is how many of the other members have a write before a client is told of it.
-	Copies        int32 `protobuf:"varint,3,opt,name=copies,proto3" json:"copies,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// synchronous_replicas is how many of the other members have a write before a client is told of it.
+	SynchronousReplicas int32 `protobuf:"varint,3,opt,name=synchronous_replicas,json=synchronousReplicas,proto3" json:"synchronous_replicas,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *MemberList) Reset() {
@@ -1666,15 +1666,15 @@ func (x *MemberList) GetMembers() []*Member {
 	return nil
 }
 
-func (x *MemberList) GetCopies() int32 {
+func (x *MemberList) GetSynchronousReplicas() int32 {
 	if x != nil {
-		return x.Copies
+		return x.SynchronousReplicas
 	}
 	return 0
 }
 
-// WriterRecord is permission.Record.
-type WriterRecord struct {
+// PrimaryRecord is permission.Record.
+type PrimaryRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Term  int64                  `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	// primary may write in this term; absent between two writers.
@@ -1686,20 +1686,20 @@ type WriterRecord struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WriterRecord) Reset() {
-	*x = WriterRecord{}
+func (x *PrimaryRecord) Reset() {
+	*x = PrimaryRecord{}
 	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WriterRecord) String() string {
+func (x *PrimaryRecord) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WriterRecord) ProtoMessage() {}
+func (*PrimaryRecord) ProtoMessage() {}
 
-func (x *WriterRecord) ProtoReflect() protoreflect.Message {
+func (x *PrimaryRecord) ProtoReflect() protoreflect.Message {
 	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1711,33 +1711,33 @@ func (x *WriterRecord) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WriterRecord.ProtoReflect.Descriptor instead.
-func (*WriterRecord) Descriptor() ([]byte, []int) {
+// Deprecated: Use PrimaryRecord.ProtoReflect.Descriptor instead.
+func (*PrimaryRecord) Descriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *WriterRecord) GetTerm() int64 {
+func (x *PrimaryRecord) GetTerm() int64 {
 	if x != nil {
 		return x.Term
 	}
 	return 0
 }
 
-func (x *WriterRecord) GetPrimary() *Member {
+func (x *PrimaryRecord) GetPrimary() *Member {
 	if x != nil {
 		return x.Primary
 	}
 	return nil
 }
 
-func (x *WriterRecord) GetList() *MemberList {
+func (x *PrimaryRecord) GetList() *MemberList {
 	if x != nil {
 		return x.List
 	}
 	return nil
 }
 
-func (x *WriterRecord) GetPrevious() *MemberList {
+func (x *PrimaryRecord) GetPrevious() *MemberList {
 	if x != nil {
 		return x.Previous
 	}
@@ -3115,30 +3115,30 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\bpromised\x18\x02 \x01(\x03R\bpromised\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\"$\n" +
 	"\x0ePromiseRequest\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x03R\x04term\"H\n" +
-	"\fLearnRequest\x128\n" +
-	"\x06record\x18\x01 \x01(\v2 .zeroinfra.agent.v1.WriterRecordR\x06record\"\x12\n" +
+	"\x04term\x18\x01 \x01(\x03R\x04term\"I\n" +
+	"\fLearnRequest\x129\n" +
+	"\x06record\x18\x01 \x01(\v2!.zeroinfra.agent.v1.PrimaryRecordR\x06record\"\x12\n" +
 	"\x10GetMemberRequest\"\x13\n" +
 	"\x11WatchReadsRequest\".\n" +
 	"\n" +
 	"WantedRead\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
-	"\x03set\x18\x02 \x01(\tR\x03set\"\x82\x01\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\"\x83\x01\n" +
 	"\x11AnswerReadRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12:\n" +
-	"\x06record\x18\x02 \x01(\v2 .zeroinfra.agent.v1.WriterRecordH\x00R\x06record\x12\x16\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12;\n" +
+	"\x06record\x18\x02 \x01(\v2!.zeroinfra.agent.v1.PrimaryRecordH\x00R\x06record\x12\x16\n" +
 	"\x05error\x18\x03 \x01(\tH\x00R\x05errorB\t\n" +
 	"\aoutcome\"\x14\n" +
 	"\x12AnswerReadResponse\"8\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bidentity\x18\x02 \x01(\tR\bidentity\"t\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\"\x8f\x01\n" +
 	"\n" +
 	"MemberList\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x124\n" +
-	"\amembers\x18\x02 \x03(\v2\x1a.zeroinfra.agent.v1.MemberR\amembers\x12\x16\n" +
-	"\x06copies\x18\x03 \x01(\x05R\x06copies\"\xc8\x01\n" +
-	"\fWriterRecord\x12\x12\n" +
+	"\amembers\x18\x02 \x03(\v2\x1a.zeroinfra.agent.v1.MemberR\amembers\x121\n" +
+	"\x14synchronous_replicas\x18\x03 \x01(\x05R\x13synchronousReplicas\"\xc9\x01\n" +
+	"\rPrimaryRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\x124\n" +
 	"\aprimary\x18\x02 \x01(\v2\x1a.zeroinfra.agent.v1.MemberR\aprimary\x122\n" +
 	"\x04list\x18\x03 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\x04list\x12:\n" +
@@ -3361,7 +3361,7 @@ var file_agentproto_v1_agent_proto_goTypes = []any{
 	(*AnswerReadResponse)(nil),      // 26: zeroinfra.agent.v1.AnswerReadResponse
 	(*Member)(nil),                  // 27: zeroinfra.agent.v1.Member
 	(*MemberList)(nil),              // 28: zeroinfra.agent.v1.MemberList
-	(*WriterRecord)(nil),            // 29: zeroinfra.agent.v1.WriterRecord
+	(*PrimaryRecord)(nil),           // 29: zeroinfra.agent.v1.PrimaryRecord
 	(*MemberStatus)(nil),            // 30: zeroinfra.agent.v1.MemberStatus
 	(*MemberReport)(nil),            // 31: zeroinfra.agent.v1.MemberReport
 	(*HoldRequest)(nil),             // 32: zeroinfra.agent.v1.HoldRequest
@@ -3400,12 +3400,12 @@ var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
 	16, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
 	31, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
-	29, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	29, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	29, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.PrimaryRecord
+	29, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.PrimaryRecord
 	27, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
-	27, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
-	28, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
-	28, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	27, // 13: zeroinfra.agent.v1.PrimaryRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	28, // 14: zeroinfra.agent.v1.PrimaryRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	28, // 15: zeroinfra.agent.v1.PrimaryRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
 	7,  // 16: zeroinfra.agent.v1.HoldRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
 	7,  // 17: zeroinfra.agent.v1.ReleaseRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
 	2,  // 18: zeroinfra.agent.v1.HoldStatus.phase:type_name -> zeroinfra.agent.v1.HoldPhase

@@ -81,7 +81,7 @@ type ApplicationSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	Keeping        `json:",inline"`
+	DataProtection `json:",inline"`
 	// operationHistory says how long the records of Operations on this instance are kept; for ever when left out.
 	// +optional
 	OperationHistory *OperationHistory `json:"operationHistory,omitempty"`

@@ -49,16 +49,16 @@ const (
 	DurabilityAsynchronous Durability = "Asynchronous"
 )
 
-// CopiesShortage says what becomes of writes while too few pods are left to have copies of them.
+// SynchronousShortage says what becomes of writes while too few synchronous replicas are left.
 // +kubebuilder:validation:Enum=Wait;Continue
-type CopiesShortage string
+type SynchronousShortage string
 
 // What becomes of writes.
 const (
 	// ShortageWait: they wait, default.
-	ShortageWait CopiesShortage = "Wait"
+	ShortageWait SynchronousShortage = "Wait"
 	// ShortageContinue: they go on with fewer copies, once the pods that are missing count as gone.
-	ShortageContinue CopiesShortage = "Continue"
+	ShortageContinue SynchronousShortage = "Continue"
 )
 
 // SetFailover is Failover with what the plugin says about it.
@@ -77,21 +77,21 @@ type SetFailover struct {
 	// earlierAttribute names the stream that the one of historyAttribute goes on from.
 	// +optional
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
-	// silenceAttribute is how many seconds ago a pod last heard of the one that writes: of streams that follow one another in that, who heard
-	// last has the later one.
+	// lastContactAttribute is how many seconds ago a pod last heard of the primary. When the primary's stream is unknown, the pod with the
+	// latest contact has the latest stream.
 	// +optional
-	SilenceAttribute string `json:"silenceAttribute,omitempty"`
+	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
 	// inSync is a CEL expression over role and attributes; true for a pod that has the data of the one that writes. Any
 	// healthy one when left out.
 	// +optional
 	InSync string `json:"inSync,omitempty"`
-	// copies is how many other pods should have a write before a client is told of it; 0 for none.
+	// synchronousReplicas is how many replicas should have a write before a client is told of it; 0 for none.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Copies int32 `json:"copies,omitempty"`
-	// shortage says what becomes of writes while fewer other pods than copies are left.
+	SynchronousReplicas int32 `json:"synchronousReplicas,omitempty"`
+	// shortage says what becomes of writes while fewer replicas than synchronousReplicas are left.
 	// +optional
-	Shortage CopiesShortage `json:"shortage,omitempty"`
+	Shortage SynchronousShortage `json:"shortage,omitempty"`
 	// measure is the action whose outputs are attributes in order and lagAttribute.
 	// +optional
 	Measure string `json:"measure,omitempty"`
@@ -112,22 +112,22 @@ type FailoverBefore struct {
 	Action string `json:"action"`
 }
 
-// WriterRecord says who may write in a set, where the engine decides it. Only the engine writes it.
-type WriterRecord struct {
-	// term grows at each change of the writer.
+// PrimaryRecord says which member is the primary of a set, where the engine decides it. Only the engine writes it.
+type PrimaryRecord struct {
+	// term grows at each change of the primary.
 	Term int64 `json:"term"`
-	// primary is the one member that may write in this term; absent between two writers.
+	// member is the primary of this term, the only one that may write; absent between two primaries.
 	// +optional
-	Primary *WriterMember `json:"primary,omitempty"`
-	// list of the members whose acknowledgement the writer needs.
-	List WriterList `json:"list"`
+	Member *SetMember `json:"member,omitempty"`
+	// list of the members whose acknowledgement the primary needs.
+	List MemberList `json:"list"`
 	// previous is the list that it may still go by, until it confirmed list.
 	// +optional
-	Previous *WriterList `json:"previous,omitempty"`
+	Previous *MemberList `json:"previous,omitempty"`
 	// former is the member that was named last.
 	// +optional
-	Former *WriterMember `json:"former,omitempty"`
-	// since when the record names its primary, or nobody.
+	Former *SetMember `json:"former,omitempty"`
+	// since when the record names its member, or none.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 	// data is the generation of the volumes that the members have; empty for those that the set was made with.
@@ -140,22 +140,22 @@ type WriterRecord struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
-	Changes []WriterChange `json:"changes,omitempty"`
+	Changes []PrimaryChange `json:"changes,omitempty"`
 }
 
-// MaxWriterChanges is how many changes a WriterRecord keeps.
-const MaxWriterChanges = 8
+// MaxPrimaryChanges is how many changes a PrimaryRecord keeps.
+const MaxPrimaryChanges = 8
 
-// MaxFormerWriters is how many records of volumes are kept that pods had before.
-const MaxFormerWriters = 8
+// MaxFormerPrimaries is how many records of volumes are kept that pods had before.
+const MaxFormerPrimaries = 8
 
-// WriterChange is one term of a WriterRecord: why the one before ended, and who was named.
-type WriterChange struct {
+// PrimaryChange is one term of a PrimaryRecord: why the one before ended, and who was named.
+type PrimaryChange struct {
 	// term that began.
 	Term int64 `json:"term"`
 	// cause of the change.
-	Cause WriterChangeCause `json:"cause"`
-	// from is the pod that could write before; empty where nobody knows.
+	Cause PrimaryChangeCause `json:"cause"`
+	// from is the primary of the term before; empty where it is not known.
 	// +optional
 	From string `json:"from,omitempty"`
 	// reason is a sentence on why it ended.
@@ -166,7 +166,7 @@ type WriterChange struct {
 	Operation string `json:"operation,omitempty"`
 	// deposed is when nobody could write any more by the record.
 	Deposed metav1.MicroTime `json:"deposed"`
-	// to is the pod that was named; empty before.
+	// to is the pod that became the primary; empty before.
 	// +optional
 	To string `json:"to,omitempty"`
 	// named is when it was.
@@ -183,38 +183,38 @@ type WriterChange struct {
 	Lag *int64 `json:"lag,omitempty"`
 }
 
-// WriterChangeCause says why a term ended.
+// PrimaryChangeCause says why a term ended.
 // +kubebuilder:validation:Enum=Failure;Order;Recovery
-type WriterChangeCause string
+type PrimaryChangeCause string
 
-// Causes of a change of the writer.
+// Causes of a change of the primary.
 const (
-	// WriterFailed: the pod that wrote failed, or somebody said so.
-	WriterFailed WriterChangeCause = "Failure"
-	// WriterOrdered: it worked, and handed over for a rollout, a person or an Operation.
-	WriterOrdered WriterChangeCause = "Order"
-	// WriterRecovered: the members knew of a later term than the record, as after a restored API server.
-	WriterRecovered WriterChangeCause = "Recovery"
+	// PrimaryFailed: the primary failed, or somebody said so.
+	PrimaryFailed PrimaryChangeCause = "Failure"
+	// PrimaryOrdered: it worked, and handed over for a rollout, a person or an Operation.
+	PrimaryOrdered PrimaryChangeCause = "Order"
+	// PrimaryRecovered: the members knew of a later term than the record, as after a restored API server.
+	PrimaryRecovered PrimaryChangeCause = "Recovery"
 )
 
-// WriterMember is a pod and the data that it has.
-type WriterMember struct {
+// SetMember is a pod and the data that it has.
+type SetMember struct {
 	// name of the pod.
 	Name string `json:"name"`
 	// identity of its volume: another volume under the same name is another member.
 	Identity string `json:"identity"`
 }
 
-// WriterList is a list of members.
-type WriterList struct {
+// MemberList is a list of members.
+type MemberList struct {
 	// version grows at each change.
 	Version int64 `json:"version"`
 	// members of the list.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Members []WriterMember `json:"members,omitempty"`
-	// copies is how many of the other members have a write before a client is told of it.
+	Members []SetMember `json:"members,omitempty"`
+	// synchronousReplicas is how many of the other members have a write before a client is told of it.
 	// +optional
-	Copies int32 `json:"copies,omitempty"`
+	SynchronousReplicas int32 `json:"synchronousReplicas,omitempty"`
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HandoverRequest is the content of SwitchWriterAnnotation.
+// HandoverRequest is the content of SwitchPrimaryAnnotation.
 type HandoverRequest struct {
 	// From is the pod that is to stop writing.
 	From string

@@ -83,7 +83,7 @@ type InstanceSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	Keeping        `json:",inline"`
+	DataProtection `json:",inline"`
 	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited
 	// for. Immutable. Passwords and users are those of this object.
 	// +optional

@@ -41,10 +41,10 @@ const (
 	// ReportAnnotation is where the status agent of a pod writes its report
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
-	// SwitchWriterAnnotation asks a WorkloadSet to have the pod that takes writes hand over: "<pod>" names the one that is to stop writing,
+	// SwitchPrimaryAnnotation asks a WorkloadSet to have the pod that takes writes hand over: "<pod>" names the one that is to stop writing,
 	// "<pod>/<other>" the one that is to take over, too. It does nothing while that pod takes no writes. What an
 	// Operation asks for ends with "#<name>/<UID>" of that, and is taken back when it is gone.
-	SwitchWriterAnnotation = "platform.zeroinfra.github.com/switch-writer"
+	SwitchPrimaryAnnotation = "platform.zeroinfra.github.com/switch-primary"
 	// RecordedTermAnnotation is the latest term of a WorkloadSet whose failover is on record as an Operation.
 	RecordedTermAnnotation = "platform.zeroinfra.github.com/recorded-term"
 	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".

@@ -77,16 +77,16 @@ type ComponentRestore struct {
 	Archive *ComponentArchive `json:"archive,omitempty"`
 }
 
-// RestoreInto says where the data of a Backup goes.
+// RestoreDestination says where the data of a Backup goes.
 // +kubebuilder:validation:Enum=Volume;Servers
-type RestoreInto string
+type RestoreDestination string
 
-// Values of RestoreInto.
+// Values of RestoreDestination.
 const (
-	// RestoreIntoVolume is the volume of the first pod, before there is one.
-	RestoreIntoVolume RestoreInto = "Volume"
-	// RestoreIntoServers are the servers of all pods, when these run: objects are put there by S3.
-	RestoreIntoServers RestoreInto = "Servers"
+	// RestoreToVolume is the volume of the first pod, before there is one.
+	RestoreToVolume RestoreDestination = "Volume"
+	// RestoreToServers are the servers of all pods, when these run: objects are put there by S3.
+	RestoreToServers RestoreDestination = "Servers"
 )
 
 // SetRestore says how the volumes of the first pod of a set are filled, or how objects are put into its servers.
@@ -100,9 +100,9 @@ type SetRestore struct {
 	// container that the command runs like: in its image, as its user.
 	// +required
 	Container string `json:"container"`
-	// into is where the data goes; Volume when left out.
+	// destination is where the data goes; Volume when left out.
 	// +optional
-	Into RestoreInto `json:"into,omitempty"`
+	Destination RestoreDestination `json:"destination,omitempty"`
 	// folder of the volume that is filled, where the container has it; none with Servers.
 	// +optional
 	Folder string `json:"folder,omitempty"`
@@ -185,8 +185,8 @@ type RestoredFrom struct {
 	CompletionTime metav1.Time `json:"completionTime"`
 }
 
-// IntoServers says whether the data goes into servers that run, and not onto a volume before there is a pod.
-func (r *SetRestore) IntoServers() bool { return r.Into == RestoreIntoServers }
+// ToServers says whether the data goes into servers that run, and not onto a volume before there is a pod.
+func (r *SetRestore) ToServers() bool { return r.Destination == RestoreToServers }
 
 // Done says whether the data is there.
 func (r *RestoreState) Done() bool { return r != nil && r.CompletionTime != nil }

@@ -51,9 +51,9 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 // +kubebuilder:validation:MaxProperties=512
 type Parameters map[string]ParameterValue
 
-// Keeping is how an instance and its data are kept from getting lost. A typed kind has it in its spec, and passes it on as it is: an Application
+// DataProtection is how an instance and its data are protected from loss. A typed kind has it in its spec, and passes it on as it is: an Application
 // is protected as long as the object that declares it is.
-type Keeping struct {
+type DataProtection struct {
 	// deletionProtection has the API server refuse to delete this object, and what it is made into. While it is true, volumes are
 	// kept whatever deletionPolicy says, also when a deleted CustomResourceDefinition takes the object with it. Default false.
 	// +optional
@@ -152,14 +152,14 @@ type SetState struct {
 	// term grows at each change of the pod that writes, where the engine decides it.
 	// +optional
 	Term int64 `json:"term,omitempty"`
-	// copies is how many other pods have a write before a client is told of it, for certain.
+	// synchronousReplicas is how many replicas have a write before a client is told of it, for certain.
 	// +optional
-	Copies int32 `json:"copies,omitempty"`
+	SynchronousReplicas int32 `json:"synchronousReplicas,omitempty"`
 	// changes of the pod that writes are the latest ones, the last one last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
-	Changes []WriterChange `json:"changes,omitempty"`
+	Changes []PrimaryChange `json:"changes,omitempty"`
 	// restore is how far the set is with the data that it begins with.
 	// +optional
 	Restore *RestoreState `json:"restore,omitempty"`

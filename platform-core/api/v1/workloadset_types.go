@@ -69,10 +69,10 @@ type WorkloadSetSpec struct {
 	// +optional
 	// +kubebuilder:default=Parallel
 	PodManagementPolicy PodManagementPolicy `json:"podManagementPolicy,omitempty"`
-	// restarts: Together starts the processes of all pods again at once when their configuration changes, OneByOne one after the other.
-	// Default OneByOne.
+	// restartStrategy: AllAtOnce restarts the processes of all pods at once when their configuration changes, Rolling one after the other.
+	// Default Rolling.
 	// +optional
-	Restarts SetRestarts `json:"restarts,omitempty"`
+	RestartStrategy RestartStrategy `json:"restartStrategy,omitempty"`
 	// authority over who writes: engine or middleware.
 	// +optional
 	// +kubebuilder:validation:Enum=engine;middleware
@@ -194,16 +194,16 @@ const (
 	SetScalingAuto SetScaling = "Auto"
 )
 
-// SetRestarts says how the processes of a set are started again with another configuration.
-// +kubebuilder:validation:Enum=OneByOne;Together
-type SetRestarts string
+// RestartStrategy says how the processes of a set are started again with another configuration.
+// +kubebuilder:validation:Enum=Rolling;AllAtOnce
+type RestartStrategy string
 
-// Ways of restarting; none is OneByOne.
+// Ways of restarting; none is RestartRolling.
 const (
-	// RestartsOneByOne: each when the one before is ready.
-	RestartsOneByOne SetRestarts = "OneByOne"
-	// RestartsTogether: all at once, since none becomes ready while others run with another configuration.
-	RestartsTogether SetRestarts = "Together"
+	// RestartRolling: each when the one before is ready.
+	RestartRolling RestartStrategy = "Rolling"
+	// RestartAllAtOnce: all at once, since none becomes ready while others run with another configuration.
+	RestartAllAtOnce RestartStrategy = "AllAtOnce"
 )
 
 // PodManagementPolicy says how the missing pods of a set are made.
@@ -304,13 +304,13 @@ type WorkloadSetStatus struct {
 	Switchover *SwitchoverState `json:"switchover,omitempty"`
 	// writer says who may write, where spec.failover is set.
 	// +optional
-	Writer *WriterRecord `json:"writer,omitempty"`
-	// formerWriters are the last writer records of volumes that the pods had before and that are still there, the latest last, without the changes that led
+	Primary *PrimaryRecord `json:"primary,omitempty"`
+	// formerPrimaries are the last writer records of volumes that the pods had before and that are still there, the latest last, without the changes that led
 	// to them. One is in force again when the pods go back to its volumes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
-	FormerWriters []WriterRecord `json:"formerWriters,omitempty"`
+	FormerPrimaries []PrimaryRecord `json:"formerPrimaries,omitempty"`
 	// volumes of the pods.
 	// +optional
 	// +listType=map
@@ -441,7 +441,7 @@ func (w *WorkloadSet) SetConditions(c []metav1.Condition) { w.Status.Conditions 
 // SetObservedGeneration implements Conditioned.
 func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGeneration = g }
 
-// StatusGuarded says that status.writer is written by itself, so that nobody may write the status on what he read before that.
+// StatusGuarded says that status.primary is written by itself, so that nobody may write the status on what he read before that.
 func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil }
 
 // FirstPod names the pod with the lowest ordinal; empty for a set of none.

@@ -216,9 +216,9 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 		if !ok || existing == nil || declared.TLS == nil || atRest(existing) || equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
 			continue
 		}
-		switch declared.TLS.Changes {
-		case plugin.TLSChangesStopped:
-		case plugin.TLSChangesAlone:
+		switch declared.TLS.ChangePolicy {
+		case plugin.TLSChangeStopped:
+		case plugin.TLSChangeStoppedOrSinglePod:
 			if alone(existing, &wanted[i]) {
 				continue
 			}

@@ -145,33 +145,33 @@ func TestTLSChange(t *testing.T) {
 	empty := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}}
 	two := platformv1.ComponentStatus{Sets: empty.Sets, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}, {Name: "a-etcd-main-1"}}}
 	for name, test := range map[string]struct {
-		changes plugin.TLSChanges
+		changes plugin.TLSChangePolicy
 		was, is *platformv1.TLS
 		running bool
 		status  platformv1.ComponentStatus
 		refused bool
 	}{
-		"the same":           {plugin.TLSChangesStopped, on, on.DeepCopy(), true, runs, false},
-		"on":                 {plugin.TLSChangesStopped, off, on, true, runs, true},
-		"off":                {plugin.TLSChangesStopped, on, off, true, runs, true},
-		"issuer":             {plugin.TLSChangesStopped, on, other, true, runs, true},
-		"online":             {plugin.TLSChangesOnline, on, other, true, runs, false},
+		"the same":           {plugin.TLSChangeStopped, on, on.DeepCopy(), true, runs, false},
+		"on":                 {plugin.TLSChangeStopped, off, on, true, runs, true},
+		"off":                {plugin.TLSChangeStopped, on, off, true, runs, true},
+		"issuer":             {plugin.TLSChangeStopped, on, other, true, runs, true},
+		"online":             {plugin.TLSChangeOnline, on, other, true, runs, false},
 		"unsaid is online":   {"", on, off, true, runs, false},
-		"stops":              {plugin.TLSChangesStopped, on, off, false, runs, true},
-		"is stopped":         {plugin.TLSChangesStopped, on, off, false, empty, false},
-		"makes its pods":     {plugin.TLSChangesStopped, on, off, true, empty, true},
-		"never got anywhere": {plugin.TLSChangesStopped, other, on, true, platformv1.ComponentStatus{}, false},
-		"is not seen yet":    {plugin.TLSChangesStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
-		"alone":              {plugin.TLSChangesAlone, on, off, true, runs, false},
-		"alone, no pod yet":  {plugin.TLSChangesAlone, on, off, true, empty, false},
-		"alone, unknown":     {plugin.TLSChangesAlone, on, off, true, platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
-		"two":                {plugin.TLSChangesAlone, on, off, true, two, true},
-		"two are stopped":    {plugin.TLSChangesAlone, on, off, false, empty, false},
+		"stops":              {plugin.TLSChangeStopped, on, off, false, runs, true},
+		"is stopped":         {plugin.TLSChangeStopped, on, off, false, empty, false},
+		"makes its pods":     {plugin.TLSChangeStopped, on, off, true, empty, true},
+		"never got anywhere": {plugin.TLSChangeStopped, other, on, true, platformv1.ComponentStatus{}, false},
+		"is not seen yet":    {plugin.TLSChangeStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
+		"alone":              {plugin.TLSChangeStoppedOrSinglePod, on, off, true, runs, false},
+		"alone, no pod yet":  {plugin.TLSChangeStoppedOrSinglePod, on, off, true, empty, false},
+		"alone, unknown":     {plugin.TLSChangeStoppedOrSinglePod, on, off, true, platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
+		"two":                {plugin.TLSChangeStoppedOrSinglePod, on, off, true, two, true},
+		"two are stopped":    {plugin.TLSChangeStoppedOrSinglePod, on, off, false, empty, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
 				State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-					{Name: "etcd", TLS: &plugin.TLS{Changes: test.changes}},
+					{Name: "etcd", TLS: &plugin.TLS{ChangePolicy: test.changes}},
 				}}}},
 				Components: map[string]*platformv1.Component{"etcd": {
 					Spec: platformv1.ComponentSpec{Component: "etcd", TLS: test.was, Running: &test.running}, Status: test.status,

@@ -12,7 +12,7 @@ import (
 
 // IsShared says whether pods of a topology log in at each other with a credential.
 func IsShared(declared *plugin.Credential, topology string) bool {
-	return slices.Contains(declared.SharedIn, topology)
+	return slices.Contains(declared.PeerTopologies, topology)
 }
 
 // Password says why another password of a credential cannot be taken over by an instance of a topology at once, but only beside the one in force, and what to

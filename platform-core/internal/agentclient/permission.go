@@ -20,7 +20,7 @@ type Permission interface {
 	// Promise has the member acknowledge no term lower than this one. The process of a writer of a lower one has ended then.
 	Promise(ctx context.Context, term int64) (*agentv1.MemberStatus, error)
 	// Learn tells the member what the record is.
-	Learn(ctx context.Context, record *agentv1.WriterRecord) (*agentv1.MemberStatus, error)
+	Learn(ctx context.Context, record *agentv1.PrimaryRecord) (*agentv1.MemberStatus, error)
 	// Member asks how the member is; it changes nothing.
 	Member(ctx context.Context) (*agentv1.MemberStatus, error)
 }
@@ -54,7 +54,7 @@ func (p *permission) Promise(ctx context.Context, term int64) (*agentv1.MemberSt
 }
 
 // Learn implements Permission.
-func (p *permission) Learn(ctx context.Context, record *agentv1.WriterRecord) (*agentv1.MemberStatus, error) {
+func (p *permission) Learn(ctx context.Context, record *agentv1.PrimaryRecord) (*agentv1.MemberStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, PermissionTimeout)
 	defer cancel()
 	status, err := p.client.Learn(ctx, &agentv1.LearnRequest{Record: record})

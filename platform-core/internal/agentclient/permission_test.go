@@ -23,7 +23,7 @@ import (
 type fencedPod struct {
 	agentv1.UnimplementedPermissionServiceServer
 	promised int64
-	learnt   *agentv1.WriterRecord
+	learnt   *agentv1.PrimaryRecord
 	// hangs has every call wait until its caller gives up.
 	hangs bool
 }
@@ -88,7 +88,7 @@ func TestPermission(t *testing.T) {
 	if _, err := p.Promise(t.Context(), 2); !IsRefused(err) {
 		t.Errorf("an old term: %v", err)
 	}
-	if _, err := p.Learn(t.Context(), &agentv1.WriterRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}); err != nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
+	if _, err := p.Learn(t.Context(), &agentv1.PrimaryRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}); err != nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
 		t.Errorf("Learn: %v, %v", pod.learnt, err)
 	}
 	pod.hangs = true

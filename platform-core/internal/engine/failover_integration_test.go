@@ -35,27 +35,27 @@ func replicated(t *testing.T, namespace string) (*platformv1.Application, *platf
 }
 
 // writes has the record of a set say something else, as the engine does.
-func writes(t *testing.T, set *platformv1.WorkloadSet, change func(*platformv1.WriterRecord)) {
+func writes(t *testing.T, set *platformv1.WorkloadSet, change func(*platformv1.PrimaryRecord)) {
 	t.Helper()
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
 		t.Fatal(err)
 	}
 	before := set.DeepCopy()
-	if set.Status.Writer == nil {
-		set.Status.Writer = &platformv1.WriterRecord{}
+	if set.Status.Primary == nil {
+		set.Status.Primary = &platformv1.PrimaryRecord{}
 	}
-	change(set.Status.Writer)
+	change(set.Status.Primary)
 	if err := env.Client.Status().Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // failed begins a term since a pod failed.
-func failed(term int64, from string) func(*platformv1.WriterRecord) {
-	return func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary, r.Former = term, nil, &platformv1.WriterMember{Name: from, Identity: from}
-		r.List = platformv1.WriterList{Version: 1, Members: []platformv1.WriterMember{{Name: from, Identity: from}}}
-		r.Changes = append(r.Changes, platformv1.WriterChange{Term: term, Cause: platformv1.WriterFailed, From: from, Reason: "it is gone", Deposed: metav1.NowMicro()})
+func failed(term int64, from string) func(*platformv1.PrimaryRecord) {
+	return func(r *platformv1.PrimaryRecord) {
+		r.Term, r.Member, r.Former = term, nil, &platformv1.SetMember{Name: from, Identity: from}
+		r.List = platformv1.MemberList{Version: 1, Members: []platformv1.SetMember{{Name: from, Identity: from}}}
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: term, Cause: platformv1.PrimaryFailed, From: from, Reason: "it is gone", Deposed: metav1.NowMicro()})
 	}
 }
 
@@ -102,8 +102,8 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 		return nil
 	})
 	// It is named, and the pod reports that it takes writes.
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Primary = &platformv1.WriterMember{Name: set.Name + "-0", Identity: "0"}
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
+		r.Member = &platformv1.SetMember{Name: set.Name + "-0", Identity: "0"}
 		last := &r.Changes[len(r.Changes)-1]
 		last.To, last.Named, last.Choice, last.Order = set.Name+"-0", new(metav1.NowMicro()), "it has the most", new(int64(7))
 	})
@@ -125,9 +125,9 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	writes(t, set, func(r *platformv1.WriterRecord) {
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
 		failed(3, set.Name+"-0")(r)
-		r.Changes[len(r.Changes)-1].Cause = platformv1.WriterOrdered
+		r.Changes[len(r.Changes)-1].Cause = platformv1.PrimaryOrdered
 		failed(4, set.Name+"-1")(r)
 	})
 	run(t, -1)

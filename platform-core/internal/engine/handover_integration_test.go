@@ -25,7 +25,7 @@ import (
 func loggingInAtEachOther(t *testing.T, version string) func(*platformv1.ApplicationSpec) {
 	t.Helper()
 	derived(t, version, "1.0.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    sharedIn: [sentinel]\n    username: default")
+		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    peerTopologies: [sentinel]\n    username: default")
 	})
 	return func(s *platformv1.ApplicationSpec) { s.PluginVersion, s.Topology = version, "sentinel" }
 }
@@ -220,7 +220,7 @@ func TestRotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine(t *testing.T) {
 func TestFirstRotationUnderPodsThatLogInAtEachOther(t *testing.T) {
 	derived(t, "1.34.0", "1.0.0", nil)
 	derived(t, "1.35.0", "1.34.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    sharedIn: [sentinel]\n    username: default")
+		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    peerTopologies: [sentinel]\n    username: default")
 	})
 	app := served(t, func(s *platformv1.ApplicationSpec) { s.PluginVersion, s.Topology = "1.34.0", "sentinel" })
 	old, pods := passwordIn(t, app, "redis-a-default"), processesTakeUp(t, app, all)

@@ -122,7 +122,7 @@ func ofRest() map[string]interruption {
 			play: func(t *testing.T, app *platformv1.Application, op *platformv1.Operation) {
 				set := setOf(app)
 				handsOver(t, set, memberAt(set, 0).Name)
-				succeeds(t, set, op, platformv1.WriterOrdered)
+				succeeds(t, set, op, platformv1.PrimaryOrdered)
 				writing(t, set, 1, 2)
 			}},
 		"delete": {template: "Delete", change: lent("able", ""),
@@ -157,7 +157,7 @@ func handedOver(t *testing.T, app *platformv1.Application) {
 	t.Helper()
 	set := setOf(app)
 	handsOver(t, set, "")
-	if writer := set.Status.Writer; writer.Term != 2 || writer.Primary.Name != memberAt(set, 1).Name {
+	if writer := set.Status.Primary; writer.Term != 2 || writer.Member.Name != memberAt(set, 1).Name {
 		t.Errorf("the record is %+v", writer)
 	}
 }
@@ -305,9 +305,9 @@ func TestAFailoverThatIsAskedForSurvivesKills(t *testing.T) {
 	end := relay(t, func(int) int {
 		set := setOf(app)
 		refresh(t, set)
-		if request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation]); !named && request.From == memberAt(set, 0).Name {
+		if request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchPrimaryAnnotation]); !named && request.From == memberAt(set, 0).Name {
 			named = true
-			succeeds(t, set, asked, platformv1.WriterFailed)
+			succeeds(t, set, asked, platformv1.PrimaryFailed)
 			reportWriting(t, set, 1, 2)
 		}
 		return 1

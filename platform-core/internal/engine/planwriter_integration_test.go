@@ -40,11 +40,11 @@ func settled(t *testing.T, set *platformv1.WorkloadSet) {
 			t.Fatal(err)
 		}
 	}
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary = 1, &platformv1.WriterMember{Name: first, Identity: fmt.Sprintf(identity, 0)}
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
+		r.Term, r.Member = 1, &platformv1.SetMember{Name: first, Identity: fmt.Sprintf(identity, 0)}
 		r.List.Version = 1
 		for i := range 3 {
-			r.List.Members = append(r.List.Members, platformv1.WriterMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf(identity, i)})
+			r.List.Members = append(r.List.Members, platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf(identity, i)})
 		}
 	})
 	labelled(t, set.Namespace, first)

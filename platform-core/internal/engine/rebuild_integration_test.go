@@ -77,11 +77,11 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 	node(t, namespace)
 	made := watchVolumes(t, namespace)
 	app, set := replicated(t, namespace)
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary = 1, &platformv1.WriterMember{Name: set.Name + "-0", Identity: "v0"}
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
+		r.Term, r.Member = 1, &platformv1.SetMember{Name: set.Name + "-0", Identity: "v0"}
 		r.List.Version = 1
 		for i := range 3 {
-			r.List.Members = append(r.List.Members, platformv1.WriterMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf("v%d", i)})
+			r.List.Members = append(r.List.Members, platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf("v%d", i)})
 		}
 	})
 	labelled(t, namespace, set.Name+"-0")
@@ -105,7 +105,7 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 			}
 			return nil
 		})
-		writes(t, set, func(r *platformv1.WriterRecord) { r.List.Members[1].Identity = fmt.Sprintf("anew-%d", n) })
+		writes(t, set, func(r *platformv1.PrimaryRecord) { r.List.Members[1].Identity = fmt.Sprintf("anew-%d", n) })
 		ends(t, op, platformv1.OperationSucceeded)
 		stop()
 		after := uids(t, namespace)

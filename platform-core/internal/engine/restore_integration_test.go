@@ -126,7 +126,7 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 		t.Errorf("the mover is %+v", pod)
 	}
 	text := jobs[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]
-	if !strings.Contains(text, fmt.Sprintf(`"into":{"folder":"/data","id":%q}`, backup.UID)) || !strings.Contains(text, `"digest":"sha256:1"`) {
+	if !strings.Contains(text, fmt.Sprintf(`"volume":{"folder":"/data","id":%q}`, backup.UID)) || !strings.Contains(text, `"digest":"sha256:1"`) {
 		t.Errorf("its plan is %s", text)
 	}
 	claim := &corev1.PersistentVolumeClaim{}

@@ -97,7 +97,7 @@ func TestRestoreOfObjects(t *testing.T) {
 		t.Fatalf("there were %d movers", len(jobs))
 	}
 	pod, plan := jobs[1].Spec.Template.Spec, moverPlan(t, jobs[1])
-	if plan.Objects == nil || plan.Into != nil || plan.Backup.Digest != "sha256:1" || !slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool {
+	if plan.Objects == nil || plan.Volume != nil || plan.Backup.Digest != "sha256:1" || !slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool {
 		return e.Name == mover.ObjectsEndpoint && e.Value == "http://redis-b."+namespace+".svc:9000"
 	}) {
 		t.Errorf("the plan is %+v, the pod %+v", plan, pod)

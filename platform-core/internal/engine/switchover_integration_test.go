@@ -31,17 +31,17 @@ func crew(t *testing.T) (*platformv1.Application, *platformv1.WorkloadSet) {
 func crewIn(t *testing.T, namespace string) (*platformv1.Application, *platformv1.WorkloadSet) {
 	t.Helper()
 	app, set := replicated(t, namespace)
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary = 1, memberAt(set, 0)
-		r.Former, r.List = r.Primary, platformv1.WriterList{Version: 1, Members: []platformv1.WriterMember{*r.Primary}}
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
+		r.Term, r.Member = 1, memberAt(set, 0)
+		r.Former, r.List = r.Member, platformv1.MemberList{Version: 1, Members: []platformv1.SetMember{*r.Member}}
 	})
 	writing(t, set, 0, 1)
 	return app, set
 }
 
 // memberAt is a pod of a set as its record names it.
-func memberAt(set *platformv1.WorkloadSet, ordinal int32) *platformv1.WriterMember {
-	return &platformv1.WriterMember{Name: platformv1.PodNameFor(set.Name, ordinal), Identity: fmt.Sprintf("%032x", ordinal+1)}
+func memberAt(set *platformv1.WorkloadSet, ordinal int32) *platformv1.SetMember {
+	return &platformv1.SetMember{Name: platformv1.PodNameFor(set.Name, ordinal), Identity: fmt.Sprintf("%032x", ordinal+1)}
 }
 
 // writing has a pod report that it writes in a term, and all others that they do not, and waits until it has the label of its role.
@@ -81,7 +81,7 @@ func reportWriting(t *testing.T, set *platformv1.WorkloadSet, writer int32, term
 func handsOver(t *testing.T, set *platformv1.WorkloadSet, from string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, set, "asked: "+from, func() error {
-		if got := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation]).From; got != from {
+		if got := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchPrimaryAnnotation]).From; got != from {
 			return fmt.Errorf("it is asked for another than %q", got)
 		}
 		return nil
@@ -94,7 +94,7 @@ func TestASwitchoverOfAWriterThatTheEngineNames(t *testing.T) {
 	first := memberAt(set, 0).Name
 	op := operate(t, app, "switch", "Switchover", nil, "to", memberAt(set, 1).Name)
 	handsOver(t, set, first)
-	succeeds(t, set, op, platformv1.WriterOrdered)
+	succeeds(t, set, op, platformv1.PrimaryOrdered)
 	writing(t, set, 1, 2)
 	done := ends(t, op, platformv1.OperationSucceeded)
 	if from, to := done.Steps[0].Outputs["from"], done.Steps[0].Outputs["to"]; from != first || to != memberAt(set, 1).Name {
@@ -104,13 +104,13 @@ func TestASwitchoverOfAWriterThatTheEngineNames(t *testing.T) {
 }
 
 // succeeds names the second pod of a set after the first one for an Operation, as the engine does.
-func succeeds(t *testing.T, set *platformv1.WorkloadSet, op *platformv1.Operation, cause platformv1.WriterChangeCause) {
+func succeeds(t *testing.T, set *platformv1.WorkloadSet, op *platformv1.Operation, cause platformv1.PrimaryChangeCause) {
 	t.Helper()
 	first := memberAt(set, 0).Name
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary = 2, memberAt(set, 1)
-		r.Former, r.List.Members = r.Primary, []platformv1.WriterMember{*memberAt(set, 0), *memberAt(set, 1)}
-		r.Changes = append(r.Changes, platformv1.WriterChange{Term: 2, Cause: cause, From: first, To: r.Primary.Name, Operation: op.Name,
+	writes(t, set, func(r *platformv1.PrimaryRecord) {
+		r.Term, r.Member = 2, memberAt(set, 1)
+		r.Former, r.List.Members = r.Member, []platformv1.SetMember{*memberAt(set, 0), *memberAt(set, 1)}
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: 2, Cause: cause, From: first, To: r.Member.Name, Operation: op.Name,
 			Reason: "it was told to hand over", Deposed: metav1.NowMicro(), Named: new(metav1.NowMicro())})
 	})
 }
@@ -125,7 +125,7 @@ func TestASwitchoverThatNobodyCanTakeFails(t *testing.T) {
 		t.Errorf("it says %q", failed.Error)
 	}
 	handsOver(t, set, "")
-	if set.Status.Writer.Primary.Name != memberAt(set, 0).Name {
-		t.Errorf("the record is %+v", set.Status.Writer)
+	if set.Status.Primary.Member.Name != memberAt(set, 0).Name {
+		t.Errorf("the record is %+v", set.Status.Primary)
 	}
 }

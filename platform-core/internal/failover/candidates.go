@@ -112,7 +112,7 @@ func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []pe
 func (f *Facts) witnesses(p *Pod) bool {
 	member, known := p.member()
 	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.guarded() && !f.wrote(p) && !f.Record.Eligible(member) &&
-		f.Record.Previous != nil && f.Record.Previous.Copies > 0 && f.Record.Previous.Has(member)
+		f.Record.Previous != nil && f.Record.Previous.SynchronousReplicas > 0 && f.Record.Previous.Has(member)
 }
 
 // unfit says why a pod cannot be named, or asked for its data; empty when it can.
@@ -151,7 +151,7 @@ func (f *Facts) wrote(p *Pod) bool {
 
 // guarded says whether writes that were acknowledged must not be lost: others have copies of them.
 func (f *Facts) guarded() bool {
-	return !f.accepts() && (f.Record.List.Copies > 0 || f.Record.Previous != nil && f.Record.Previous.Copies > 0)
+	return !f.accepts() && (f.Record.List.SynchronousReplicas > 0 || f.Record.Previous != nil && f.Record.Previous.SynchronousReplicas > 0)
 }
 
 // unheard says which members may have writes that the candidate has not; empty when there can be none. A write is acknowledged
@@ -162,7 +162,7 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 		return ""
 	}
 	for _, list := range []*permission.List{&f.Record.List, f.Record.Previous} {
-		if list == nil || list.Copies == 0 {
+		if list == nil || list.SynchronousReplicas == 0 {
 			continue
 		}
 		var missing []string
@@ -174,9 +174,9 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 				missing = append(missing, member.Name)
 			}
 		}
-		if len(missing) >= list.Copies {
+		if len(missing) >= list.SynchronousReplicas {
 			return fmt.Sprintf("%s may have acknowledged writes that %s has not, since each is on %d of the others: bring them back, or run a Failover with acceptDataLoss",
-				strings.Join(missing, ", "), best.Name, list.Copies)
+				strings.Join(missing, ", "), best.Name, list.SynchronousReplicas)
 		}
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 // withCopies is the trio of which so many have a copy of each write, and whose writer is on its way out.
 func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 	f := leaving(failover.Measurement{Order: 9}, failover.Measurement{Order: 7})
-	f.Record.List.Copies, f.Copies = copies, failover.Copies{Wanted: copies, Shortage: failover.Wait}
+	f.Record.List.SynchronousReplicas, f.SynchronousReplicas = copies, failover.SynchronousReplicas{Wanted: copies, Shortage: failover.Wait}
 	change(&f)
 	return f
 }
@@ -24,7 +24,7 @@ func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 func takenOff(f *failover.Facts) {
 	all := f.Record.List
 	f.Record.Previous = &all
-	f.Record.List = permission.List{Version: 2, Copies: all.Copies, Members: []permission.Member{all.Members[0], all.Members[2]}}
+	f.Record.List = permission.List{Version: 2, SynchronousReplicas: all.SynchronousReplicas, Members: []permission.Member{all.Members[0], all.Members[2]}}
 }
 
 // TestWhoeverMayHaveAcknowledgedIsHeard before another takes over.
@@ -55,7 +55,7 @@ func TestWhoeverMayHaveAcknowledgedIsHeard(t *testing.T) {
 		"only the list before had copies": {0, func(f *failover.Facts) {
 			sick(1)(f)
 			f.Record.List.Version = 2
-			f.Record.Previous = &permission.List{Version: 1, Members: f.Record.List.Members, Copies: 1}
+			f.Record.Previous = &permission.List{Version: 1, Members: f.Record.List.Members, SynchronousReplicas: 1}
 		}, ""},
 		"it was taken off the list, is back, and has less": {1, func(f *failover.Facts) {
 			takenOff(f)
@@ -100,21 +100,21 @@ func TestWhoeverMayHaveAcknowledgedIsHeard(t *testing.T) {
 // TestTheLastThatHaveCopiesStayMembers while writes wait for them, and no others do.
 func TestTheLastThatHaveCopiesStayMembers(t *testing.T) {
 	for name, tc := range map[string]struct {
-		copies  failover.Copies
+		copies  failover.SynchronousReplicas
 		away    []int
 		members string
 		after   int
 	}{
-		"one of two is away":                     {failover.Copies{Wanted: 1, Shortage: failover.Wait}, []int{1}, "a-0 a-2", 1},
-		"both are away":                          {failover.Copies{Wanted: 1, Shortage: failover.Wait}, []int{1, 2}, "a-0 a-2", 1},
-		"both are away, and writes are to go on": {failover.Copies{Wanted: 1, Shortage: failover.Continue}, []int{1, 2}, "a-0", 0},
-		"both have each write":                   {failover.Copies{Wanted: 2, Shortage: failover.Wait}, []int{1}, "a-0 a-1 a-2", 2},
-		"as many as there are":                   {failover.Copies{Wanted: 2, Shortage: failover.Continue}, []int{1}, "a-0 a-2", 1},
-		"fewer are wanted now":                   {failover.Copies{Wanted: 0, Shortage: failover.Wait}, nil, "a-0 a-1 a-2", 0},
+		"one of two is away":                     {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait}, []int{1}, "a-0 a-2", 1},
+		"both are away":                          {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait}, []int{1, 2}, "a-0 a-2", 1},
+		"both are away, and writes are to go on": {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Continue}, []int{1, 2}, "a-0", 0},
+		"both have each write":                   {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Wait}, []int{1}, "a-0 a-1 a-2", 2},
+		"as many as there are":                   {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Continue}, []int{1}, "a-0 a-2", 1},
+		"fewer are wanted now":                   {failover.SynchronousReplicas{Wanted: 0, Shortage: failover.Wait}, nil, "a-0 a-1 a-2", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := trio()
-			f.Copies, f.Record.List.Copies = tc.copies, max(1, tc.copies.Wanted)
+			f.SynchronousReplicas, f.Record.List.SynchronousReplicas = tc.copies, max(1, tc.copies.Wanted)
 			for _, n := range tc.away {
 				f.Pods[n].Health = report.Unhealthy
 			}
@@ -136,8 +136,8 @@ func TestTheLastThatHaveCopiesStayMembers(t *testing.T) {
 			for _, member := range f.Record.List.Members {
 				members = append(members, member.Name)
 			}
-			if got := strings.Join(members, " "); got != tc.members || f.Record.List.Copies != tc.after {
-				t.Errorf("the members are %s and %d others have each write, want %s and %d", got, f.Record.List.Copies, tc.members, tc.after)
+			if got := strings.Join(members, " "); got != tc.members || f.Record.List.SynchronousReplicas != tc.after {
+				t.Errorf("the members are %s and %d others have each write, want %s and %d", got, f.Record.List.SynchronousReplicas, tc.members, tc.after)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (e *engine) turn() {
 
 func (e *engine) facts(seen stored) failover.Facts {
 	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second, MaxLag: e.maxLag, Order: e.ordered(seen),
-		Measures: e.measures, Handover: e.handover, Wanted: e.wanted, Copies: e.copies}
+		Measures: e.measures, Handover: e.handover, Wanted: e.wanted, SynchronousReplicas: e.copies}
 	for _, p := range e.pods {
 		if !p.there {
 			continue

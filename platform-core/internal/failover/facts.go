@@ -27,8 +27,8 @@ type Facts struct {
 	After time.Duration
 	// MaxLag that a candidate may have; nil for any.
 	MaxLag *int64
-	// Copies that others are to have of a write.
-	Copies Copies
+	// SynchronousReplicas that are to have a write.
+	SynchronousReplicas SynchronousReplicas
 	// Order to the named writer, or while nobody is named to the one before, to hand over; nil when there is none.
 	Order *Order
 	// Measures says where the order of candidates comes from.
@@ -44,8 +44,8 @@ type Facts struct {
 	handing bool
 }
 
-// Copies of a write that others have before a client is told of it.
-type Copies struct {
+// SynchronousReplicas have a write before a client is told of it.
+type SynchronousReplicas struct {
 	// Wanted is how many; 0 for none.
 	Wanted int
 	// Shortage says what becomes of writes while too few others are left.

@@ -21,13 +21,13 @@ func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
 	}
 	members, changes := f.listed(m, d)
 	copies := f.copies(len(members) - 1)
-	if copies != f.Record.List.Copies {
+	if copies != f.Record.List.SynchronousReplicas {
 		changes = append(changes, fmt.Sprintf("%d others have each write", copies))
 	}
 	if f.Record.Previous != nil || len(changes) == 0 {
 		return
 	}
-	next, err := f.Record.ChangeCopies(members, copies)
+	next, err := f.Record.ChangeSynchronousReplicas(members, copies)
 	if err != nil {
 		d.Message = err.Error()
 		return
@@ -37,14 +37,14 @@ func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
 
 // copies are how many there are to be, of so many others. There are no more of them before there are enough others.
 func (f *Facts) copies(others int) int {
-	now := f.Record.List.Copies
+	now := f.Record.List.SynchronousReplicas
 	switch {
-	case f.Copies.Shortage == Continue:
-		return min(f.Copies.Wanted, others)
-	case others < f.Copies.Wanted:
-		return min(f.Copies.Wanted, now)
+	case f.SynchronousReplicas.Shortage == Continue:
+		return min(f.SynchronousReplicas.Wanted, others)
+	case others < f.SynchronousReplicas.Wanted:
+		return min(f.SynchronousReplicas.Wanted, now)
 	}
-	return f.Copies.Wanted
+	return f.SynchronousReplicas.Wanted
 }
 
 // listed are the members that the list should have, and what is different about them.
@@ -97,10 +97,10 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 
 // kept is how many other members stay in the list although they are away: they are the only ones that can have what was acknowledged.
 func (f *Facts) kept() int {
-	if f.Copies.Shortage == Continue {
+	if f.SynchronousReplicas.Shortage == Continue {
 		return 0
 	}
-	return min(f.Record.List.Copies, f.Copies.Wanted)
+	return min(f.Record.List.SynchronousReplicas, f.SynchronousReplicas.Wanted)
 }
 
 // well says whether a follower does what it is there for.

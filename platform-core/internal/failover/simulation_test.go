@@ -19,9 +19,9 @@ func TestHistories(t *testing.T) {
 // TestHistoriesWithCopies: whatever goes wrong, a write that as many others had as it waited for is never lost.
 func TestHistoriesWithCopies(t *testing.T) {
 	histories(t, func(w *world, seed int) {
-		w.copies = failover.Copies{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
+		w.copies = failover.SynchronousReplicas{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
 	}, func(w *world, seed int) {
-		if w.acked == (position{}) || w.record.List.Copies != w.copies.Wanted {
+		if w.acked == (position{}) || w.record.List.SynchronousReplicas != w.copies.Wanted {
 			w.failed("seed %d: nothing is acknowledged by %d others: %+v", seed, w.copies.Wanted, w.record)
 		}
 	})

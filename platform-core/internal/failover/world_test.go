@@ -44,7 +44,7 @@ type world struct {
 	measures failover.Measures
 	maxLag   *int64
 	// copies that others are to have of each write, and acked the last one that had as many.
-	copies  failover.Copies
+	copies  failover.SynchronousReplicas
 	acked   position
 	log     []string
 	named   map[int64]permission.Member
@@ -187,7 +187,7 @@ func (w *world) step() {
 func (w *world) acknowledge() {
 	for _, p := range w.pods {
 		list := p.agent.State().List
-		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || list.Copies == 0 {
+		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || list.SynchronousReplicas == 0 {
 			continue
 		}
 		var have []int64
@@ -196,8 +196,8 @@ func (w *world) acknowledge() {
 				have = append(have, q.data)
 			}
 		}
-		if slices.Sort(have); len(have) >= list.Copies {
-			if reached := (position{p.branch, min(p.data, have[len(have)-list.Copies])}); w.acked.before(reached) {
+		if slices.Sort(have); len(have) >= list.SynchronousReplicas {
+			if reached := (position{p.branch, min(p.data, have[len(have)-list.SynchronousReplicas])}); w.acked.before(reached) {
 				w.acked = reached
 			}
 		}

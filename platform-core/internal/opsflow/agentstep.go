@@ -163,7 +163,7 @@ func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepS
 
 // yields says whether a pod is to hand over before it is called.
 func (a agentStep) yields(r *run, t *plugin.OperationStep, pod *Pod) bool {
-	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] && len(r.facts.Beside(pod.Name)) > 0
+	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] && len(r.facts.SetMates(pod.Name)) > 0
 }
 
 // call is what to call at a pod; why says why it cannot be called.

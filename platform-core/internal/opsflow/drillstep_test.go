@@ -36,7 +36,7 @@ type stage struct {
 
 func drilling(parameters map[string]platformv1.ParameterValue) *stage {
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a"}, Spec: platformv1.ApplicationSpec{
-		Plugin: "redis", PluginVersion: "1.1.0", Version: "8.0", Topology: "sentinel", Keeping: platformv1.Keeping{DeletionProtection: true}, Schedules: []platformv1.Schedule{{Name: "nightly"}},
+		Plugin: "redis", PluginVersion: "1.1.0", Version: "8.0", Topology: "sentinel", DataProtection: platformv1.DataProtection{DeletionProtection: true}, Schedules: []platformv1.Schedule{{Name: "nightly"}},
 		Components: []platformv1.ApplicationComponent{{Name: "sentinel"}, {
 			Name: "redis", Replicas: new(int32(3)), Storage: &platformv1.Storage{Size: resource.MustParse("3Gi")}, Parameters: platformv1.Parameters{"hz": "10", "min-replicas-to-write": "1"},
 			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},

@@ -101,7 +101,7 @@ type Forecast struct {
 type Writing struct {
 	Component string
 	// Record of who may write; nil before the first.
-	Record *platformv1.WriterRecord
+	Record *platformv1.PrimaryRecord
 	// Pending says what is waited for while nobody takes writes; empty when somebody does.
 	Pending string
 }
@@ -217,7 +217,7 @@ func (p *Pod) ailment() string {
 // follow that are in the list of members.
 func (f Facts) behind(p *Pod) string {
 	record := f.Writing[SetOf(p.Name)].Record
-	if record == nil || len(record.List.Members) == 0 || slices.ContainsFunc(record.List.Members, func(m platformv1.WriterMember) bool { return m.Name == p.Name }) {
+	if record == nil || len(record.List.Members) == 0 || slices.ContainsFunc(record.List.Members, func(m platformv1.SetMember) bool { return m.Name == p.Name }) {
 		return ""
 	}
 	return "does not follow the one that writes"
@@ -233,8 +233,8 @@ func (f Facts) pod(name string) *Pod {
 	return nil
 }
 
-// Beside returns the names of the other pods of the set of a pod.
-func (f Facts) Beside(name string) []string {
+// SetMates returns the names of the other pods of the set of a pod.
+func (f Facts) SetMates(name string) []string {
 	var others []string
 	if one := f.pod(name); one != nil {
 		for i := range f.Pods {

@@ -65,7 +65,7 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
 	record := r.facts.Writing[set].Record
 	writer := r.facts.writerOf(set)
-	if record != nil && record.Primary != nil && record.Primary.Name != from && writer != nil && writer.Name == record.Primary.Name {
+	if record != nil && record.Member != nil && record.Member.Name != from && writer != nil && writer.Name == record.Member.Name {
 		if v := withdraw(r, step); !v.done() {
 			return v
 		}
@@ -90,7 +90,7 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 // committed says whether the one that wrote was deposed: before that the request can be taken back.
 func (failoverStep) committed(r *run, step *platformv1.StepStatus) bool {
 	record := r.facts.Writing[SetOf(step.Outputs[outputFrom])].Record
-	return record != nil && (record.Primary == nil || record.Primary.Name != step.Outputs[outputFrom])
+	return record != nil && (record.Member == nil || record.Member.Name != step.Outputs[outputFrom])
 }
 
 // begin says who is replaced.
@@ -115,8 +115,8 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	record, to := r.facts.Writing[sets[0]].Record, values["to"]
 	from := ""
 	switch {
-	case record != nil && record.Primary != nil:
-		from = record.Primary.Name
+	case record != nil && record.Member != nil:
+		from = record.Member.Name
 	case record != nil && record.Former != nil:
 		from = record.Former.Name
 	default:
@@ -186,11 +186,11 @@ func Noted(set *platformv1.WorkloadSet, op *platformv1.Operation) bool {
 }
 
 // changeOf is what is known of a term; nil for nothing.
-func changeOf(record *platformv1.WriterRecord, term int64) *platformv1.WriterChange {
+func changeOf(record *platformv1.PrimaryRecord, term int64) *platformv1.PrimaryChange {
 	if record == nil {
 		return nil
 	}
-	i := slices.IndexFunc(record.Changes, func(c platformv1.WriterChange) bool { return c.Term == term })
+	i := slices.IndexFunc(record.Changes, func(c platformv1.PrimaryChange) bool { return c.Term == term })
 	if i < 0 {
 		return nil
 	}
@@ -198,7 +198,7 @@ func changeOf(record *platformv1.WriterRecord, term int64) *platformv1.WriterCha
 }
 
 // tellChange has the outputs of a step say what is known of a change.
-func tellChange(step *platformv1.StepStatus, change *platformv1.WriterChange) {
+func tellChange(step *platformv1.StepStatus, change *platformv1.PrimaryChange) {
 	tell := func(name, value string) {
 		if value != "" {
 			setOutput(step, name, value)
@@ -228,7 +228,7 @@ func tellChange(step *platformv1.StepStatus, change *platformv1.WriterChange) {
 }
 
 // tellLength says how long nobody took writes, now that somebody does.
-func (r *run) tellLength(step *platformv1.StepStatus, change *platformv1.WriterChange) {
+func (r *run) tellLength(step *platformv1.StepStatus, change *platformv1.PrimaryChange) {
 	length := max(0, r.facts.Now.Sub(change.Deposed.Time)).Round(time.Millisecond)
 	setOutput(step, outputSeconds, strconv.FormatFloat(length.Seconds(), 'f', -1, 64))
 }

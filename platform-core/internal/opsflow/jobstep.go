@@ -182,10 +182,10 @@ func (r *run) volumes(job *Job) verdict {
 			continue
 		case job.Pod != "":
 			return failedf("component %q has several sets with a writer each, and a job has the volumes of one", job.Component)
-		case writing.Record == nil || writing.Record.Primary == nil:
+		case writing.Record == nil || writing.Record.Member == nil:
 			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have the data", set)
 		}
-		job.Pod = writing.Record.Primary.Name
+		job.Pod = writing.Record.Member.Name
 	}
 	pod := r.facts.pod(job.Pod)
 	switch {

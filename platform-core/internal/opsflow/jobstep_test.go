@@ -120,7 +120,7 @@ var jobStories = map[string]func() *world{
 		w := convertingWorld()
 		w.happens("All pods are gone, and nobody is on record.", func(w *world) {
 			all(PodAbsent)(w)
-			w.records(func(r *platformv1.WriterRecord) { r.Primary = nil })
+			w.records(func(r *platformv1.PrimaryRecord) { r.Member = nil })
 		})
 		w.happens("It is Ready again.", nil)
 		return w

@@ -134,7 +134,7 @@ var noReturnStories = map[string]func() *world{
 		})
 		w.happens("It is cancelled, too late.", cancels)
 		w.happens("It is a member again.", func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.List.Members[1].Identity = "new" })
+			w.records(func(r *platformv1.PrimaryRecord) { r.List.Members[1].Identity = "new" })
 		})
 		return w
 	},

@@ -30,7 +30,7 @@ func TestAnUpgradeAsksForHealthyPods(t *testing.T) {
 			"pod redis-a-main-1 is not there; pod redis-a-main-2 is being deleted" + way},
 		"one that comes": {func(w *world) { w.at(1).Presence = PodComing }, "pod redis-a-main-1 has yet to start" + way},
 		"one that does not follow": {func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.List.Members = r.List.Members[:2] })
+			w.records(func(r *platformv1.PrimaryRecord) { r.List.Members = r.List.Members[:2] })
 		}, "pod redis-a-main-2 does not follow the one that writes" + way},
 		"a version that mends it": {func(w *world) {
 			w.at(1).Report.Health = report.Unhealthy
@@ -38,7 +38,7 @@ func TestAnUpgradeAsksForHealthyPods(t *testing.T) {
 		}, ""},
 		"pods that nobody names a writer of": {func(w *world) { w.facts.Writing = nil }, ""},
 		"a writer that has no list yet": {func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.List = platformv1.WriterList{} })
+			w.records(func(r *platformv1.PrimaryRecord) { r.List = platformv1.MemberList{} })
 		}, ""},
 		"many": {func(w *world) {
 			for i := range int32(4) {
@@ -65,7 +65,7 @@ func TestAnUpgradeAsksForHealthyPods(t *testing.T) {
 func TestHealthOfATarget(t *testing.T) {
 	w := writingWorld("UpgradePaaS", nil)
 	w.at(0).Report.Health = report.Unhealthy
-	w.records(func(r *platformv1.WriterRecord) { r.List.Members = r.List.Members[:1] })
+	w.records(func(r *platformv1.PrimaryRecord) { r.List.Members = r.List.Members[:1] })
 	target := w.facts.target()
 	if got := fmt.Sprint(target["pods"], target["healthy"], target["following"]); got != "3 2 1" {
 		t.Errorf("pods, healthy, following: %s", got)

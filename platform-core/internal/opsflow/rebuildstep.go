@@ -103,7 +103,7 @@ func (rebuildStep) joined(r *run, step *platformv1.StepStatus, pod *Pod) verdict
 	if !named {
 		return verdict{}
 	}
-	if writing.Record == nil || writing.Record.Previous != nil || !slices.ContainsFunc(writing.Record.List.Members, func(m platformv1.WriterMember) bool {
+	if writing.Record == nil || writing.Record.Previous != nil || !slices.ContainsFunc(writing.Record.List.Members, func(m platformv1.SetMember) bool {
 		return m.Name == pod.Name && m.Identity != step.Outputs[outputIdentity]
 	}) {
 		return verdict{waiting: fmt.Sprintf("pod %s to have all of the data and to be a member again", pod.Name)}
@@ -139,11 +139,11 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 }
 
 // spared says what the data of a pod is known by, and why the others cannot do without it.
-func (rebuildStep) spared(f Facts, record *platformv1.WriterRecord, name string) (identity string, v verdict) {
+func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string) (identity string, v verdict) {
 	switch {
-	case record == nil || record.Primary == nil:
+	case record == nil || record.Member == nil:
 		return "", failedf("nobody takes writes at this moment: wait until a pod does")
-	case record.Primary.Name == name:
+	case record.Member.Name == name:
 		return "", failedf("pod %s is the one that may write, and what it has is what the others copy: have another one take over first, with a Switchover", name)
 	}
 	others := 0
@@ -156,8 +156,8 @@ func (rebuildStep) spared(f Facts, record *platformv1.WriterRecord, name string)
 			others++
 		}
 	}
-	if writer := f.pod(record.Primary.Name); others == 0 || writer == nil || writer.Report.Health != report.Healthy {
-		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is deleted", name, record.Primary.Name)
+	if writer := f.pod(record.Member.Name); others == 0 || writer == nil || writer.Report.Health != report.Healthy {
+		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is deleted", name, record.Member.Name)
 	}
 	return identity, verdict{}
 }

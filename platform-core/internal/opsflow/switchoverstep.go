@@ -162,8 +162,8 @@ func (f Facts) writers(component string) []string {
 		return names
 	}
 	for _, set := range slices.Sorted(maps.Keys(f.Writing)) {
-		if w := f.Writing[set]; (component == "" || w.Component == component) && w.Record != nil && w.Record.Primary != nil {
-			names = append(names, w.Record.Primary.Name)
+		if w := f.Writing[set]; (component == "" || w.Component == component) && w.Record != nil && w.Record.Member != nil {
+			names = append(names, w.Record.Member.Name)
 		}
 	}
 	return names

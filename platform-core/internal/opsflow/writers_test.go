@@ -17,8 +17,8 @@ func TestWhoTakesWrites(t *testing.T) {
 			{Name: "db-b-0", Component: "b", Access: platformv1.RoleReadOnly},
 		},
 		Writing: map[string]Writing{
-			"db-b": {Component: "b", Record: &platformv1.WriterRecord{Primary: &platformv1.WriterMember{Name: "db-b-1"}}},
-			"db-c": {Component: "c", Record: &platformv1.WriterRecord{}},
+			"db-b": {Component: "b", Record: &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: "db-b-1"}}},
+			"db-c": {Component: "c", Record: &platformv1.PrimaryRecord{}},
 			"db-d": {Component: "d"},
 		},
 	}

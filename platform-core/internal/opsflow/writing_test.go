@@ -30,10 +30,10 @@ func writingWorld(template string, parameters map[string]string) *world {
 		w.op.Spec.Parameters[name] = platformv1.ParameterValue(value)
 	}
 	w.facts.Parameters = ParametersInForce(w.op.Spec, w.facts.Template)
-	record := &platformv1.WriterRecord{Term: 2, Primary: &platformv1.WriterMember{Name: "redis-a-main-0", Identity: "v0"}, List: platformv1.WriterList{Version: 1}}
-	record.Former = record.Primary
+	record := &platformv1.PrimaryRecord{Term: 2, Member: &platformv1.SetMember{Name: "redis-a-main-0", Identity: "v0"}, List: platformv1.MemberList{Version: 1}}
+	record.Former = record.Member
 	for i := range 3 {
-		record.List.Members = append(record.List.Members, platformv1.WriterMember{Name: fmt.Sprintf("redis-a-main-%d", i), Identity: fmt.Sprintf("v%d", i)})
+		record.List.Members = append(record.List.Members, platformv1.SetMember{Name: fmt.Sprintf("redis-a-main-%d", i), Identity: fmt.Sprintf("v%d", i)})
 		w.at(i).Claims = []Claim{{Name: fmt.Sprintf("data-redis-a-main-%d", i), UID: types.UID(fmt.Sprintf("claim-%d", i)), Presence: PodRunning}}
 	}
 	w.facts.Writing = map[string]Writing{writingSet: {Component: "redis", Record: record}}
@@ -41,7 +41,7 @@ func writingWorld(template string, parameters map[string]string) *world {
 }
 
 // records has the set say something else of its writer, and the pods have the labels that follow.
-func (w *world) records(change func(r *platformv1.WriterRecord)) {
+func (w *world) records(change func(r *platformv1.PrimaryRecord)) {
 	writing := w.facts.Writing[writingSet]
 	writing.Record = writing.Record.DeepCopy()
 	change(writing.Record)
@@ -50,11 +50,11 @@ func (w *world) records(change func(r *platformv1.WriterRecord)) {
 
 // deposed begins the next term at this moment.
 func deposed(w *world) {
-	w.records(func(r *platformv1.WriterRecord) {
+	w.records(func(r *platformv1.PrimaryRecord) {
 		r.Term++
-		r.Changes = append(r.Changes, platformv1.WriterChange{Term: r.Term, Cause: platformv1.WriterFailed, From: r.Primary.Name,
-			Reason: "the process of pod " + r.Primary.Name + ", which writes, is down", Deposed: metav1.NewMicroTime(w.facts.Now)})
-		r.Former, r.Primary = r.Primary, nil
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: r.Term, Cause: platformv1.PrimaryFailed, From: r.Member.Name,
+			Reason: "the process of pod " + r.Member.Name + ", which writes, is down", Deposed: metav1.NewMicroTime(w.facts.Now)})
+		r.Former, r.Member = r.Member, nil
 	})
 	for i := range 3 {
 		w.at(i).Access = ""
@@ -65,10 +65,10 @@ func deposed(w *world) {
 func named(ordinal int) func(w *world) {
 	return func(w *world) {
 		w.facts.Now = w.facts.Now.Add(800 * time.Millisecond)
-		w.records(func(r *platformv1.WriterRecord) {
-			r.Primary = new(r.List.Members[ordinal])
+		w.records(func(r *platformv1.PrimaryRecord) {
+			r.Member = new(r.List.Members[ordinal])
 			last := &r.Changes[len(r.Changes)-1]
-			last.To, last.Named, last.Choice, last.Order = r.Primary.Name, new(metav1.NewMicroTime(w.facts.Now)), "its data is the most advanced", new(int64(42))
+			last.To, last.Named, last.Choice, last.Order = r.Member.Name, new(metav1.NewMicroTime(w.facts.Now)), "its data is the most advanced", new(int64(42))
 		})
 	}
 }
@@ -142,7 +142,7 @@ var writingStories = map[string]func() *world{
 		deposed(w)
 		w.happens("The record starts.", nil)
 		w.happens("Members know of a later term.", func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.Term = 9 })
+			w.records(func(r *platformv1.PrimaryRecord) { r.Term = 9 })
 		})
 		return w
 	},
@@ -193,7 +193,7 @@ var writingStories = map[string]func() *world{
 		})
 		w.happens("It is healthy.", func(w *world) { w.at(1).Report.Health = report.Healthy })
 		w.happens("It is a member.", func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.List.Members[1].Identity = "v1-new" })
+			w.records(func(r *platformv1.PrimaryRecord) { r.List.Members[1].Identity = "v1-new" })
 		})
 		w.outputs()
 		return w
@@ -219,7 +219,7 @@ func TestWritingIsRefused(t *testing.T) {
 		"a failover to another's pod":              {TemplateFailover, map[string]string{"to": "redis-b-main-0"}, nil, "it is no pod of redis-a-main"},
 		"a failover with a term":                   {TemplateFailover, map[string]string{"term": "3"}, nil, "is for the records of the engine"},
 		"a failover before the first writer": {TemplateFailover, nil, func(w *world) {
-			w.records(func(r *platformv1.WriterRecord) { r.Primary, r.Former = nil, nil })
+			w.records(func(r *platformv1.PrimaryRecord) { r.Member, r.Former = nil, nil })
 		}, "nobody ever took writes"},
 		"a rebuild of the writer": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, nil, "takes writes"},
 		"a rebuild of the one that is named": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, func(w *world) { w.at(0).Access = "" },

@@ -114,8 +114,8 @@ func TestBrokenComponents(t *testing.T) {
 		"alias of what there is":           c("\n  credential: default\n", "\n  credential: default\n  aliases: {host: port}\n", "aliases:", "is a key that every binding can have"),
 		"alias of nothing":                 c("\n  credential: default\n", "\n  credential: default\n  aliases: {bucket: name}\n", "aliases:", `one of "host"`),
 		"alias of no user":                 c("\n  credential: default\n", "\n  aliases: {accessKey: username}\n", "aliases:", "the binding has no credential"),
-		"restarts":                         c("    podTemplate: redis\n", "    podTemplate: redis\n    restarts: Never\n", "restarts:", `one of "OneByOne" or "Together"`),
-		"restarts with a writer":           c("    podTemplate: redis\n", "    podTemplate: redis\n    restarts: Together\n", "restarts:", "a component without roles"),
+		"restartStrategy":                  c("    podTemplate: redis\n", "    podTemplate: redis\n    restartStrategy: Never\n", "restartStrategy:", `one of "Rolling" or "AllAtOnce"`),
+		"restarts with a writer":           c("    podTemplate: redis\n", "    podTemplate: redis\n    restartStrategy: AllAtOnce\n", "restartStrategy:", "a component without roles"),
 		"credential taken":                 c("  - name: default\n    username", "  - name: binding\n    username", "- name: binding", "are taken"),
 		"short password":                   c("length: 32", "length: 4", "length: 4", "from 16 to 128"),
 	})

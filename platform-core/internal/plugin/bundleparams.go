@@ -128,21 +128,21 @@ func (f *parameterFile) checkRules(v placeholder.Values) error {
 
 // Dynamic says whether a reload takes over a change of this parameter.
 func (p *Parameters) Dynamic(name string) bool {
-	_, initial := p.set.Initial[name]
-	return initial || matchesAny(p.set.Dynamic, name)
+	_, resets := p.set.ResetValues[name]
+	return resets || matchesAny(p.set.Dynamic, name)
 }
 
 // HasDynamic says whether there is any such parameter.
-func (p *Parameters) HasDynamic() bool { return len(p.set.Dynamic)+len(p.set.Initial) > 0 }
+func (p *Parameters) HasDynamic() bool { return len(p.set.Dynamic)+len(p.set.ResetValues) > 0 }
 
-// initial is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the plugin does not say.
-func (b *Bundle) initial(component *Component, version string) map[string]string {
+// resetValues is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the plugin does not say.
+func (b *Bundle) resetValues(component *Component, version string) map[string]string {
 	parameters := b.Parameters(component)
-	if parameters == nil || len(parameters.set.Initial) == 0 {
+	if parameters == nil || len(parameters.set.ResetValues) == 0 {
 		return nil
 	}
 	values := map[string]string{}
-	for name, value := range parameters.set.Initial {
+	for name, value := range parameters.set.ResetValues {
 		if _, known := parameters.byVersion[version][name]; known {
 			values[name] = string(value)
 		}

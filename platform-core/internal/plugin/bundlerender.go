@@ -57,7 +57,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		Probe: rendered.Probe.planned(&b.Components.Components[index], v.App.TLS),
 	}
 	if reload := p.Process.Reload; reload != nil && len(reload.Each) > 0 {
-		reload.Initial = b.initial(&b.Components.Components[index], v.App.Version)
+		reload.ResetValues = b.resetValues(&b.Components.Components[index], v.App.Version)
 	}
 	for _, action := range rendered.Actions {
 		if slices.ContainsFunc(b.Components.Components[index].Actions, func(a plan.Action) bool { return a.Name == action.Name }) {

@@ -307,7 +307,7 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 	wrong := func(key, format string, args ...any) {
 		l.fail(PartParams, set.file, set.document.Line(document.Path{key}), format, args...)
 	}
-	for key, entries := range map[string]int{"dynamic": len(set.set.Dynamic), "initial": len(set.set.Initial), "lists": len(set.set.Lists)} {
+	for key, entries := range map[string]int{"dynamic": len(set.set.Dynamic), "resetValues": len(set.set.ResetValues), "lists": len(set.set.Lists)} {
 		if entries > 0 {
 			wrong(key, "%s is for a component, and this set is of the entity %q: take it out", key, e.Type)
 		}

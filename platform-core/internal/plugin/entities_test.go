@@ -117,7 +117,7 @@ func TestBrokenEntities(t *testing.T) {
 		"component's set":      {"parameters: topic", "parameters: redis", "which a component has"},
 		"parameter name":       {"\tpartitions?:", "\tname?: string\n\tpartitions?:", `which has "name": every entity has a field for that`},
 		"dynamic":              {"defaults: {partitions: \"1\"}\n", "dynamic: [partitions]\n", "dynamic is for a component"},
-		"initial":              {"defaults: {partitions: \"1\"}\n", "initial: {partitions: \"1\"}\n", "initial is for a component"},
+		"resetValues":          {"defaults: {partitions: \"1\"}\n", "resetValues: {partitions: \"1\"}\n", "resetValues is for a component"},
 		"lists":                {"defaults: {partitions: \"1\"}\n", "lists: [partitions]\n", "lists is for a component"},
 		"default":              {"\"1\"", "\"101\"", "the plugin's default is not allowed"},
 		"kind of driver":       {"    driver: acl-user\n", "    driver: stream\n", `names the kind of the driver for redis "stream", which is not there: there is acl-user`},

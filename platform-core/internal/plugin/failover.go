@@ -35,35 +35,35 @@ type Failover struct {
 	// the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
-	// SilenceAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the writer, as text of a whole number; empty where
-	// it does not know. A writer whose process was started again may begin a stream and end before it says so: who heard of it last has that.
-	SilenceAttribute string `json:"silenceAttribute,omitempty"`
+	// LastContactAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the primary, as text of a whole number; empty where
+	// it does not know. A primary whose process was started again may begin a stream and end before it reports it: the pod with the latest contact
+	// has that stream.
+	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
 	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
 	// the writer's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
 	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
-	// Copies that other pods have of a write before a client is told of it. Default none.
-	Copies *FailoverCopies `json:"copies,omitempty"`
-	// WriterArgs are appended to the command of a process that is started as the writer, FollowerArgs to that of one that follows; in
-	// those ${primary.fqdn} is the DNS name of the writer.
-	WriterArgs   []string `json:"writerArgs,omitempty"`
-	FollowerArgs []string `json:"followerArgs,omitempty"`
+	// SynchronousReplicas have a write before a client is told of it. Default none.
+	SynchronousReplicas *FailoverSynchronousReplicas `json:"synchronousReplicas,omitempty"`
+	// PrimaryArgs are appended to the command of a process that is started as the primary, ReplicaArgs to that of a replica; in
+	// those ${primary.fqdn} is the DNS name of the primary.
+	PrimaryArgs []string `json:"primaryArgs,omitempty"`
+	ReplicaArgs []string `json:"replicaArgs,omitempty"`
 	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
 	Single bool `json:"single,omitempty"`
 	// Promote is the action that makes a pod the writer.
 	Promote string `json:"promote"`
-	// Follow is the action that has a pod follow the writer, its parameter primary.
+	// Follow is the action that has a pod follow the primary, its parameter primary. It is run in a former primary, too, and undoes there
+	// what that wrote beyond the new one.
 	Follow string `json:"follow"`
-	// FollowAtStart has Follow run also after a process was started as a follower.
-	FollowAtStart bool `json:"followAtStart,omitempty"`
-	// FollowEverySeconds has Follow run again and again in a pod that follows, after the first time that it has succeeded. Default never.
-	FollowEverySeconds int `json:"followEverySeconds,omitempty"`
-	// Enlist is the action that has the writer go by another list of members: plan.MemberFile has it. It is confirmed when the action has
-	// succeeded; without it at once.
-	Enlist string `json:"enlist,omitempty"`
-	// Rejoin is the action that has a former writer follow the new one, with what it wrote beyond it undone. Default Follow.
-	Rejoin string `json:"rejoin,omitempty"`
+	// FollowOnStart runs Follow also after a process was started as a replica.
+	FollowOnStart bool `json:"followOnStart,omitempty"`
+	// FollowIntervalSeconds is how often Follow is run again in a replica, after it has succeeded for the first time. Default never.
+	FollowIntervalSeconds int `json:"followIntervalSeconds,omitempty"`
+	// UpdateMembers is the action by which the primary takes over another list of members, which plan.MemberFile has. The list is confirmed
+	// when the action has succeeded; without the action at once.
+	UpdateMembers string `json:"updateMembers,omitempty"`
 	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and LagAttribute.
 	Measure string `json:"measure,omitempty"`
 	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
@@ -79,9 +79,9 @@ type FailoverBefore struct {
 	Action    string `json:"action"`
 }
 
-// FailoverCopies names the parameters that say how many copies there are of each write. The process keeps to the list of members and the
-// number of copies that Enlist gives it, so that what a failover counts on is on record before the process does.
-type FailoverCopies struct {
+// FailoverSynchronousReplicas names the parameters that say how many replicas have each write. The process keeps to the list of members and
+// the number that UpdateMembers gives it, so that what a failover counts on is on record before the process does.
+type FailoverSynchronousReplicas struct {
 	// Parameter is a whole number: how many others have a write before it is acknowledged; 0 for none.
 	Parameter string `json:"parameter"`
 	// Shortage is "wait" or "continue": what becomes of writes while fewer others are left. Without it they wait.
@@ -90,22 +90,19 @@ type FailoverCopies struct {
 
 // parameters that it names.
 func (f *Failover) parameters() []string {
-	if f == nil || f.Copies == nil {
+	if f == nil || f.SynchronousReplicas == nil {
 		return nil
 	}
-	return slices.DeleteFunc([]string{f.Copies.Parameter, f.Copies.Shortage}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{f.SynchronousReplicas.Parameter, f.SynchronousReplicas.Shortage}, func(name string) bool { return name == "" })
 }
 
 // Actions that the process manager runs by itself.
 func (f *Failover) Actions() []string {
-	return []string{f.Promote, f.Follow, f.RejoinAction(), f.Enlist}
+	return []string{f.Promote, f.Follow, f.UpdateMembers}
 }
 
 // Seconds that the writer has been gone.
 func (f *Failover) Seconds() int { return cmp.Or(f.AfterSeconds, DefaultFailoverSeconds) }
-
-// RejoinAction is the action for a former writer.
-func (f *Failover) RejoinAction() string { return cmp.Or(f.Rejoin, f.Follow) }
 
 // orderEnvironment declares what the order of candidates is computed from.
 var orderEnvironment = sync.OnceValue(func() *cel.Env {
@@ -146,20 +143,20 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if c.Process.Dir == "" {
 		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")
 	}
-	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "rejoin": f.Rejoin, "measure": f.Measure, "handover": f.Handover, "enlist": f.Enlist}
+	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "measure": f.Measure, "handover": f.Handover, "updateMembers": f.UpdateMembers}
 	for _, key := range slices.Sorted(maps.Keys(actions)) {
 		if name := actions[key]; name != "" {
 			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
 		}
 	}
 	l.checkBefore(path.With("before"), c)
-	if f.Copies != nil {
-		if f.Enlist == "" {
-			l.wrong(path.With("copies"), "is for a failover with an action enlist, by which the writer learns of whom it waits for")
+	if f.SynchronousReplicas != nil {
+		if f.UpdateMembers == "" {
+			l.wrong(path.With("synchronousReplicas"), "is for a failover with an action updateMembers, by which the primary learns for whom it waits")
 		}
-		for key, name := range map[string]string{"parameter": f.Copies.Parameter, "shortage": f.Copies.Shortage} {
+		for key, name := range map[string]string{"parameter": f.SynchronousReplicas.Parameter, "shortage": f.SynchronousReplicas.Shortage} {
 			if set := l.parameters[c.Parameters]; name != "" && (set == nil || !slices.Contains(l.parameterNames(set), name)) {
-				l.wrong(path.With("copies").With(key), "names the parameter %q, which is not in the schema of the component", name)
+				l.wrong(path.With("synchronousReplicas").With(key), "names the parameter %q, which is not in the schema of the component", name)
 			}
 		}
 	}
@@ -177,7 +174,7 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if f.LagAttribute != "" {
 		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute", attributes)
 	}
-	for _, of := range []struct{ field, attribute string }{{"earlierAttribute", f.EarlierAttribute}, {"silenceAttribute", f.SilenceAttribute}} {
+	for _, of := range []struct{ field, attribute string }{{"earlierAttribute", f.EarlierAttribute}, {"lastContactAttribute", f.LastContactAttribute}} {
 		switch {
 		case of.attribute != "" && f.HistoryAttribute == "":
 			l.wrong(path.With(of.field), "is for a failover with a historyAttribute")
@@ -216,7 +213,7 @@ func (l *loader) checkActionName(path document.Path, c *Component, name string) 
 }
 
 // parametersOf are those that the actions of a failover are given.
-var parametersOf = map[string][]string{"follow": {plan.ParameterPrimary}, "rejoin": {plan.ParameterPrimary}}
+var parametersOf = map[string][]string{"follow": {plan.ParameterPrimary}}
 
 // checkWritingAction: what the agents run by themselves takes no parameters that they would not know.
 func (l *loader) checkWritingAction(path document.Path, c *Component, name string, allowed []string) {
@@ -278,13 +275,13 @@ func IsInSync(source, role string, attributes map[string]string) (bool, error) {
 
 // ofWritingArgs says whether a path leads to an argument of a process by what its pod is.
 func ofWritingArgs(path document.Path) bool {
-	return len(path) == 5 && path[0] == "components" && path[2] == "failover" && (path[3] == "writerArgs" || path[3] == "followerArgs")
+	return len(path) == 5 && path[0] == "components" && path[2] == "failover" && (path[3] == "primaryArgs" || path[3] == "replicaArgs")
 }
 
 // checkWritingArg: the agents fill these texts in, and know no more than the pod and, of one that follows, the writer.
 func checkWritingArg(path document.Path, text string) error {
 	pod := podtext.PodOf("sample-component-main-0", "sample.example")
-	if path[3] == "followerArgs" {
+	if path[3] == "replicaArgs" {
 		pod.Primary = "sample-component-main-1.sample.example"
 	}
 	_, err := podtext.Expand(text, pod)

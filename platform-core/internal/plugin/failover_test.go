@@ -30,7 +30,7 @@ func TestFailover(t *testing.T) {
 		t.Fatal(errs)
 	}
 	c, _ := b.Component("redis")
-	if c.Failover.Seconds() != 2 || c.Failover.RejoinAction() != "follow" {
+	if c.Failover.Seconds() != 2 {
 		t.Errorf("got %+v", c.Failover)
 	}
 }
@@ -39,7 +39,7 @@ func TestFailover(t *testing.T) {
 func TestMeasuredOrder(t *testing.T) {
 	old := "{name: gauge, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n"
 	errs, b := declaredFailover(t, old, "{name: gauge, command: [a], outputs: {seen: stdout}}\n    failover:\n      order: int(attributes['seen'])\n      lagAttribute: seen\n"+
-		"      inSync: role == 'replica' && attributes['lag'] == '0'\n      measure: gauge\n      followerArgs: [--replicaof, '${primary.fqdn}', '6379']\n")
+		"      inSync: role == 'replica' && attributes['lag'] == '0'\n      measure: gauge\n      replicaArgs: [--replicaof, '${primary.fqdn}', '6379']\n")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -68,18 +68,17 @@ func TestBrokenFailover(t *testing.T) {
 		"action's name":      {"promote: promote", "promote: Promote Now", "small letters"},
 		"promote":            {"promote: promote", "promote: lift", `names the action of component "redis" "lift", which is not there: there is follow, gauge, promote`},
 		"follow":             {"follow: follow", "follow: lift", `names the action of component "redis" "lift"`},
-		"rejoin":             {"follow: follow", "follow: follow\n      rejoin: lift", `names the action of component "redis" "lift"`},
 		"parameter":          {"{name: promote, command: [a]}", `{name: promote, command: [a, "${parameters.force}"], parameters: {force: string}}`, `takes the parameter "force": nobody would give it one`},
 		"promote by query":   {"{name: promote, command: [a]}", "{name: promote, query: {statement: a}}", "which is a query: the process manager runs it and has no driver"},
 		"judged action":      {"{name: promote, command: [a]}", "{name: promote, command: [a], success: exitCode == 1}", "goes by its exit code alone"},
 		"ordered":            {"    failover:\n", "    podManagementPolicy: OrderedReady\n    failover:\n", "podManagementPolicy Parallel"},
 		"switchover":         {"    failover:\n", "    switchover: {action: drop-user, roles: [replica]}\n    failover:\n", "cannot both be there"},
 		"sync of text":       {"lagAttribute: lag", "inSync: role", "must give true or false"},
-		"follower's text":    {"lagAttribute: lag", "followerArgs: ['${primary.name}']", "primary.name"},
-		"writer's text":      {"lagAttribute: lag", "writerArgs: ['${primary.fqdn}']", "primary.fqdn"},
-		"copies":             {"lagAttribute: lag", "copies: {parameter: copies}", "is for a failover with an action enlist"},
-		"copies of nothing":  {"lagAttribute: lag", "enlist: promote\n      copies: {parameter: copies}", `names the parameter "copies", which is not in the schema`},
-		"enlist":             {"lagAttribute: lag", "enlist: lift", `names the action of component "redis" "lift"`},
+		"follower's text":    {"lagAttribute: lag", "replicaArgs: ['${primary.name}']", "primary.name"},
+		"writer's text":      {"lagAttribute: lag", "primaryArgs: ['${primary.fqdn}']", "primary.fqdn"},
+		"copies":             {"lagAttribute: lag", "synchronousReplicas: {parameter: copies}", "is for a failover with an action updateMembers"},
+		"copies of nothing":  {"lagAttribute: lag", "updateMembers: promote\n      synchronousReplicas: {parameter: copies}", `names the parameter "copies", which is not in the schema`},
+		"updateMembers":      {"lagAttribute: lag", "updateMembers: lift", `names the action of component "redis" "lift"`},
 		"measure":            {"lagAttribute: lag", "measure: lift", `names the action of component "redis" "lift"`},
 		"handover":           {"lagAttribute: lag", "handover: lift", `names the action of component "redis" "lift"`},
 		"before nothing":     {"lagAttribute: lag", "before: [{component: redis, action: gauge}]", "is for a failover with a handover"},

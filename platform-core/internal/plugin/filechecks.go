@@ -214,7 +214,7 @@ func (l *loader) checkDynamic() {
 		if c.Process.Reload == nil {
 			l.wrong(componentPath(i, "process"), "has no reload, and parameter set %q names dynamic parameters: add process.reload", c.Parameters)
 		}
-		if c.Process.Reload != nil && len(c.Process.Reload.Each) == 0 && len(file.set.Initial) > 0 {
+		if c.Process.Reload != nil && len(c.Process.Reload.Each) == 0 && len(file.set.ResetValues) > 0 {
 			l.wrong(componentPath(i, "process", "reload"), "takes over all that is in files, and parameter set %q says what is initial: that is for \"each\", take it out", c.Parameters)
 		}
 		l.checkDynamicPlaceholders(i, file)

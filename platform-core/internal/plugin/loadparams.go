@@ -130,8 +130,8 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 				"parameter %q is not in the schema%s", pattern, nearest(pattern, names))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(file.set.Initial)) {
-		check(name, document.Path{"initial", name})
+	for _, name := range slices.Sorted(maps.Keys(file.set.ResetValues)) {
+		check(name, document.Path{"resetValues", name})
 		l.checkInitial(file, name)
 	}
 	for i, rule := range file.rules {
@@ -150,7 +150,7 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 
 // checkInitial: what a parameter goes back to is a value that it can have.
 func (l *loader) checkInitial(file *parameterFile, name string) {
-	line := file.document.Line(document.Path{"initial", name})
+	line := file.document.Line(document.Path{"resetValues", name})
 	if matchesAny(file.set.Dynamic, name) {
 		l.fail(PartParams, file.file, line, "parameter %q is in \"dynamic\" too: take it out of one", name)
 	}
@@ -158,8 +158,8 @@ func (l *loader) checkInitial(file *parameterFile, name string) {
 		if _, known := file.byVersion[version][name]; !known {
 			continue
 		}
-		if message := file.check(version, name, string(file.set.Initial[name])); message != "" {
-			l.fail(PartParams, file.file, line, "the initial value is not allowed: %s", message)
+		if message := file.check(version, name, string(file.set.ResetValues[name])); message != "" {
+			l.fail(PartParams, file.file, line, "the reset value is not allowed: %s", message)
 			return
 		}
 	}

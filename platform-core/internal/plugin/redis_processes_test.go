@@ -39,9 +39,9 @@ func TestRedisServerSaysTheSame(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(server)), slices.Sorted(maps.Keys(ownValues(t, version))); !slices.Equal(got, want) {
 		t.Errorf("the server knows %v; on record are %v", got, want)
 	}
-	initial := b.initial(c, version)
+	resetValues := b.resetValues(c, version)
 	for _, name := range parameters.Names(version) {
-		value, dynamic := initial[name]
+		value, dynamic := resetValues[name]
 		if !dynamic {
 			value = server[name]
 		}

@@ -56,9 +56,9 @@ func ownValues(t *testing.T, version string) map[string]string {
 func TestRedisParametersAreDynamicOrFixed(t *testing.T) {
 	b, c, parameters := wholeRedis(t)
 	for _, version := range b.Manifest.SupportedVersions {
-		own, initial := ownValues(t, version), b.initial(c, version)
+		own, resetValues := ownValues(t, version), b.resetValues(c, version)
 		for _, name := range parameters.Names(version) {
-			value, dynamic := initial[name]
+			value, dynamic := resetValues[name]
 			if fixed := slices.Contains(fixed, name) || name == started; dynamic == fixed || parameters.Dynamic(name) == fixed {
 				t.Errorf("%s: %s is dynamic: %v", version, name, dynamic)
 			}
@@ -69,7 +69,7 @@ func TestRedisParametersAreDynamicOrFixed(t *testing.T) {
 		for name, topology := range map[string]string{"redis": "standalone", "node": "cluster"} {
 			component, _ := b.Component(name)
 			p, err := b.RenderPlan(name, sampleValues(component, topology, version, 0))
-			if err != nil || !maps.Equal(p.Process.Reload.Initial, initial) {
+			if err != nil || !maps.Equal(p.Process.Reload.ResetValues, resetValues) {
 				t.Errorf("%s: the plan of %s says %v, %v", version, name, p.Process.Reload, err)
 			}
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// checkRestarts: processes that start together leave nobody to take over, and become ready only when all are there.
+// checkRestarts: processes that start all at once leave nobody to take over, and become ready only when all are there.
 func (l *loader) checkRestarts(at document.Path, c *Component) {
-	if c.Restarts != platformv1.RestartsTogether {
+	if c.RestartStrategy != platformv1.RestartAllAtOnce {
 		return
 	}
-	path := at.With("restarts")
+	path := at.With("restartStrategy")
 	if len(c.Roles) > 0 || c.Membership != nil {
-		l.wrong(path, "is Together, which is for a component without roles and membership: nobody would be left to take over")
+		l.wrong(path, "is AllAtOnce, which is for a component without roles and membership: nobody would be left to take over")
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
-		l.wrong(path, "is Together, which is for a component with podManagementPolicy Parallel: the first pod would wait for the others")
+		l.wrong(path, "is AllAtOnce, which is for a component with podManagementPolicy Parallel: the first pod would wait for the others")
 	}
 }

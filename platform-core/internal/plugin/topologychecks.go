@@ -41,8 +41,8 @@ func (l *loader) checkTopologies() {
 		for j, name := range c.Topologies {
 			l.oneOf(document.Path{"credentials"}.Index(i).With("topologies").Index(j), name, "topology", slices.Clone(topologies))
 		}
-		for j, name := range c.SharedIn {
-			path := document.Path{"credentials"}.Index(i).With("sharedIn").Index(j)
+		for j, name := range c.PeerTopologies {
+			path := document.Path{"credentials"}.Index(i).With("peerTopologies").Index(j)
 			l.oneOf(path, name, "topology", slices.Clone(topologies))
 			if !c.isFor(name) {
 				l.wrong(path, "is a topology that does not have this credential: name it in topologies as well, or take it out")

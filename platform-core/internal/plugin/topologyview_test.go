@@ -79,8 +79,8 @@ func TestBrokenTopologies(t *testing.T) {
 		"from itself":              {"    components: [{name: redis, authority", "    from: [elected]\n    components: [{name: redis, authority", "is the topology itself"},
 		"unknown authority":        {", authority: middleware}", ", authority: nobody}", "authority"},
 		"credential for nothing":   {"topologies: [elected]", "topologies: [selected]", `names the topology "selected", which is not there`},
-		"shared in nothing":        {"topologies: [elected]", "topologies: [elected], sharedIn: [selected]", `names the topology "selected", which is not there`},
-		"shared where it is not":   {"topologies: [elected]", "topologies: [elected], sharedIn: [standalone]", "is a topology that does not have this credential"},
+		"shared in nothing":        {"topologies: [elected]", "topologies: [elected], peerTopologies: [selected]", `names the topology "selected", which is not there`},
+		"shared where it is not":   {"topologies: [elected]", "topologies: [elected], peerTopologies: [standalone]", "is a topology that does not have this credential"},
 		"credential elsewhere":     {", when: \"app.topology == 'elected'\"", "", `credential "elect" is used, and its topologies do not name this one`},
 	} {
 		t.Run(name, func(t *testing.T) {

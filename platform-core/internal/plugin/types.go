@@ -87,8 +87,8 @@ type Component struct {
 	Scaling Scaling `json:"scaling,omitempty"`
 	// PodManagementPolicy of the sets. Default Parallel.
 	PodManagementPolicy platformv1.PodManagementPolicy `json:"podManagementPolicy,omitempty"`
-	// Restarts: OneByOne (the default), or Together when the processes of all pods have to be started with the same configuration.
-	Restarts platformv1.SetRestarts `json:"restarts,omitempty"`
+	// RestartStrategy: Rolling (the default), or AllAtOnce when the processes of all pods have to be started with the same configuration.
+	RestartStrategy platformv1.RestartStrategy `json:"restartStrategy,omitempty"`
 	// Needs are components of the same topology that have to be ready before this one is started.
 	Needs []string `json:"needs,omitempty"`
 	// Resources of the container when the user sets none.
@@ -153,21 +153,21 @@ type Switchover struct {
 // TLS of a component that can speak it.
 type TLS struct {
 	plan.TLS
-	// Changes says when TLS can be turned on or off, or get another issuer. Default TLSChangesOnline.
-	Changes TLSChanges `json:"changes,omitempty"`
+	// ChangePolicy says when TLS can be turned on or off, or get another issuer. Default TLSChangeOnline.
+	ChangePolicy TLSChangePolicy `json:"changePolicy,omitempty"`
 }
 
-// TLSChanges says when what a component trusts can change.
-type TLSChanges string
+// TLSChangePolicy says when what a component trusts can change.
+type TLSChangePolicy string
 
-// Values of TLSChanges.
+// Values of TLSChangePolicy.
 const (
-	// TLSChangesOnline: pod after pod.
-	TLSChangesOnline TLSChanges = "Online"
-	// TLSChangesStopped: only while no pod runs, since members before and after the change do not talk to each other.
-	TLSChangesStopped TLSChanges = "Stopped"
-	// TLSChangesAlone: while no pod runs, or where there is one pod, before and after, and nobody whom it has to find.
-	TLSChangesAlone TLSChanges = "Alone"
+	// TLSChangeOnline: pod after pod.
+	TLSChangeOnline TLSChangePolicy = "Online"
+	// TLSChangeStopped: only while no pod runs, since members before and after the change do not talk to each other.
+	TLSChangeStopped TLSChangePolicy = "Stopped"
+	// TLSChangeStoppedOrSinglePod: while no pod runs, or where there is one pod before and after the change, which has no peers.
+	TLSChangeStoppedOrSinglePod TLSChangePolicy = "StoppedOrSinglePod"
 )
 
 // Scaling says whether the number of pods can change.
@@ -337,9 +337,9 @@ type Credential struct {
 	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only in an Application that
 	// names a Secret for it. The variable app.supplied has its name then. A plan can use it no other way than as a file.
 	Supplied bool `json:"supplied,omitempty"`
-	// SharedIn are the topologies in which pods log in at each other with it: their processes accept, beside the password, the one in the file "also"
+	// PeerTopologies are the topologies in which the pods log in at each other with it: their processes accept, beside the password, the one in the file "also"
 	// where that is there, and another one is taken over in three steps while more than one pod runs.
-	SharedIn []string `json:"sharedIn,omitempty"`
+	PeerTopologies []string `json:"peerTopologies,omitempty"`
 }
 
 // Binding describes the Secret after the Service Binding specification: type,
@@ -412,9 +412,9 @@ type ParameterSet struct {
 	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with *
 	// stands for all that begin so.
 	Dynamic []string `json:"dynamic,omitempty"`
-	// Initial are more dynamic parameters, each with what the middleware itself has where nobody sets it: process.reload.each is run with that
-	// when one is taken out, which restarts the process for those in Dynamic.
-	Initial map[string]platformv1.ParameterValue `json:"initial,omitempty"`
+	// ResetValues are more dynamic parameters, each with the middleware's own default: process.reload.each is run with that value when the
+	// parameter is taken out, which restarts the process for those in Dynamic.
+	ResetValues map[string]platformv1.ParameterValue `json:"resetValues,omitempty"`
 	// Rules tie parameters to each other, where the schema looks at each alone.
 	Rules []ParameterRule `json:"rules,omitempty"`
 	// Lists are parameters whose value is several words: it is split at blanks when the file is written.

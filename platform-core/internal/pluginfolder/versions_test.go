@@ -99,8 +99,8 @@ func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
 	}
 	for _, topology := range bundle.Components.Topologies {
 		for _, credential := range bundle.In(topology.Name).Components.Credentials {
-			if several := topology.Name != "standalone"; slices.Contains(credential.SharedIn, topology.Name) != several {
-				t.Errorf("topology %s: credential %s is shared in %v", topology.Name, credential.Name, credential.SharedIn)
+			if several := topology.Name != "standalone"; slices.Contains(credential.PeerTopologies, topology.Name) != several {
+				t.Errorf("topology %s: credential %s is shared in %v", topology.Name, credential.Name, credential.PeerTopologies)
 			}
 		}
 	}

@@ -219,7 +219,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Suspend:             c.spec.Suspend,
 		Maintenance:         c.spec.Maintenance.DeepCopy(),
 		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
-		Restarts:            c.declared.Restarts,
+		RestartStrategy:     c.declared.RestartStrategy,
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,

@@ -78,10 +78,10 @@ func (c *setContext) withWriting(p *plan.Plan) {
 			found, _ := p.Action(name)
 			return found
 		}
-		p.Writing = &plan.Writing{Set: c.name, WriterArgs: f.WriterArgs, FollowerArgs: f.FollowerArgs,
-			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart, FollowEverySeconds: f.FollowEverySeconds}
-		if f.Enlist != "" {
-			p.Writing.Enlist = action(f.Enlist)
+		p.Writing = &plan.Writing{Set: c.name, PrimaryArgs: f.PrimaryArgs, ReplicaArgs: f.ReplicaArgs,
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.Follow), FollowOnStart: f.FollowOnStart, FollowIntervalSeconds: f.FollowIntervalSeconds}
+		if f.UpdateMembers != "" {
+			p.Writing.UpdateMembers = action(f.UpdateMembers)
 		}
 	}
 	kept := c.opsActions()
@@ -96,16 +96,16 @@ func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailov
 	if f == nil || c.spec.Failover == nil {
 		return nil
 	}
-	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, SilenceAttribute: f.SilenceAttribute, InSync: f.InSync,
+	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, LastContactAttribute: f.LastContactAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
 	for _, before := range f.Before {
 		set.Before = append(set.Before, platformv1.FailoverBefore(before))
 	}
-	if f.Copies != nil {
+	if f.SynchronousReplicas != nil {
 		// The plugin's schema says that it is a number.
-		copies, _ := strconv.ParseInt(params[f.Copies.Parameter], 10, 32)
-		set.Copies, set.Shortage = int32(copies), platformv1.ShortageWait
-		if params[f.Copies.Shortage] == "continue" {
+		replicas, _ := strconv.ParseInt(params[f.SynchronousReplicas.Parameter], 10, 32)
+		set.SynchronousReplicas, set.Shortage = int32(replicas), platformv1.ShortageWait
+		if params[f.SynchronousReplicas.Shortage] == "continue" {
 			set.Shortage = platformv1.ShortageContinue
 		}
 	}

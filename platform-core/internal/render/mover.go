@@ -123,7 +123,7 @@ func MoverInto(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, 
 		return nil, err
 	}
 	spec := &job.Spec.Template.Spec
-	m.Plan.Command, m.Plan.Into = restore.Command, &mover.Into{Folder: restore.Folder, ID: string(restore.From.UID)}
+	m.Plan.Command, m.Plan.Volume = restore.Command, &mover.TargetVolume{Folder: restore.Folder, ID: string(restore.From.UID)}
 	own := spec.SecurityContext.DeepCopy()
 	if job, err = m.complete(job, s); err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func TestMoverInto(t *testing.T) {
 			t.Errorf("volume %s is %+v", volume.Name, claim)
 		}
 	}
-	if p := planOfMover(t, job); *p.Into != (mover.Into{Folder: "/data", ID: "backup-uid"}) || !slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
+	if p := planOfMover(t, job); *p.Volume != (mover.TargetVolume{Folder: "/data", ID: "backup-uid"}) || !slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
 		!slices.Contains(container.Env, corev1.EnvVar{Name: "A", Value: "b"}) {
 		t.Errorf("the plan is %+v, the pod %+v", p, pod)
 	}
@@ -165,7 +165,7 @@ func TestMoverThrough(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis", Into: platformv1.RestoreIntoServers,
+	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis", Destination: platformv1.RestoreToServers,
 		Env: []platformv1.RestoreVariable{{Name: mover.ObjectsEndpoint, Value: "http://x"}, {Name: mover.ObjectsSecretKey, Credential: "default", Key: "password"}}}
 	job, err := MoverThrough(set, settings, Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Repository: bucket(),
 		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}})
@@ -179,7 +179,7 @@ func TestMoverThrough(t *testing.T) {
 		}
 	}
 	env := pod.Containers[0].Env
-	if p.Objects == nil || len(p.Command) > 0 || p.Into != nil || len(env) < 2 || env[0].Value != "http://x" || env[1].ValueFrom.SecretKeyRef.Key != "password" || *pod.SecurityContext.RunAsUser != moverUser {
+	if p.Objects == nil || len(p.Command) > 0 || p.Volume != nil || len(env) < 2 || env[0].Value != "http://x" || env[1].ValueFrom.SecretKeyRef.Key != "password" || *pod.SecurityContext.RunAsUser != moverUser {
 		t.Errorf("the plan is %+v, the environment %+v", p, env)
 	}
 }

@@ -98,7 +98,7 @@ func TestDigestsOfStaticPlans(t *testing.T) {
 // What a parameter goes back to restarts nothing, and is nothing to take over while no parameter is taken out.
 func TestInitialValuesAreInNoDigest(t *testing.T) {
 	digests := func(initial map[string]string) (string, string) {
-		return planDigests(&plan.Plan{Process: plan.Process{Command: []string{"db"}, Reload: &plan.Reload{Each: []string{"set"}, Initial: initial}}})
+		return planDigests(&plan.Plan{Process: plan.Process{Command: []string{"db"}, Reload: &plan.Reload{Each: []string{"set"}, ResetValues: initial}}})
 	}
 	was, wasRestart := digests(nil)
 	if is, isRestart := digests(map[string]string{"a": "1"}); was != is || wasRestart != isRestart {
@@ -117,7 +117,7 @@ func TestDomainsAreInTheDigestsOfWhatHoldsNames(t *testing.T) {
 		"a command":  {plan.Plan{Process: plan.Process{Command: []string{"db", "${pod.fqdn}"}}}, true},
 		"a variable": {plan.Plan{Process: plan.Process{Env: []plan.EnvVar{{Name: "SELF", Value: "${pod.fqdn}"}}}}, true},
 		"an entry":   {plan.Plan{Files: []plan.File{{Entries: []plan.Entry{{Key: "announce", Args: []string{"${pod.fqdn}:1"}, Dynamic: true}}}}}, true},
-		"a follower": {plan.Plan{Writing: &plan.Writing{FollowerArgs: []string{"${primary.fqdn}"}}}, true},
+		"a follower": {plan.Plan{Writing: &plan.Writing{ReplicaArgs: []string{"${primary.fqdn}"}}}, true},
 	} {
 		without, withoutRestart := planDigests(&tc.plan)
 		tc.plan.Domain = usual

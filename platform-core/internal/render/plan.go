@@ -68,7 +68,7 @@ func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) s
 	process := p.Process
 	if process.Reload != nil {
 		reload := *process.Reload
-		reload.Initial = nil
+		reload.ResetValues = nil
 		process.Reload = &reload
 	}
 	data := digested(struct {
@@ -86,7 +86,7 @@ func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) s
 func namesIn(p *plan.Plan) string {
 	texts := []any{p.Process, p.Files}
 	if p.Writing != nil {
-		texts = append(texts, p.Writing.WriterArgs, p.Writing.FollowerArgs)
+		texts = append(texts, p.Writing.PrimaryArgs, p.Writing.ReplicaArgs)
 	}
 	if strings.HasSuffix(p.Domain, ".svc."+DefaultClusterDomain) || !bytes.Contains(digested(texts), []byte(".fqdn}")) {
 		return ""

@@ -40,7 +40,7 @@ func (c *setContext) restore(values placeholder.Values) (*platformv1.SetRestore,
 		if c.spec.Sets[0].Name != c.set.name {
 			return nil, nil
 		}
-		restore.Into = platformv1.RestoreIntoServers
+		restore.Destination = platformv1.RestoreToServers
 	}
 	if len(from.Sets) > 0 {
 		// Of the others it need not know.

@@ -34,7 +34,7 @@ func TestRestoreOfObjectsIsRendered(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	first, second := output.WorkloadSets[0].Spec.Restore, output.WorkloadSets[1].Spec.Restore
-	if first == nil || !first.IntoServers() || first.Folder != "" || len(first.Command) > 0 || first.Env[2].Credential != "default" || second != nil {
+	if first == nil || !first.ToServers() || first.Folder != "" || len(first.Command) > 0 || first.Env[2].Credential != "default" || second != nil {
 		t.Errorf("the sets are restored by %+v and %+v", first, second)
 	}
 }

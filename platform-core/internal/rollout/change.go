@@ -40,7 +40,7 @@ func planChange(f Facts) (Step, bool) {
 // planTogether restarts all processes that have another configuration, where they are to start together; also in pods that are to be replaced,
 // since those that replace them would wait for the others. Where an agent is too old for that, the pod goes with them.
 func planTogether(f Facts) []Step {
-	if f.Restarts != platformv1.RestartsTogether {
+	if f.RestartStrategy != platformv1.RestartAllAtOnce {
 		return nil
 	}
 	var steps []Step
@@ -58,7 +58,7 @@ func planTogether(f Facts) []Step {
 
 // begun says whether processes that start together have begun to.
 func (f Facts) begun() bool {
-	return f.Restarts == platformv1.RestartsTogether && slices.ContainsFunc(f.Pods, func(p Pod) bool {
+	return f.RestartStrategy == platformv1.RestartAllAtOnce && slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return f.Wanted(p) && p.Report.ConfigDigest == f.ConfigDigest
 	})
 }

@@ -20,7 +20,7 @@
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
 //     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
 //   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
-//   - Where processes have to start with the same configuration, all of them are restarted at once (RestartsTogether): none would be ready
+//   - Where processes have to start with the same configuration, all of them are restarted at once (RestartAllAtOnce): none would be ready
 //     while the others run with another one. So nobody waits for anybody there, and what has begun is not held by a window that closes.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod. What a process makes of its limit of memory is never above it: of a pod that gets
@@ -49,8 +49,8 @@ type Facts struct {
 	Excluded []int32
 	// Policy by which missing pods are made; empty is Parallel.
 	Policy platformv1.PodManagementPolicy
-	// Restarts says whether processes are started again one by one; empty is that.
-	Restarts platformv1.SetRestarts
+	// RestartStrategy says whether processes are restarted one by one; empty is RestartRolling.
+	RestartStrategy platformv1.RestartStrategy
 	// Authority over who writes. With AuthorityEngine there is one writer at most.
 	Authority string
 	// Revision that pods should have.

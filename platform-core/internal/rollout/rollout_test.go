@@ -253,7 +253,7 @@ func play(t *testing.T, stories map[string][]change) {
 }
 
 func TestGoldenRestartsTogether(t *testing.T) {
-	together := change{"there are no roles, and processes start together", func(w *world) { w.Restarts, w.Roles = platformv1.RestartsTogether, nil }}
+	together := change{"there are no roles, and processes start together", func(w *world) { w.RestartStrategy, w.Roles = platformv1.RestartAllAtOnce, nil }}
 	play(t, map[string][]change{
 		"together": {together, {"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
 		"together-with-a-template": {together, {"configuration and template change", func(w *world) {
@@ -269,7 +269,7 @@ func TestGoldenRestartsTogether(t *testing.T) {
 
 // One that has begun is ready only when all have: nobody waits for it, and no window that closes keeps the others back.
 func TestProcessesThatStartTogetherDoNotWaitForEachOther(t *testing.T) {
-	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2", Restarts: platformv1.RestartsTogether, Window: rollout.Closed,
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2", RestartStrategy: platformv1.RestartAllAtOnce, Window: rollout.Closed,
 		Pods: []rollout.Pod{
 			{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.NotReady, Revision: "r1", Report: report.Report{Health: report.Unhealthy, ConfigDigest: "d2", RestartDigest: "s2"}},
 			{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Report: report.Report{Health: report.Healthy, ConfigDigest: "d1", RestartDigest: "s1"}},
@@ -277,7 +277,7 @@ func TestProcessesThatStartTogetherDoNotWaitForEachOther(t *testing.T) {
 	if steps := rollout.Plan(f); len(steps) != 1 || steps[0].Action != rollout.PushPlan || steps[0].Pod != "a-1" {
 		t.Fatalf("steps: %v", steps)
 	}
-	f.Restarts = platformv1.RestartsOneByOne
+	f.RestartStrategy = platformv1.RestartRolling
 	if steps := rollout.Plan(f); len(steps) != 0 {
 		t.Fatalf("one by one: %v", steps)
 	}

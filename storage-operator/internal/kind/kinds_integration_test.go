@@ -38,10 +38,10 @@ func specs() map[string]string {
 	}
 }
 
-func TestKeeping(t *testing.T) {
+func TestDataProtection(t *testing.T) {
 	for _, registered := range kind.All() {
 		name := fmt.Sprintf("%T", registered.Object())
-		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
+		t.Run(name, func(t *testing.T) { kindtest.DataProtection(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
 	}
 }
 

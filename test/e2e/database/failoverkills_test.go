@@ -49,7 +49,7 @@ func failsOverWithoutOperator(r *framework.Replicated, after int) {
 	}
 	r.Kind.KillUntil(r.Namespace, primary, "", "", "", func() {
 		r.Eventually(framework.SettleTimeout, fmt.Sprintf("the operator has made %d writes", after), func() error {
-			if n := made(); n < after && r.WorkloadSet().Status.Writer.Term == before {
+			if n := made(); n < after && r.WorkloadSet().Status.Primary.Term == before {
 				return fmt.Errorf("it has made %d", n)
 			}
 			return nil

@@ -26,8 +26,8 @@ func upgrade(r *framework.Replicated, version string) {
 	if step := op.Status.Steps[0]; step.Attempts != 1 {
 		r.Errorf("it took %d attempts: %+v", step.Attempts, step)
 	}
-	changes := r.WorkloadSet().Status.Writer.Changes
-	if last := changes[len(changes)-1]; last.Cause != platformv1.WriterOrdered || last.From != primary || last.To != now {
+	changes := r.WorkloadSet().Status.Primary.Changes
+	if last := changes[len(changes)-1]; last.Cause != platformv1.PrimaryOrdered || last.From != primary || last.To != now {
 		r.Errorf("the last change of the writer is %+v", last)
 	}
 	for pod := range uids {

@@ -131,7 +131,7 @@ func checkFields(p *framework.PostgreSQLInstance) {
 	p.WaitForAnswer(super, "sync", "SELECT string_agg(sync_state, ' ') FROM pg_stat_replication")
 	set := &platformv1.WorkloadSet{}
 	p.MustGet(platformv1.WorkloadSetNameFor(p.Application().Name, framework.PostgreSQLComponent, platformv1.DefaultSet), set)
-	if f := set.Spec.Failover; f.After == nil || f.After.Duration != 3*time.Second || f.Copies != 1 || f.Shortage != platformv1.ShortageContinue {
+	if f := set.Spec.Failover; f.After == nil || f.After.Duration != 3*time.Second || f.SynchronousReplicas != 1 || f.Shortage != platformv1.ShortageContinue {
 		p.Errorf("the engine goes by %+v", f)
 	}
 	service := &corev1.Service{}

@@ -84,8 +84,8 @@ func losesInSync(r *framework.Replicated, p *framework.PostgreSQLApplication, ro
 		}
 		return nil
 	})
-	if w := r.WorkloadSet().Status.Writer; w.Primary != nil && w.Primary.Name != primary {
-		r.Errorf("%s took over in term %d, and nobody had approved that", w.Primary.Name, w.Term)
+	if w := r.WorkloadSet().Status.Primary; w.Member != nil && w.Member.Name != primary {
+		r.Errorf("%s took over in term %d, and nobody had approved that", w.Member.Name, w.Term)
 	}
 
 	loss := fmt.Sprintf("loss-%d", round)

@@ -34,10 +34,10 @@ func (r *Replicated) Query(template string, parameters platformv1.Parameters) *p
 // it was. It returns how many there were.
 func (r *Replicated) RecordedTerms(before, after int64) int {
 	r.Helper()
-	wanted := map[string]platformv1.WriterChange{}
+	wanted := map[string]platformv1.PrimaryChange{}
 	set := r.WorkloadSet()
-	for _, change := range set.Status.Writer.Changes {
-		if change.Term > before && change.Term <= after && change.Cause != platformv1.WriterOrdered && change.Operation == "" {
+	for _, change := range set.Status.Primary.Changes {
+		if change.Term > before && change.Term <= after && change.Cause != platformv1.PrimaryOrdered && change.Operation == "" {
 			wanted[strconv.FormatInt(change.Term, 10)] = change
 		}
 	}
@@ -60,7 +60,7 @@ func (r *Replicated) RecordedTerms(before, after int64) int {
 			records[text] = op
 		}
 		if len(records) != len(wanted) {
-			return fmt.Errorf("there are %d records of %d failovers from term %d to %d: %+v", len(records), len(wanted), before, after, set.Status.Writer.Changes)
+			return fmt.Errorf("there are %d records of %d failovers from term %d to %d: %+v", len(records), len(wanted), before, after, set.Status.Primary.Changes)
 		}
 		for term, change := range wanted {
 			op := records[term]

@@ -105,11 +105,11 @@ func (r *Replicated) WaitForPrimary() (primary string, term int64) {
 		if err := ReadyNow(app, app.Status.ObservedGeneration); err != nil {
 			return err
 		}
-		w := r.WorkloadSet().Status.Writer
-		if w == nil || w.Primary == nil || w.Previous != nil || len(w.List.Members) != 3 || w.Primary.Name != app.Status.Primary || w.Term != app.Status.Term {
+		w := r.WorkloadSet().Status.Primary
+		if w == nil || w.Member == nil || w.Previous != nil || len(w.List.Members) != 3 || w.Member.Name != app.Status.Primary || w.Term != app.Status.Term {
 			return fmt.Errorf("the record is %+v, the Application says %q in term %d", w, app.Status.Primary, app.Status.Term)
 		}
-		primary, term = w.Primary.Name, w.Term
+		primary, term = w.Member.Name, w.Term
 		return nil
 	})
 	return primary, term

@@ -36,7 +36,7 @@ func TestReport(t *testing.T) {
 		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
 		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
 	}}}
-	replicated.Status.Components[0].Sets = []platformv1.SetState{{Name: "main", Changes: []platformv1.WriterChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.WriterFailed}}}}
+	replicated.Status.Components[0].Sets = []platformv1.SetState{{Name: "main", Changes: []platformv1.PrimaryChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.PrimaryFailed}}}}
 	pooled := replicated.DeepCopy()
 	pooled.Status.Components = append(pooled.Status.Components, platformv1.ComponentState{Name: "pooler", Replicas: 2, Pods: []platformv1.PodState{
 		{Name: "b-0", Health: "Healthy"}, {Name: "b-1", Health: "Starting"},
@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 	wantAlone.Members = []platformv1.InstanceMember{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
 	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
 	wantReplicated.LossWindowSeconds = new(int64(0))
-	wantReplicated.Changes = []platformv1.WriterChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.WriterFailed}}
+	wantReplicated.Changes = []platformv1.PrimaryChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.PrimaryFailed}}
 	wantReplicated.Members = []platformv1.InstanceMember{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
 	wantPooled := wantReplicated
 	wantPooled.Poolers, wantPooled.PoolerEndpoint = "1/2", "postgresql-shop-pooler.n.svc:6432"
@@ -94,7 +94,7 @@ func stale() databasev1.PostgreSQLStatus {
 		},
 		ReplicatedStatus: databasev1.ReplicatedStatus{
 			Primary: "old", ReadOnlyEndpoint: "old:2", Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous,
-			LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}},
+			LossWindowSeconds: new(int64(9)), Changes: []platformv1.PrimaryChange{{Term: 6}},
 		},
 		Poolers: "9/9", PoolerEndpoint: "old:3",
 	}

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 	replicated.Spec.Topology = "replication"
 	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/3", 7, platformv1.DurabilityAsynchronous
 	replicated.Status.Endpoints = append(replicated.Status.Endpoints, platformv1.Endpoint{Name: "redis-cache-replica", Host: "redis-cache-replica.shop.svc", Port: 6379, Role: "replica"})
-	changes := []platformv1.WriterChange{{Term: 6, Cause: platformv1.WriterOrdered, To: "redis-cache-redis-main-1"}, {Term: 7, Cause: platformv1.WriterFailed, From: "redis-cache-redis-main-1"}}
+	changes := []platformv1.PrimaryChange{{Term: 6, Cause: platformv1.PrimaryOrdered, To: "redis-cache-redis-main-1"}, {Term: 7, Cause: platformv1.PrimaryFailed, From: "redis-cache-redis-main-1"}}
 	replicated.Status.Components = []platformv1.ComponentState{{Name: "redis", Replicas: 3, Sets: []platformv1.SetState{{Name: "main", Term: 7, Changes: changes}}, Pods: []platformv1.PodState{
 		{Name: "redis-cache-redis-main-0", Role: "primary", Health: "Healthy"}, {Name: "redis-cache-redis-main-1", Role: "replica", Health: "Healthy"},
 		{Name: "redis-cache-redis-main-2", Role: "replica", Health: "Unhealthy"}, {Name: "redis-cache-redis-main-3", Health: "Starting"},
@@ -93,7 +93,7 @@ func stale() databasev1.RedisStatus {
 		},
 		ReplicatedStatus: databasev1.ReplicatedStatus{
 			Primary: "old", ReadOnlyEndpoint: "old:2", Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous,
-			LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}},
+			LossWindowSeconds: new(int64(9)), Changes: []platformv1.PrimaryChange{{Term: 6}},
 		},
 		SentinelEndpoint: "old:3", Sentinels: "9/9",
 	}

@@ -120,7 +120,7 @@ func (s *subject) register(t *text) {
 
 // addToTests gives the tests of all kinds an object of this one.
 func (s *subject) addToTests(t *text) {
-	t.before("\t}\n}\n\nfunc TestKeeping(", fmt.Sprintf("\t\t\"*v1.%s\": `{\"version\":%q}`,\n", s.Kind, s.Version))
+	t.before("\t}\n}\n\nfunc TestDataProtection(", fmt.Sprintf("\t\t\"*v1.%s\": `{\"version\":%q}`,\n", s.Kind, s.Version))
 }
 
 func (s *subject) addDefinition(t *text) {

@@ -128,7 +128,7 @@ func reportWriter(app *platformv1.Application, f *facts) {
 			if app.Status.Durability != platformv1.DurabilityAsynchronous {
 				app.Status.Durability = platformv1.DurabilitySynchronous
 			}
-			if set.Copies == 0 {
+			if set.SynchronousReplicas == 0 {
 				app.Status.Durability = platformv1.DurabilityAsynchronous
 			}
 		}

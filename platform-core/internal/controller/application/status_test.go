@@ -16,7 +16,7 @@ func TestReportWriter(t *testing.T) {
 		c := &platformv1.Component{}
 		c.Spec.Failover = failover
 		for _, n := range copies {
-			c.Status.Sets = append(c.Status.Sets, platformv1.SetState{Term: 7, Copies: n})
+			c.Status.Sets = append(c.Status.Sets, platformv1.SetState{Term: 7, SynchronousReplicas: n})
 		}
 		return c
 	}

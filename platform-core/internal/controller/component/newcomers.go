@@ -13,7 +13,7 @@ import (
 // that are told of a set wait for its pods, and those may find no node: what serves goes on until they have.
 func (f *facts) awaits(wanted *platformv1.WorkloadSet, output *render.ComponentOutput) bool {
 	existing, there := f.sets[wanted.Name]
-	if !there || wanted.Spec.Restarts != platformv1.RestartsTogether || !wanted.Spec.IsRunning() || existing.Status.Replicas == 0 {
+	if !there || wanted.Spec.RestartStrategy != platformv1.RestartAllAtOnce || !wanted.Spec.IsRunning() || existing.Status.Replicas == 0 {
 		return false
 	}
 	for _, other := range output.WorkloadSets {

@@ -20,7 +20,7 @@ func TestSetsThatRestartTogetherAwaitNewcomers(t *testing.T) {
 		for _, set := range sets {
 			text += fmt.Sprintf("http://a-minio-%s-{0...3} ", set)
 		}
-		return platformv1.WorkloadSetSpec{Replicas: 4, Restarts: platformv1.RestartsTogether, Plan: runtime.RawExtension{Raw: []byte(text)}}
+		return platformv1.WorkloadSetSpec{Replicas: 4, RestartStrategy: platformv1.RestartAllAtOnce, Plan: runtime.RawExtension{Raw: []byte(text)}}
 	}
 	set := func(name string, spec platformv1.WorkloadSetSpec, pods, updated int32) *platformv1.WorkloadSet {
 		return &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: "a-minio-" + name}, Spec: spec,
@@ -30,7 +30,7 @@ func TestSetsThatRestartTogetherAwaitNewcomers(t *testing.T) {
 		{Name: "a-minio-first", Spec: named("first", "second")}, {Name: "a-minio-second", Spec: named("first", "second")},
 	}}
 	oneByOne := named("first", "second")
-	oneByOne.Restarts = ""
+	oneByOne.RestartStrategy = ""
 	stopped := named("first", "second")
 	stopped.Running = new(false)
 	for name, c := range map[string]struct {

@@ -30,9 +30,9 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 			ReadyReplicas: set.Status.ReadyReplicas, UpdatedReplicas: set.Status.UpdatedReplicas,
 			Restore: set.Status.Restore.DeepCopy(),
 		}
-		if set.Status.Writer != nil {
-			state.Term, state.Copies = set.Status.Writer.Term, certainCopies(set.Status.Writer)
-			state.Changes = set.Status.Writer.DeepCopy().Changes
+		if set.Status.Primary != nil {
+			state.Term, state.SynchronousReplicas = set.Status.Primary.Term, certainCopies(set.Status.Primary)
+			state.Changes = set.Status.Primary.DeepCopy().Changes
 		}
 		s.Sets = append(s.Sets, state)
 		for _, pod := range set.Status.Pods {
@@ -59,11 +59,11 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 }
 
 // certainCopies are those that there are of each write, whichever list the writer goes by.
-func certainCopies(w *platformv1.WriterRecord) int32 {
+func certainCopies(w *platformv1.PrimaryRecord) int32 {
 	if w.Previous != nil {
-		return min(w.List.Copies, w.Previous.Copies)
+		return min(w.List.SynchronousReplicas, w.Previous.SynchronousReplicas)
 	}
-	return w.List.Copies
+	return w.List.SynchronousReplicas
 }
 
 // reachable fills in what the cluster gave the Service for those outside of it.

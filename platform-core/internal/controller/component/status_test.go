@@ -66,11 +66,11 @@ func TestReport(t *testing.T) {
 // Who writes, since when and why is told by the sets; what may still be lost counts.
 func TestReportOfWriters(t *testing.T) {
 	set := setOf("x", "1.2", 2)
-	changes := []platformv1.WriterChange{{Term: 2, From: "a-db-x-1", To: "a-db-x-0", Cause: platformv1.WriterOrdered}}
-	set.Status.Writer = &platformv1.WriterRecord{Term: 2, List: platformv1.WriterList{Copies: 2}, Previous: &platformv1.WriterList{Copies: 1}, Changes: changes}
+	changes := []platformv1.PrimaryChange{{Term: 2, From: "a-db-x-1", To: "a-db-x-0", Cause: platformv1.PrimaryOrdered}}
+	set.Status.Primary = &platformv1.PrimaryRecord{Term: 2, List: platformv1.MemberList{SynchronousReplicas: 2}, Previous: &platformv1.MemberList{SynchronousReplicas: 1}, Changes: changes}
 	component := &platformv1.Component{}
 	report(component, factsOf(set), nil)
-	if s := component.Status.Sets[0]; s.Term != 2 || s.Copies != 1 || !reflect.DeepEqual(s.Changes, changes) {
+	if s := component.Status.Sets[0]; s.Term != 2 || s.SynchronousReplicas != 1 || !reflect.DeepEqual(s.Changes, changes) {
 		t.Errorf("the set is %+v", s)
 	}
 }

@@ -457,7 +457,7 @@ func TestChangesAreMadeInTheTermOfTheSet(t *testing.T) {
 		Application: "redis-a", Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
 		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
 	f.create(set)
-	set.Status.Writer = &platformv1.WriterRecord{Term: 3}
+	set.Status.Primary = &platformv1.PrimaryRecord{Term: 3}
 	if err := env.Client.Status().Update(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}

@@ -171,10 +171,10 @@ func (c *Controller) termOf(ctx context.Context, pod *corev1.Pod) (int64, error)
 	if client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("cannot read WorkloadSet %q: %w", above.Name, err)
 	}
-	if set.Status.Writer == nil {
+	if set.Status.Primary == nil {
 		return 0, nil
 	}
-	return set.Status.Writer.Term, nil
+	return set.Status.Primary.Term, nil
 }
 
 // podFor returns the healthy pod that takes writes; nil when there is none. Of several the first by name is asked.

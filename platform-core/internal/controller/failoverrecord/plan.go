@@ -13,14 +13,14 @@ import (
 
 // due are the terms of a set that have yet to be put on record.
 func due(set *platformv1.WorkloadSet) []int64 {
-	if set.Status.Writer == nil {
+	if set.Status.Primary == nil {
 		return nil
 	}
 	recorded, _ := strconv.ParseInt(set.Annotations[platformv1.RecordedTermAnnotation], 10, 64)
 	var terms []int64
-	for _, change := range set.Status.Writer.Changes {
+	for _, change := range set.Status.Primary.Changes {
 		// An order is on record where it was given.
-		if change.Term > recorded && change.Cause != platformv1.WriterOrdered && change.Operation == "" {
+		if change.Term > recorded && change.Cause != platformv1.PrimaryOrdered && change.Operation == "" {
 			terms = append(terms, change.Term)
 		}
 	}

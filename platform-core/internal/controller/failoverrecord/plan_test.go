@@ -17,12 +17,12 @@ func TestDue(t *testing.T) {
 	if terms := due(set); terms != nil {
 		t.Errorf("without a record: %v", terms)
 	}
-	set.Status.Writer = &platformv1.WriterRecord{Changes: []platformv1.WriterChange{
-		{Term: 2, Cause: platformv1.WriterFailed},
-		{Term: 3, Cause: platformv1.WriterOrdered},
-		{Term: 4, Cause: platformv1.WriterFailed, Operation: "asked"},
-		{Term: 5, Cause: platformv1.WriterFailed},
-		{Term: 9, Cause: platformv1.WriterRecovered},
+	set.Status.Primary = &platformv1.PrimaryRecord{Changes: []platformv1.PrimaryChange{
+		{Term: 2, Cause: platformv1.PrimaryFailed},
+		{Term: 3, Cause: platformv1.PrimaryOrdered},
+		{Term: 4, Cause: platformv1.PrimaryFailed, Operation: "asked"},
+		{Term: 5, Cause: platformv1.PrimaryFailed},
+		{Term: 9, Cause: platformv1.PrimaryRecovered},
 	}}
 	if terms := due(set); !slices.Equal(terms, []int64{2, 5, 9}) {
 		t.Errorf("due are %v", terms)

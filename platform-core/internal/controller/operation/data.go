@@ -140,13 +140,13 @@ func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet
 
 // wroteOn is the pod of a set that wrote last on the volumes of a generation; the first one where nobody is on record.
 func wroteOn(set *platformv1.WorkloadSet, generation string) string {
-	records := slices.Clone(set.Status.FormerWriters)
-	if set.Status.Writer != nil {
-		records = append(records, *set.Status.Writer)
+	records := slices.Clone(set.Status.FormerPrimaries)
+	if set.Status.Primary != nil {
+		records = append(records, *set.Status.Primary)
 	}
 	for _, record := range records {
-		if record.Data == generation && record.Primary != nil {
-			return record.Primary.Name
+		if record.Data == generation && record.Member != nil {
+			return record.Member.Name
 		}
 	}
 	return set.FirstPod()
@@ -199,7 +199,7 @@ func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
 
 // deleteData deletes all volumes of a set that are of a generation which its pods do not have.
 func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet, generation string) (*opsflow.Answer, error) {
-	writer := set.Status.Writer
+	writer := set.Status.Primary
 	if set.Spec.Generation() == generation || writer != nil && writer.Data == generation {
 		return refuse("the pods of %s have the volumes of generation %q: they are kept", set.Name, generation), nil
 	}
@@ -404,10 +404,10 @@ func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.
 		return
 	}
 	state := opsflow.DataState{Generation: set.Spec.Generation(), Terms: map[string]int64{}}
-	for _, record := range set.Status.FormerWriters {
+	for _, record := range set.Status.FormerPrimaries {
 		state.Terms[record.Data] = record.Term
 	}
-	writer := set.Status.Writer
+	writer := set.Status.Primary
 	// Who may write is said of the volumes before a pod is made on them; a cache may yet have it the other way round.
 	recorded := writer == nil || writer.Data == state.Generation
 	if stalled := conditions.Get(set, platformv1.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue &&

@@ -108,7 +108,7 @@ func (f *dataFixture) point(data string) { f.patch(f.set, `{"spec":{"data":`+dat
 func (f *dataFixture) wrote(record string) {
 	f.Helper()
 	set := f.set.DeepCopy()
-	f.must(env.Client.Status().Patch(f.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"status":{"formerWriters":[`+record+`]}}`))))
+	f.must(env.Client.Status().Patch(f.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"status":{"formerPrimaries":[`+record+`]}}`))))
 }
 
 // copied says how the safety copy stands.

@@ -69,11 +69,11 @@ func writtenAgain(set *platformv1.WorkloadSet, wanted *opsflow.Data) string {
 		// Nobody was on record there.
 		return ""
 	}
-	i := slices.IndexFunc(set.Status.FormerWriters, func(record platformv1.WriterRecord) bool { return record.Data == wanted.Former })
+	i := slices.IndexFunc(set.Status.FormerPrimaries, func(record platformv1.PrimaryRecord) bool { return record.Data == wanted.Former })
 	switch {
 	case i < 0:
 		return "it is not known any more who wrote last on the volumes of before: " + kept
-	case set.Status.FormerWriters[i].Term > wanted.FormerTerm:
+	case set.Status.FormerPrimaries[i].Term > wanted.FormerTerm:
 		return "the volumes of before were written again after the swap, and the safety copy lacks that: " + kept
 	}
 	return ""

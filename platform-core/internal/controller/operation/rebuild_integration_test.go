@@ -57,7 +57,7 @@ func TestRebuildLeavesOtherVolumesAlone(t *testing.T) {
 	}
 	refuses("", "is not of the volumes")
 	record := func(data string) {
-		f.must(env.Client.Status().Patch(t.Context(), f.set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"writer":{"term":2,"list":{"version":1},"data":"`+data+`"}}}`))))
+		f.must(env.Client.Status().Patch(t.Context(), f.set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"primary":{"term":2,"list":{"version":1},"data":"`+data+`"}}}`))))
 	}
 	record("")
 	refuses("g2", "are not on the volumes")

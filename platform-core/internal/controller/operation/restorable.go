@@ -131,7 +131,7 @@ func (c *Controller) find(ctx context.Context, app *platformv1.Application, fact
 	if refusal != nil {
 		return refuse("%s", refusal.Message), nil
 	}
-	if way := output.WorkloadSets[0].Spec.Restore; way != nil && way.IntoServers() {
+	if way := output.WorkloadSets[0].Spec.Restore; way != nil && way.ToServers() {
 		return refuse("the objects of Backup %q are put into an instance that is empty, and not in the place of others: make another one with restoreFrom, and copy from there what is needed", source.backup.Name), nil
 	}
 	if len(output.WorkloadSets) != 1 {

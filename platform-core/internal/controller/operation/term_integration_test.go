@@ -26,7 +26,7 @@ func TestStepsAreCalledInTheTermOfTheSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := set.DeepCopy()
-	set.Status.Writer = &platformv1.WriterRecord{Term: 3, Primary: &platformv1.WriterMember{Name: podName(0), Identity: "0123456789abcdef0123456789abcdef"}}
+	set.Status.Primary = &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: podName(0), Identity: "0123456789abcdef0123456789abcdef"}}
 	if err := env.Client.Status().Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}

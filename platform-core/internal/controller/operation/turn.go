@@ -67,7 +67,7 @@ func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev
 
 // beside names the other pods of the set of a pod, and those of all sets where they are members of one cluster.
 func (seen *observation) beside(pod *corev1.Pod) []string {
-	others := seen.facts.Beside(pod.Name)
+	others := seen.facts.SetMates(pod.Name)
 	for _, member := range seen.members[pod.Labels[platformv1.ComponentLabel]] {
 		if member != pod.Name && !slices.Contains(others, member) {
 			others = append(others, member)

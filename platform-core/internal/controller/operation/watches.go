@@ -158,7 +158,7 @@ var setChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.WorkloadSet), e.ObjectNew.(*platformv1.WorkloadSet)
-		return !equality.Semantic.DeepEqual(was.Status.Writer, is.Status.Writer) || !equality.Semantic.DeepEqual(was.Status.Switchover, is.Status.Switchover) ||
+		return !equality.Semantic.DeepEqual(was.Status.Primary, is.Status.Primary) || !equality.Semantic.DeepEqual(was.Status.Switchover, is.Status.Switchover) ||
 			pendingOf(was) != pendingOf(is)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -38,7 +38,7 @@ func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, eff
 			return refuse("component %q of plugin %q declares no switchover", set.Spec.Component, set.Spec.Plugin.Name), nil
 		}
 	}
-	present, is := set.Annotations[platformv1.SwitchWriterAnnotation]
+	present, is := set.Annotations[platformv1.SwitchPrimaryAnnotation]
 	switch {
 	case value == nil && (!is || platformv1.ParseHandoverRequest(present).Request != request.Request):
 		return &opsflow.Answer{}, nil
@@ -46,7 +46,7 @@ func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, eff
 		return handingOver(set, request), nil
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": set.UID, "annotations": map[string]any{platformv1.SwitchWriterAnnotation: value}}})
+		"uid": set.UID, "annotations": map[string]any{platformv1.SwitchPrimaryAnnotation: value}}})
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +130,10 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, w
 	if err != nil {
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", name, err)
 	}
-	if record := set.Status.Writer; set.Spec.Failover != nil && (record == nil || record.Primary == nil || record.Primary.Name == pod) {
+	if record := set.Status.Primary; set.Spec.Failover != nil && (record == nil || record.Member == nil || record.Member.Name == pod) {
 		return refuse("pod %s may be the one that writes by now: nothing more of it is deleted", pod), nil
 	}
-	if record := set.Status.Writer; record != nil && record.Data != set.Spec.Generation() {
+	if record := set.Status.Primary; record != nil && record.Data != set.Spec.Generation() {
 		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is deleted until they are", name, set.Spec.Generation(), pod), nil
 	}
 	for _, claim := range wanted.Claims {
@@ -166,7 +166,7 @@ func (seen *observation) observeWriting(set *platformv1.WorkloadSet) {
 	if set.Spec.Failover == nil {
 		return
 	}
-	writing := opsflow.Writing{Component: set.Spec.Component, Record: set.Status.Writer, Pending: pendingOf(set)}
+	writing := opsflow.Writing{Component: set.Spec.Component, Record: set.Status.Primary, Pending: pendingOf(set)}
 	if seen.facts.Writing == nil {
 		seen.facts.Writing = map[string]opsflow.Writing{}
 	}

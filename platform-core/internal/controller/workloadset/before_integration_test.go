@@ -86,7 +86,7 @@ func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 	h.node.events()
 	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Request: platformv1.RequestOf(h.operation("switchover", nil))})
 	testkit.WaitFor(h, env.Client, set, "another pod writing", func() error {
-		if w := set.Status.Writer; w.Primary == nil || w.Primary.Name != setName+"-1" || !slices.Equal(m.writers(), []string{"1"}) {
+		if w := set.Status.Primary; w.Member == nil || w.Member.Name != setName+"-1" || !slices.Equal(m.writers(), []string{"1"}) {
 			return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
 		}
 		return nil
@@ -109,7 +109,7 @@ func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
 	settles := func(ordinal string, term int64) {
 		t.Helper()
 		testkit.WaitFor(h, env.Client, set, "pod "+ordinal+" writing", func() error {
-			if w := set.Status.Writer; w.Term != term || w.Primary == nil || w.Previous != nil || !slices.Equal(m.writers(), []string{ordinal}) {
+			if w := set.Status.Primary; w.Term != term || w.Member == nil || w.Previous != nil || !slices.Equal(m.writers(), []string{ordinal}) {
 				return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
 			}
 			return nil

@@ -118,11 +118,11 @@ func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
 }
 
 // primaryOf is the pod that may write; empty between two writers.
-func primaryOf(w *platformv1.WriterRecord) string {
-	if w == nil || w.Primary == nil {
+func primaryOf(w *platformv1.PrimaryRecord) string {
+	if w == nil || w.Member == nil {
 		return ""
 	}
-	return w.Primary.Name
+	return w.Member.Name
 }
 
 // labelPatience is how long pods wait for their labels while one that was named is about to have the writer's.
@@ -153,7 +153,7 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 	for i := range f.rollout.Pods {
 		p := &f.rollout.Pods[i]
 		p.Candidacy = rollout.Unfit
-		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) && record.Eligible(*memberOf(&platformv1.WriterMember{Name: p.Name, Identity: m.Identity})) {
+		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) && record.Eligible(*memberOf(&platformv1.SetMember{Name: p.Name, Identity: m.Identity})) {
 			p.Candidacy = rollout.CanTakeOver
 		}
 	}
@@ -183,9 +183,9 @@ func (t *writerTurn) observe() failover.Facts {
 	if declared.MaxLag != nil {
 		f.MaxLag = new(declared.MaxLag.Value())
 	}
-	f.Copies = failover.Copies{Wanted: int(declared.Copies), Shortage: failover.Wait}
+	f.SynchronousReplicas = failover.SynchronousReplicas{Wanted: int(declared.SynchronousReplicas), Shortage: failover.Wait}
 	if declared.Shortage == platformv1.ShortageContinue {
-		f.Copies.Shortage = failover.Continue
+		f.SynchronousReplicas.Shortage = failover.Continue
 	}
 	if declared.Measure != "" {
 		f.Measures = failover.ByAction
@@ -270,8 +270,8 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 			return failover.Measurement{Problem: problem}
 		}
 	}
-	if text := strings.TrimSpace(attributes[declared.SilenceAttribute]); text != "" {
-		if m.Silence, problem = wholeNumber(declared.SilenceAttribute, text, "seconds"); problem != "" {
+	if text := strings.TrimSpace(attributes[declared.LastContactAttribute]); text != "" {
+		if m.Silence, problem = wholeNumber(declared.LastContactAttribute, text, "seconds"); problem != "" {
 			return failover.Measurement{Problem: problem}
 		}
 	}

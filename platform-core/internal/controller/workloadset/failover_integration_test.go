@@ -182,7 +182,7 @@ func (c *memberClient) Promise(_ context.Context, term int64) (*agentv1.MemberSt
 	return c.call(func(m *simulatedMember) { m.promises++; m.agent.Promise(term) })
 }
 
-func (c *memberClient) Learn(_ context.Context, r *agentv1.WriterRecord) (*agentv1.MemberStatus, error) {
+func (c *memberClient) Learn(_ context.Context, r *agentv1.PrimaryRecord) (*agentv1.MemberStatus, error) {
 	record := permission.Record{Term: r.GetTerm(), List: permission.List{Version: r.GetList().GetVersion()}}
 	for _, m := range r.GetList().GetMembers() {
 		record.List.Members = append(record.List.Members, permission.Member{Name: m.GetName(), Identity: m.GetIdentity()})
@@ -213,8 +213,8 @@ func (h *harness) writes(m *crew, set *platformv1.WorkloadSet, ordinal string, t
 	h.Helper()
 	name := setName + "-" + ordinal
 	testkit.WaitFor(h, env.Client, set, "pod "+name+" writing", func() error {
-		w := set.Status.Writer
-		if w == nil || w.Primary == nil || w.Primary.Name != name || w.Term != term || w.Previous != nil {
+		w := set.Status.Primary
+		if w == nil || w.Member == nil || w.Member.Name != name || w.Term != term || w.Previous != nil {
 			return fmt.Errorf("the record is %+v", w)
 		}
 		if writers := m.writers(); !slices.Equal(writers, []string{ordinal}) {
@@ -244,7 +244,7 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m, set := h.reigned(3)
-	if n := len(set.Status.Writer.List.Members); n != 3 {
+	if n := len(set.Status.Primary.List.Members); n != 3 {
 		t.Errorf("the list has %d crew", n)
 	}
 	// The process does not come back: the one with the most data takes over.
@@ -252,8 +252,8 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset = 9 }))
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "2", 2)
-	changes := set.Status.Writer.Changes
-	if len(changes) != 1 || changes[0].Term != 2 || changes[0].Cause != platformv1.WriterFailed || changes[0].From != setName+"-0" || changes[0].To != setName+"-2" ||
+	changes := set.Status.Primary.Changes
+	if len(changes) != 1 || changes[0].Term != 2 || changes[0].Cause != platformv1.PrimaryFailed || changes[0].From != setName+"-0" || changes[0].To != setName+"-2" ||
 		changes[0].Named == nil || changes[0].Named.Before(&changes[0].Deposed) || changes[0].Order == nil || *changes[0].Order != 9 ||
 		!strings.Contains(changes[0].Reason, "is down") || !strings.Contains(changes[0].Choice, "the most advanced") {
 		t.Errorf("the changes are %+v", changes)
@@ -263,10 +263,10 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks, s.offset = false, 9 }))
 	// A person says so.
 	h.change(set, func(s *platformv1.WorkloadSet) {
-		s.Annotations = map[string]string{platformv1.SwitchWriterAnnotation: setName + "-2/" + setName + "-0"}
+		s.Annotations = map[string]string{platformv1.SwitchPrimaryAnnotation: setName + "-2/" + setName + "-0"}
 	})
 	h.writes(m, set, "0", 3)
-	if changes := set.Status.Writer.Changes; len(changes) != 2 || changes[1].Cause != platformv1.WriterOrdered || changes[1].Operation != "" {
+	if changes := set.Status.Primary.Changes; len(changes) != 2 || changes[1].Cause != platformv1.PrimaryOrdered || changes[1].Operation != "" {
 		t.Errorf("the changes are %+v", changes)
 	}
 	// An order that is through does nothing more.
@@ -275,7 +275,7 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	// One pod less.
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 2 })
 	testkit.WaitFor(h, env.Client, set, "a list of two", func() error {
-		if w := set.Status.Writer; len(w.List.Members) != 2 || w.Previous != nil {
+		if w := set.Status.Primary; len(w.List.Members) != 2 || w.Previous != nil {
 			return fmt.Errorf("the record is %+v", w)
 		}
 		return nil
@@ -299,7 +299,7 @@ func TestWhoIsTooFarBehindIsPassedOver(t *testing.T) {
 	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset, s.lag = 9, 1025 }))
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "1", 2)
-	if changes := set.Status.Writer.Changes; len(changes) != 1 || changes[0].Lag == nil || *changes[0].Lag != 1024 || *changes[0].Order != 5 {
+	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Lag == nil || *changes[0].Lag != 1024 || *changes[0].Order != 5 {
 		t.Errorf("the changes are %+v", changes)
 	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
@@ -319,8 +319,8 @@ func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
 	h.node.events()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Revision = "r2" })
 	testkit.WaitForReady(h, env.Client, set)
-	if set.Status.Writer.Term < 2 {
-		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Writer.Term)
+	if set.Status.Primary.Term < 2 {
+		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Primary.Term)
 	}
 	if writers := m.writers(); len(writers) != 1 {
 		t.Errorf("there write %v", writers)
@@ -336,8 +336,8 @@ func TestAWriterThatCannotBeResizedHandsOver(t *testing.T) {
 	// Requests that a pod has cannot be taken from it.
 	h.render(set, func(c *content) { c.Resources = corev1.ResourceRequirements{} })
 	testkit.WaitForReady(h, env.Client, set)
-	if set.Status.Writer.Term < 2 {
-		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Writer.Term)
+	if set.Status.Primary.Term < 2 {
+		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Primary.Term)
 	}
 	for ordinal, pod := range h.pods() {
 		if pod.UID == before[ordinal].UID || len(pod.Spec.Containers[0].Resources.Requests) > 0 {
@@ -361,14 +361,14 @@ func TestNobodyIsDeposedInVain(t *testing.T) {
 	h.says(set, platformv1.ReasonFailoverPending, "run an Operation of template Failover")
 	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver, Request: platformv1.RequestOf(h.operation("failover", nil))})
 	h.writes(m, set, "1", 2)
-	if changes := set.Status.Writer.Changes; len(changes) != 1 || changes[0].Cause != platformv1.WriterFailed || changes[0].Operation != "failover" {
+	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Cause != platformv1.PrimaryFailed || changes[0].Operation != "failover" {
 		t.Errorf("the changes are %+v", changes)
 	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Failover.Mode = platformv1.FailoverAuto })
 	h.says(set, platformv1.ReasonFailoverPending, "no other pod can take over: "+setName+"-0 is not healthy")
-	if set.Status.Writer.Term != 2 {
-		t.Errorf("term %d", set.Status.Writer.Term)
+	if set.Status.Primary.Term != 2 {
+		t.Errorf("term %d", set.Status.Primary.Term)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestTheSilentWriterIsWaitedFor(t *testing.T) {
 	began := time.Now()
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.silent, s.breaks = true, true }))
 	testkit.WaitFor(h, env.Client, set, "the other one", func() error {
-		if w := set.Status.Writer; w.Primary == nil || w.Primary.Name != setName+"-1" {
+		if w := set.Status.Primary; w.Member == nil || w.Member.Name != setName+"-1" {
 			return fmt.Errorf("the record is %+v", w)
 		}
 		return nil

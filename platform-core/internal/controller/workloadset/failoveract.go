@@ -117,16 +117,16 @@ func (t *writerTurn) read(ctx context.Context) error {
 	if live.Spec.Generation() != t.asked {
 		return fmt.Errorf("the pods of WorkloadSet %q are to have other volumes by now", t.set.Name)
 	}
-	if w := live.Status.Writer; w != nil && w.Data != t.set.Spec.Generation() {
+	if w := live.Status.Primary; w != nil && w.Data != t.set.Spec.Generation() {
 		return fmt.Errorf("who may write in WorkloadSet %q is said of other volumes by now", t.set.Name)
 	}
-	t.version, t.writer = live.ResourceVersion, live.Status.Writer
+	t.version, t.writer = live.ResourceVersion, live.Status.Primary
 	return nil
 }
 
 func sameRecord(a, b permission.Record) bool {
 	same := func(a, b permission.List) bool {
-		return a.Version == b.Version && a.Copies == b.Copies && slices.Equal(a.Members, b.Members)
+		return a.Version == b.Version && a.SynchronousReplicas == b.SynchronousReplicas && slices.Equal(a.Members, b.Members)
 	}
 	if (a.Primary == nil) != (b.Primary == nil) || (a.Previous == nil) != (b.Previous == nil) {
 		return false

@@ -67,9 +67,9 @@ func astray(set *platformv1.WorkloadSet, f *facts) string {
 		return ""
 	}
 	generation := set.Spec.Generation()
-	former := formerOf(set.Status.FormerWriters, generation)
+	former := formerOf(set.Status.FormerPrimaries, generation)
 	switch pod := begins(set, former); {
-	case former != nil && former.Primary != nil && !set.Wants(pod):
+	case former != nil && former.Member != nil && !set.Wants(pod):
 		// What others have may lack what it acknowledged.
 		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
 			generation, pod, pod, present(set, f))
@@ -103,9 +103,9 @@ func present(set *platformv1.WorkloadSet, f *facts) string {
 }
 
 // begins is the pod that writes first on the volumes of the spec: that of the last time that the pods had them, and else the first.
-func begins(set *platformv1.WorkloadSet, former *platformv1.WriterRecord) string {
-	if former != nil && former.Primary != nil {
-		return former.Primary.Name
+func begins(set *platformv1.WorkloadSet, former *platformv1.PrimaryRecord) string {
+	if former != nil && former.Member != nil {
+		return former.Member.Name
 	}
 	return set.FirstPod()
 }
@@ -206,7 +206,7 @@ func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet
 		value = access
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion},
-		"status": map[string]any{"writer": map[string]any{"access": value}}})
+		"status": map[string]any{"primary": map[string]any{"access": value}}})
 	if err != nil {
 		return new(outcome.Failed(err))
 	}
@@ -225,14 +225,14 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 	if err := c.live.Get(ctx, client.ObjectKeyFromObject(set), live); err != nil {
 		return outcome.Failed(err)
 	}
-	generation, present := live.Spec.Generation(), live.Status.Writer
+	generation, present := live.Spec.Generation(), live.Status.Primary
 	again := outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring, "its pods are about to begin on other volumes")
 	if live.UID != set.UID || generation != set.Spec.Generation() || present == nil || present.Data == generation {
 		return again
 	}
-	next := recordFor(generation, present, formerOf(live.Status.FormerWriters, generation))
+	next := recordFor(generation, present, formerOf(live.Status.FormerPrimaries, generation))
 	next.Access = live.Spec.Access()
-	if next.Primary != nil {
+	if next.Member != nil {
 		next.Since = &metav1.Time{Time: c.Now()}
 	}
 	// A record is replaced as a whole, by who has read what is there.
@@ -243,7 +243,7 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 	}
 	body, err := json.Marshal([]operation{
 		{"replace", "/metadata/uid", live.UID}, {"replace", "/metadata/resourceVersion", live.ResourceVersion},
-		{"add", "/status/writer", next}, {"add", "/status/formerWriters", formerWriters(live.Status.FormerWriters, present, next, f.claims)},
+		{"add", "/status/primary", next}, {"add", "/status/formerPrimaries", formerPrimaries(live.Status.FormerPrimaries, present, next, f.claims)},
 	})
 	if err != nil {
 		return outcome.Failed(err)
@@ -258,7 +258,7 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 }
 
 // formerOf is the record of the last time that pods had the volumes of a generation; nil for none.
-func formerOf(records []platformv1.WriterRecord, generation string) *platformv1.WriterRecord {
+func formerOf(records []platformv1.PrimaryRecord, generation string) *platformv1.PrimaryRecord {
 	for i := range records {
 		if records[i].Data == generation {
 			return &records[i]
@@ -268,23 +268,23 @@ func formerOf(records []platformv1.WriterRecord, generation string) *platformv1.
 }
 
 // recordFor is the record that follows the present one when pods go to another generation of volumes, of which there may be a former one.
-func recordFor(generation string, present, former *platformv1.WriterRecord) *platformv1.WriterRecord {
+func recordFor(generation string, present, former *platformv1.PrimaryRecord) *platformv1.PrimaryRecord {
 	if former == nil {
 		founded := recordOf(present).Refound()
-		return &platformv1.WriterRecord{Term: founded.Term, List: storedList(founded.List), Data: generation, Changes: present.Changes}
+		return &platformv1.PrimaryRecord{Term: founded.Term, List: storedList(founded.List), Data: generation, Changes: present.Changes}
 	}
 	next := former.DeepCopy()
 	next.Term, next.Changes = max(present.Term, former.Term)+1, present.Changes
 	return next
 }
 
-// formerWriters are the records to keep when one is replaced: those of volumes that are there, so that none is without that pods may go back to.
-func formerWriters(before []platformv1.WriterRecord, replaced, next *platformv1.WriterRecord, claims map[string]*corev1.PersistentVolumeClaim) []platformv1.WriterRecord {
+// formerPrimaries are the records to keep when one is replaced: those of volumes that are there, so that none is without that pods may go back to.
+func formerPrimaries(before []platformv1.PrimaryRecord, replaced, next *platformv1.PrimaryRecord, claims map[string]*corev1.PersistentVolumeClaim) []platformv1.PrimaryRecord {
 	found := map[string]bool{}
 	for _, claim := range claims {
 		found[claim.Labels[platformv1.GenerationLabel]] = true
 	}
-	var kept []platformv1.WriterRecord
+	var kept []platformv1.PrimaryRecord
 	for _, record := range before {
 		if found[record.Data] && record.Data != next.Data && record.Data != replaced.Data {
 			kept = append(kept, record)
@@ -293,7 +293,7 @@ func formerWriters(before []platformv1.WriterRecord, replaced, next *platformv1.
 	last := replaced.DeepCopy()
 	last.Changes = nil
 	kept = append(kept, *last)
-	return kept[max(0, len(kept)-platformv1.MaxFormerWriters):]
+	return kept[max(0, len(kept)-platformv1.MaxFormerPrimaries):]
 }
 
 // findGeneration is for a set that was made anew beside volumes of an earlier one, which a restore had given it: it goes on with those, and says so

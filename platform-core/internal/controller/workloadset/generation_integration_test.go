@@ -49,8 +49,8 @@ func (h *harness) point(set *platformv1.WorkloadSet, data platformv1.SetData, un
 	h.Helper()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &data })
 	testkit.WaitFor(h, env.Client, set, fmt.Sprintf("on volumes %+v", data), func() error {
-		w, pods := set.Status.Writer, h.pods()
-		if w == nil || w.Data != data.Generation || w.Primary == nil || len(pods) != int(set.Spec.Replicas) {
+		w, pods := set.Status.Primary, h.pods()
+		if w == nil || w.Data != data.Generation || w.Member == nil || len(pods) != int(set.Spec.Replicas) {
 			return fmt.Errorf("the record is %+v, and there are %d pods", w, len(pods))
 		}
 		for ordinal, pod := range pods {
@@ -76,12 +76,12 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 	h.writes(m, set, "2", 2)
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = false }))
 	testkit.WaitForReady(h, env.Client, set)
-	was, before := set.Status.Writer.DeepCopy(), h.pods()
+	was, before := set.Status.Primary.DeepCopy(), h.pods()
 
 	h.filled(set, other, 0)
 	old := m.elsewhere(map[string]*simulatedMember{})
 	h.point(set, platformv1.SetData{Generation: other, Access: platformv1.DataClosed}, func() error {
-		if w := set.Status.Writer; w.Primary.Name != setName+"-0" || w.Term <= was.Term || w.Previous != nil {
+		if w := set.Status.Primary; w.Member.Name != setName+"-0" || w.Term <= was.Term || w.Previous != nil {
 			return fmt.Errorf("the record is %+v", w)
 		}
 		return nil
@@ -99,11 +99,11 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	moved := set.Status.Writer.DeepCopy()
+	moved := set.Status.Primary.DeepCopy()
 
 	m.elsewhere(old)
 	h.point(set, platformv1.SetData{}, func() error {
-		if w := set.Status.Writer; *w.Primary != *was.Primary || w.Term <= moved.Term {
+		if w := set.Status.Primary; *w.Member != *was.Member || w.Term <= moved.Term {
 			return fmt.Errorf("the record is %+v, and was %+v", w, was)
 		}
 		return nil
@@ -131,7 +131,7 @@ func TestPodsGoToOtherVolumesWhileOneHasNoNode(t *testing.T) {
 	h.filled(set, other, 0)
 	m.elsewhere(map[string]*simulatedMember{})
 	h.point(set, platformv1.SetData{Generation: other, Access: platformv1.DataClosed}, func() error {
-		if w := set.Status.Writer; w.Primary.Name != setName+"-0" {
+		if w := set.Status.Primary; w.Member.Name != setName+"-0" {
 			return fmt.Errorf("the record is %+v", w)
 		}
 		return nil
@@ -266,8 +266,8 @@ func TestAnotherWriterWhilePodsStay(t *testing.T) {
 	h.writes(m, set, "2", 2)
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = false }))
 	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
-	if set.Spec.Generation() != "nowhere" || set.Status.Writer.Data != "" {
-		t.Errorf("the spec has %+v, and the record is of %q", set.Spec.Data, set.Status.Writer.Data)
+	if set.Spec.Generation() != "nowhere" || set.Status.Primary.Data != "" {
+		t.Errorf("the spec has %+v, and the record is of %q", set.Spec.Data, set.Status.Primary.Data)
 	}
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = nil })
 	testkit.WaitForReady(h, env.Client, set)

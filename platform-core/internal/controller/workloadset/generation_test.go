@@ -16,19 +16,19 @@ import (
 
 // A term of before is never one again, whichever way pods go, and what is known of volumes is known again on the way back.
 func TestRecordsOfGenerations(t *testing.T) {
-	one := platformv1.WriterMember{Name: "a-1", Identity: "one"}
-	first := &platformv1.WriterRecord{Term: 5, Primary: &one, List: platformv1.WriterList{Version: 3, Members: []platformv1.WriterMember{one}},
-		Changes: []platformv1.WriterChange{{Term: 5}}}
+	one := platformv1.SetMember{Name: "a-1", Identity: "one"}
+	first := &platformv1.PrimaryRecord{Term: 5, Member: &one, List: platformv1.MemberList{Version: 3, Members: []platformv1.SetMember{one}},
+		Changes: []platformv1.PrimaryChange{{Term: 5}}}
 	there := recordFor("g2", first, nil)
-	if there.Term <= 5 || there.Primary != nil || len(there.List.Members) != 0 || there.List.Version <= 3 || there.Data != "g2" || len(there.Changes) != 1 || there.Since != nil {
+	if there.Term <= 5 || there.Member != nil || len(there.List.Members) != 0 || there.List.Version <= 3 || there.Data != "g2" || len(there.Changes) != 1 || there.Since != nil {
 		t.Errorf("on other volumes it is %+v", there)
 	}
-	there.Term, there.Primary = 9, &platformv1.WriterMember{Name: "a-0", Identity: "two"}
+	there.Term, there.Member = 9, &platformv1.SetMember{Name: "a-0", Identity: "two"}
 	back := recordFor("", there, first)
-	if back.Term <= 9 || back.Primary == nil || *back.Primary != one || len(back.List.Members) != 1 || back.Data != "" {
+	if back.Term <= 9 || back.Member == nil || *back.Member != one || len(back.List.Members) != 1 || back.Data != "" {
 		t.Errorf("on the way back it is %+v", back)
 	}
-	if again := recordFor("g3", there, formerOf([]platformv1.WriterRecord{*first}, "g3")); again.Term <= 9 || again.Primary != nil || again.Data != "g3" {
+	if again := recordFor("g3", there, formerOf([]platformv1.PrimaryRecord{*first}, "g3")); again.Term <= 9 || again.Member != nil || again.Data != "g3" {
 		t.Errorf("on volumes that nobody knows it is %+v", again)
 	}
 }
@@ -37,7 +37,7 @@ func TestRecordsOfGenerations(t *testing.T) {
 func onVolumes(generation string) (*platformv1.WorkloadSet, *facts) {
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
 		Spec: platformv1.WorkloadSetSpec{Replicas: 2, Data: &platformv1.SetData{Generation: generation}, Volumes: []platformv1.SetVolume{{Name: "data"}}}}
-	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, writer: &platformv1.WriterRecord{Term: 3, Primary: &platformv1.WriterMember{Name: "a-1", Identity: "one"}}}
+	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, writer: &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: "a-1", Identity: "one"}}}
 	f.observeGeneration(set)
 	f.rollout.Mode = rollout.Running
 	return set, f
@@ -66,17 +66,17 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 		"known": {change: func(s *platformv1.WorkloadSet, f *facts) {
 			f.has(s, 0, "")
 			f.has(s, 1, "")
-			s.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2", Primary: &platformv1.WriterMember{Name: "a-1"}}}
+			s.Status.FormerPrimaries = []platformv1.PrimaryRecord{{Data: "g2", Member: &platformv1.SetMember{Name: "a-1"}}}
 		}},
 		"known, and lost": {change: func(s *platformv1.WorkloadSet, f *facts) {
 			f.has(s, 0, "backup")
-			s.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2", Primary: &platformv1.WriterMember{Name: "a-1"}}}
+			s.Status.FormerPrimaries = []platformv1.PrimaryRecord{{Data: "g2", Member: &platformv1.SetMember{Name: "a-1"}}}
 		}, says: "no volumes of that for pod a-1"},
 		// What its volume has was acknowledged, and no other pod may have all of it.
 		"known, and not wanted": {change: func(s *platformv1.WorkloadSet, f *facts) {
 			f.has(s, 0, "backup")
 			f.has(s, 1, "")
-			s.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2", Primary: &platformv1.WriterMember{Name: "a-1"}}}
+			s.Status.FormerPrimaries = []platformv1.PrimaryRecord{{Data: "g2", Member: &platformv1.SetMember{Name: "a-1"}}}
 			s.Spec.Replicas = 1
 		}, says: "scale back so that pod a-1 is wanted"},
 	} {
@@ -109,7 +109,7 @@ func TestNoPodBeginsOnEmptyVolumes(t *testing.T) {
 	if unfilled(set, f) == nil {
 		t.Error("another pod is the first")
 	}
-	f.writer.Primary = &platformv1.WriterMember{Name: "a-0", Identity: "two"}
+	f.writer.Member = &platformv1.SetMember{Name: "a-0", Identity: "two"}
 	if o := unfilled(set, f); o != nil {
 		t.Errorf("the writer is known, and it says %s", o.Message())
 	}
@@ -121,8 +121,8 @@ func TestRecordsAreKeptWithTheirVolumes(t *testing.T) {
 	f.has(set, 0, "backup")
 	set.Spec.Data.Generation = ""
 	f.has(set, 0, "")
-	replaced := &platformv1.WriterRecord{Term: 9, Data: "g3", Changes: []platformv1.WriterChange{{Term: 9}}}
-	kept := formerWriters([]platformv1.WriterRecord{{Term: 1}, {Term: 2, Data: "g1"}, {Term: 3, Data: "g2"}}, replaced, &platformv1.WriterRecord{Data: "g2"}, f.claims)
+	replaced := &platformv1.PrimaryRecord{Term: 9, Data: "g3", Changes: []platformv1.PrimaryChange{{Term: 9}}}
+	kept := formerPrimaries([]platformv1.PrimaryRecord{{Term: 1}, {Term: 2, Data: "g1"}, {Term: 3, Data: "g2"}}, replaced, &platformv1.PrimaryRecord{Data: "g2"}, f.claims)
 	if len(kept) != 2 || kept[0].Term != 1 || kept[1].Data != "g3" || kept[1].Changes != nil {
 		t.Errorf("it keeps %+v", kept)
 	}
@@ -146,11 +146,11 @@ func TestPreparedVolumesThatAreNamed(t *testing.T) {
 	if left := prepared(set, f); len(left["gone"]) != 1 {
 		t.Errorf("%v are left", left)
 	}
-	set.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2"}}
+	set.Status.FormerPrimaries = []platformv1.PrimaryRecord{{Data: "g2"}}
 	if left := prepared(set, f); len(left) != 0 {
 		t.Errorf("pods had them, and %v are left", left)
 	}
-	set.Status.FormerWriters, claim.Annotations[platformv1.PreparedAnnotation] = nil, ""
+	set.Status.FormerPrimaries, claim.Annotations[platformv1.PreparedAnnotation] = nil, ""
 	if left := prepared(set, f); len(left) != 0 {
 		t.Errorf("nobody prepares them, and %v are left", left)
 	}

@@ -69,8 +69,8 @@ func prepared(set *platformv1.WorkloadSet, f *facts) map[types.UID][]*corev1.Per
 // inUse says whether a claim is of the volumes that a set asks for, or that a record of who may write is of.
 func inUse(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool {
 	generation := claim.Labels[platformv1.GenerationLabel]
-	return generation == "" || generation == set.Spec.Generation() || set.Status.Writer != nil && set.Status.Writer.Data == generation ||
-		formerOf(set.Status.FormerWriters, generation) != nil
+	return generation == "" || generation == set.Spec.Generation() || set.Status.Primary != nil && set.Status.Primary.Data == generation ||
+		formerOf(set.Status.FormerPrimaries, generation) != nil
 }
 
 // discard deletes a claim, unless it is in use by now or somebody changed it since it was read: an Operation that puts volumes in place says so on them first.

@@ -65,7 +65,7 @@ type facts struct {
 	// writerWake is the same for what concerns the writer.
 	writerWake time.Duration
 	// writer is the record of who may write, as far as it is known.
-	writer *platformv1.WriterRecord
+	writer *platformv1.PrimaryRecord
 	// shut says that the writer is to be without its label: another one is about to take over.
 	shut bool
 	// order to the writer to hand over that the rollout gave.
@@ -87,7 +87,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		classes:      map[string]*storagev1.StorageClass{},
 		lost:         map[string]lostNode{},
 		now:          c.Now(),
-		writer:       set.Status.Writer,
+		writer:       set.Status.Primary,
 		asked:        set.Spec.Generation(),
 	}
 	var err error
@@ -125,14 +125,14 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 // wantedOf is what the spec asks of the pods.
 func wantedOf(set *platformv1.WorkloadSet) rollout.Facts {
 	wanted := rollout.Facts{
-		Name:      set.Name,
-		Replicas:  set.Spec.Replicas,
-		Excluded:  set.Spec.ExcludedOrdinals,
-		Policy:    set.Spec.PodManagementPolicy,
-		Restarts:  set.Spec.Restarts,
-		Authority: set.Spec.Authority,
-		Revision:  set.Spec.Revision,
-		Roles:     set.Spec.Roles,
+		Name:            set.Name,
+		Replicas:        set.Spec.Replicas,
+		Excluded:        set.Spec.ExcludedOrdinals,
+		Policy:          set.Spec.PodManagementPolicy,
+		RestartStrategy: set.Spec.RestartStrategy,
+		Authority:       set.Spec.Authority,
+		Revision:        set.Spec.Revision,
+		Roles:           set.Spec.Roles,
 
 		Interchangeable: len(set.Spec.Volumes) == 0 && len(set.Spec.Roles) == 0,
 	}

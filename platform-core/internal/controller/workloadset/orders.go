@@ -49,10 +49,10 @@ func (c *Controller) asks(ctx context.Context, set *platformv1.WorkloadSet) (*pl
 // withdraw takes back what a set was asked for.
 func (c *Controller) withdraw(ctx context.Context, set *platformv1.WorkloadSet) error {
 	// Only this very request: the next one may be there already.
-	path := "/metadata/annotations/" + strings.ReplaceAll(platformv1.SwitchWriterAnnotation, "/", "~1")
+	path := "/metadata/annotations/" + strings.ReplaceAll(platformv1.SwitchPrimaryAnnotation, "/", "~1")
 	body, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": set.UID},
-		{"op": "test", "path": path, "value": set.Annotations[platformv1.SwitchWriterAnnotation]},
+		{"op": "test", "path": path, "value": set.Annotations[platformv1.SwitchPrimaryAnnotation]},
 		{"op": "remove", "path": path},
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Controller) withdraw(ctx context.Context, set *platformv1.WorkloadSet) 
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		return fmt.Errorf("cannot take back what WorkloadSet %q was asked for: %w", set.Name, err)
 	}
-	delete(set.Annotations, platformv1.SwitchWriterAnnotation)
+	delete(set.Annotations, platformv1.SwitchPrimaryAnnotation)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
 
 // requestOf is what a set is asked for; the zero value for nothing.
 func requestOf(set *platformv1.WorkloadSet) platformv1.HandoverRequest {
-	return platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation])
+	return platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchPrimaryAnnotation])
 }
 
 // concerned is the pod that an order is about: the one that writes, or while nobody is named the one before.

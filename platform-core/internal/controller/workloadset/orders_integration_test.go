@@ -53,7 +53,7 @@ func as(t *testing.T, user string) client.Client {
 func (h *harness) ask(set *platformv1.WorkloadSet, request platformv1.HandoverRequest) {
 	h.Helper()
 	h.change(set, func(s *platformv1.WorkloadSet) {
-		s.Annotations = map[string]string{platformv1.SwitchWriterAnnotation: request.String()}
+		s.Annotations = map[string]string{platformv1.SwitchPrimaryAnnotation: request.String()}
 	})
 }
 
@@ -61,7 +61,7 @@ func (h *harness) ask(set *platformv1.WorkloadSet, request platformv1.HandoverRe
 func (h *harness) unasked(set *platformv1.WorkloadSet) {
 	h.Helper()
 	testkit.WaitFor(h, env.Client, set, "no request", func() error {
-		if text, found := set.Annotations[platformv1.SwitchWriterAnnotation]; found {
+		if text, found := set.Annotations[platformv1.SwitchPrimaryAnnotation]; found {
 			return fmt.Errorf("it is asked for %q", text)
 		}
 		return nil

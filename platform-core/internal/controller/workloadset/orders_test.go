@@ -26,8 +26,8 @@ func TestWhatASetSaysOfARequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := platformv1.HandoverRequest{From: "x-0", Way: tc.way, Request: "a/1"}
-			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{platformv1.SwitchWriterAnnotation: request.String()}}}
-			turn := &writerTurn{set: set, facts: &facts{asking: &platformv1.Operation{}, writer: &platformv1.WriterRecord{Primary: &platformv1.WriterMember{Name: "x-0"}}}}
+			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{platformv1.SwitchPrimaryAnnotation: request.String()}}}
+			turn := &writerTurn{set: set, facts: &facts{asking: &platformv1.Operation{}, writer: &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: "x-0"}}}}
 			turn.noteOrder(tc.decision)
 			if got := set.Status.Switchover; got == nil || got.Phase != tc.want || got.Message != tc.decision.Refused {
 				t.Errorf("it says %+v", got)

@@ -177,7 +177,7 @@ func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
 	}{
 		"the first writer": {outcome: first, reason: image, want: cause},
 		"another writer": {outcome: first, reason: failover, want: cause, change: func(f *facts) {
-			f.writer = &platformv1.WriterRecord{Primary: &platformv1.WriterMember{Name: zero}}
+			f.writer = &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: zero}}
 		}},
 		"a step": {outcome: outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 ready"), reason: image, want: cause},
 		"a volume": {outcome: outcome.Stalled(platformv1.ReasonVolumeExpansionUnsupported, "no"),

@@ -82,17 +82,17 @@ func TestObjectsComeWhenServersRun(t *testing.T) {
 			set.Status.Restore.CompletionTime = &metav1.Time{Time: f.now}
 		}, false},
 		"it is stopped":     {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
-		"it is of a volume": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Into = platformv1.RestoreIntoVolume }, false},
+		"it is of a volume": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Destination = platformv1.RestoreToVolume }, false},
 		"it is of nothing":  {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, f := filledShard()
-			set.Spec.Restore.Into, set.Spec.Restore.Part, set.Status.Restore.CompletionTime = platformv1.RestoreIntoServers, "", nil
+			set.Spec.Restore.Destination, set.Spec.Restore.Part, set.Status.Restore.CompletionTime = platformv1.RestoreToServers, "", nil
 			tc.change(set, f)
 			if got := awaitsObjects(set, f); got != tc.awaits {
 				t.Errorf("it awaits objects: %v", got)
 			}
-			if set.Spec.Restore != nil && set.Spec.Restore.IntoServers() && awaitsData(set, f) {
+			if set.Spec.Restore != nil && set.Spec.Restore.ToServers() && awaitsData(set, f) {
 				t.Error("its pods wait for data")
 			}
 		})

@@ -44,8 +44,8 @@ const (
 
 // awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.Restore != nil && !set.Spec.Restore.IntoServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
-		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
+	return set.Spec.Restore != nil && !set.Spec.Restore.ToServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+		set.Status.Primary == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
 // restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and where there is nothing to do.
@@ -72,7 +72,7 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 
 // awaitsObjects says whether servers that run are to be given what they begin with.
 func awaitsObjects(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.Restore != nil && set.Spec.Restore.IntoServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(set.Spec.Ordinals()) > 0
+	return set.Spec.Restore != nil && set.Spec.Restore.ToServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(set.Spec.Ordinals()) > 0
 }
 
 // advance brings a restore on by one step, and says in the status how far it is.
@@ -92,7 +92,7 @@ func (c *Controller) advance(ctx context.Context, set *platformv1.WorkloadSet, f
 
 // filledPlace is where the data is when all of it is there.
 func filledPlace(set *platformv1.WorkloadSet) string {
-	if set.Spec.Restore.IntoServers() {
+	if set.Spec.Restore.ToServers() {
 		return "in the servers"
 	}
 	return "on the volume of the first pod"
@@ -100,7 +100,7 @@ func filledPlace(set *platformv1.WorkloadSet) string {
 
 // targetPlace is where it is going.
 func targetPlace(set *platformv1.WorkloadSet) string {
-	if set.Spec.Restore.IntoServers() {
+	if set.Spec.Restore.ToServers() {
 		return "into the servers"
 	}
 	return "to the volume of pod " + set.FirstPod()
@@ -230,7 +230,7 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 // beginMover makes the Job of an attempt, where the data is on volumes with the claims of the first pod. Without a repository the data is on the volume by now.
 func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
 	way := render.MoverThrough
-	if !set.Spec.Restore.IntoServers() {
+	if !set.Spec.Restore.ToServers() {
 		way = render.MoverInto
 		if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
 			return o

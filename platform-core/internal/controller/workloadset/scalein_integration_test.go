@@ -22,7 +22,7 @@ func TestALastWriterIsNotScaledIn(t *testing.T) {
 	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) { s.Spec.Failover.InSync = "!('resyncs' in attributes)" })
 	h.writes(m, set, "0", 1)
 	h.change(set, func(s *platformv1.WorkloadSet) {
-		s.Annotations = map[string]string{platformv1.SwitchWriterAnnotation: setName + "-0"}
+		s.Annotations = map[string]string{platformv1.SwitchPrimaryAnnotation: setName + "-0"}
 	})
 	h.writes(m, set, "1", 2)
 	// Pod 0 has an empty volume, and copies for a long time.

@@ -20,7 +20,7 @@ import (
 // its turn: old data beside members that went on would be worse than none.
 func takesOver(set *platformv1.WorkloadSet, f *facts) bool {
 	return set.Spec.AdoptVolumes != "" && set.Status.Adopted != set.Spec.AdoptVolumes && len(set.Spec.Volumes) > 0 && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
-		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
+		set.Status.Primary == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
 // copied is a claim to be made of a snapshot.

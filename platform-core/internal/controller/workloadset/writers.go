@@ -35,7 +35,7 @@ type writer struct {
 	uid    types.UID
 	memory failover.Memory
 	// wrote is the record that this process wrote last, which a cache may not show yet.
-	wrote *platformv1.WriterRecord
+	wrote *platformv1.PrimaryRecord
 }
 
 func (w *writers) of(set *platformv1.WorkloadSet, now time.Time) *writer {
@@ -73,15 +73,15 @@ func (w *writers) forget(set types.NamespacedName) {
 }
 
 // behind says whether a record that was read is older than the one that this process wrote.
-func (w *writer) behind(read *platformv1.WriterRecord) bool {
+func (w *writer) behind(read *platformv1.PrimaryRecord) bool {
 	wrote := w.wrote
 	switch {
 	case wrote == nil:
 		return false
 	case read == nil || read.Term != wrote.Term:
 		return read == nil || read.Term < wrote.Term
-	case (read.Primary == nil) != (wrote.Primary == nil):
-		return read.Primary == nil
+	case (read.Member == nil) != (wrote.Member == nil):
+		return read.Member == nil
 	case read.List.Version != wrote.List.Version:
 		return read.List.Version < wrote.List.Version
 	}
@@ -89,19 +89,19 @@ func (w *writer) behind(read *platformv1.WriterRecord) bool {
 }
 
 // writeRecord writes a record if the set still has the version that was read. It says whether it did: another writer came first when not.
-func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string, record *platformv1.WriterRecord) (bool, error) {
+func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string, record *platformv1.PrimaryRecord) (bool, error) {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return false, err
 	}
 	// What is not there is to go.
-	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil, "changes": nil}
+	fields := map[string]any{"member": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil, "changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return false, err
 	}
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": set.UID, "resourceVersion": version},
-		"status":   map[string]any{"writer": fields},
+		"status":   map[string]any{"primary": fields},
 	})
 	if err != nil {
 		return false, err
@@ -115,26 +115,26 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 }
 
 // recordOf is the record as the protocol has it.
-func recordOf(w *platformv1.WriterRecord) permission.Record {
+func recordOf(w *platformv1.PrimaryRecord) permission.Record {
 	if w == nil {
 		return permission.Record{}
 	}
-	record := permission.Record{Term: w.Term, Primary: memberOf(w.Primary), List: listOf(&w.List)}
+	record := permission.Record{Term: w.Term, Primary: memberOf(w.Member), List: listOf(&w.List)}
 	if w.Previous != nil {
 		record.Previous = new(listOf(w.Previous))
 	}
 	return record
 }
 
-func memberOf(m *platformv1.WriterMember) *permission.Member {
+func memberOf(m *platformv1.SetMember) *permission.Member {
 	if m == nil {
 		return nil
 	}
 	return &permission.Member{Name: m.Name, Identity: m.Identity}
 }
 
-func listOf(l *platformv1.WriterList) permission.List {
-	list := permission.List{Version: l.Version, Copies: int(l.Copies)}
+func listOf(l *platformv1.MemberList) permission.List {
+	list := permission.List{Version: l.Version, SynchronousReplicas: int(l.SynchronousReplicas)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, permission.Member{Name: m.Name, Identity: m.Identity})
 	}
@@ -142,9 +142,9 @@ func listOf(l *platformv1.WriterList) permission.List {
 }
 
 // storedRecord is the record of a step as the API has it. before is the one that it replaces.
-func storedRecord(step failover.Step, before *platformv1.WriterRecord, now time.Time) *platformv1.WriterRecord {
+func storedRecord(step failover.Step, before *platformv1.PrimaryRecord, now time.Time) *platformv1.PrimaryRecord {
 	r := step.Record
-	stored := &platformv1.WriterRecord{Term: r.Term, Primary: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(step.Former),
+	stored := &platformv1.PrimaryRecord{Term: r.Term, Member: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(step.Former),
 		Changes: storedChanges(step, before, now)}
 	if r.Previous != nil {
 		stored.Previous = new(storedList(*r.Previous))
@@ -152,7 +152,7 @@ func storedRecord(step failover.Step, before *platformv1.WriterRecord, now time.
 	if before != nil {
 		stored.Access = before.Access
 	}
-	if before != nil && before.Term == stored.Term && reflect.DeepEqual(before.Primary, stored.Primary) {
+	if before != nil && before.Term == stored.Term && reflect.DeepEqual(before.Member, stored.Member) {
 		stored.Since = before.Since
 	} else {
 		stored.Since = &metav1.Time{Time: now}
@@ -160,20 +160,20 @@ func storedRecord(step failover.Step, before *platformv1.WriterRecord, now time.
 	return stored
 }
 
-var causes = map[failover.Cause]platformv1.WriterChangeCause{
-	failover.Failed: platformv1.WriterFailed, failover.Ordered: platformv1.WriterOrdered, failover.Recovered: platformv1.WriterRecovered,
+var causes = map[failover.Cause]platformv1.PrimaryChangeCause{
+	failover.Failed: platformv1.PrimaryFailed, failover.Ordered: platformv1.PrimaryOrdered, failover.Recovered: platformv1.PrimaryRecovered,
 }
 
 // storedChanges are the latest terms with what a step says of its own. The first writer of a set replaces none.
-func storedChanges(step failover.Step, before *platformv1.WriterRecord, now time.Time) []platformv1.WriterChange {
+func storedChanges(step failover.Step, before *platformv1.PrimaryRecord, now time.Time) []platformv1.PrimaryChange {
 	if before == nil {
 		return nil
 	}
 	changes := slices.Clone(before.Changes)
 	if begun := step.Change; begun != nil && step.Record.Term > before.Term {
-		change := platformv1.WriterChange{Term: step.Record.Term, Cause: causes[begun.Cause], Reason: begun.Why, Operation: begun.By, Deposed: metav1.NewMicroTime(now)}
-		if before.Primary != nil {
-			change.From = before.Primary.Name
+		change := platformv1.PrimaryChange{Term: step.Record.Term, Cause: causes[begun.Cause], Reason: begun.Why, Operation: begun.By, Deposed: metav1.NewMicroTime(now)}
+		if before.Member != nil {
+			change.From = before.Member.Name
 		}
 		changes = append(changes, change)
 	}
@@ -184,27 +184,27 @@ func storedChanges(step failover.Step, before *platformv1.WriterRecord, now time
 			change.Order, change.Lag = new(step.Chosen.Order), step.Chosen.Lag
 		}
 	}
-	return changes[max(0, len(changes)-platformv1.MaxWriterChanges):]
+	return changes[max(0, len(changes)-platformv1.MaxPrimaryChanges):]
 }
 
-func storedMember(m *permission.Member) *platformv1.WriterMember {
+func storedMember(m *permission.Member) *platformv1.SetMember {
 	if m == nil {
 		return nil
 	}
-	return &platformv1.WriterMember{Name: m.Name, Identity: m.Identity}
+	return &platformv1.SetMember{Name: m.Name, Identity: m.Identity}
 }
 
-func storedList(l permission.List) platformv1.WriterList {
-	list := platformv1.WriterList{Version: l.Version, Copies: int32(l.Copies)}
+func storedList(l permission.List) platformv1.MemberList {
+	list := platformv1.MemberList{Version: l.Version, SynchronousReplicas: int32(l.SynchronousReplicas)}
 	for _, m := range l.Members {
-		list.Members = append(list.Members, platformv1.WriterMember{Name: m.Name, Identity: m.Identity})
+		list.Members = append(list.Members, platformv1.SetMember{Name: m.Name, Identity: m.Identity})
 	}
 	return list
 }
 
 // sentRecord is the record as agents are told it.
-func sentRecord(r permission.Record) *agentv1.WriterRecord {
-	sent := &agentv1.WriterRecord{Term: r.Term, List: sentList(r.List)}
+func sentRecord(r permission.Record) *agentv1.PrimaryRecord {
+	sent := &agentv1.PrimaryRecord{Term: r.Term, List: sentList(r.List)}
 	if r.Primary != nil {
 		sent.Primary = &agentv1.Member{Name: r.Primary.Name, Identity: r.Primary.Identity}
 	}
@@ -215,7 +215,7 @@ func sentRecord(r permission.Record) *agentv1.WriterRecord {
 }
 
 func sentList(l permission.List) *agentv1.MemberList {
-	list := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
+	list := &agentv1.MemberList{Version: l.Version, SynchronousReplicas: int32(l.SynchronousReplicas)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
 	}

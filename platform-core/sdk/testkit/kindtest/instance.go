@@ -20,7 +20,7 @@ import (
 
 // Instance proves that suspend, operationHistory and each way of podDisruptionBudget reach the Application of an
 // object, also when they change, and that its status tells of Backups what the Application does. The environment has
-// to be as for Keeping.
+// to be as for DataProtection.
 func Instance(t *testing.T, env *testkit.Env, kept Kept) {
 	namespace := env.Namespace(t)
 	Serve(t, env, kept.Kind)

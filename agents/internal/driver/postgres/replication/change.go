@@ -43,8 +43,8 @@ func (s *Server) Promote(ctx context.Context) error {
 	return s.setPasswords(ctx, connection)
 }
 
-// Enlist has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are gone for good.
-func (s *Server) Enlist(ctx context.Context) error {
+// UpdateMembers has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are gone for good.
+func (s *Server) UpdateMembers(ctx context.Context) error {
 	m, connection, err := s.open(ctx)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@
 // Package replication makes a PostgreSQL of one pod the writer of a set or one that follows it, where the engine decides which it is.
 //
 // The process manager starts the server by [Server.Start] and changes what it is by [Server.Promote], [Server.Follow] and
-// [Server.Enlist], each a command of its own beside the server. Whoever begins it again does no harm.
+// [Server.UpdateMembers], each a command of its own beside the server. Whoever begins it again does no harm.
 //
 //   - A follower is started without a primary. It replays what it has; only then it is known how far its data goes, and whether the
 //     writer's goes on from that ([Decide]). Where it does, it follows; where it does not, the server is stopped, and the next start

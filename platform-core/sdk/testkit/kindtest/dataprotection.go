@@ -31,18 +31,18 @@ const collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 // earlier is the UID of an Application whose volumes are asked for.
 const earlier = "6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11"
 
-// Kept is a kind of which Keeping is proved, and the spec of an object, as JSON: with something inside the middleware
+// Kept is a kind of which DataProtection is proved, and the spec of an object, as JSON: with something inside the middleware
 // where the kind declares such.
 type Kept struct {
 	Kind typed.Registration
 	Spec string
 }
 
-// Keeping proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
+// DataProtection proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
 // with the volumes that have it, that adoptVolumes is refused where there are no volumes, that neither of the two is deleted while the object is
 // protected, and that the Application goes with an object that no longer is, though no operator be there to tell it. The definitions of
 // the engine and of the kind have to be in the environment, and the account of the operator, with which the kind is served: what it was denied fails the test.
-func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
+func DataProtection(t *testing.T, env *testkit.Env, kept Kept) {
 	namespace := env.Namespace(t)
 	stop := Serve(t, env, kept.Kind)
 	obj, app := declare(t, env, kept, namespace, "kept")
@@ -89,7 +89,7 @@ func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Ob
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, fields := platformv1.Keeping{DeletionProtection: true, AdoptVolumes: earlier}, fmt.Sprintf(`"adoptVolumes":%q`, earlier)
+	want, fields := platformv1.DataProtection{DeletionProtection: true, AdoptVolumes: earlier}, fmt.Sprintf(`"adoptVolumes":%q`, earlier)
 	if out.Application.Spec.Components[0].Storage == nil {
 		adopts := client.RawPatch(types.MergePatchType, []byte(`{"spec":{`+fields+`}}`))
 		if err := env.Client.Patch(t.Context(), obj, adopts, client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -99,8 +99,8 @@ func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Ob
 	}
 	set(t, env.Client, obj, `{"spec":{"deletionProtection":true,`+fields+`}}`)
 	testkit.WaitFor(t, env.Client, app, "has what is asked", func() error {
-		if app.Spec.Keeping != want {
-			return fmt.Errorf("it has %+v", app.Spec.Keeping)
+		if app.Spec.DataProtection != want {
+			return fmt.Errorf("it has %+v", app.Spec.DataProtection)
 		}
 		return nil
 	})
