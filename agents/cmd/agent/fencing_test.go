@@ -427,7 +427,9 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	before := s.get().List.Version
 	s.put(s.get().ChangeSynchronousReplicas(s.get().List.Members, 1))
 	s.tell(old)
-	old.awaits("the reason", func(status *agentv1.MemberStatus) bool { return strings.Contains(status.GetMessage(), "cannot update the members") })
+	old.awaits("the reason", func(status *agentv1.MemberStatus) bool {
+		return strings.Contains(status.GetMessage(), "cannot update the members")
+	})
 	if status := old.status(); status.GetListVersion() != before {
 		t.Errorf("list %d is confirmed, and the process goes by %d", status.GetListVersion(), before)
 	}

@@ -48,7 +48,7 @@ func TestWritingThatCannotBeKeptIsRefused(t *testing.T) {
 		`none of the set ""`:                   func(p *plan.Plan) { p.Writing.Set = "" },
 		"set process.dir":                      func(p *plan.Plan) { p.Process.Dir = "" },
 		"the plan has no domain":               func(p *plan.Plan) { p.Domain = "" },
-		"replicaArgs: \"${primary.ip}\"":      func(p *plan.Plan) { p.Writing.ReplicaArgs = []string{"${primary.ip}"} },
+		"replicaArgs: \"${primary.ip}\"":       func(p *plan.Plan) { p.Writing.ReplicaArgs = []string{"${primary.ip}"} },
 		"\"${primary.fqdn}\" is unknown":       func(p *plan.Plan) { p.Writing.PrimaryArgs = []string{"${primary.fqdn}"} },
 		"judges it by its exit code":           func(p *plan.Plan) { p.Writing.Promote.Success = "true" },
 		"neither success nor outputs":          func(p *plan.Plan) { p.Writing.Follow.Outputs = map[string]string{"a": "stdout"} },

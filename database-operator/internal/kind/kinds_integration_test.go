@@ -44,7 +44,9 @@ func specs() map[string]string {
 func TestDataProtection(t *testing.T) {
 	for _, registered := range kind.All() {
 		name := fmt.Sprintf("%T", registered.Object())
-		t.Run(name, func(t *testing.T) { kindtest.DataProtection(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
+		t.Run(name, func(t *testing.T) {
+			kindtest.DataProtection(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]})
+		})
 	}
 }
 

@@ -60,7 +60,7 @@ func (i *Instance) Application(from *platformv1.InstanceSpec, version platformv1
 		Schedules:        spec.Schedules,
 		Suspend:          spec.Suspend,
 		DeletionPolicy:   cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
-		DataProtection:          spec.DataProtection,
+		DataProtection:   spec.DataProtection,
 		RestoreFrom:      spec.RestoreFrom,
 		OperationHistory: spec.OperationHistory,
 	}}
