@@ -109,6 +109,8 @@ func TestKafkaCluster(t *testing.T) {
 	}
 	k.checkAccess()
 	k.checkTopics(of)
+	k.checkLag()
+	k.checkControllers(cluster)
 
 	t.Log("the password of admin is made anew")
 	before := k.binding()
@@ -230,18 +232,57 @@ func (k *kafka) checkTopics(of *messagev1.KafkaTopic) {
 	shrunk := of.DeepCopy()
 	shrunk.Spec.Partitions = 2
 	k.ExpectRefused(framework.Cluster.Client.Patch(k.Ctx, shrunk, client.MergeFrom(of)), "partitions")
+	large := topicFor("large", func(spec *messagev1.KafkaTopicSpec) {
+		spec.Retention = &messagev1.KafkaRetention{Bytes: new(resource.MustParse("500Pi"))}
+	})
+	k.Create(large)
+	k.stalls(large, platformv1.ReasonRefusedByMiddleware)
+	k.Delete(large)
 	second := topicFor("second", func(spec *messagev1.KafkaTopicSpec) { spec.TopicName = topic })
 	k.Create(second)
-	k.Eventually(framework.SettleTimeout, "a second object of the topic is told that the name is taken", func() error {
-		if err := k.Get(second.Name, second); err != nil {
+	k.stalls(second, "NameTaken")
+	k.Delete(second)
+}
+
+// stalls waits until a topic is stalled with a reason.
+func (k *kafka) stalls(topic *messagev1.KafkaTopic, reason string) {
+	k.Helper()
+	k.Eventually(framework.SettleTimeout, topic.Name+" is stalled with "+reason, func() error {
+		if err := k.Get(topic.Name, topic); err != nil {
 			return err
 		}
-		for _, c := range second.Status.Conditions {
-			if c.Type == platformv1.StalledCondition && c.Reason == "NameTaken" {
+		for _, c := range topic.Status.Conditions {
+			if c.Type == platformv1.StalledCondition && c.Reason == reason {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is %s", framework.Describe(second.Status.Conditions))
+		return fmt.Errorf("it is %s", framework.Describe(topic.Status.Conditions))
 	})
-	k.Delete(second)
+}
+
+// checkLag asks how far consumers of the topic are behind: there are none.
+func (k *kafka) checkLag() {
+	k.Helper()
+	op := framework.NewOperation("lag", "ConsumerLag", reference(), "topic", topic)
+	k.Create(op)
+	k.WaitForOperation(op.Name)
+	k.MustGet(op.Name, op)
+	if got := op.Status.Steps[0].Outputs; got["groups"] != "0" || got["lag"] != "0" {
+		k.Errorf("the lag of a topic that nobody reads is %v", got)
+	}
+}
+
+// checkControllers has one controller become three, and each vote.
+func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
+	k.Helper()
+	k.patch(cluster, func() { cluster.Spec.Controllers.Replicas = 3 })
+	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+	if cluster.Status.Controllers != "3/3" {
+		k.Errorf("%s controllers answer, want 3/3", cluster.Status.Controllers)
+	}
+	k.patch(cluster, func() { cluster.Spec.Controllers.Replicas = 1 })
+	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+	if cluster.Status.Controllers != "1/1" {
+		k.Errorf("%s controllers answer, want 1/1", cluster.Status.Controllers)
+	}
 }
