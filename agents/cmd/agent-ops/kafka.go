@@ -38,6 +38,8 @@ func (o *kafkaOptions) driver() *kafka.Driver {
 	}}
 	if o.overTLS {
 		options.CAFile = filepath.Join(o.dirs.Certificates, plan.CAFile)
+		options.CertificateFile = filepath.Join(o.dirs.Certificates, plan.CertificateFile)
+		options.KeyFile = filepath.Join(o.dirs.Certificates, plan.KeyFile)
 	}
 	return kafka.New(options)
 }

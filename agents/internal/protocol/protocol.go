@@ -54,7 +54,12 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	target := link.Target{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
 	switch declared.Protocol {
 	case plan.ProtocolKafka:
-		return kafka.New(kafka.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}), nil
+		options := kafka.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
+		if declared.TLS {
+			options.CertificateFile = filepath.Join(d.certificates, plan.CertificateFile)
+			options.KeyFile = filepath.Join(d.certificates, plan.KeyFile)
+		}
+		return kafka.New(options), nil
 	case plan.ProtocolMinIO:
 		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			TargetCA: func() (string, error) {

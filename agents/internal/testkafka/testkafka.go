@@ -117,6 +117,16 @@ func (c *Cluster) begin() {
 	c.together(func(n *Node) error { return n.ready() })
 }
 
+// ClientCertificate writes a certificate of the authority for a client, and returns the files with it and its key.
+func (c *Cluster) ClientCertificate() (certificate, key string) {
+	c.Helper()
+	issued, itsKey := c.authority.Issue(c.T, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	certificate, key = filepath.Join(c.dir, "client.crt"), filepath.Join(c.dir, "client.key")
+	c.write(certificate, string(issued))
+	c.write(key, string(itsKey))
+	return certificate, key
+}
+
 // libs finds the jars.
 func libs(t *testing.T) string {
 	t.Helper()
@@ -210,6 +220,8 @@ listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.client.ssl.keystore.type=PEM
 listener.name.client.ssl.keystore.location=%[7]s
+listener.name.client.ssl.truststore.type=PEM
+listener.name.client.ssl.truststore.location=%[9]s
 listener.name.client.ssl.client.auth=none
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:admin
@@ -238,7 +250,7 @@ func (n *Node) configure() {
 	}
 	keystore := n.keystore()
 	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.Controller,
-		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3))
+		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3), c.CAFile)
 	c.write(n.properties(), text+strings.Join(c.settings, "\n")+"\n")
 }
 

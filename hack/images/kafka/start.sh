@@ -5,7 +5,7 @@
 #
 #   KAFKA_CONFIG       server.properties without secrets: see kafka-node
 #   KAFKA_RUN          folder in memory for the files with secrets: server.properties, client.properties and
-#                      format.options
+#                      format.options; and keystore.pem, with key and certificate, where the node has them
 #   KAFKA_USERNAME     the user by whom nodes log in at each other
 #   KAFKA_PASSWORD     its password: letters, digits and -._~
 #   KAFKA_LISTENERS    the listeners, in small letters and separated by spaces, that take it by SASL/PLAIN
@@ -40,6 +40,11 @@ plain="org.apache.kafka.common.security.plain.PlainLoginModule required username
     echo "security.protocol=SASL_SSL"
     echo "ssl.truststore.type=PEM"
     echo "ssl.truststore.location=$KAFKA_TLS/ca.crt"
+    # Listeners may ask tools for a certificate.
+    if [ -e "$KAFKA_RUN/keystore.pem" ]; then
+      echo "ssl.keystore.type=PEM"
+      echo "ssl.keystore.location=$KAFKA_RUN/keystore.pem"
+    fi
   else
     echo "security.protocol=SASL_PLAINTEXT"
   fi

@@ -52,6 +52,8 @@ type Options struct {
 	Address string
 	// CAFile is what certificates of brokers must lead to; empty where the listener does not speak TLS.
 	CAFile string
+	// CertificateFile and KeyFile are what it shows to a listener that asks for a certificate; both are read then.
+	CertificateFile, KeyFile string
 	// Username and Password that it logs in with by SCRAM-SHA-512; an empty name where the listener asks for none. The
 	// password is read for each call, since it can change.
 	Username string

@@ -59,6 +59,12 @@ func (d *Driver) as(ctx context.Context, username, password string, do func(*ses
 	if err != nil {
 		return err
 	}
+	if config != nil && d.options.CertificateFile != "" {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			certificate, err := tls.LoadX509KeyPair(d.options.CertificateFile, d.options.KeyFile)
+			return &certificate, err
+		}
+	}
 	s := &session{ctx: ctx, options: d.options, dialer: &dialer{ctx: ctx, tls: config, local: d.options.Address},
 		others: map[int32]*sarama.Broker{}}
 	s.config = s.dialer.config(username, password)
