@@ -5,6 +5,7 @@
 package kafka_test
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"os"
 	"path/filepath"
@@ -33,8 +34,19 @@ func TestAListenerThatAsksForACertificate(t *testing.T) {
 	}
 }
 
+// shown is the serial number of the certificate that a listener shows.
+func shown(t *testing.T, address string) string {
+	t.Helper()
+	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
 // TestBrokersShowEachOtherCertificates: followers copy from a leader that asks them for one, as the plugin has them
-// log in, and go on doing so when all have been given others.
+// log in, and go on doing so when all have been given others. The listener for controllers shows the other one, too.
 func TestBrokersShowEachOtherCertificates(t *testing.T) {
 	folder, authority := t.TempDir(), testpki.New(t)
 	file := func(name string, parts ...[]byte) string {
@@ -56,7 +68,7 @@ func TestBrokersShowEachOtherCertificates(t *testing.T) {
 	const plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 	keystore := issue()
 	s := newServer(t, 2, "min.insync.replicas=2",
-		"listener.security.protocol.map=CLIENT:SASL_SSL,INTERNAL:SASL_SSL,CONTROLLER:PLAINTEXT",
+		"listener.security.protocol.map=CLIENT:SASL_SSL,INTERNAL:SASL_SSL,CONTROLLER:SSL",
 		"ssl.keystore.type=PEM", "ssl.keystore.location="+keystore,
 		"ssl.truststore.type=PEM", "ssl.truststore.location="+file("ca.pem", authority.PEM()),
 		"sasl.mechanism.inter.broker.protocol=PLAIN",
@@ -67,13 +79,18 @@ func TestBrokersShowEachOtherCertificates(t *testing.T) {
 		"super.users=User:ANONYMOUS;User:admin;User:internal")
 	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "4", "replication-factor", "2"))
 	s.produce("orders", 40)
+	former := shown(t, s.Nodes[0].Controller)
 	issue()
 	for _, node := range []string{"1", "2"} {
 		if err := s.driver.SetOwn(t.Context(), node,
-			map[string]string{"listener.name.internal.ssl.keystore.location": keystore}); err != nil {
+			map[string]string{"listener.name.internal.ssl.keystore.location": keystore,
+				"listener.name.controller.ssl.keystore.location": keystore}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	s.until("the listener for controllers shows the other certificate", func(map[string]string) bool {
+		return shown(t, s.Nodes[0].Controller) != former && shown(t, s.Nodes[1].Controller) != former
+	}, "cluster")
 	s.Nodes[1].Kill()
 	s.Nodes[1].Start()
 	s.Nodes[1].Ready()
