@@ -161,6 +161,11 @@ func testLagAndGuard(s *server) {
 	s.refused(kafka.KindTopic, topicOf("large", driver.Create, "partitions", "6", "replication-factor", "3", "config",
 		`{"retention.bytes":"1152921504606846976"}`), "lower retention.bytes, or enlarge the volumes")
 	s.gone(kafka.KindTopic, "large")
+	s.must(kafka.KindTopic, topicOf("large", driver.Create, "partitions", "6", "replication-factor", "3", "config",
+		`{"retention.bytes":"1048576"}`))
+	s.refused(kafka.KindTopic, topicOf("large", driver.Update, "config", `{"retention.bytes":"144115188075855872"}`),
+		"EiB by retention.bytes")
+	s.must(kafka.KindTopic, topicOf("large", driver.Delete))
 }
 
 func testRestart(s *server) {
