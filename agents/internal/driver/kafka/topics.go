@@ -152,8 +152,8 @@ func (topics) observe(s *session, queries []driver.Query) ([]driver.State, error
 	return states, nil
 }
 
-// topics are those of the names that are there.
-func (s *session) topics(names []string) (map[string]*topic, error) {
+// partitionsOf are the partitions of those of the topics that are there.
+func (s *session) partitionsOf(names []string) (map[string]*topic, error) {
 	partitions, err := s.partitions(names)
 	if err != nil {
 		return nil, err
@@ -165,8 +165,14 @@ func (s *session) topics(names []string) (map[string]*topic, error) {
 		}
 		found[p.Topic].partitions = append(found[p.Topic].partitions, p)
 	}
-	if len(found) == 0 {
-		return found, nil
+	return found, nil
+}
+
+// topics are those of the names that are there, with their settings.
+func (s *session) topics(names []string) (map[string]*topic, error) {
+	found, err := s.partitionsOf(names)
+	if err != nil || len(found) == 0 {
+		return found, err
 	}
 	there := slices.Sorted(maps.Keys(found))
 	configs, err := s.topicConfigs(there)
@@ -203,35 +209,49 @@ func (topics) change(s *session, changes []driver.Change, problems driver.Proble
 	return settle(s.ctx, func() (string, error) { return unshown(s, without(changes, problems), before) })
 }
 
-// unshown is a topic that the broker of the pod does not show as it was changed; empty when there is none.
+// unshown is a topic that the broker of the pod does not show as it was changed; empty when there is none. Settings and
+// access rules cost far more to read than partitions, and are read once these are there.
 func unshown(s *session, changes []driver.Change, before map[string]*topic) (string, error) {
 	names := make([]string, len(changes))
 	for i, change := range changes {
 		names[i] = change.Name
 	}
-	now, err := s.topics(names)
-	if err != nil {
-		return "", err
-	}
-	for _, change := range changes {
-		t, was := now[change.Name], before[change.Name]
-		if (t == nil) != (change.Intent == driver.Delete) || t != nil && !t.shows(change, was) {
-			return change.Name, nil
+	for _, look := range []struct {
+		read  func([]string) (map[string]*topic, error)
+		shows func(t *topic, change driver.Change) bool
+	}{
+		{s.partitionsOf, (*topic).showsPartitions},
+		{s.topics, func(t *topic, change driver.Change) bool { return t.showsSettings(change, before[change.Name]) }},
+	} {
+		now, err := look.read(names)
+		if err != nil {
+			return "", err
+		}
+		for _, change := range changes {
+			t := now[change.Name]
+			if (t == nil) != (change.Intent == driver.Delete) || t != nil && !look.shows(t, change) {
+				return change.Name, nil
+			}
 		}
 	}
 	return "", nil
 }
 
-// shows says whether a topic is as asked, as far as that can be compared.
-func (t *topic) shows(change driver.Change, was *topic) bool {
+// showsPartitions says whether a topic has as many partitions and replicas as asked.
+func (t *topic) showsPartitions(change driver.Change) bool {
 	// All have been checked.
 	partitions, _ := numberOf(change.Parameters, parameterPartitions)
 	factor, _ := numberOf(change.Parameters, parameterFactor)
+	return (partitions == byDefault || len(t.partitions) >= partitions) &&
+		(factor == byDefault || t.factorText() == strconv.Itoa(factor))
+}
+
+// showsSettings says whether configuration and access rules are as asked, as far as that can be compared.
+func (t *topic) showsSettings(change driver.Change, was *topic) bool {
+	// Both have been checked.
 	config, _ := configOf(change.Parameters[parameterConfig])
 	asked, _ := accessOf(change.Parameters[parameterAccess])
-	return (partitions == byDefault || len(t.partitions) >= partitions) &&
-		(factor == byDefault || t.factorText() == strconv.Itoa(factor)) &&
-		t.showsConfig(config, was) && t.access.String() == asked.String()
+	return t.showsConfig(config, was) && t.access.String() == asked.String()
 }
 
 func deleteTopics(s *session, changes []driver.Change, before map[string]*topic, problems driver.Problems) error {
