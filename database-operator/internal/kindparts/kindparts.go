@@ -5,7 +5,6 @@
 package kindparts
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 
@@ -16,14 +15,10 @@ import (
 )
 
 const (
-	// PasswordKey is the key of a Secret that names none.
-	PasswordKey = "password"
 	// Primary is the role of a pod that takes writes.
 	Primary = "primary"
 	// Replica is the role of one that follows it.
 	Replica = "replica"
-	// Healthy is what the engine says of a pod whose server answers.
-	Healthy = "Healthy"
 )
 
 // Credentials says where the password of a credential comes from; nil for one that is made.
@@ -31,15 +26,7 @@ func Credentials(name string, auth *databasev1.Auth) []platformv1.Credential {
 	if auth == nil {
 		return nil
 	}
-	return []platformv1.Credential{{Name: name, PasswordFrom: *PasswordFrom(&auth.PasswordFrom)}}
-}
-
-// PasswordFrom is a reference with its key, which is password where none is said; nil for none.
-func PasswordFrom(from *platformv1.SecretKeyReference) *platformv1.SecretKeyReference {
-	if from == nil {
-		return nil
-	}
-	return &platformv1.SecretKeyReference{Name: from.Name, Key: cmp.Or(from.Key, PasswordKey)}
+	return typed.Credentials(name, &auth.PasswordFrom)
 }
 
 // Failover of a primary whose replicas take over when the engine says so; nil for the default.
@@ -79,20 +66,9 @@ func ReportReplicated(s *databasev1.ReplicatedStatus, app *platformv1.Applicatio
 		if c.Name != component {
 			continue
 		}
-		s.Replicas = fmt.Sprintf("%d/%d", HealthyIn(c.Pods, Replica), max(c.Replicas-1, 0))
+		s.Replicas = fmt.Sprintf("%d/%d", typed.HealthyPods(c.Pods, Replica), max(c.Replicas-1, 0))
 		for _, set := range c.Sets {
 			s.Changes = append(s.Changes, set.Changes...)
 		}
 	}
-}
-
-// HealthyIn counts the pods of a role, empty for any, whose server answers.
-func HealthyIn(pods []platformv1.PodState, role string) int {
-	n := 0
-	for _, pod := range pods {
-		if pod.Health == Healthy && (role == "" || pod.Role == role) {
-			n++
-		}
-	}
-	return n
 }

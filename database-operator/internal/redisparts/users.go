@@ -4,9 +4,9 @@ package redisparts
 
 import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // userType is what the plugin redis calls a user of the access control list.
@@ -17,7 +17,7 @@ func Users(users []databasev1.RedisUser) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, u := range users {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: kindparts.PasswordFrom(&u.PasswordFrom), DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
+			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: typed.PasswordFrom(&u.PasswordFrom), DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		})
 	}
 	return specs

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -33,7 +34,7 @@ func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, r := range p.Spec.Roles {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: roleType, Name: r.Name, Parameters: role(&r), PasswordFrom: kindparts.PasswordFrom(r.PasswordFrom),
+			Type: roleType, Name: r.Name, Parameters: role(&r), PasswordFrom: typed.PasswordFrom(r.PasswordFrom),
 			DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt || restored,
 		})
 		asClientRole(&specs[len(specs)-1])

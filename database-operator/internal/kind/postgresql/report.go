@@ -3,8 +3,6 @@
 package postgresql
 
 import (
-	"fmt"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
@@ -21,7 +19,7 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 	for _, c := range app.Status.Components {
 		if c.Name == pooler {
 			// Any of them will do.
-			s.Poolers, s.PoolerEndpoint = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, ""), c.Replicas), typed.EndpointOf(app, "")
+			s.Poolers, s.PoolerEndpoint = typed.HealthyOf(&c), typed.EndpointOf(app, "")
 		}
 	}
 }

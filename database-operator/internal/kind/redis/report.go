@@ -3,8 +3,6 @@
 package redis
 
 import (
-	"fmt"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
@@ -28,7 +26,7 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 		s.SentinelEndpoint = typed.EndpointOf(app, "")
 		for _, c := range app.Status.Components {
 			if c.Name == sentinels {
-				s.Sentinels = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, ""), c.Replicas)
+				s.Sentinels = typed.HealthyOf(&c)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -46,7 +47,7 @@ func served(app *platformv1.Application) string {
 	}
 	for _, c := range app.Status.Components {
 		for _, pod := range c.Pods {
-			if pod.Role == kindparts.Primary && pod.Health == kindparts.Healthy && wanted[pod.Set] {
+			if pod.Role == kindparts.Primary && pod.Health == typed.Healthy && wanted[pod.Set] {
 				served[pod.Set] = true
 			}
 		}

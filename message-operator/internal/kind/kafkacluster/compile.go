@@ -25,12 +25,8 @@ const (
 	admin      = "admin"
 )
 
-const (
-	// defaultReplicas keep each record on three brokers, and as controllers can lose one.
-	defaultReplicas = 3
-	// passwordKey is the key of a Secret that names none.
-	passwordKey = "password"
-)
+// defaultReplicas keep each record on three brokers, and as controllers can lose one.
+const defaultReplicas = 3
 
 // controllerSize is more than the metadata of a large cluster takes.
 var controllerSize = resource.MustParse("2Gi")
@@ -77,11 +73,7 @@ func credentials(auth *messagev1.Auth) []platformv1.Credential {
 	if auth == nil {
 		return nil
 	}
-	return []platformv1.Credential{{Name: admin, PasswordFrom: passwordFrom(auth.PasswordFrom)}}
-}
-
-func passwordFrom(from platformv1.SecretKeyReference) platformv1.SecretKeyReference {
-	return platformv1.SecretKeyReference{Name: from.Name, Key: cmp.Or(from.Key, passwordKey)}
+	return typed.Credentials(admin, &auth.PasswordFrom)
 }
 
 // profiles are parameters of brokers by purpose. How many brokers have a record is said by Durability alone: of the
@@ -115,7 +107,7 @@ func users(all []messagev1.KafkaUser) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, u := range all {
 		user := platformv1.EntitySpec{
-			Type: kafkaparts.User, Name: u.Name, PasswordFrom: new(passwordFrom(u.PasswordFrom)),
+			Type: kafkaparts.User, Name: u.Name, PasswordFrom: typed.PasswordFrom(&u.PasswordFrom),
 			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		}
 		if u.Iterations > 0 {

@@ -25,12 +25,8 @@ const (
 	userType   = "user"
 )
 
-const (
-	// ofGrants ends the name of the policy that a user's grants become.
-	ofGrants = ".grants"
-	// secretKey is the key of a Secret that names none.
-	secretKey = "password"
-)
+// ofGrants ends the name of the policy that a user's grants become.
+const ofGrants = ".grants"
 
 // entities are what is inside the storage: buckets and their replications, policies, and users with what they are granted. Buckets that a Backup has become
 // what the object says: nobody else could have made them.
@@ -57,7 +53,7 @@ func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv
 		specs = append(specs, platformv1.EntitySpec{
 			Type: userType, Name: u.Name, DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 			Parameters:   platformv1.Parameters{"enabled": yesUnless(u.Enabled), "policies": platformv1.ParameterValue(strings.Join(policies, " "))},
-			PasswordFrom: &platformv1.SecretKeyReference{Name: u.SecretKeyFrom.Name, Key: cmp.Or(u.SecretKeyFrom.Key, secretKey)},
+			PasswordFrom: typed.PasswordFrom(&u.SecretKeyFrom),
 		})
 	}
 	return specs

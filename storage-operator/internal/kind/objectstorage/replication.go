@@ -59,7 +59,7 @@ func replication(bucket string, r *storagev1.ObjectStorageReplication, referents
 	}
 	return platformv1.EntitySpec{
 		Type: replicationType, Name: bucket + "/" + r.Name, Parameters: parameters, DeletionPolicy: platformv1.EntityDelete, Adopt: true,
-		PasswordFrom: &platformv1.SecretKeyReference{Name: r.SecretKeyFrom.Name, Key: cmp.Or(r.SecretKeyFrom.Key, secretKey)},
+		PasswordFrom: typed.PasswordFrom(&r.SecretKeyFrom),
 	}
 }
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package typed
+
+import (
+	"cmp"
+	"fmt"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+const (
+	// Healthy is the health of a pod whose server answers.
+	Healthy = "Healthy"
+	// PasswordKey is the key of a Secret that holds a password, for a reference that names none.
+	PasswordKey = "password"
+)
+
+// HealthyPods counts the pods of a role, empty for any, whose server answers.
+func HealthyPods(pods []platformv1.PodState, role string) int {
+	n := 0
+	for _, pod := range pods {
+		if pod.Health == Healthy && (role == "" || pod.Role == role) {
+			n++
+		}
+	}
+	return n
+}
+
+// HealthyOf says how many pods of a component answer and how many it is to have, as "2/3".
+func HealthyOf(c *platformv1.ComponentState) string {
+	return fmt.Sprintf("%d/%d", HealthyPods(c.Pods, ""), c.Replicas)
+}
+
+// PasswordFrom returns a reference with its key, PasswordKey where it names none; nil for nil.
+func PasswordFrom(from *platformv1.SecretKeyReference) *platformv1.SecretKeyReference {
+	if from == nil {
+		return nil
+	}
+	return &platformv1.SecretKeyReference{Name: from.Name, Key: cmp.Or(from.Key, PasswordKey)}
+}
+
+// Credentials returns the one credential whose password a user supplies; nil for one that is generated.
+func Credentials(name string, from *platformv1.SecretKeyReference) []platformv1.Credential {
+	if from == nil {
+		return nil
+	}
+	return []platformv1.Credential{{Name: name, PasswordFrom: *PasswordFrom(from)}}
+}
