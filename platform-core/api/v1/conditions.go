@@ -16,6 +16,9 @@ const (
 	CertificateServedCondition = "CertificateServed"
 	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
 	MonitoredCondition = "Monitored"
+	// RoutedCondition says whether the Ingresses and HTTPRoutes are there by which clients outside of the cluster reach a
+	// Component; absent for one without.
+	RoutedCondition = "Routed"
 	// RestoredCondition says whether the data of the Backup is there that an instance begins with; absent where it begins with none.
 	RestoredCondition = "Restored"
 	// ArchiveFoundCondition says whether the BackupRepository is there that an instance keeps its archive in; absent where it keeps none there.
@@ -37,7 +40,7 @@ const (
 
 // EngineConditions are the types that the engine has itself: no plugin declares one of them.
 var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
-	RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
+	RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
 
 // Reasons of the conditions above. A reason is stable and for machines; the
 // message beside it says what to do.
@@ -142,6 +145,12 @@ const (
 	ReasonPodMonitorNotFound = "PodMonitorNotFound"
 	// ReasonPodMonitorRefused: the API server takes the PodMonitor not.
 	ReasonPodMonitorRefused = "PodMonitorRefused"
+	// ReasonRoutesApplied: the objects by which clients outside of the cluster reach a Component are there.
+	ReasonRoutesApplied = "RoutesApplied"
+	// ReasonHTTPRouteNotFound: an HTTPRoute is wanted, and the cluster has no such kind.
+	ReasonHTTPRouteNotFound = "HTTPRouteNotFound"
+	// ReasonRouteRefused: the API server rejects such an object, or somebody else's has its name.
+	ReasonRouteRefused = "RouteRefused"
 	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
 	ReasonStorageClassNotFound = "StorageClassNotFound"
 	// ReasonVolumeShrinkRefused: a volume can only grow.

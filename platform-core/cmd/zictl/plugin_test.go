@@ -133,3 +133,11 @@ func TestPackage(t *testing.T) {
 		t.Errorf("without a namespace: %v", err)
 	}
 }
+
+// What a plugin of the engine's tests becomes, which has routes and permissions, is in its golden files.
+func TestGoldensOfRoutesAndPermissions(t *testing.T) {
+	dir := filepath.Join("..", "..", "internal", "engine", "testdata", "plugins", "gate", "1.0.0")
+	if out, errs, err := run(t, "", "test", dir); err != nil || !strings.Contains(out, "ok   routes") {
+		t.Errorf("got %q, %q, %v", out, errs, err)
+	}
+}

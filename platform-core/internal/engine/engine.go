@@ -123,7 +123,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	certificates, monitors, err := foreignKinds(mgr, o)
+	others, err := foreignKinds(mgr, o)
 	if err != nil {
 		return err
 	}
@@ -144,10 +144,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
-			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Secrets: secrets, Certificates: others.certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
-			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Certificates: others.certificates, Monitors: others.monitors, Routes: others.routes, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 			forecast.Component = prospects(whole)
 			return err
 		},
@@ -199,17 +199,22 @@ func validate(mgr ctrl.Manager, o Options, index *plugin.Index, loader *pluginco
 	})
 }
 
-// foreignKinds are the ways to what others define: certificates, and PodMonitors.
-func foreignKinds(mgr ctrl.Manager, o Options) (certificates, monitors *foreign.Kinds, err error) {
+// foreigners are the ways to what others define: certificates, PodMonitors, and HTTPRoutes.
+type foreigners struct{ certificates, monitors, routes *foreign.Kinds }
+
+func foreignKinds(mgr ctrl.Manager, o Options) (f foreigners, err error) {
 	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
 	if err != nil {
-		return nil, nil, err
+		return f, err
 	}
-	if certificates, err = others.Kinds(mgr, certmanager.Kinds...); err != nil {
-		return nil, nil, err
+	if f.certificates, err = others.Kinds(mgr, certmanager.Kinds...); err != nil {
+		return f, err
 	}
-	monitors, err = others.Kinds(mgr, render.PodMonitorKind)
-	return certificates, monitors, err
+	if f.monitors, err = others.Kinds(mgr, render.PodMonitorKind); err != nil {
+		return f, err
+	}
+	f.routes, err = others.Kinds(mgr, render.HTTPRouteKind)
+	return f, err
 }
 
 // prospects has the controller of Operations see what that of Components forecasts.

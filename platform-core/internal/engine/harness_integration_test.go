@@ -51,10 +51,10 @@ import (
 const system = "zeroinfra-system"
 
 // pluginDirs are the plugins that the tests use: a real one, one with several components and sets, one of what is not
-// in its pods, and one whose pods are reached each by itself.
+// in its pods, one whose pods are reached each by itself, and one that is reached by HTTP.
 var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0",
 	"testdata/plugins/elsewhere/1.0.0",
-	"testdata/plugins/broker/1.0.0"}
+	"testdata/plugins/broker/1.0.0", "testdata/plugins/gate/1.0.0"}
 
 var env *testkit.Env
 

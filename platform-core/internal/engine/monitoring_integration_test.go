@@ -27,10 +27,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// installPodMonitors makes the kind that the engine uses, and waits until it is served.
-func installPodMonitors(t *testing.T) {
+// install makes a kind that the engine uses, from a file of testdata, and waits until it is served.
+func install(t *testing.T, file string) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/podmonitors.yaml")
+	data, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 		t.Error("the exporter is missing")
 	}
 
-	installPodMonitors(t)
+	install(t, "podmonitors.yaml")
 	monitor := podMonitor(namespace, "redis-a-redis")
 	testkit.WaitFor(t, env.Client, monitor, "is made by itself", nil)
 	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "15s", Labels: map[string]string{"release": "prometheus"}})

@@ -68,7 +68,7 @@ func lineOf(t testing.TB, text, part string) int {
 
 // broken is one change that must be refused with one message at the line of a text, or warned of.
 type broken struct {
-	// plugin is redis, relay or broker.
+	// plugin is redis, relay, broker or gate.
 	plugin   string
 	part     Part
 	key      string
@@ -96,6 +96,8 @@ func (b broken) check(t *testing.T) {
 		sources = relaySources(t)
 	case "broker":
 		sources = brokerSources(t)
+	case "gate":
+		sources = gateSources(t)
 	}
 	edit(t, sources, b.part, b.key, b.old, b.new)
 	bundle, errs := Load(sources)

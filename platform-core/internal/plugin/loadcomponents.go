@@ -82,8 +82,8 @@ func (l *loader) loadComponents() {
 }
 
 // inPlan says whether a path leads to a text of the agent plan that may hold
-// placeholders: components[i].process, .files, .tls, .probe and .actions but their expressions, and the
-// environment of .monitoring.
+// placeholders: components[i].process, .files, .tls, .probe and .actions but their expressions, the
+// environment of .monitoring, and the texts of .routes.
 func inPlan(path document.Path) bool {
 	if len(path) < 4 || path[0] != "components" {
 		return false
@@ -97,6 +97,8 @@ func inPlan(path document.Path) bool {
 		return len(path) > 5 && (path[4] == "command" || path[4] == "env" || path[4] == "query" && path[5] == "arguments")
 	case "monitoring":
 		return path[3] == "env"
+	case "routes":
+		return ofRoute(path)
 	}
 	return false
 }
@@ -104,8 +106,11 @@ func inPlan(path document.Path) bool {
 // scopeOf says what the placeholders of a text see. An exporter's environment is part of the pod: it must not change with the
 // number of pods.
 func scopeOf(path document.Path) placeholder.Scope {
-	if path[2] == "monitoring" {
+	switch path[2] {
+	case "monitoring":
 		return placeholder.PodTemplate
+	case "routes":
+		return placeholder.Objects
 	}
 	return placeholder.Plan
 }

@@ -137,6 +137,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 		}
 	}
 	l.checkPodServices(at, c)
+	l.checkRoutes(at.With("routes"), c)
 	l.checkMounts(at.With("mounts"), c)
 	l.checkProcess(at.With("process"), c)
 	l.checkFiles(at.With("files"), c)

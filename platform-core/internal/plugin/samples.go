@@ -199,6 +199,9 @@ func (l *loader) checkRendering(b *Bundle) {
 		if _, err := b.RenderExporterEnv(s.component.Name, s.values); err != nil {
 			l.renderingFailed(PartComponents, componentsKey, s, err)
 		}
+		if _, err := b.RenderRoutes(s.component.Name, s.values); err != nil {
+			l.renderingFailed(PartComponents, componentsKey, s, err)
+		}
 		template := b.templates[s.component.PodTemplate]
 		rendered, err := b.RenderPodTemplate(s.component, s.values)
 		if err != nil {

@@ -170,7 +170,7 @@ func (t *tree) copy(value any, path document.Path, eval func(document.Path, *pla
 	return result, nil
 }
 
-// whenKey is the field of an entry, or of a variable, whose expression says whether it is in the plan.
+// whenKey is the field of an entry, a variable or a route whose expression says whether it is there.
 const whenKey = "when"
 
 // leftOut stands for an element of a list that is not wanted.
@@ -178,6 +178,9 @@ type leftOut struct{}
 
 // conditional says whether what is at a path of components.yaml has the field "when".
 func conditional(path document.Path) bool {
+	if len(path) == 4 {
+		return path[0] == "components" && path[2] == "routes"
+	}
 	return len(path) > 4 && inPlan(path) && (path[len(path)-2] == "entries" || path[len(path)-2] == "env")
 }
 

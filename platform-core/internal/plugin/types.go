@@ -106,6 +106,10 @@ type Component struct {
 	// PodServices says that each pod can have a Service of its own, by which clients outside of the cluster reach just
 	// that pod; nil when none can.
 	PodServices *PodServices `json:"podServices,omitempty"`
+	// Routes lead clients outside of the cluster to the Services by HTTP.
+	Routes []Route `json:"routes,omitempty"`
+	// Permissions are what the process may read through the API of Kubernetes; it has no token where there are none.
+	Permissions []Permission `json:"permissions,omitempty"`
 	// Process, Files and Probe become the agent plan. Strings in them may hold placeholders.
 	Process plan.Process `json:"process"`
 	Files   []File       `json:"files,omitempty"`

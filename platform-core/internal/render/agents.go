@@ -250,7 +250,8 @@ func scratch(name string, medium corev1.StorageMedium, size string) corev1.Volum
 	}}
 }
 
-// tokenVolume is what automountServiceAccountToken would mount, for the status container alone.
+// tokenVolume is what automountServiceAccountToken would mount: for the status container, and for the process where its
+// plugin gives it permissions.
 func tokenVolume() corev1.Volume {
 	return corev1.Volume{Name: volumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(int32(secretMode)),

@@ -69,6 +69,10 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 		}
 	}
 	output.NetworkPolicy = c.networkPolicy()
+	output.Role, output.RoleBinding = c.permissions(output.WorkloadSets)
+	if r := c.routes(output); r != nil {
+		return nil, r
+	}
 	output.Services, output.Endpoints = c.services()
 	output.External = c.external()
 	output.Certificate = c.certificate(output.Services)
@@ -177,6 +181,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 		return failed(err)
 	}
 	c.withoutExporter(&template)
+	c.withToken(&template)
 	exporterEnv, err := c.exporterEnv(values)
 	if err != nil {
 		return failed(err)

@@ -58,6 +58,15 @@ func ObjectsOf(b *plugin.Bundle, s Settings, app *platformv1.Application, specs 
 		for _, autoscaler := range output.Autoscalers {
 			objects = append(objects, autoscaler)
 		}
+		for _, ingress := range output.Ingresses {
+			objects = append(objects, ingress)
+		}
+		for _, route := range output.HTTPRoutes {
+			objects = append(objects, route)
+		}
+		if output.Role != nil {
+			objects = append(objects, output.Role, output.RoleBinding)
+		}
 		if output.NetworkPolicy != nil {
 			objects = append(objects, output.NetworkPolicy)
 		}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,6 +89,13 @@ type ComponentOutput struct {
 	Budgets []*policyv1.PodDisruptionBudget
 	// Autoscalers to apply: one for each set of a component with autoscaling.
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+	// Ingresses to apply.
+	Ingresses []*networkingv1.Ingress
+	// HTTPRoutes to apply, of the Gateway API.
+	HTTPRoutes []*unstructured.Unstructured
+	// Role and RoleBinding to apply; nil for pods that read nothing through the API of Kubernetes.
+	Role        *rbacv1.Role
+	RoleBinding *rbacv1.RoleBinding
 	// NetworkPolicy to apply; nil when none is wanted.
 	NetworkPolicy *networkingv1.NetworkPolicy
 	// Certificate to apply, of cert-manager; nil without TLS.

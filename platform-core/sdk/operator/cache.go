@@ -28,7 +28,7 @@ func ofDomain() []client.Object {
 		&platformv1.Backup{}, &batchv1.Job{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
-		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{},
 	}
 }
 

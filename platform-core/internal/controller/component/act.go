@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,11 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
 		}
+		if role, isRole := obj.(*rbacv1.Role); isRole && apierrors.IsForbidden(err) {
+			return outcome.StalledFor(refusedRecheck, platformv1.ReasonForbidden, fmt.Sprintf(
+				"Role %q lets the pods do what the operator may not do itself, so it cannot grant it: %v; give the "+
+					"operator's account these rights", role.Name, err))
+		}
 		if err != nil {
 			return apply.Outcome(err)
 		}
@@ -80,6 +86,13 @@ func wantedObjects(component *platformv1.Component, f *facts, output *render.Com
 	}
 	if output.NetworkPolicy != nil {
 		objects = append(objects, output.NetworkPolicy)
+	}
+	for _, ingress := range output.Ingresses {
+		objects = append(objects, ingress)
+	}
+	if output.Role != nil {
+		// The API server takes no binding of a Role that it does not know.
+		objects = append(objects, output.Role, output.RoleBinding)
 	}
 	for _, budget := range output.Budgets {
 		if f.guards(budget) {

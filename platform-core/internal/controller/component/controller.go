@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,6 +56,8 @@ type Deps struct {
 	Certificates *foreign.Kinds
 	// Monitors is the way to the PodMonitors of the Prometheus Operator.
 	Monitors *foreign.Kinds
+	// Routes is the way to the HTTPRoutes of the Gateway API.
+	Routes *foreign.Kinds
 	// Kinds that compile to Applications.
 	Kinds map[schema.GroupKind]typed.Registration
 	// Domain that this operator serves.
@@ -121,6 +124,9 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup), builder.WithPredicates(begunOrEnded)).
 		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, made).
+		Watches(&networkingv1.Ingress{}, made, builder.WithPredicates(specChanged)).
+		Watches(&rbacv1.Role{}, made).
+		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -224,5 +230,6 @@ func (c *Controller) bring(ctx context.Context, component *platformv1.Component,
 		return outcome.Failed(err)
 	}
 	report(component, f, output)
-	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor))
+	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor)).
+		Within(c.route(ctx, component, f, output))
 }

@@ -4,7 +4,7 @@
 // it applied: the WorkloadSets, the Services and what guards the pods.
 //
 // Duty: the certificate of a component that speaks TLS, the PodMonitor of one whose metrics are wanted, WorkloadSets, Services,
-// PodDisruptionBudgets, HorizontalPodAutoscalers and the NetworkPolicy of the component; endpoints, sets and pods in its status. With
+// PodDisruptionBudgets, HorizontalPodAutoscalers, the NetworkPolicy, Ingresses, HTTPRoutes and the Role of the component; endpoints, sets and pods in its status. With
 // autoscaling the number of pods is the autoscaler's and never written. Without, replicas and
 // resources that somebody else gives a WorkloadSet go up to the object that declares the Application; every other edit is reverted, with an event that says of what.
 //
@@ -15,7 +15,7 @@
 //
 // Field owner: component.
 //
-// Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, which holds nothing up, and CertificateServed,
+// Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, and Routed, where the plugin has routes, which hold nothing up, and CertificateServed,
 // where TLS is on, which says which pods serve a certificate from before, and those of its WorkloadSets that the plugin declares. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady,
 // whatever the renderer or the API server refuses, NameTaken, MembersPending, MembersRefused and the reasons of its WorkloadSets.
 //

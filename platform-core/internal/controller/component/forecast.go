@@ -83,7 +83,11 @@ func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) 
 			return err
 		}
 	}
-	for wanted, there := range map[*unstructured.Unstructured]bool{output.Certificate: p.facts.tls.installed, output.PodMonitor: p.facts.monitoring.installed} {
+	others := map[*unstructured.Unstructured]bool{output.Certificate: p.facts.tls.installed, output.PodMonitor: p.facts.monitoring.installed}
+	for _, route := range output.HTTPRoutes {
+		others[route] = p.facts.routes.installed
+	}
+	for wanted, there := range others {
 		if wanted == nil || !there {
 			continue
 		}
@@ -98,6 +102,7 @@ func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) 
 	if output.Certificate == nil && p.facts.tls.certificate != nil {
 		gone = append(gone, p.facts.tls.certificate)
 	}
+	gone = append(gone, objects(p.facts.routes.unwanted(output.HTTPRoutes))...)
 	for _, obj := range gone {
 		if !p.names[keyOf(obj)] && obj.GetDeletionTimestamp() == nil {
 			if err := p.add(obj, platformv1.PlannedDelete); err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +27,7 @@ type facts struct {
 	sets map[string]*platformv1.WorkloadSet
 	// services that the component owns, by name.
 	services map[string]*corev1.Service
-	// extras are the PodDisruptionBudgets and NetworkPolicies that the component owns.
+	// extras are the PodDisruptionBudgets, NetworkPolicies, Ingresses, Roles and RoleBindings that the component owns.
 	extras []client.Object
 	// autoscalers are the HorizontalPodAutoscalers that the component owns.
 	autoscalers []client.Object
@@ -34,6 +35,8 @@ type facts struct {
 	tls tlsFacts
 	// monitoring is what is known of the PodMonitor.
 	monitoring monitoringFacts
+	// routes is what is known of HTTPRoutes.
+	routes routeFacts
 	// kept are the names of sets that are not wanted, and whose pods have yet to leave the cluster that they are members of.
 	kept []string
 	// edited are the sets that others wrote to, by name, and that are to be as they are wanted.
@@ -52,7 +55,10 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 	var budgets policyv1.PodDisruptionBudgetList
 	var policies networkingv1.NetworkPolicyList
 	var autoscalers autoscalingv2.HorizontalPodAutoscalerList
-	for _, list := range []client.ObjectList{&services, &budgets, &policies, &autoscalers} {
+	var ingresses networkingv1.IngressList
+	var roles rbacv1.RoleList
+	var bindings rbacv1.RoleBindingList
+	for _, list := range []client.ObjectList{&services, &budgets, &policies, &autoscalers, &ingresses, &roles, &bindings} {
 		if err := c.list(ctx, component, list); err != nil {
 			return nil, err
 		}
@@ -60,14 +66,12 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 	for _, service := range owned(services.Items, component) {
 		f.services[service.Name] = service
 	}
-	for _, budget := range owned(budgets.Items, component) {
-		f.extras = append(f.extras, budget)
-	}
-	for _, policy := range owned(policies.Items, component) {
-		f.extras = append(f.extras, policy)
-	}
-	for _, autoscaler := range owned(autoscalers.Items, component) {
-		f.autoscalers = append(f.autoscalers, autoscaler)
+	f.extras = slices.Concat(objects(owned(budgets.Items, component)), objects(owned(policies.Items, component)),
+		objects(owned(ingresses.Items, component)), objects(owned(bindings.Items, component)),
+		objects(owned(roles.Items, component)))
+	f.autoscalers = objects(owned(autoscalers.Items, component))
+	if err := c.observeRoutes(ctx, component, f); err != nil {
+		return nil, err
 	}
 	if err := c.observeMonitoring(ctx, component, f); err != nil {
 		return nil, err
@@ -89,10 +93,24 @@ func (c *Controller) observeSets(ctx context.Context, component *platformv1.Comp
 
 // list reads what has the labels of the component.
 func (c *Controller) list(ctx context.Context, component *platformv1.Component, list client.ObjectList) error {
-	return c.client.List(ctx, list, client.InNamespace(component.Namespace), client.MatchingLabels{
+	return c.client.List(ctx, list, ofComponent(component)...)
+}
+
+// ofComponent selects what has the labels of the component.
+func ofComponent(component *platformv1.Component) []client.ListOption {
+	return []client.ListOption{client.InNamespace(component.Namespace), client.MatchingLabels{
 		platformv1.ApplicationLabel: component.Spec.Application,
 		platformv1.ComponentLabel:   component.Spec.Component,
-	})
+	}}
+}
+
+// objects are the items of a list of one kind.
+func objects[T client.Object](items []T) []client.Object {
+	out := make([]client.Object, 0, len(items))
+	for _, item := range items {
+		out = append(out, item)
+	}
+	return out
 }
 
 // owned are those of the items that the component controls, by name: a cache lists them in no order, and what is done

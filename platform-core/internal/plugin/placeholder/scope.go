@@ -98,6 +98,8 @@ const (
 	// Plan of the agents: app, component, set, params, peers, sets; and ${pod.name}, ${pod.ordinal}, ${pod.fqdn},
 	// ${pod.external.host} and ${pod.external.port} as they stand here, which the agents fill in.
 	Plan Scope = "plan"
+	// Objects that a component has once: app, component, params.
+	Objects Scope = "objects"
 	// PodTemplate: app, component, set, params and pod.
 	PodTemplate Scope = "podtemplate"
 	// Late: pod alone, once the other variables are filled in.
@@ -126,6 +128,7 @@ var variables = map[Scope][]string{
 	Defaults:    {"app", "component", "set"},
 	Rules:       {"app", "component", "set", "params"},
 	Plan:        {"app", "component", "set", "params", "peers", "sets"},
+	Objects:     {"app", "component", "params"},
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
 	Switchover:  {"source", "target"},
@@ -137,6 +140,7 @@ var environments = map[Scope]func() *cel.Env{
 	Defaults:    sync.OnceValue(func() *cel.Env { return newEnvironment(Defaults) }),
 	Rules:       sync.OnceValue(func() *cel.Env { return newEnvironment(Rules) }),
 	Plan:        sync.OnceValue(func() *cel.Env { return newEnvironment(Plan) }),
+	Objects:     sync.OnceValue(func() *cel.Env { return newEnvironment(Objects) }),
 	PodTemplate: sync.OnceValue(func() *cel.Env { return newEnvironment(PodTemplate) }),
 	Late:        sync.OnceValue(func() *cel.Env { return newEnvironment(Late) }),
 	Switchover:  sync.OnceValue(func() *cel.Env { return newEnvironment(Switchover) }),
