@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command generate writes the files of the repository that are made from others:
-// CustomResourceDefinitions with their revisions, and the charts. Its subcommand newkind
+// CustomResourceDefinitions with their revisions, accessors of statuses, and the charts. Its subcommand newkind
 // writes what a new typed kind begins with.
 package main
 
@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/hack/generate/internal/accessors"
 	"github.com/zeroinfra/hack/generate/internal/charts"
 	"github.com/zeroinfra/hack/generate/internal/crds"
 	"github.com/zeroinfra/hack/generate/internal/newkind"
@@ -44,6 +46,19 @@ func main() {
 			Short: "Write charts/ only, with the plugins as they are packaged",
 			Args:  cobra.NoArgs,
 			RunE:  func(*cobra.Command, []string) error { return withRoot(charts.Write) },
+		},
+		&cobra.Command{
+			Use:   "accessors FOLDER...",
+			Short: "Write the methods by which the engine reads and writes the status of the objects in folders of the repository",
+			Args:  cobra.MinimumNArgs(1),
+			RunE: func(_ *cobra.Command, folders []string) error {
+				return withRoot(func(root string) error {
+					for i := range folders {
+						folders[i] = filepath.Join(root, folders[i])
+					}
+					return accessors.Write(folders)
+				})
+			},
 		},
 		kindCommand(),
 	)

@@ -51,7 +51,8 @@ manifests: tool-controller-gen ## Generate the CustomResourceDefinitions and the
 	$(if $(KINDS),$(BIN)/controller-gen rbac:roleName=manager-role paths=./internal/... output:rbac:dir=config/rbac)
 
 .PHONY: generate
-generate: tool-controller-gen ## Generate the DeepCopy methods.
+generate: tool-controller-gen ## Generate the DeepCopy methods and the accessors of statuses.
+	go -C $(ROOT)/hack/generate run . accessors $(NAME)/api/v1
 	$(BIN)/controller-gen object:headerFile=$(ROOT)/hack/make/header.go.txt paths=./api/...
 
 .PHONY: fmt

@@ -179,15 +179,3 @@ type PostgreSQLList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []PostgreSQL `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (p *PostgreSQL) GetConditions() []metav1.Condition { return p.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (p *PostgreSQL) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (p *PostgreSQL) SetObservedGeneration(g int64) { p.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (p *PostgreSQL) SetPhase(phase platformv1.Phase) { p.Status.Phase = phase }

@@ -134,15 +134,3 @@ type RedisList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Redis `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (r *Redis) GetConditions() []metav1.Condition { return r.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (r *Redis) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (r *Redis) SetObservedGeneration(g int64) { r.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (r *Redis) SetPhase(phase platformv1.Phase) { r.Status.Phase = phase }

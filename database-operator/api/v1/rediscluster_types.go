@@ -87,15 +87,3 @@ type RedisClusterList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []RedisCluster `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (r *RedisCluster) GetConditions() []metav1.Condition { return r.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (r *RedisCluster) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (r *RedisCluster) SetObservedGeneration(g int64) { r.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (r *RedisCluster) SetPhase(phase platformv1.Phase) { r.Status.Phase = phase }

@@ -200,15 +200,3 @@ type KafkaClusterList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []KafkaCluster `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (k *KafkaCluster) GetConditions() []metav1.Condition { return k.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (k *KafkaCluster) SetConditions(c []metav1.Condition) { k.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (k *KafkaCluster) SetObservedGeneration(g int64) { k.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (k *KafkaCluster) SetPhase(phase platformv1.Phase) { k.Status.Phase = phase }

@@ -231,15 +231,3 @@ type KafkaTopicList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []KafkaTopic `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (k *KafkaTopic) GetConditions() []metav1.Condition { return k.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (k *KafkaTopic) SetConditions(c []metav1.Condition) { k.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (k *KafkaTopic) SetObservedGeneration(g int64) { k.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (k *KafkaTopic) SetPhase(phase platformv1.Phase) { k.Status.Phase = phase }

@@ -359,12 +359,3 @@ func (s *ApplicationSpec) Supplies(credential string) bool {
 	}
 	return false
 }
-
-// GetConditions implements Conditioned.
-func (a *Application) GetConditions() []metav1.Condition { return a.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (a *Application) SetConditions(c []metav1.Condition) { a.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (a *Application) SetObservedGeneration(g int64) { a.Status.ObservedGeneration = g }

@@ -369,15 +369,6 @@ type BackupList struct {
 	Items           []Backup `json:"items"`
 }
 
-// GetConditions implements Conditioned.
-func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (b *Backup) SetObservedGeneration(g int64) { b.Status.ObservedGeneration = g }
-
 // Ended says whether a Backup is whole or has failed.
 func (b *Backup) Ended() bool {
 	return b.Status.Phase == BackupCompleted || b.Status.Phase == BackupFailed

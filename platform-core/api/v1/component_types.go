@@ -249,12 +249,3 @@ type ComponentList struct {
 
 // IsRunning says whether pods are wanted at all: running is true when left out.
 func (c *ComponentSpec) IsRunning() bool { return c.Running == nil || *c.Running }
-
-// GetConditions implements Conditioned.
-func (c *Component) GetConditions() []metav1.Condition { return c.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (c *Component) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
-
-// SetObservedGeneration implements Conditioned.
-func (c *Component) SetObservedGeneration(g int64) { c.Status.ObservedGeneration = g }

@@ -143,12 +143,3 @@ type EntityList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Entity `json:"items"`
 }
-
-// GetConditions implements Conditioned.
-func (e *Entity) GetConditions() []metav1.Condition { return e.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (e *Entity) SetConditions(c []metav1.Condition) { e.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (e *Entity) SetObservedGeneration(g int64) { e.Status.ObservedGeneration = g }

@@ -404,12 +404,3 @@ type OperationList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Operation `json:"items"`
 }
-
-// GetConditions implements Conditioned.
-func (o *Operation) GetConditions() []metav1.Condition { return o.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (o *Operation) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (o *Operation) SetObservedGeneration(g int64) { o.Status.ObservedGeneration = g }

@@ -82,12 +82,3 @@ type PluginList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Plugin `json:"items"`
 }
-
-// GetConditions implements Conditioned.
-func (p *Plugin) GetConditions() []metav1.Condition { return p.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (p *Plugin) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (p *Plugin) SetObservedGeneration(g int64) { p.Status.ObservedGeneration = g }

@@ -432,15 +432,6 @@ type WorkloadSetList struct {
 	Items           []WorkloadSet `json:"items"`
 }
 
-// GetConditions implements Conditioned.
-func (w *WorkloadSet) GetConditions() []metav1.Condition { return w.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (w *WorkloadSet) SetConditions(c []metav1.Condition) { w.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGeneration = g }
-
 // StatusGuarded says that status.primary is written by itself, so that nobody may write the status on what he read before that.
 func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil }
 

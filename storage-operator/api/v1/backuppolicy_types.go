@@ -217,12 +217,3 @@ type BackupPolicyList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []BackupPolicy `json:"items"`
 }
-
-// GetConditions implements Conditioned.
-func (p *BackupPolicy) GetConditions() []metav1.Condition { return p.Status.Conditions }
-
-// SetConditions implements Conditioned.
-func (p *BackupPolicy) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
-
-// SetObservedGeneration implements Conditioned.
-func (p *BackupPolicy) SetObservedGeneration(g int64) { p.Status.ObservedGeneration = g }

@@ -182,15 +182,3 @@ type ObjectStorageList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []ObjectStorage `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (o *ObjectStorage) GetConditions() []metav1.Condition { return o.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (o *ObjectStorage) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (o *ObjectStorage) SetObservedGeneration(g int64) { o.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (o *ObjectStorage) SetPhase(phase platformv1.Phase) { o.Status.Phase = phase }

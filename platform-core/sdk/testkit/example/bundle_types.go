@@ -110,15 +110,3 @@ type BundleList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Bundle `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (b *Bundle) GetConditions() []metav1.Condition { return b.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (b *Bundle) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (b *Bundle) SetObservedGeneration(g int64) { b.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (b *Bundle) SetPhase(p platformv1.Phase) { b.Status.Phase = p }

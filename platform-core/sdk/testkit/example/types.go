@@ -98,15 +98,3 @@ type SampleList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Sample `json:"items"`
 }
-
-// GetConditions implements platformv1.Conditioned.
-func (s *Sample) GetConditions() []metav1.Condition { return s.Status.Conditions }
-
-// SetConditions implements platformv1.Conditioned.
-func (s *Sample) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
-
-// SetObservedGeneration implements platformv1.Conditioned.
-func (s *Sample) SetObservedGeneration(g int64) { s.Status.ObservedGeneration = g }
-
-// SetPhase implements typed.Object.
-func (s *Sample) SetPhase(p platformv1.Phase) { s.Status.Phase = p }
