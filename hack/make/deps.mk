@@ -29,7 +29,7 @@ deps-images:
 	@hack/make/packages.sh $(IMAGE_PACKAGES)
 
 # Debian packages of the servers that test-processes starts, and of the images that it builds. Their services stay off.
-SERVER_PACKAGES := $(IMAGE_PACKAGES) default-jre-headless nginx-light pgbouncer postgresql redis-server xfsprogs
+SERVER_PACKAGES := $(IMAGE_PACKAGES) default-jre-headless libaio1 libnuma1 nginx-light pgbouncer postgresql redis-server xfsprogs
 
 .PHONY: deps-servers
 deps-servers:
@@ -45,6 +45,21 @@ $(BIN)/kafka/.copied: $(KAFKA_POM)
 	@echo "copying the jars of Kafka"
 	@rm -rf $(BIN)/kafka
 	@mvn -q -B -f $(KAFKA_POM) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(BIN)/kafka
+	@touch $@
+
+# Neither is MySQL in the Debian release of the machine: its files come from the zip that the image is made of.
+MYSQL_IMAGE := hack/images/mysql
+MYSQL_FILES := bin/mysql,bin/mysqld,bin/mysqldump,bin/mysqlcheck,lib/private/**,lib/plugin/*.so,share/**
+
+.PHONY: server-mysql
+server-mysql: deps-servers $(BIN)/mysql/.copied
+
+$(BIN)/mysql/.copied: $(MYSQL_IMAGE)/pom.xml $(MYSQL_IMAGE)/image.yaml
+	@echo "unpacking MySQL"
+	@rm -rf $(BIN)/mysql
+	@mvn -q -B -f $(MYSQL_IMAGE)/pom.xml dependency:unpack-dependencies -DincludeTypes=zip -DoutputDirectory=$(BIN)/mysql \
+	  -Dmysql=$$(sed -n 's/.*{mysql: \([0-9.]*\)}.*/\1/p' $(MYSQL_IMAGE)/image.yaml) -Dmdep.unpack.includes='$(MYSQL_FILES)'
+	@chmod +x $(BIN)/mysql/bin/*
 	@touch $@
 
 .PHONY: tools

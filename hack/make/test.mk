@@ -48,7 +48,7 @@ test-smoke: deps deps-images ## One test per operator on a dev cluster of the es
 TAGGED = { grep -rlE --include=*_test.go '^//go:build .*\b$(1)\b' . || true; } | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-processes
-test-processes: deps deps-servers server-kafka tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
+test-processes: deps deps-servers server-kafka server-mysql tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
 	@failed=0; for m in $(MODULES); do packages=$$(cd $$m && $(call TAGGED,processes)); [ -n "$$packages" ] || continue; \
 	  echo "=== processes: $$m"; (cd $$m && $(call TESTS,$${m//\//-}) -tags processes -count=1 -timeout 30m $$packages) || failed=1; done; exit $$failed
 

@@ -78,7 +78,7 @@ func (b *Builder) assemble(ctx context.Context, in inputs, got files) (_ *rootfs
 	if err := putDeclared(tree, in.Image); err != nil {
 		return nil, err
 	}
-	if err := putJars(tree, in.Image, got.jars); err != nil {
+	if err := putArtifacts(tree, in.Image, got.jars); err != nil {
 		return nil, err
 	}
 	tree.StartLayer("programs")

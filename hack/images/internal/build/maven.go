@@ -3,10 +3,14 @@
 package build
 
 import (
+	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/zeroinfra/hack/images/internal/definition"
 	"github.com/zeroinfra/hack/images/internal/maven"
@@ -75,20 +79,78 @@ func (b *Builder) fetchJars(ctx context.Context, image *definition.Image) (jars 
 	return jars, err
 }
 
-// putJars adds Maven artifacts in a layer of their own.
-func putJars(tree *rootfs.Tree, image *definition.Image, jars []maven.Jar) error {
+// putArtifacts adds Maven artifacts in a layer of their own: jars as they are, and what is wanted of zips unpacked.
+func putArtifacts(tree *rootfs.Tree, image *definition.Image, files []maven.Jar) error {
 	if image.Maven == nil {
 		return nil
 	}
 	tree.StartLayer("Maven artifacts")
-	for _, jar := range jars {
-		e := rootfs.Entry{
-			Path: path.Join(image.Maven.Directory, jar.FileName()), Mode: 0o644,
-			Origin: "Maven artifact " + jar.Coordinates,
+	for _, file := range files {
+		put := putJar
+		if file.IsZip() {
+			put = putZip
 		}
-		if err := tree.PutHostFile(e, jar.Path); err != nil {
-			return err
+		if err := put(tree, image.Maven, file); err != nil {
+			return fmt.Errorf("cannot add Maven artifact %s: %w", file.Coordinates, err)
 		}
 	}
 	return nil
+}
+
+func putJar(tree *rootfs.Tree, a *definition.Artifacts, jar maven.Jar) error {
+	e := rootfs.Entry{Path: path.Join(a.Directory, jar.FileName()), Mode: 0o644, Origin: origin(jar)}
+	return tree.PutHostFile(e, jar.Path)
+}
+
+func origin(jar maven.Jar) string { return "Maven artifact " + jar.Coordinates }
+
+// putZip adds the files of a zip that a pattern matches. Each pattern must match one.
+func putZip(tree *rootfs.Tree, a *definition.Artifacts, jar maven.Jar) (err error) {
+	archive, err := zip.OpenReader(jar.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	unused := slices.Clone(a.Unpack)
+	for _, f := range archive.File {
+		i := slices.IndexFunc(a.Unpack, func(pattern string) bool { return within(pattern, f.Name) })
+		if i < 0 || f.FileInfo().IsDir() {
+			continue
+		}
+		pattern := a.Unpack[i]
+		unused = slices.DeleteFunc(unused, func(p string) bool { return p == pattern })
+		e := rootfs.Entry{Path: path.Join(a.Directory, f.Name), Mode: 0o644, Origin: origin(jar)}
+		if err := putZipped(tree, e, f); err != nil {
+			return err
+		}
+	}
+	if len(unused) > 0 {
+		return fmt.Errorf("maven.unpack has patterns that match no file of it: %s", strings.Join(unused, ", "))
+	}
+	return nil
+}
+
+func putZipped(tree *rootfs.Tree, e rootfs.Entry, f *zip.File) (err error) {
+	if !f.Mode().IsRegular() || !filepath.IsLocal(f.Name) {
+		return fmt.Errorf("%q is not a regular file below the folder", f.Name)
+	}
+	if f.Mode()&0o111 != 0 {
+		e.Mode = 0o755
+	}
+	content, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return tree.PutFile(e, content)
+}
+
+// within tells whether a file, or a folder that it is in, matches a shell pattern.
+func within(pattern, name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
 }

@@ -197,6 +197,7 @@ func (d *Definition) checkMaven(c *checker) {
 		c.add(fmt.Sprintf("%q is not in the folder of the definition", d.Maven.Pom), "maven", "pom")
 	}
 	c.absolute(d.Maven.Directory, "maven", "directory")
+	c.patterns(d.Maven.Unpack, "", "maven", "unpack")
 	checkProperties(c, d.Maven.Properties, "maven", "properties")
 	for i, v := range d.Variants {
 		checkProperties(c, v.Properties, "variants", i, "properties")

@@ -82,6 +82,9 @@ type Maven struct {
 	Pom string `yaml:"pom"`
 	// Directory of the jars in the image.
 	Directory string `yaml:"directory"`
+	// Unpack are shell patterns of files in the artifacts that are zips, which are put below Directory. A folder that
+	// matches stands for all below it. Without zips there are none.
+	Unpack []string `yaml:"unpack"`
 	// Properties are given to the model.
 	Properties map[string]string `yaml:"properties"`
 }

@@ -244,6 +244,7 @@ func TestParseRefuses(t *testing.T) {
 		{"pom: pom.xml", "pom: ../pom.xml", "x.yaml:6: maven.pom: "},
 		{"directory: /opt/libs", "directory: libs", "x.yaml:6: maven.directory: "},
 		{"other: 4", "other: 4 5", "x.yaml:6: maven.properties.other: "},
+		{"directory: /opt/libs", "directory: /opt/libs, unpack: ['[']", "x.yaml:6: maven.unpack[0]: "},
 		{"server: 1.0.1", "-server: 1.0.1", "x.yaml:3: variants[0].properties.-server: "},
 		{"debian: {suite: bookworm, packages: [java]}\n", "", "maven: needs a debian part"},
 		{jarsMaven, "", "x.yaml:4: variants[1].properties: only images with a maven"},

@@ -41,10 +41,12 @@ type Image struct {
 	Config      Config
 }
 
-// Artifacts are jars from Maven.
+// Artifacts are jars, and files of zips, from Maven.
 type Artifacts struct {
-	// Directory of the jars in the image.
+	// Directory of the jars, and of what is unpacked, in the image.
 	Directory string
+	// Unpack are patterns of the files of zips that are put in.
+	Unpack []string
 	// Pom is the text of the project object model, and Properties are given to it.
 	Pom        []byte
 	Properties map[string]string
@@ -163,7 +165,7 @@ func (i *Image) addArtifacts(s Source, v Variant) (err error) {
 	if s.Maven == nil {
 		return nil
 	}
-	i.Maven = &Artifacts{Directory: s.Maven.Directory, Properties: map[string]string{}}
+	i.Maven = &Artifacts{Directory: s.Maven.Directory, Unpack: s.Maven.Unpack, Properties: map[string]string{}}
 	maps.Copy(i.Maven.Properties, s.Maven.Properties)
 	maps.Copy(i.Maven.Properties, v.Properties)
 	if i.Maven.Pom, err = os.ReadFile(filepath.Join(s.Dir, s.Maven.Pom)); err != nil {

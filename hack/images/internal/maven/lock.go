@@ -10,33 +10,47 @@ import (
 	"strings"
 )
 
-// Artifact is a jar of a repository.
+// zipMark ends the coordinates of an artifact whose type is zip.
+const zipMark = "@zip"
+
+// Artifact is a jar, or a zip, of a repository.
 type Artifact struct {
-	// Coordinates are group:artifact:version, or group:artifact:version:classifier.
+	// Coordinates are group:artifact:version, or group:artifact:version:classifier. Those of a zip end with @zip.
 	Coordinates string
-	// SHA256 of the jar, in hex.
+	// SHA256 of the file, in hex.
 	SHA256 string
 }
 
-// Name is group:artifact.
-func (a Artifact) Name() string { return strings.Join(strings.Split(a.Coordinates, ":")[:2], ":") }
+// IsZip reports whether the artifact is a zip, and not a jar.
+func (a Artifact) IsZip() bool { return strings.HasSuffix(a.Coordinates, zipMark) }
 
-// Version of the artifact.
-func (a Artifact) Version() string { return strings.Split(a.Coordinates, ":")[2] }
-
-// FileName is artifact-version.jar, or artifact-version-classifier.jar.
-func (a Artifact) FileName() string {
-	return strings.Join(strings.Split(a.Coordinates, ":")[1:], "-") + ".jar"
+func (a Artifact) parts() []string {
+	return strings.Split(strings.TrimSuffix(a.Coordinates, zipMark), ":")
 }
 
-// file is the path of the jar in a repository.
+// Name is group:artifact.
+func (a Artifact) Name() string { return strings.Join(a.parts()[:2], ":") }
+
+// Version of the artifact.
+func (a Artifact) Version() string { return a.parts()[2] }
+
+// FileName is artifact-version.jar, or artifact-version-classifier.jar; or the same with .zip.
+func (a Artifact) FileName() string {
+	extension := ".jar"
+	if a.IsZip() {
+		extension = ".zip"
+	}
+	return strings.Join(a.parts()[1:], "-") + extension
+}
+
+// file is the path of the artifact in a repository.
 func (a Artifact) file() string {
-	parts := strings.Split(a.Coordinates, ":")
+	parts := a.parts()
 	return path.Join(strings.ReplaceAll(parts[0], ".", "/"), parts[1], parts[2], a.FileName())
 }
 
 // coordinates returns those of the file at a path in a repository:
-// group/of/it/artifact/version/artifact-version[-classifier].jar.
+// group/of/it/artifact/version/artifact-version[-classifier].jar, or .zip.
 func coordinates(file string) (string, error) {
 	parts := strings.Split(file, "/")
 	if len(parts) < 4 {
@@ -48,11 +62,16 @@ func coordinates(file string) (string, error) {
 	if !found {
 		return "", fmt.Errorf("%q is not the path of an artifact in a repository", file)
 	}
-	rest, found = strings.CutSuffix(rest, ".jar")
-	if !found {
+	rest, isJar := strings.CutSuffix(rest, ".jar")
+	rest, isZip := strings.CutSuffix(rest, ".zip")
+	if !isJar && !isZip {
 		return "", fmt.Errorf("artifact %s:%s:%s is not a jar but %q", group, artifact, version, parts[n-1])
 	}
-	return strings.TrimSuffix(group+":"+artifact+":"+version+":"+strings.TrimPrefix(rest, "-"), ":"), nil
+	of := strings.TrimSuffix(group+":"+artifact+":"+version+":"+strings.TrimPrefix(rest, "-"), ":")
+	if isZip {
+		of += zipMark
+	}
+	return of, nil
 }
 
 // Lock is the committed list of what a project resolves to.
@@ -67,7 +86,7 @@ const projectPrefix = "project sha256:"
 
 var (
 	sumForm         = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	coordinatesForm = regexp.MustCompile(`^[\w.-]+(:[\w.-]+){2,3}$`)
+	coordinatesForm = regexp.MustCompile(`^[\w.-]+(:[\w.-]+){2,3}(@zip)?$`)
 )
 
 // Format returns the text of a lock: a line for the project, and a line "coordinates sha256:digest" for each artifact.
@@ -100,7 +119,7 @@ func ParseLock(text []byte) (Lock, error) {
 		}
 		of, sum, _ := strings.Cut(line, " sha256:")
 		if !coordinatesForm.MatchString(of) || !sumForm.MatchString(sum) {
-			return Lock{}, fmt.Errorf("line %d: %q is not of the form group:artifact:version[:classifier] sha256:digest",
+			return Lock{}, fmt.Errorf("line %d: %q is not of the form group:artifact:version[:classifier][@zip] sha256:digest",
 				number, line)
 		}
 		l.Artifacts = append(l.Artifacts, Artifact{Coordinates: of, SHA256: sum})

