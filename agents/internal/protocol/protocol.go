@@ -12,6 +12,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/driver/minio"
+	"github.com/zeroinfra/agents/internal/driver/mysql"
 	"github.com/zeroinfra/agents/internal/driver/nginx"
 	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
@@ -29,6 +30,7 @@ type Drivers struct {
 	certificates string
 	secret       configfile.Lookup
 	verified     postgres.Verified
+	verifiedMy   mysql.Verified
 }
 
 // New returns the drivers of a pod that log in with the secrets. The folder has the middleware's certificate, where it speaks TLS.
@@ -70,6 +72,8 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 			}}), nil
 	case plan.ProtocolS3:
 		return minio.NewExternal(minio.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password, CA: declared.CA, Secret: d.secret}), nil
+	case plan.ProtocolMySQL:
+		return mysql.New(mysql.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, Verified: &d.verifiedMy}), nil
 	case plan.ProtocolRedis:
 		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, UsersFile: declared.EntitiesFile}), nil
 	case plan.ProtocolPostgreSQL:

@@ -15,11 +15,13 @@
 //	json        "key": "value"           1, or a list     no             no
 //	yaml        key: "value"             1, or a list     no             at every dot
 //	ini         key = "value"            0 or 1           yes            at the first dot
+//	mysql       key = "value"            0 or 1           yes            no
 //	postgresql  key = 'value'            1                no             no
 //	nginx       key "value" "value";     any number       yes            no
 //	text        value                    1 or more        yes            no
 //
-// The env format is that of a POSIX shell, the ini format that of MySQL's option files, the nginx format that of simple
+// The env format is that of a POSIX shell, the ini format that of MySQL's option files, and mysql
+// such a file with the section of the server alone, the nginx format that of simple
 // directives, outside of any block of the same file. nginx knows no escape for a dollar sign, so that a value with one is refused.
 //
 // The text format is the exception to the promise: its values are whole lines, its keys only say what they are about. It is for
@@ -79,6 +81,7 @@ var syntaxes = map[plan.Format]syntax{
 	plan.FormatJSON:       {key: regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`), minArgs: 1, check: validUTF8, write: writeJSON},
 	plan.FormatYAML:       {key: regexp.MustCompile(`^[A-Za-z0-9_/-]+(\.[A-Za-z0-9_/-]+)*$`), minArgs: 1, check: validUTF8, write: writeYAML},
 	plan.FormatINI:        {key: regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeINI},
+	plan.FormatMySQL:      {key: regexp.MustCompile(`^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeMySQL},
 	plan.FormatPostgreSQL: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`), minArgs: 1, maxArgs: 1, check: withoutNUL, write: writePostgreSQL},
 	plan.FormatNginx:      {key: regexp.MustCompile(`^[a-z][a-z0-9_]*$`), repeats: often, check: nginxValue, write: writeNginx},
 	plan.FormatPgBouncer:  {key: regexp.MustCompile(`^([a-z][a-z0-9_]*|(databases|users)\.([A-Za-z0-9_-]+|\*))$`), minArgs: 1, maxArgs: 1, check: wholeLine, write: writePgBouncer},

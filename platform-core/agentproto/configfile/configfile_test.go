@@ -39,6 +39,7 @@ var readers = map[plan.Format]reader{
 	plan.FormatJSON:       {decodeJSON, utf8.ValidString},
 	plan.FormatYAML:       {decodeYAML, utf8.ValidString},
 	plan.FormatINI:        {decodeINI, noNUL},
+	plan.FormatMySQL:      {decodeMySQL, noNUL},
 	plan.FormatPostgreSQL: {decodePostgreSQL, noNUL},
 	plan.FormatNginx:      {decodeNginx, noDollar},
 	plan.FormatPgBouncer:  {decodePgBouncer, isLine},

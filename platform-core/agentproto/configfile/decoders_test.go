@@ -11,6 +11,8 @@ import (
 	"unicode/utf16"
 
 	yaml "go.yaml.in/yaml/v2"
+
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
 )
 
 // The decoders here follow the readers of the formats, not the encoders: each is
@@ -286,6 +288,26 @@ func decodeINI(text string) ([]pair, error) {
 			one.args = []string{unquoteINI(strings.Trim(value, " \t\n\v\f\r"))}
 		}
 		pairs = append(pairs, one)
+	}
+	return pairs, nil
+}
+
+// decodeMySQL reads as the server reads its section, and as ReadMySQL does, which must be the same.
+func decodeMySQL(text string) ([]pair, error) {
+	pairs, err := decodeINI(text)
+	if err != nil {
+		return nil, err
+	}
+	options, err := configfile.ReadMySQL(text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pairs {
+		key, found := strings.CutPrefix(pairs[i].key, "mysqld.")
+		if !found || len(pairs[i].args) != 1 || options[key] != pairs[i].args[0] {
+			return nil, fmt.Errorf("%q is read as %q", pairs[i], options)
+		}
+		pairs[i].key = key
 	}
 	return pairs, nil
 }

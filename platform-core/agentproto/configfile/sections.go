@@ -30,24 +30,33 @@ func writeINI(settings []setting) ([]byte, error) {
 			order = append(order, section)
 			bodies[section] = &bytes.Buffer{}
 		}
-		line := key
-		if len(s.args) == 1 {
-			value := s.args[0]
-			if !plain(value, "_./:,@%+-") {
-				value = `"` + iniEscapes.Replace(value) + `"`
-			}
-			line += " = " + value
+		line, err := iniLine(key, s)
+		if err != nil {
+			return nil, err
 		}
-		if len(line) > maxINILine {
-			return nil, fmt.Errorf("setting %q makes a line of %d bytes; at most %d are read as one", s.key, len(line), maxINILine)
-		}
-		bodies[section].WriteString(line + "\n")
+		bodies[section].WriteString(line)
 	}
 	b := bodies[""]
 	for _, section := range order {
 		fmt.Fprintf(b, "[%s]\n%s", section, bodies[section])
 	}
 	return b.Bytes(), nil
+}
+
+// iniLine is the line of a setting.
+func iniLine(key string, s setting) (string, error) {
+	line := key
+	if len(s.args) == 1 {
+		value := s.args[0]
+		if !plain(value, "_./:,@%+-") {
+			value = `"` + iniEscapes.Replace(value) + `"`
+		}
+		line += " = " + value
+	}
+	if len(line) > maxINILine {
+		return "", fmt.Errorf("setting %q makes a line of %d bytes; at most %d are read as one", s.key, len(line), maxINILine)
+	}
+	return line + "\n", nil
 }
 
 // writeJSON writes one object with the keys in their order.

@@ -11,6 +11,7 @@ import (
 const (
 	ProtocolKafka      = "kafka"
 	ProtocolMinIO      = "minio"
+	ProtocolMySQL      = "mysql"
 	ProtocolNginx      = "nginx"
 	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
@@ -49,6 +50,12 @@ var driverKinds = map[string]map[string]EntityKind{
 			Password: true},
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
+	},
+	ProtocolMySQL: {
+		"database": {Parameters: []string{"charset", "collation"}},
+		// <user> or <user>@<host>, and below that a database and a table.
+		"grant": {Parameters: []string{"privileges"}},
+		"user":  {Parameters: []string{"global-privileges", "keep-previous-password", "locked", "max-connections", "require-tls"}, Password: true},
 	},
 	// They have no objects that are kept: they are asked.
 	ProtocolNginx:     {},

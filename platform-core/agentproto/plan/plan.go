@@ -200,6 +200,8 @@ const (
 	FormatJSON       Format = "json"
 	FormatYAML       Format = "yaml"
 	FormatINI        Format = "ini"
+	// FormatMySQL is an option file with the section of the server alone.
+	FormatMySQL      Format = "mysql"
 	FormatPostgreSQL Format = "postgresql"
 	FormatNginx      Format = "nginx"
 	FormatPgBouncer  Format = "pgbouncer"

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// checkTimeout bounds the check of one table.
+const checkTimeout = 24 * time.Hour
+
+// Content says what is in a server.
+type Content struct {
+	// Version such as 8.0.33.
+	Version string
+	// Databases but the server's own.
+	Databases []string
+	// NonTransactional is how many tables have an engine without transactions.
+	NonTransactional int
+}
+
+// Content reads what is in a server.
+func (d *Driver) Content(ctx context.Context) (content Content, err error) {
+	err = d.with(ctx, "", func(s *session) error {
+		rows, err := s.rows(ctx, `SELECT @@version, (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+  WHERE COALESCE(e.TRANSACTIONS, 'NO') <> 'YES' AND t.TABLE_SCHEMA NOT IN (`+placeholders(len(ownDatabases))+"))", anys(ownDatabases)...)
+		if err != nil {
+			return err
+		}
+		content.Version = rows[0][0]
+		if content.NonTransactional, err = strconv.Atoi(rows[0][1]); err != nil {
+			return err
+		}
+		rows, err = s.rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ("+placeholders(len(ownDatabases))+") ORDER BY 1", anys(ownDatabases)...)
+		for _, row := range rows {
+			content.Databases = append(content.Databases, row[0])
+		}
+		return err
+	})
+	return content, err
+}
+
+// Accounts returns the statements that make the users and roles of a server, but the instance's own, with verifiers of
+// their passwords and what they are granted; and how many there are.
+func (d *Driver) Accounts(ctx context.Context) (statements []string, n int, err error) {
+	err = d.with(ctx, "", func(s *session) error {
+		rows, err := s.rows(ctx, "SELECT User, Host FROM mysql.user WHERE User NOT IN ("+placeholders(len(own))+") AND User NOT LIKE ? ORDER BY 1, 2",
+			append(anys(own), OwnPrefix+"%")...)
+		if err != nil {
+			return err
+		}
+		n = len(rows)
+		// Verifiers have bytes that are no text.
+		if err := s.do(ctx, statement{text: "SET SESSION print_identified_with_as_hex = ON"}); err != nil {
+			return err
+		}
+		var after []string
+		for _, row := range rows {
+			a := account{row[0], row[1]}
+			made, defaultRoles, err := s.made(ctx, a)
+			if err != nil {
+				return err
+			}
+			granted, err := s.rows(ctx, "SHOW GRANTS FOR ?@?", a.arguments()...)
+			if err != nil {
+				return err
+			}
+			statements = append(statements, made)
+			for _, grant := range granted {
+				after = append(after, grant[0])
+			}
+			after = append(after, defaultRoles...)
+		}
+		// What is granted can be a role, which has to be there.
+		statements = append(statements, after...)
+		return nil
+	})
+	return statements, n, err
+}
+
+// made is the statement that makes an account, and what follows once it has its roles.
+func (s *session) made(ctx context.Context, a account) (string, []string, error) {
+	rows, err := s.rows(ctx, "SHOW CREATE USER ?@?", a.arguments()...)
+	if err != nil || len(rows) == 0 {
+		return "", nil, errors.Join(fmt.Errorf("cannot read the user %q", a.user), err)
+	}
+	text, defaultRoles := rows[0][0], []string(nil)
+	before, rest, found := strings.Cut(text, " DEFAULT ROLE ")
+	if found {
+		roles, after, ok := strings.Cut(rest, " REQUIRE ")
+		if !ok {
+			return "", nil, fmt.Errorf("cannot read the roles of the user %q", a.user)
+		}
+		text = before + " REQUIRE " + after
+		defaultRoles = []string{"ALTER USER " + name(a.user) + "@" + name(a.host) + " DEFAULT ROLE " + roles}
+	}
+	return strings.Replace(text, "CREATE USER ", "CREATE USER IF NOT EXISTS ", 1), defaultRoles, nil
+}
+
+// Damaged is the error of data that is not as it should be.
+type Damaged struct{ Sentences []string }
+
+// Error implements error.
+func (e *Damaged) Error() string { return strings.Join(e.Sentences, "\n") }
+
+// Check reads all tables with their indexes, and returns how many there are. The error is a Damaged where some are not
+// as they should be.
+func (d *Driver) Check(ctx context.Context) (tables int, err error) {
+	damaged := &Damaged{}
+	err = d.with(ctx, "", func(s *session) error {
+		rows, err := s.rows(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2")
+		if err != nil {
+			return err
+		}
+		tables = len(rows)
+		for _, row := range rows {
+			sentences, err := s.check(ctx, row[0], row[1])
+			if err != nil {
+				return err
+			}
+			damaged.Sentences = append(damaged.Sentences, sentences...)
+		}
+		return nil
+	})
+	if err == nil && len(damaged.Sentences) > 0 {
+		return tables, damaged
+	}
+	return tables, err
+}
+
+func (s *session) check(ctx context.Context, database, table string) (sentences []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	answer, err := s.table(ctx, "CHECK TABLE "+name(database, table))
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range answer.Rows {
+		kind, said := row[2], row[3]
+		if kind != nil && said != nil && strings.EqualFold(*kind, "error") {
+			sentences = append(sentences, fmt.Sprintf("table %s.%s: %s", database, table, *said))
+		}
+	}
+	return sentences, nil
+}
+
+// Rotate gives one of the instance's own accounts another password. That of before stays valid beside it.
+func (d *Driver) Rotate(ctx context.Context, user, password string) error {
+	a := account{user, anyHost}
+	return d.with(ctx, "", func(s *session) error {
+		rows, err := s.rows(ctx, "SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = ?", a.arguments()...)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || d.options.Verified.same(rows[0][0], password) {
+			return nil
+		}
+		return s.carryOut(ctx, []statement{{text: "SET SESSION sql_log_bin = 0"},
+			{"ALTER USER ?@? IDENTIFIED WITH " + plugin + " BY ? RETAIN CURRENT PASSWORD", append(a.arguments(), password)}})
+	})
+}
