@@ -103,13 +103,15 @@ func mysqlCheck() *cobra.Command {
 	})
 }
 
-// mysqlDump is told where the server is by variables, as the client of MySQL is told the password.
+// mysqlDump is told the password by the variable that the clients of MySQL read, and by MYSQL_CA the file that the
+// certificate of the server must lead to, which is empty without TLS.
 func mysqlDump() *cobra.Command {
 	var source server.Source
 	facts := ""
 	cmd := &cobra.Command{Use: "dump", Short: "Write what is in a server, as SQL", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return until(func(ctx context.Context) error {
 			password := os.Getenv("MYSQL_PWD")
+			source.CAFile = os.Getenv("MYSQL_CA")
 			source.Password = func() (string, error) { return password, nil }
 			is, err := source.Dump(ctx, os.Stdout)
 			if err != nil {
@@ -121,7 +123,6 @@ func mysqlDump() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&source.Address, "address", "", "host and port of the server")
 	flags.StringVar(&source.Username, "username", "root", "who logs in; the password is in the variable MYSQL_PWD")
-	flags.StringVar(&source.CAFile, "ca", "", "file that the certificate of the server must lead to; empty without TLS")
 	flags.StringVar(&source.Program, "program", "mysqldump", "the program that writes databases")
 	flags.StringVar(&facts, "facts", "/tmp/facts", "file that what is told of it is written to")
 	return cmd

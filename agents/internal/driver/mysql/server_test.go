@@ -36,12 +36,12 @@ func (s *started) check(text, want string) {
 }
 
 func (s *started) parameters(t *testing.T) {
-	s.Configure("max_connections = 77", "long_query_time = 0.5", `sql_mode = "STRICT_TRANS_TABLES,NO_ZERO_DATE"`, "innodb_buffer_pool_size = 64M")
+	s.Configure("max_connections = 77", "long_query_time = 0.5", `sql_mode = "STRICT_TRANS_TABLES,NO_ZERO_DATE"`, "innodb_buffer_pool_size = 64M", "default_time_zone = +08:00")
 	reload := func() error { return s.Server.Server.Reload(t.Context()) }
 	if err := reload(); err != nil {
 		t.Fatal(err)
 	}
-	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.sql_mode", "77\t0.500000\tSTRICT_TRANS_TABLES,NO_ZERO_DATE")
+	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.time_zone, @@global.sql_mode", "77\t0.500000\t+08:00\tSTRICT_TRANS_TABLES,NO_ZERO_DATE")
 	s.Until("the buffer pool is resized", func(context.Context) error { return wantSQL(s, "SELECT @@innodb_buffer_pool_size", "67108864") })
 	// What is taken out, and what somebody set by hand, gets its default.
 	s.SQL("SET GLOBAL wait_timeout = 5; SET PERSIST max_connect_errors = 7")

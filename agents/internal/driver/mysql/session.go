@@ -62,6 +62,9 @@ func (o Options) config(database string) (*mysql.Config, error) {
 	} else if c.TLS, err = driver.TLS(o.CAFile); err != nil {
 		return nil, err
 	}
+	if c.TLS != nil {
+		c.TLS = driver.Named(c.TLS, o.Address)
+	}
 	c.DialFunc = driver.Dial
 	c.InterpolateParams, c.AllowNativePasswords, c.Logger = true, true, &mysql.NopLogger{}
 	return c, nil

@@ -3,6 +3,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,20 @@ var kept = regexp.MustCompile(`^(group_replication_.*|gtid_.*|offline_mode|read_
 // rounded are variables that the server makes a multiple of something else.
 var rounded = []string{"innodb_buffer_pool_size"}
 
-// Apply has a server that runs take over the values of its file, by the names of variables, and reads them back.
+// variableOf is the variable of an option that is called otherwise.
+var variableOf = map[string]string{"default_time_zone": "time_zone"}
+
+// Apply has a server that runs take over the values of its file, by the names of options, and reads them back.
 // Variables that were set while it ran, or at its start, and that the file does not have get their defaults. What can be
 // set at a start alone is not touched: who changes that starts the server anew.
 //
 // Nothing is persisted in the server (SET PERSIST): what its start reads would have a second place then, which wins over
 // the file.
-func (d *Driver) Apply(ctx context.Context, file map[string]string) error {
+func (d *Driver) Apply(ctx context.Context, options map[string]string) error {
+	file := map[string]string{}
+	for option, value := range options {
+		file[cmp.Or(variableOf[option], option)] = value
+	}
 	return d.with(ctx, "", func(s *session) error {
 		there, err := s.variables(ctx)
 		if err != nil {

@@ -97,7 +97,7 @@ func (t *Target) start(data string) (*running, error) {
 	}
 	r := &running{socket: filepath.Join(t.Run, "load.sock"), exited: make(chan error, 1)}
 	arguments := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + t.Dir, "--socket=" + r.socket, "--pid-file=" + r.socket + ".pid",
-		"--skip-networking", "--mysqlx=OFF", "--skip-log-bin", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2"}
+		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2"}
 	r.cmd = exec.Command(path, append(arguments, asRoot()...)...)
 	r.cmd.Stdout, r.cmd.Stderr = os.Stderr, os.Stderr
 	if err := r.cmd.Start(); err != nil {

@@ -32,6 +32,8 @@ const (
 	// ClientFile, beside it, is the option file by which MySQL's client logs in as the pod's own account.
 	ClientFile = "mysql.cnf"
 	initFile   = "mysql-init.sql"
+	// noFiles has statements read and write no files. Debian's own folder for that is not there.
+	noFiles = "--secure-file-priv=NULL"
 	// internal is the account of the pod's own containers. Nobody else knows its password, which is another one after
 	// each start.
 	internal = mysql.OwnPrefix
@@ -87,7 +89,7 @@ func (s *Server) program() (string, error) {
 func (s *Server) Arguments(program string) []string {
 	arguments := []string{program, "--defaults-file=" + s.Config, "--datadir=" + s.data(), "--tmpdir=" + s.temporary(),
 		"--socket=" + filepath.Join(s.Run, Socket), "--pid-file=" + filepath.Join(s.Run, "mysqld.pid"),
-		"--init-file=" + filepath.Join(s.Run, initFile)}
+		"--init-file=" + filepath.Join(s.Run, initFile), noFiles}
 	if s.SlowLog != "" {
 		arguments = append(arguments, "--slow-query-log-file="+s.SlowLog)
 	}
@@ -153,7 +155,7 @@ func initialize(ctx context.Context, program, data string, first string) error {
 		return err
 	}
 	// Its account root has no password, and is gone before anybody is let in.
-	arguments := append([]string{first, "--initialize-insecure", "--datadir=" + fresh, "--tmpdir=" + filepath.Dir(data)}, asRoot()...)
+	arguments := append([]string{first, "--initialize-insecure", "--datadir=" + fresh, "--tmpdir=" + filepath.Dir(data), noFiles}, asRoot()...)
 	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
