@@ -26,6 +26,8 @@ var lifecyclePages = map[string]struct {
 	plugins []string
 	kind    map[string]string
 }{
+	"docs/kinds/mysql.md": {plugins: []string{"mysql"},
+		kind: map[string]string{"UpgradePaaS": "no"}},
 	"docs/kinds/redis.md":        {plugins: []string{"redis"}},
 	"docs/kinds/rediscluster.md": {plugins: []string{"redis"}},
 	"docs/kinds/postgresql.md":   {plugins: []string{"postgresql"}},

@@ -21,6 +21,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Redis{}, &RedisList{},
 		&RedisCluster{}, &RedisClusterList{},
 		&PostgreSQL{}, &PostgreSQLList{},
+		&MySQL{}, &MySQLList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

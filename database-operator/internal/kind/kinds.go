@@ -8,6 +8,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kind/mysql"
 	"github.com/zeroinfra/database-operator/internal/kind/postgresql"
 	"github.com/zeroinfra/database-operator/internal/kind/redis"
 	"github.com/zeroinfra/database-operator/internal/kind/rediscluster"
@@ -19,5 +20,6 @@ func All() []typed.Registration {
 		typed.Register[*databasev1.Redis](redis.Kind{}),
 		typed.Register[*databasev1.RedisCluster](rediscluster.Kind{}),
 		typed.Register[*databasev1.PostgreSQL](postgresql.Kind{}),
+		typed.Register[*databasev1.MySQL](mysql.Kind{}),
 	}
 }

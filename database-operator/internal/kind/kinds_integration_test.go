@@ -38,6 +38,7 @@ func specs() map[string]string {
 		"*v1.Redis":        users,
 		"*v1.RedisCluster": users,
 		"*v1.PostgreSQL":   `{"version":"17","roles":[{"name":"app","login":false}]}`,
+		"*v1.MySQL":        `{"version":"9.7","users":[{"name":"clerk","passwordFrom":{"name":"users"}}]}`,
 	}
 }
 
