@@ -19,7 +19,7 @@ namespace=demo
 samples=database-operator/config/samples
 operator_images=(agent database-operator)
 # What the samples run: no other version is built and loaded.
-sample_images=(redis:7.0 redis:8.0 postgresql:17)
+sample_images=(redis:7.0 redis:8.0 postgresql:17 mysql-lts:9.7)
 ready_within=900 # seconds
 
 chart_up() {
@@ -92,7 +92,7 @@ each_instance() {
   kubectl -n "$namespace" get "${instances[@]}" -o jsonpath="{range .items[*]}{.kind}/{.metadata.name} $1{\"\\n\"}{end}"
 }
 
-# clients_up makes a pod with redis-cli and one with psql. Each has all binding Secrets below /bindings.
+# clients_up makes a pod each with redis-cli, psql and mysql. Each has all binding Secrets below /bindings.
 clients_up() {
   local object secret mounts="" volumes=""
   while read -r object secret; do
@@ -100,7 +100,7 @@ clients_up() {
     volumes+="{name: $secret, secret: {secretName: $secret}}, "
   done <<<"$bindings"
   local pod
-  for pod in redis:7.0 postgresql:17; do
+  for pod in redis:7.0 postgresql:17 mysql:9.7; do
     cat <<YAML
 ---
 apiVersion: v1
@@ -122,7 +122,7 @@ YAML
 
 use_them() {
   say "Writing to each through its Service, with its binding Secret, and reading it back"
-  kubectl -n "$namespace" wait --for=condition=Ready pod/redis-client pod/postgresql-client --timeout=120s >/dev/null
+  kubectl -n "$namespace" wait --for=condition=Ready pod/redis-client pod/postgresql-client pod/mysql-client --timeout=120s >/dev/null
   local object secret value want
   while read -r object secret; do
     want="hello from ${object#*/}"
@@ -138,6 +138,7 @@ use_one() {
   Redis) in_client redis "$redis_cli" "$1" "$2" ;;
   # Followed from shard to shard.
   RedisCluster) in_client redis "$redis_cli" "$1" "$2" -c ;;
+  MySQL) in_client mysql "$mysql" "$1" "$2" ;;
   PostgreSQL) in_client postgresql "$psql" "$1" "$2" ;;
   *)
     echo "demo.sh knows no client of this kind" >&2
@@ -168,10 +169,20 @@ INSERT INTO greetings VALUES (1, :'"'value'"') ON CONFLICT (id) DO UPDATE SET gr
 SELECT greeting FROM greetings;
 SQL'
 
+mysql='
+read_binding() { cat "/bindings/$1/$2"; }
+export MYSQL_PWD=$(read_binding "$1" password)
+mysql --no-defaults --get-server-public-key --host="$(read_binding "$1" host)" --port="$(read_binding "$1" port)" \
+  --user="$(read_binding "$1" username)" --batch --skip-column-names "$(read_binding "$1" database)" <<SQL
+CREATE TABLE IF NOT EXISTS greetings (id int PRIMARY KEY, greeting text);
+REPLACE INTO greetings VALUES (1, "$2");
+SELECT greeting FROM greetings;
+SQL'
+
 show() {
   say "What there is now"
   kubectl get plugins
-  kubectl -n "$namespace" get redis,redisclusters,postgresqls,pods,pvc,services
+  kubectl -n "$namespace" get redis,redisclusters,postgresqls,mysqls,pods,pvc,services
   cat <<TEXT
 
 Try next:

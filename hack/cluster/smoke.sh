@@ -18,7 +18,7 @@ trap 'cluster_end "$cluster" $?' EXIT
 cluster_up "$cluster" 16446 --addon network-policies
 images_up "$cluster" agent \
   database-operator storage-operator message-operator model-operator common-operator batch-operator \
-  redis:7.0 redis:8.0 postgresql:17 minio:2026.2 nginx:1.26 kafka:4.4
+  redis:7.0 redis:8.0 postgresql:17 mysql-lts:9.7 minio:2026.2 nginx:1.26 kafka:4.4
 say "Running the smoke tests"
 export HELM="$root/bin/helm" CHARTS="$root/charts" E2E_VALUES=values-production.yaml
 # All of a package at once: they wait more than they compute.

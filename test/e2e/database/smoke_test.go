@@ -45,6 +45,13 @@ func TestSmokeDatabase(t *testing.T) {
 	for _, name := range all.Names("PostgreSQL") {
 		expectRowReadBack(&framework.PostgreSQLInstance{Namespace: s, Name: name, PortForwards: s.NewPortForwards()})
 	}
+	for _, name := range all.Names("MySQL") {
+		m := &mysqlInstance{Namespace: s, name: name, ways: s.NewPortForwards()}
+		m.waitReady()
+		db := m.bound()
+		m.exec(db, "CREATE TABLE greetings AS SELECT 'hello' AS greeting")
+		m.waitForAnswer(db, "hello", "SELECT greeting FROM greetings")
+	}
 	sentinels := &elected{Instance: &framework.Instance{Namespace: s, Name: electedSample}, ways: s.NewPortForwards()}
 	c := sentinels.client()
 	defer c.Close()

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+// errNotGone says that something is still there.
+var errNotGone = errors.New("something is still there")
+
+// mysqlInstance is one MySQL of a test.
+type mysqlInstance struct {
+	*framework.Namespace
+	name string
+	ways *framework.PortForwards
+}
+
+// in returns the same instance for a subtest.
+func (m *mysqlInstance) in(t *testing.T) *mysqlInstance {
+	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways}
+}
+
+func (m *mysqlInstance) object() *databasev1.MySQL {
+	m.Helper()
+	obj := &databasev1.MySQL{}
+	m.MustGet(m.name, obj)
+	return obj
+}
+
+func (m *mysqlInstance) application() *framework.Application {
+	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor("MySQL", m.name)}
+}
+
+// reference names the instance as the target of an Operation.
+func (m *mysqlInstance) reference() platformv1.TargetReference {
+	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: "MySQL", Name: m.name}
+}
+
+// tryUpdate changes the spec as "kubectl patch" does.
+func (m *mysqlInstance) tryUpdate(change func(*databasev1.MySQLSpec)) error {
+	m.Helper()
+	obj := m.object()
+	before := obj.DeepCopy()
+	change(&obj.Spec)
+	return framework.Cluster.Client.Patch(m.Ctx, obj, client.MergeFrom(before))
+}
+
+// update is tryUpdate for what has to be accepted. It waits until the instance is ready with that.
+func (m *mysqlInstance) update(change func(*databasev1.MySQLSpec)) {
+	m.Helper()
+	if err := m.tryUpdate(change); err != nil {
+		m.Fatalf("cannot change MySQL %q: %v", m.name, err)
+	}
+	m.waitReady()
+}
+
+// waitReady waits until the instance is ready at its present generation. It returns how long that took.
+func (m *mysqlInstance) waitReady() time.Duration {
+	m.Helper()
+	return m.Eventually(framework.ReadyTimeout, fmt.Sprintf("MySQL %q becomes ready", m.name), func() error {
+		obj := &databasev1.MySQL{}
+		if err := m.Get(m.name, obj); err != nil {
+			return err
+		}
+		return framework.ReadyNow(obj, obj.Status.ObservedGeneration)
+	})
+}
+
+// credential is what the instance's Secret of a credential has.
+func (m *mysqlInstance) credential(name string) map[string]string {
+	m.Helper()
+	return m.BindingData(platformv1.CredentialNameFor(m.application().Name, name))
+}
+
+// bound is a client that goes by the binding alone.
+func (m *mysqlInstance) bound() *sql.DB {
+	m.Helper()
+	b := m.BindingData(m.object().Status.BindingName)
+	return m.client(b["username"], b["password"], b["database"])
+}
+
+// client finds the instance by what the binding has, and reaches it as its Service leads.
+func (m *mysqlInstance) client(user, password, database string) *sql.DB {
+	m.Helper()
+	b := m.BindingData(m.object().Status.BindingName)
+	config := mysql.NewConfig()
+	config.Net, config.Addr = "tcp", net.JoinHostPort(b["host"], b["port"])
+	config.User, config.Passwd, config.DBName = user, password, database
+	config.Timeout, config.ReadTimeout, config.Logger = 2*framework.AnswerTimeout, 2*framework.AnswerTimeout, &mysql.NopLogger{}
+	config.DialFunc = m.ways.DialService
+	if authority := b["ca.crt"]; authority != "" {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(authority))
+		config.TLS = &tls.Config{RootCAs: roots, ServerName: b["host"], MinVersion: tls.VersionTLS12}
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		m.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(2)
+	m.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (m *mysqlInstance) asks(db *sql.DB, statement string) (string, error) {
+	ctx, cancel := context.WithTimeout(m.Ctx, 2*framework.AnswerTimeout)
+	defer cancel()
+	var value sql.NullString
+	err := db.QueryRowContext(ctx, statement).Scan(&value)
+	return value.String, err
+}
+
+// waitForAnswer waits until a statement gives what is wanted.
+func (m *mysqlInstance) waitForAnswer(db *sql.DB, want, statement string) {
+	m.Helper()
+	m.Eventually(framework.SettleTimeout, statement+" gives "+want, func() error {
+		got, err := m.asks(db, statement)
+		if err == nil && got != want {
+			err = fmt.Errorf("it gives %q", got)
+		}
+		return err
+	})
+}
+
+// exec runs statements, each until the server has taken it.
+func (m *mysqlInstance) exec(db *sql.DB, statements ...string) {
+	m.Helper()
+	for _, statement := range statements {
+		m.Eventually(framework.SettleTimeout, statement, func() error {
+			_, err := db.ExecContext(m.Ctx, statement)
+			if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) {
+				m.Fatalf("%s: %v", statement, err)
+			}
+			return err
+		})
+	}
+}
+
+// expectRefused has the test fail unless the server refuses a statement with a text.
+func (m *mysqlInstance) expectRefused(db *sql.DB, text, statement string) {
+	m.Helper()
+	m.Eventually(framework.EndpointTimeout, statement+" is refused", func() error {
+		got, err := m.asks(db, statement)
+		if refused := (*mysql.MySQLError)(nil); err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		if err == nil || !strings.Contains(err.Error(), text) {
+			m.Errorf("%s gives %q, %v; want a refusal with %q", statement, got, err, text)
+		}
+		return nil
+	})
+}
