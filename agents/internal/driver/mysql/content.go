@@ -27,7 +27,7 @@ type Content struct {
 // Content reads what is in a server.
 func (d *Driver) Content(ctx context.Context) (content Content, err error) {
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, `SELECT @@version, (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+		rows, err := s.rows(ctx, `SELECT SUBSTRING_INDEX(@@version, '-', 1), (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
   WHERE COALESCE(e.TRANSACTIONS, 'NO') <> 'YES' AND t.TABLE_SCHEMA NOT IN (`+placeholders(len(ownDatabases))+"))", anys(ownDatabases)...)
 		if err != nil {
 			return err
