@@ -31,7 +31,8 @@ const (
 	Socket = "mysql.sock"
 	// ClientFile, beside it, is the option file by which MySQL's client logs in as the pod's own account.
 	ClientFile = "mysql.cnf"
-	initFile   = "mysql-init.sql"
+	// initFile, beside the option file, is in memory: it has the passwords of the accounts.
+	initFile = "mysql-init.sql"
 	// noFiles has statements read and write no files. Debian's own folder for that is not there.
 	noFiles = "--secure-file-priv=NULL"
 	// internal is the account of the pod's own containers. Nobody else knows its password, which is another one after
@@ -89,12 +90,14 @@ func (s *Server) program() (string, error) {
 func (s *Server) Arguments(program string) []string {
 	arguments := []string{program, "--defaults-file=" + s.Config, "--datadir=" + s.data(), "--tmpdir=" + s.temporary(),
 		"--socket=" + filepath.Join(s.Run, Socket), "--pid-file=" + filepath.Join(s.Run, "mysqld.pid"),
-		"--init-file=" + filepath.Join(s.Run, initFile), noFiles}
+		"--init-file=" + s.initFile(), noFiles}
 	if s.SlowLog != "" {
 		arguments = append(arguments, "--slow-query-log-file="+s.SlowLog)
 	}
 	return append(arguments, asRoot()...)
 }
+
+func (s *Server) initFile() string { return filepath.Join(filepath.Dir(s.Config), initFile) }
 
 // asRoot has the server run as root where a test does.
 func asRoot() []string {
@@ -182,8 +185,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// writeAccounts writes what the server does before it lets anybody in, and how the pod's own containers log in. Both
-// are in memory or in a folder that only the pod's user can read.
+// writeAccounts writes what the server does before it lets anybody in, and how the pod's own containers log in, with a
+// password that is worth nothing outside of the pod.
 func (s *Server) writeAccounts() error {
 	random := make([]byte, internalBytes)
 	// It never fails.
@@ -211,7 +214,7 @@ func (s *Server) writeAccounts() error {
 	// The server's own public key serves those who come over TCP without TLS.
 	client := "[client]\nuser = " + internal + "\npassword = " + password + "\nsocket = " + filepath.Join(s.Run, Socket) +
 		"\nget-server-public-key\n"
-	return errors.Join(writePrivate(filepath.Join(s.Run, initFile), text), writePrivate(filepath.Join(s.Run, ClientFile), client))
+	return errors.Join(writePrivate(s.initFile(), text), writePrivate(filepath.Join(s.Run, ClientFile), client))
 }
 
 // accountLines make an account and set its password. One that was valid before, beside it, stays valid.
