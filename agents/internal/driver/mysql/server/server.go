@@ -42,10 +42,20 @@ const (
 	internalBytes = 24
 )
 
+const grantAll = "GRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION"
+
 // accounts of the instance, by the credential with their password.
-var accounts = []struct{ credential, user, grant string }{
-	{"root", "root", "GRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION"},
-	{"app", "app", "GRANT ALL PRIVILEGES ON `app`.* TO %s"},
+var accounts = []struct {
+	credential, user string
+	grants           []string
+}{
+	{"root", "root", []string{grantAll}},
+	{"app", "app", []string{"GRANT ALL PRIVILEGES ON `app`.* TO %s"}},
+	// By it members of a group copy what they lack, and are looked after.
+	{GroupCredential, GroupUser, []string{
+		"GRANT REPLICATION SLAVE, BACKUP_ADMIN, CONNECTION_ADMIN, GROUP_REPLICATION_ADMIN, GROUP_REPLICATION_STREAM, SYSTEM_VARIABLES_ADMIN ON *.* TO %s",
+		"GRANT SELECT ON performance_schema.* TO %s",
+	}},
 }
 
 // Server is one in its pod.
@@ -59,6 +69,8 @@ type Server struct {
 	Dir, Run, Secrets string
 	// SlowLog is the file of the slow query log, which is forwarded to standard output; empty for none.
 	SlowLog string
+	// Group that it is to be a member of; nil for a server alone.
+	Group *Group
 }
 
 // Start makes the data where there is none, and becomes the server. Whoever calls it keeps any other process away from
@@ -93,6 +105,9 @@ func (s *Server) Arguments(program string) []string {
 		"--init-file=" + s.initFile(), noFiles}
 	if s.SlowLog != "" {
 		arguments = append(arguments, "--slow-query-log-file="+s.SlowLog)
+	}
+	if s.Group != nil {
+		arguments = append(arguments, s.Group.arguments()...)
 	}
 	return append(arguments, asRoot()...)
 }
@@ -195,7 +210,7 @@ func (s *Server) writeAccounts() error {
 	// Nothing of it is in the binary log: members of a group each have an account of their own.
 	lines := []string{"SET SESSION sql_log_bin = 0", "SET SESSION sql_mode = ''", "DROP USER IF EXISTS 'root'@'localhost'"}
 	for _, host := range []string{"localhost", "127.0.0.1"} {
-		lines = append(lines, accountLines("'"+internal+"'@'"+host+"'", password, accounts[0].grant)...)
+		lines = append(lines, accountLines("'"+internal+"'@'"+host+"'", password, grantAll)...)
 	}
 	for _, a := range accounts {
 		given, found, err := s.password(a.credential)
@@ -208,7 +223,7 @@ func (s *Server) writeAccounts() error {
 		if a.user == "app" {
 			lines = append(lines, "CREATE DATABASE IF NOT EXISTS `app`")
 		}
-		lines = append(lines, accountLines("'"+a.user+"'@'%'", given, a.grant)...)
+		lines = append(lines, accountLines("'"+a.user+"'@'%'", given, a.grants...)...)
 	}
 	text := strings.Join(lines, ";\n") + ";\n"
 	// The server's own public key serves those who come over TCP without TLS.
@@ -218,9 +233,13 @@ func (s *Server) writeAccounts() error {
 }
 
 // accountLines make an account and set its password. One that was valid before, beside it, stays valid.
-func accountLines(account, password, grant string) []string {
+func accountLines(account, password string, grants ...string) []string {
 	by := " IDENTIFIED WITH caching_sha2_password BY '" + escapes.Replace(password) + "'"
-	return []string{"CREATE USER IF NOT EXISTS " + account + by, "ALTER USER " + account + by + " ACCOUNT UNLOCK", fmt.Sprintf(grant, account)}
+	lines := []string{"CREATE USER IF NOT EXISTS " + account + by, "ALTER USER " + account + by + " ACCOUNT UNLOCK"}
+	for _, grant := range grants {
+		lines = append(lines, fmt.Sprintf(grant, account))
+	}
+	return lines
 }
 
 var escapes = strings.NewReplacer(`\`, `\\`, "'", "''")

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build processes
+
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver/mysql/group"
+	"github.com/zeroinfra/agents/internal/driver/mysql/server"
+	"github.com/zeroinfra/agents/internal/testmysql"
+)
+
+const groupPassword = "of-the-group"
+
+// cluster is three servers of one group, by the names of their pods.
+type cluster struct {
+	*testing.T
+	*group.Group
+	shape   group.Shape
+	servers map[string]*testmysql.Server
+}
+
+var pods = []string{"a", "b", "c"}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{T: t, shape: group.Shape{Members: [][]string{pods}}, servers: map[string]*testmysql.Server{}}
+	c.Group = &group.Group{Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address }}
+	var peers []string
+	for range pods {
+		peers = append(peers, free(t))
+	}
+	for i, pod := range pods {
+		s := testmysql.New(t, fmt.Sprintf("server_id = %d", i+1), "gtid_mode = ON", "enforce_gtid_consistency = ON", "innodb_buffer_pool_size = 16M",
+			// A server that was killed has what it acknowledged, as a member of a group must.
+			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1")
+		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, MajoritySeconds: 5, ExpelSeconds: 0}
+		dir := filepath.Join(s.Server.Secrets, server.GroupCredential)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s.SetPassword(server.GroupCredential, groupPassword)
+		c.servers[pod] = s
+	}
+	for _, pod := range pods {
+		c.servers[pod].Start()
+	}
+	return c
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// settle takes steps until all members are in. formed says that there was a group.
+func (c *cluster) settle(formed bool) {
+	c.Helper()
+	c.servers["a"].Until("all are members", func(ctx context.Context) error {
+		state, err := c.Step(ctx, c.shape, formed)
+		if err == nil && state.Phase != group.Done {
+			err = fmt.Errorf("%s: %s", state.Phase, state.Reason)
+		}
+		return err
+	})
+}
+
+// primary is the member that takes writes, by what the members that answer say.
+func (c *cluster) primary(but ...string) string {
+	c.Helper()
+	found := ""
+	c.servers["a"].Until("there is one primary", func(context.Context) error {
+		found = ""
+		for _, pod := range pods {
+			said, err := c.servers[pod].TrySQL("SELECT IF(@@global.super_read_only, 'no', 'yes')")
+			if err != nil || said != "yes" {
+				continue
+			}
+			if found != "" {
+				c.Fatalf("%s and %s take writes", found, pod)
+			}
+			found = pod
+		}
+		if found == "" || strings.Contains(strings.Join(but, " "), found) {
+			return fmt.Errorf("it is %q", found)
+		}
+		return nil
+	})
+	return found
+}
+
+// write adds a row and returns whether it was acknowledged.
+func (c *cluster) write(pod string, n int) error {
+	_, err := c.servers[pod].TrySQL(fmt.Sprintf("INSERT INTO app.rows_ VALUES (%d)", n))
+	return err
+}
+
+// everywhere waits until each member has so many rows.
+func (c *cluster) everywhere(rows int) {
+	c.Helper()
+	for _, pod := range pods {
+		c.servers[pod].Until(fmt.Sprintf("%s has %d rows", pod, rows), func(context.Context) error {
+			said, err := c.servers[pod].TrySQL("SELECT COUNT(*) FROM app.rows_")
+			if err == nil && said != fmt.Sprint(rows) {
+				err = fmt.Errorf("it has %s", said)
+			}
+			return err
+		})
+	}
+}
+
+func TestGroup(t *testing.T) {
+	c := newCluster(t)
+	c.settle(false)
+	first := c.primary()
+	if first != "a" {
+		t.Errorf("%s is the primary", first)
+	}
+	c.servers[first].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY)")
+	rows := 0
+	add := func(pod string) {
+		t.Helper()
+		if err := c.write(pod, rows); err != nil {
+			t.Fatal(err)
+		}
+		rows++
+	}
+	add(first)
+
+	t.Log("another member is made the primary")
+	if err := c.SetPrimary(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.primary(); now != "b" {
+		t.Errorf("%s is the primary", now)
+	}
+	add("b")
+
+	t.Log("the primary is killed")
+	c.servers["b"].Kill()
+	second := c.primary("b")
+	add(second)
+	c.servers["b"].Start()
+	c.settle(true)
+	c.everywhere(rows)
+
+	t.Log("all are killed, and the one with the last write comes back last")
+	second = c.primary()
+	for _, pod := range pods {
+		if pod != second {
+			c.servers[pod].Kill()
+		}
+	}
+	c.servers[second].Kill()
+	for _, pod := range pods {
+		if pod == second {
+			continue
+		}
+		c.servers[pod].Start()
+	}
+	if state, err := c.Look(t.Context(), c.shape, true); err != nil || state.Phase != group.Waiting || !strings.Contains(state.Reason, second+" does not answer") {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	c.servers[second].Start()
+	c.settle(true)
+	c.everywhere(rows)
+}
+
+// A member with transactions of its own stays out of the group, and nothing of it is lost.
+func TestMemberThatHasDiverged(t *testing.T) {
+	c := newCluster(t)
+	c.settle(false)
+	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY)")
+	c.everywhere(0)
+	c.servers["c"].SQL("STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.rows_ VALUES (7)")
+	state, err := c.Step(t.Context(), c.shape, true)
+	if err != nil || state.Phase != group.Refused || !strings.Contains(state.Reason, "c has transactions that the group has not") {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	if said := c.servers["c"].SQL("SELECT COUNT(*) FROM app.rows_"); said != "1" {
+		t.Errorf("it has %s rows", said)
+	}
+	if err := c.write("a", 1); err != nil {
+		t.Error(err)
+	}
+}

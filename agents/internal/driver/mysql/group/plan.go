@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Phases of members, as the engine takes them.
+const (
+	Done    = "Done"
+	Working = "Working"
+	Waiting = "Waiting"
+	Refused = "Refused"
+)
+
+// Shape is what the members are to be.
+type Shape struct {
+	// Members are those that stay, by set, and Leaving those that are to go.
+	Members [][]string `json:"members"`
+	Leaving []string   `json:"leaving"`
+}
+
+// States of a member, as performance_schema.replication_group_members has them.
+const (
+	stateOnline     = "ONLINE"
+	stateRecovering = "RECOVERING"
+	rolePrimary     = "PRIMARY"
+)
+
+// view is what one member says.
+type view struct {
+	// problem is why it does not answer; all else is empty then.
+	problem string
+	// uuid of the server.
+	uuid string
+	// id of the view that it has of its group; empty where it has none.
+	id string
+	// transactions that it has or has received, as a GTID set.
+	transactions string
+	// sees are the members of its group by uuid, itself among them.
+	sees map[string]seen
+}
+
+// seen is a member as another one sees it.
+type seen struct{ state, role string }
+
+// state of the member, by itself.
+func (v view) state() string { return v.sees[v.uuid].state }
+
+// hasQuorum says whether the member is of a group most of whose members see each other. One that is cut off from the
+// others still takes itself for what it was.
+func (v view) hasQuorum() bool {
+	own := v.state()
+	if own != stateOnline && own != stateRecovering {
+		return false
+	}
+	connected := 0
+	for _, member := range v.sees {
+		if member.state == stateOnline || member.state == stateRecovering {
+			connected++
+		}
+	}
+	return 2*connected > len(v.sees)
+}
+
+// found is what all members say, by pod. missing has, by two pods, the transactions of the first that the second has
+// not.
+type found struct {
+	views   map[string]view
+	missing map[[2]string]string
+}
+
+// step is what is to be done next. Without an action there is nothing to do now.
+type step struct {
+	phase, reason string
+	action        action
+	// pod that the action is for, and uuid of the server that is to be the primary.
+	pod, uuid string
+}
+
+// action of a step.
+type action string
+
+// Actions.
+const (
+	actionNone       action = ""
+	actionBootstrap  action = "bootstrap"
+	actionJoin       action = "join"
+	actionLeave      action = "leave"
+	actionSetPrimary action = "setPrimary"
+)
+
+func waitFor(format string, arguments ...any) step {
+	return step{phase: Waiting, reason: fmt.Sprintf(format, arguments...)}
+}
+
+func refuse(format string, arguments ...any) step {
+	return step{phase: Refused, reason: fmt.Sprintf(format, arguments...)}
+}
+
+// next decides on one step. formed says that there was a group already.
+func next(f found, shape Shape, formed bool) step {
+	wanted := slices.Concat(shape.Members...)
+	var views []string
+	of := map[string]string{}
+	for _, pod := range slices.Concat(wanted, shape.Leaving) {
+		if v := f.views[pod]; v.problem == "" && v.hasQuorum() && !slices.Contains(views, v.id) {
+			views = append(views, v.id)
+			of[v.id] = pod
+		}
+	}
+	switch {
+	case len(views) > 1 && !f.oneGroup(slices.Collect(maps.Values(of))):
+		return refuse("members are in two groups, and both take writes: stop the instance, and restore one of them")
+	case len(views) > 0:
+		return f.inGroup(wanted, shape.Leaving, of[views[0]])
+	}
+	return f.outOfGroup(wanted, shape.Leaving, formed)
+}
+
+// oneGroup says whether members whose views have other numbers see each other all the same: views change while they are
+// asked.
+func (f found) oneGroup(pods []string) bool {
+	for _, pod := range pods[1:] {
+		if _, sees := f.views[pods[0]].sees[f.views[pod].uuid]; !sees {
+			return false
+		}
+	}
+	return true
+}
+
+// inGroup has members join and leave a group that takes writes, which one of them knows.
+func (f found) inGroup(wanted, leaving []string, known string) step {
+	sees := f.views[known].sees
+	primary := ""
+	for uuid, member := range sees {
+		if member.role == rolePrimary {
+			primary = f.podOf(uuid)
+		}
+	}
+	if primary == "" {
+		return waitFor("the members elect a primary")
+	}
+	for _, pod := range wanted {
+		if sees[f.views[pod].uuid].state == stateRecovering && f.views[pod].problem == "" {
+			return waitFor("%s copies what it lacks", pod)
+		}
+	}
+	for _, pod := range leaving {
+		v := f.views[pod]
+		if _, isIn := sees[v.uuid]; !isIn || v.problem != "" {
+			continue
+		}
+		if pod != primary {
+			return step{phase: Working, reason: pod + " leaves the group", action: actionLeave, pod: pod}
+		}
+		if candidate := f.online(wanted, sees); candidate != "" {
+			return step{phase: Working, reason: candidate + " becomes the primary, since " + pod + " leaves", action: actionSetPrimary, pod: primary, uuid: f.views[candidate].uuid}
+		}
+		return waitFor("no other member can take the place of the primary %s, which leaves", pod)
+	}
+	return f.joining(wanted, sees, primary)
+}
+
+// joining has a member join that is not in the group.
+func (f found) joining(wanted []string, sees map[string]seen, primary string) step {
+	later := step{phase: Done}
+	for _, pod := range wanted {
+		v := f.views[pod]
+		if v.problem != "" {
+			if later.phase == Done {
+				later = waitFor("%s does not answer: %s", pod, v.problem)
+			}
+			continue
+		}
+		if _, isIn := sees[v.uuid]; isIn && v.state() == stateOnline {
+			continue
+		}
+		if errant := f.missing[[2]string{pod, primary}]; errant != "" {
+			later = refuse("%s has transactions that the group has not, and stays out of it: %s. Look at them in its binary log, and run RebuildMember to have it copy the data of the others", pod, errant)
+			continue
+		}
+		return step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}
+	}
+	return later
+}
+
+// online is the first of the pods that is.
+func (f found) online(pods []string, sees map[string]seen) string {
+	for _, pod := range pods {
+		if v := f.views[pod]; v.problem == "" && sees[v.uuid].state == stateOnline {
+			return pod
+		}
+	}
+	return ""
+}
+
+func (f found) podOf(uuid string) string {
+	for pod, v := range f.views {
+		if v.uuid == uuid {
+			return pod
+		}
+	}
+	return ""
+}
+
+// outOfGroup begins a group, with the member that has all that any other has. As long as one does not answer, nobody
+// knows which that is.
+func (f found) outOfGroup(wanted, leaving []string, formed bool) step {
+	all := slices.Concat(wanted, leaving)
+	for _, pod := range all {
+		v := f.views[pod]
+		switch {
+		case v.problem != "":
+			return waitFor("there is no group, and %s does not answer: only when all members do is it known which of them has all transactions: %s", pod, v.problem)
+		case v.state() == stateOnline || v.state() == stateRecovering:
+			return waitFor("%s sees less than most of the members of its group", pod)
+		}
+	}
+	for _, pod := range all {
+		if f.hasAll(pod, all) {
+			if formed && f.views[pod].transactions == "" {
+				return refuse("no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
+			}
+			return step{phase: Working, reason: pod + " begins the group", action: actionBootstrap, pod: pod}
+		}
+	}
+	var differences []string
+	for _, pair := range slices.SortedFunc(maps.Keys(f.missing), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) }) {
+		if missing := f.missing[pair]; missing != "" {
+			differences = append(differences, fmt.Sprintf("%s has %s, and %s has not", pair[0], missing, pair[1]))
+		}
+	}
+	return refuse("no member has all transactions of the others, so that no group is begun: %s", strings.Join(differences, "; "))
+}
+
+// hasAll says whether a member lacks nothing that any other has.
+func (f found) hasAll(pod string, all []string) bool {
+	for _, other := range all {
+		if other != pod && f.missing[[2]string{other, pod}] != "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"strings"
+	"testing"
+)
+
+var three = Shape{Members: [][]string{{"a", "b", "c"}}}
+
+// members are views by pod; the uuid of a pod is its name. Each word is <pod>:<state>[:<role>], and all of them see
+// the same.
+func members(words string) found {
+	f := found{views: map[string]view{}, missing: map[[2]string]string{}}
+	sees := map[string]seen{}
+	for word := range strings.FieldsSeq(words) {
+		parts := append(strings.Split(word, ":"), "SECONDARY")
+		if parts[1] != "OFFLINE" && parts[1] != "down" {
+			sees[parts[0]] = seen{parts[1], parts[2]}
+		}
+	}
+	for word := range strings.FieldsSeq(words) {
+		parts := strings.Split(word, ":")
+		v := view{uuid: parts[0], transactions: "x:1-9", sees: map[string]seen{}}
+		switch parts[1] {
+		case "down", "UNREACHABLE":
+			v = view{problem: "no route"}
+		case "OFFLINE":
+		default:
+			v.id, v.sees = "1:1", sees
+		}
+		f.views[parts[0]] = v
+	}
+	return f
+}
+
+func TestNext(t *testing.T) {
+	for _, tc := range []struct {
+		name, members string
+		shape         Shape
+		missing       map[[2]string]string
+		formed        bool
+		want          string
+	}{
+		{"all are in", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE", three, nil, true, "Done"},
+		{"the first begins", "a:OFFLINE b:OFFLINE c:OFFLINE", three, nil, false, "Working bootstrap a"},
+		{"one does not answer at the beginning", "a:OFFLINE b:down c:OFFLINE", three, nil, false, "Waiting b does not answer"},
+		{"one joins", "a:ONLINE:PRIMARY b:OFFLINE c:OFFLINE", three, nil, false, "Working join b"},
+		{"one copies", "a:ONLINE:PRIMARY b:RECOVERING c:OFFLINE", three, nil, false, "Waiting b copies"},
+		{"one is away", "a:ONLINE:PRIMARY b:ONLINE c:down", three, nil, true, "Waiting c does not answer"},
+		{"one is expelled", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, nil, true, "Working join c"},
+		{"one has diverged", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, map[[2]string]string{{"c", "a"}: "z:1"}, true, "Refused c has transactions that the group has not, and stays out of it: z:1"},
+		{"all were down", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"b", "a"}: "x:9", {"b", "c"}: "x:9"}, true, "Working bootstrap b"},
+		{"all were down and one stays so", "a:OFFLINE b:OFFLINE c:down", three, map[[2]string]string{{"b", "a"}: "x:9"}, true, "Waiting c does not answer: only when all"},
+		{"nobody has all", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"a", "b"}: "y:1", {"b", "a"}: "z:1", {"a", "c"}: "y:1"}, true, "Refused no member has all transactions of the others"},
+		{"the majority is lost", "a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", three, nil, true, "Waiting"},
+		{"one leaves", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:ONLINE", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Working leave d"},
+		{"the primary leaves", "a:ONLINE b:ONLINE c:ONLINE d:ONLINE:PRIMARY", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Working setPrimary d"},
+		{"who leaves is gone", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:down", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Done"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := members(tc.members)
+			f.missing = tc.missing
+			s := next(f, tc.shape, tc.formed)
+			got := strings.Join([]string{s.phase, string(s.action), s.pod, s.reason}, " ")
+			for word := range strings.FieldsSeq(tc.want) {
+				if !strings.Contains(got, word) {
+					t.Fatalf("got %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// No volume is filled anew where there was data, whoever comes first.
+func TestNoDataWhereThereWasSome(t *testing.T) {
+	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
+	for pod, v := range f.views {
+		v.transactions = ""
+		f.views[pod] = v
+	}
+	if s := next(f, three, true); s.phase != Refused {
+		t.Errorf("got %+v", s)
+	}
+	if s := next(f, three, false); s.action != actionBootstrap || s.pod != "a" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// Two groups that both take writes are never made one.
+func TestTwoGroups(t *testing.T) {
+	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
+	for _, pod := range []string{"a", "b"} {
+		f.views[pod] = view{uuid: pod, id: pod + ":1", sees: map[string]seen{pod: {stateOnline, rolePrimary}}}
+	}
+	if s := next(f, three, true); s.phase != Refused || !strings.Contains(s.reason, "two groups") {
+		t.Errorf("got %+v", s)
+	}
+}

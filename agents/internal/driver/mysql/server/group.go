@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/zeroinfra/agents/internal/driver/mysql"
+)
+
+const (
+	// GroupUser is the account by which members speak with each other, and GroupCredential has its password.
+	GroupUser       = mysql.OwnPrefix + "_group"
+	GroupCredential = "internal"
+)
+
+// Group is what a member is told of its group at its start. It joins when somebody has it do so.
+type Group struct {
+	// Name that no other group has, such as that of the instance with its namespace.
+	Name string
+	// Address where other members find the server: host and port. Peers has the port of the group's own protocol.
+	Address string
+	// Peers are all members with that port, and Own is that of this one.
+	Peers []string
+	Own   string
+	// CAFile is what the certificates of the members lead to; empty without TLS.
+	CAFile string
+	// MajoritySeconds is after how long a member that sees less than most of the others takes no writes any more, and
+	// ExpelSeconds how long one may be silent before the others go on without it.
+	MajoritySeconds, ExpelSeconds int
+}
+
+// arguments of the server.
+func (g *Group) arguments() []string {
+	host, port, _ := net.SplitHostPort(g.Address)
+	arguments := []string{
+		"--plugin-load-add=group_replication.so", "--plugin-load-add=mysql_clone.so",
+		"--report-host=" + host, "--report-port=" + port,
+		// A server takes no writes before its group has made it the primary.
+		"--super-read-only=ON",
+		"--group-replication-group-name=" + uuidOf(g.Name),
+		"--group-replication-local-address=" + g.Own,
+		"--group-replication-group-seeds=" + strings.Join(g.Peers, ","),
+		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF", "--group-replication-single-primary-mode=ON",
+		fmt.Sprintf("--group-replication-unreachable-majority-timeout=%d", g.MajoritySeconds),
+		fmt.Sprintf("--group-replication-member-expel-timeout=%d", g.ExpelSeconds),
+	}
+	if g.CAFile == "" {
+		return append(arguments, "--group-replication-ssl-mode=DISABLED", "--group-replication-recovery-get-public-key=ON")
+	}
+	return append(arguments, "--group-replication-ssl-mode=VERIFY_CA", "--group-replication-recovery-use-ssl=ON",
+		"--group-replication-recovery-ssl-ca="+g.CAFile)
+}
+
+// uuidOf is the same UUID for the same name, in the form of version 8.
+func uuidOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
