@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 // mysqlCommand is what is run beside a MySQL.
 func mysqlCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "mysql", Short: "Start a MySQL, have it take over settings and passwords, and carry what is in it elsewhere"}
-	cmd.AddCommand(mysqlStart(), mysqlForward(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad())
+	cmd.AddCommand(mysqlStart(), mysqlForward(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver())
 	return cmd
 }
 
@@ -51,14 +52,29 @@ func mysqlServer(use, short string, do func(context.Context, *server.Server) err
 }
 
 func mysqlStart() *cobra.Command {
-	slow := ""
+	slow, g := "", server.Group{}
+	host, ca := "", ""
 	cmd := mysqlServer("start", "Make the data where there is none, and become the server", func(ctx context.Context, s *server.Server) error {
 		s.SlowLog = slow
+		if g.Name != "" {
+			g.Address, g.Own, g.CAFile = net.JoinHostPort(host, "3306"), net.JoinHostPort(host, groupPort), ca
+			for i := range g.Peers {
+				g.Peers[i] = net.JoinHostPort(g.Peers[i], groupPort)
+			}
+			s.Group = &g
+		}
 		return s.Start(ctx)
 	})
+	cmd.Flags().StringVar(&g.Name, "group", "", "name of the group that it is to be a member of; empty for a server alone")
+	cmd.Flags().StringVar(&host, "host", "", "name by which other members find it")
+	cmd.Flags().StringSliceVar(&g.Peers, "peers", nil, "names of all pods that there may be")
+	cmd.Flags().StringVar(&ca, "ca", "", "file that the certificates of the members lead to; empty without TLS")
 	cmd.Flags().StringVar(&slow, "slow-log", "/tmp/slow.log", "file of the slow query log, which is forwarded to standard output; empty for none")
 	return cmd
 }
+
+// groupPort is that of the protocol of Group Replication.
+const groupPort = "33061"
 
 func mysqlForward() *cobra.Command {
 	return &cobra.Command{Use: "forward FILE", Short: "Write what is added to a file until the process ends that started this one", Args: cobra.ExactArgs(1),

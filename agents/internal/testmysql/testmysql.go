@@ -196,6 +196,16 @@ func (s *Server) Until(what string, check func(context.Context) error) {
 	}
 }
 
+// Ended says whether the server has ended by itself.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Kill ends the server at once.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 

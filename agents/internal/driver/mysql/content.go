@@ -149,7 +149,11 @@ func (s *session) check(ctx context.Context, database, table string) (sentences 
 	return sentences, nil
 }
 
-// Rotate gives one of the instance's own accounts another password. That of before stays valid beside it.
+const observeGroup = `SELECT @@global.super_read_only,
+  EXISTS (SELECT 1 FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE')`
+
+// Rotate gives one of the instance's own accounts another password. That of before stays valid beside it. In a group the
+// primary does so for all, and others leave it to the primary.
 func (d *Driver) Rotate(ctx context.Context, user, password string) error {
 	a := account{user, anyHost}
 	return d.with(ctx, "", func(s *session) error {
@@ -160,7 +164,21 @@ func (d *Driver) Rotate(ctx context.Context, user, password string) error {
 		if len(rows) == 0 || d.options.Verified.same(rows[0][0], password) {
 			return nil
 		}
-		return s.carryOut(ctx, []statement{{text: "SET SESSION sql_log_bin = 0"},
-			{"ALTER USER ?@? IDENTIFIED WITH " + plugin + " BY ? RETAIN CURRENT PASSWORD", append(a.arguments(), password)}})
+		is, err := s.rows(ctx, observeGroup)
+		if err != nil || is[0][0] == "1" {
+			return err
+		}
+		statements := []statement{{"ALTER USER ?@? IDENTIFIED WITH " + plugin + " BY ? RETAIN CURRENT PASSWORD", append(a.arguments(), password)}}
+		if is[0][1] == "0" {
+			statements = append([]statement{{text: "SET SESSION sql_log_bin = 0"}}, statements...)
+		}
+		return s.carryOut(ctx, statements)
+	})
+}
+
+// Purge says that the data of a server has transactions that are in no binary log of it.
+func (d *Driver) Purge(ctx context.Context, transactions string) error {
+	return d.with(ctx, "", func(s *session) error {
+		return s.do(ctx, statement{"SET GLOBAL gtid_purged = ?", []any{transactions}})
 	})
 }

@@ -41,26 +41,26 @@ type Group struct {
 type State struct{ Phase, Reason string }
 
 // Look says how far the members are, and changes nothing.
-func (g *Group) Look(ctx context.Context, shape Shape, formed bool) (State, error) {
-	s, err := g.next(ctx, shape, formed)
+func (g *Group) Look(ctx context.Context, shape Shape, history History) (State, error) {
+	s, err := g.next(ctx, shape, history)
 	return State{s.phase, s.reason}, err
 }
 
 // Step takes one step, and says how far the members are with it.
-func (g *Group) Step(ctx context.Context, shape Shape, formed bool) (State, error) {
-	s, err := g.next(ctx, shape, formed)
+func (g *Group) Step(ctx context.Context, shape Shape, history History) (State, error) {
+	s, err := g.next(ctx, shape, history)
 	if err == nil {
 		err = g.take(ctx, s)
 	}
 	return State{s.phase, s.reason}, err
 }
 
-func (g *Group) next(ctx context.Context, shape Shape, formed bool) (step, error) {
+func (g *Group) next(ctx context.Context, shape Shape, history History) (step, error) {
 	f, err := g.find(ctx, slices.Concat(slices.Concat(shape.Members...), shape.Leaving))
 	if err != nil {
 		return step{}, err
 	}
-	return next(f, shape, formed), nil
+	return next(f, shape, history), nil
 }
 
 // SetPrimary has the group elect a member, by a call to the one that is the primary.

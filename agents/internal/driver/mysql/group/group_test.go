@@ -38,11 +38,14 @@ func newCluster(t *testing.T) *cluster {
 	for range pods {
 		peers = append(peers, free(t))
 	}
+	// Pods that may come later have no address yet.
+	peers = append(peers, "nobody.invalid:33061")
 	for i, pod := range pods {
 		s := testmysql.New(t, fmt.Sprintf("server_id = %d", i+1), "gtid_mode = ON", "enforce_gtid_consistency = ON", "innodb_buffer_pool_size = 16M",
 			// A server that was killed has what it acknowledged, as a member of a group must.
-			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1")
-		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, MajoritySeconds: 5, ExpelSeconds: 0}
+			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1",
+			"loose_group_replication_member_expel_timeout = 0", "loose_group_replication_unreachable_majority_timeout = 5")
+		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers}
 		dir := filepath.Join(s.Server.Secrets, server.GroupCredential)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -66,11 +69,11 @@ func free(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// settle takes steps until all members are in. formed says that there was a group.
-func (c *cluster) settle(formed bool) {
+// settle takes steps until all members are in.
+func (c *cluster) settle(history group.History) {
 	c.Helper()
 	c.servers["a"].Until("all are members", func(ctx context.Context) error {
-		state, err := c.Step(ctx, c.shape, formed)
+		state, err := c.Step(ctx, c.shape, history)
 		if err == nil && state.Phase != group.Done {
 			err = fmt.Errorf("%s: %s", state.Phase, state.Reason)
 		}
@@ -124,7 +127,7 @@ func (c *cluster) everywhere(rows int) {
 
 func TestGroup(t *testing.T) {
 	c := newCluster(t)
-	c.settle(false)
+	c.settle(group.Unformed)
 	first := c.primary()
 	if first != "a" {
 		t.Errorf("%s is the primary", first)
@@ -154,7 +157,7 @@ func TestGroup(t *testing.T) {
 	second := c.primary("b")
 	add(second)
 	c.servers["b"].Start()
-	c.settle(true)
+	c.settle(group.Formed)
 	c.everywhere(rows)
 
 	t.Log("all are killed, and the one with the last write comes back last")
@@ -171,22 +174,50 @@ func TestGroup(t *testing.T) {
 		}
 		c.servers[pod].Start()
 	}
-	if state, err := c.Look(t.Context(), c.shape, true); err != nil || state.Phase != group.Waiting || !strings.Contains(state.Reason, second+" does not answer") {
+	if state, err := c.Look(t.Context(), c.shape, group.Formed); err != nil || state.Phase != group.Waiting || !strings.Contains(state.Reason, second+" does not answer") {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	c.servers[second].Start()
-	c.settle(true)
+	c.settle(group.Formed)
 	c.everywhere(rows)
+}
+
+// A member whose volume is a new one copies all data, also what is in no binary log any more. Its server ends when it
+// has, and is started again by whoever looks after it.
+func TestMemberWithANewVolume(t *testing.T) {
+	c := newCluster(t)
+	c.settle(group.Unformed)
+	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1); FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+	lost := c.servers["c"]
+	lost.Kill()
+	if err := os.RemoveAll(lost.Server.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lost.Server.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lost.Start()
+	lost.Until("it has copied", func(ctx context.Context) error {
+		if lost.Ended() {
+			lost.Start()
+		}
+		state, err := c.Step(ctx, c.shape, group.Formed)
+		if err == nil && state.Phase != group.Done {
+			err = fmt.Errorf("%s: %s", state.Phase, state.Reason)
+		}
+		return err
+	})
+	c.everywhere(1)
 }
 
 // A member with transactions of its own stays out of the group, and nothing of it is lost.
 func TestMemberThatHasDiverged(t *testing.T) {
 	c := newCluster(t)
-	c.settle(false)
+	c.settle(group.Unformed)
 	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY)")
 	c.everywhere(0)
 	c.servers["c"].SQL("STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.rows_ VALUES (7)")
-	state, err := c.Step(t.Context(), c.shape, true)
+	state, err := c.Step(t.Context(), c.shape, group.Formed)
 	if err != nil || state.Phase != group.Refused || !strings.Contains(state.Reason, "c has transactions that the group has not") {
 		t.Errorf("got %+v, %v", state, err)
 	}

@@ -102,8 +102,19 @@ func refuse(format string, arguments ...any) step {
 	return step{phase: Refused, reason: fmt.Sprintf(format, arguments...)}
 }
 
-// next decides on one step. formed says that there was a group already.
-func next(f found, shape Shape, formed bool) step {
+// History says whether there was a group already.
+type History string
+
+// Values of History.
+const (
+	// Unformed: nobody has begun a group.
+	Unformed History = "Unformed"
+	// Formed: there was a group, so that there is data.
+	Formed History = "Formed"
+)
+
+// next decides on one step.
+func next(f found, shape Shape, history History) step {
 	wanted := slices.Concat(shape.Members...)
 	var views []string
 	of := map[string]string{}
@@ -119,7 +130,7 @@ func next(f found, shape Shape, formed bool) step {
 	case len(views) > 0:
 		return f.inGroup(wanted, shape.Leaving, of[views[0]])
 	}
-	return f.outOfGroup(wanted, shape.Leaving, formed)
+	return f.outOfGroup(wanted, shape.Leaving, history)
 }
 
 // oneGroup says whether members whose views have other numbers see each other all the same: views change while they are
@@ -210,7 +221,7 @@ func (f found) podOf(uuid string) string {
 
 // outOfGroup begins a group, with the member that has all that any other has. As long as one does not answer, nobody
 // knows which that is.
-func (f found) outOfGroup(wanted, leaving []string, formed bool) step {
+func (f found) outOfGroup(wanted, leaving []string, history History) step {
 	all := slices.Concat(wanted, leaving)
 	for _, pod := range all {
 		v := f.views[pod]
@@ -223,7 +234,7 @@ func (f found) outOfGroup(wanted, leaving []string, formed bool) step {
 	}
 	for _, pod := range all {
 		if f.hasAll(pod, all) {
-			if formed && f.views[pod].transactions == "" {
+			if history == Formed && f.views[pod].transactions == "" {
 				return refuse("no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
 			}
 			return step{phase: Working, reason: pod + " begins the group", action: actionBootstrap, pod: pod}

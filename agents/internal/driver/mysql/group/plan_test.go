@@ -40,29 +40,29 @@ func TestNext(t *testing.T) {
 		name, members string
 		shape         Shape
 		missing       map[[2]string]string
-		formed        bool
+		history       History
 		want          string
 	}{
-		{"all are in", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE", three, nil, true, "Done"},
-		{"the first begins", "a:OFFLINE b:OFFLINE c:OFFLINE", three, nil, false, "Working bootstrap a"},
-		{"one does not answer at the beginning", "a:OFFLINE b:down c:OFFLINE", three, nil, false, "Waiting b does not answer"},
-		{"one joins", "a:ONLINE:PRIMARY b:OFFLINE c:OFFLINE", three, nil, false, "Working join b"},
-		{"one copies", "a:ONLINE:PRIMARY b:RECOVERING c:OFFLINE", three, nil, false, "Waiting b copies"},
-		{"one is away", "a:ONLINE:PRIMARY b:ONLINE c:down", three, nil, true, "Waiting c does not answer"},
-		{"one is expelled", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, nil, true, "Working join c"},
-		{"one has diverged", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, map[[2]string]string{{"c", "a"}: "z:1"}, true, "Refused c has transactions that the group has not, and stays out of it: z:1"},
-		{"all were down", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"b", "a"}: "x:9", {"b", "c"}: "x:9"}, true, "Working bootstrap b"},
-		{"all were down and one stays so", "a:OFFLINE b:OFFLINE c:down", three, map[[2]string]string{{"b", "a"}: "x:9"}, true, "Waiting c does not answer: only when all"},
-		{"nobody has all", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"a", "b"}: "y:1", {"b", "a"}: "z:1", {"a", "c"}: "y:1"}, true, "Refused no member has all transactions of the others"},
-		{"the majority is lost", "a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", three, nil, true, "Waiting"},
-		{"one leaves", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:ONLINE", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Working leave d"},
-		{"the primary leaves", "a:ONLINE b:ONLINE c:ONLINE d:ONLINE:PRIMARY", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Working setPrimary d"},
-		{"who leaves is gone", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:down", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, true, "Done"},
+		{"all are in", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE", three, nil, Formed, "Done"},
+		{"the first begins", "a:OFFLINE b:OFFLINE c:OFFLINE", three, nil, Unformed, "Working bootstrap a"},
+		{"one does not answer at the beginning", "a:OFFLINE b:down c:OFFLINE", three, nil, Unformed, "Waiting b does not answer"},
+		{"one joins", "a:ONLINE:PRIMARY b:OFFLINE c:OFFLINE", three, nil, Unformed, "Working join b"},
+		{"one copies", "a:ONLINE:PRIMARY b:RECOVERING c:OFFLINE", three, nil, Unformed, "Waiting b copies"},
+		{"one is away", "a:ONLINE:PRIMARY b:ONLINE c:down", three, nil, Formed, "Waiting c does not answer"},
+		{"one is expelled", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, nil, Formed, "Working join c"},
+		{"one has diverged", "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE", three, map[[2]string]string{{"c", "a"}: "z:1"}, Formed, "Refused c has transactions that the group has not, and stays out of it: z:1"},
+		{"all were down", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"b", "a"}: "x:9", {"b", "c"}: "x:9"}, Formed, "Working bootstrap b"},
+		{"all were down and one stays so", "a:OFFLINE b:OFFLINE c:down", three, map[[2]string]string{{"b", "a"}: "x:9"}, Formed, "Waiting c does not answer: only when all"},
+		{"nobody has all", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"a", "b"}: "y:1", {"b", "a"}: "z:1", {"a", "c"}: "y:1"}, Formed, "Refused no member has all transactions of the others"},
+		{"the majority is lost", "a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", three, nil, Formed, "Waiting"},
+		{"one leaves", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:ONLINE", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Working leave d"},
+		{"the primary leaves", "a:ONLINE b:ONLINE c:ONLINE d:ONLINE:PRIMARY", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Working setPrimary d"},
+		{"who leaves is gone", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:down", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Done"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := members(tc.members)
 			f.missing = tc.missing
-			s := next(f, tc.shape, tc.formed)
+			s := next(f, tc.shape, tc.history)
 			got := strings.Join([]string{s.phase, string(s.action), s.pod, s.reason}, " ")
 			for word := range strings.FieldsSeq(tc.want) {
 				if !strings.Contains(got, word) {
@@ -80,10 +80,10 @@ func TestNoDataWhereThereWasSome(t *testing.T) {
 		v.transactions = ""
 		f.views[pod] = v
 	}
-	if s := next(f, three, true); s.phase != Refused {
+	if s := next(f, three, Formed); s.phase != Refused {
 		t.Errorf("got %+v", s)
 	}
-	if s := next(f, three, false); s.action != actionBootstrap || s.pod != "a" {
+	if s := next(f, three, Unformed); s.action != actionBootstrap || s.pod != "a" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -94,7 +94,7 @@ func TestTwoGroups(t *testing.T) {
 	for _, pod := range []string{"a", "b"} {
 		f.views[pod] = view{uuid: pod, id: pod + ":1", sees: map[string]seen{pod: {stateOnline, rolePrimary}}}
 	}
-	if s := next(f, three, true); s.phase != Refused || !strings.Contains(s.reason, "two groups") {
+	if s := next(f, three, Formed); s.phase != Refused || !strings.Contains(s.reason, "two groups") {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// GroupUser is the account by which members speak with each other, and GroupCredential has its password.
-	GroupUser       = mysql.OwnPrefix + "_group"
+	// GroupUser is the account by which members speak with each other.
+	GroupUser = mysql.OwnPrefix + "_group"
+	// GroupCredential has its password.
 	GroupCredential = "internal"
 )
 
@@ -28,9 +29,6 @@ type Group struct {
 	Own   string
 	// CAFile is what the certificates of the members lead to; empty without TLS.
 	CAFile string
-	// MajoritySeconds is after how long a member that sees less than most of the others takes no writes any more, and
-	// ExpelSeconds how long one may be silent before the others go on without it.
-	MajoritySeconds, ExpelSeconds int
 }
 
 // arguments of the server.
@@ -45,8 +43,6 @@ func (g *Group) arguments() []string {
 		"--group-replication-local-address=" + g.Own,
 		"--group-replication-group-seeds=" + strings.Join(g.Peers, ","),
 		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF", "--group-replication-single-primary-mode=ON",
-		fmt.Sprintf("--group-replication-unreachable-majority-timeout=%d", g.MajoritySeconds),
-		fmt.Sprintf("--group-replication-member-expel-timeout=%d", g.ExpelSeconds),
 	}
 	if g.CAFile == "" {
 		return append(arguments, "--group-replication-ssl-mode=DISABLED", "--group-replication-recovery-get-public-key=ON")
