@@ -27,7 +27,7 @@ var lifecyclePages = map[string]struct {
 	kind    map[string]string
 }{
 	"docs/kinds/mysql.md": {plugins: []string{"mysql"},
-		kind: map[string]string{"UpgradePaaS": "no"}},
+		kind: map[string]string{"HorizontalScale": "no", "UpgradePaaS": "no"}},
 	"docs/kinds/redis.md":        {plugins: []string{"redis"}},
 	"docs/kinds/rediscluster.md": {plugins: []string{"redis"}},
 	"docs/kinds/postgresql.md":   {plugins: []string{"postgresql"}},

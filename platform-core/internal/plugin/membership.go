@@ -134,7 +134,7 @@ func (l *loader) checkMembership(at document.Path, c *Component) {
 	if m == nil {
 		return
 	}
-	if c.Authority != AuthorityMiddleware {
+	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, AuthorityMiddleware) {
 		l.wrong(path, "is for a component whose authority is middleware: with authority %s there are no members that decide", c.Authority)
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {

@@ -68,18 +68,21 @@ func (c *Credential) isFor(topology string) bool {
 	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
 }
 
-// settle leaves of failover and switchover what goes with the authority, and takes out the actions that are for the other alone.
+// settle leaves of failover, switchover and membership what goes with the authority, and takes out the actions that are for the other alone.
 func (c *Component) settle() {
 	var idle []string
-	switch f := c.Failover; {
-	case f != nil && c.Authority == AuthorityMiddleware:
+	if f := c.Failover; f != nil && c.Authority == AuthorityMiddleware {
 		idle, c.Failover = append(f.Actions(), f.Measure, f.Handover), nil
-	case f != nil && c.Switchover != nil:
-		idle, c.Switchover = []string{c.Switchover.Action}, nil
-	default:
-		return
 	}
-	c.Actions = slices.DeleteFunc(slices.Clone(c.Actions), func(a plan.Action) bool { return slices.Contains(idle, a.Name) })
+	if s := c.Switchover; s != nil && c.Authority == AuthorityEngine {
+		idle, c.Switchover = append(idle, s.Action), nil
+	}
+	if m := c.Membership; m != nil && c.Authority == AuthorityEngine {
+		idle, c.Membership = append(idle, m.Check, m.Action), nil
+	}
+	if len(idle) > 0 {
+		c.Actions = slices.DeleteFunc(slices.Clone(c.Actions), func(a plan.Action) bool { return slices.Contains(idle, a.Name) })
+	}
 }
 
 // authorities are those that a component has in its topologies.
