@@ -138,6 +138,13 @@ func (s *Server) Configure(options ...string) {
 	}
 }
 
+// Add has the option file have more lines.
+func (s *Server) Add(options ...string) {
+	s.Helper()
+	s.options = append(s.options, options...)
+	s.Configure(s.options...)
+}
+
 // Start starts the server and waits until it answers.
 func (s *Server) Start() {
 	s.Helper()

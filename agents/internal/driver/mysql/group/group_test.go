@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/testmysql"
+	"github.com/zeroinfra/agents/internal/testpki"
 )
 
 const groupPassword = "of-the-group"
@@ -32,8 +33,18 @@ var pods = []string{"a", "b", "c"}
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	return newClusterWith(t, "")
+}
+
+// newClusterWith has members speak TLS where there is a folder with ca.crt, tls.crt and tls.key.
+func newClusterWith(t *testing.T, certificates string) *cluster {
+	t.Helper()
+	ca := ""
+	if certificates != "" {
+		ca = filepath.Join(certificates, "ca.crt")
+	}
 	c := &cluster{T: t, shape: group.Shape{Members: [][]string{pods}}, servers: map[string]*testmysql.Server{}}
-	c.Group = &group.Group{Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address }}
+	c.Group = &group.Group{CAFile: ca, Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address }}
 	var peers []string
 	for range pods {
 		peers = append(peers, free(t))
@@ -45,7 +56,10 @@ func newCluster(t *testing.T) *cluster {
 			// A server that was killed has what it acknowledged, as a member of a group must.
 			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1",
 			"loose_group_replication_member_expel_timeout = 0", "loose_group_replication_unreachable_majority_timeout = 5")
-		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers}
+		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, CAFile: ca}
+		if certificates != "" {
+			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"), "ssl_key = "+filepath.Join(certificates, "tls.key"))
+		}
 		dir := filepath.Join(s.Server.Secrets, server.GroupCredential)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -207,6 +221,20 @@ func TestMemberWithANewVolume(t *testing.T) {
 		}
 		return err
 	})
+	c.everywhere(1)
+}
+
+func TestGroupSpeaksTLS(t *testing.T) {
+	authority, dir := testpki.New(t), t.TempDir()
+	certificate, key := authority.Issue(t, testpki.Pod("mysql-0", "shop"))
+	for name, text := range map[string][]byte{"ca.crt": authority.PEM(), "tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newClusterWith(t, dir)
+	c.settle(group.Unformed)
+	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1)")
 	c.everywhere(1)
 }
 
