@@ -22,19 +22,21 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// errNotGone says that something is still there.
-var errNotGone = errors.New("something is still there")
+// errNotYet says that something is not as it is to be yet.
+var errNotYet = errors.New("it is not so yet")
 
 // mysqlInstance is one MySQL of a test.
 type mysqlInstance struct {
 	*framework.Namespace
 	name string
 	ways *framework.PortForwards
+	// alone is true for an Application without a MySQL, whose name it has.
+	alone bool
 }
 
 // in returns the same instance for a subtest.
 func (m *mysqlInstance) in(t *testing.T) *mysqlInstance {
-	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways}
+	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, alone: m.alone}
 }
 
 func (m *mysqlInstance) object() *databasev1.MySQL {
@@ -45,6 +47,9 @@ func (m *mysqlInstance) object() *databasev1.MySQL {
 }
 
 func (m *mysqlInstance) application() *framework.Application {
+	if m.alone {
+		return &framework.Application{Namespace: m.Namespace, Name: m.name}
+	}
 	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor("MySQL", m.name)}
 }
 
@@ -89,17 +94,23 @@ func (m *mysqlInstance) credential(name string) map[string]string {
 	return m.BindingData(platformv1.CredentialNameFor(m.application().Name, name))
 }
 
+// binding is what the Secret for clients has.
+func (m *mysqlInstance) binding() map[string]string {
+	m.Helper()
+	return m.BindingData(m.application().Object().Status.Binding.Name)
+}
+
 // bound is a client that goes by the binding alone.
 func (m *mysqlInstance) bound() *sql.DB {
 	m.Helper()
-	b := m.BindingData(m.object().Status.BindingName)
+	b := m.binding()
 	return m.client(b["username"], b["password"], b["database"])
 }
 
 // client finds the instance by what the binding has, and reaches it as its Service leads.
 func (m *mysqlInstance) client(user, password, database string) *sql.DB {
 	m.Helper()
-	b := m.BindingData(m.object().Status.BindingName)
+	b := m.binding()
 	config := mysql.NewConfig()
 	config.Net, config.Addr = "tcp", net.JoinHostPort(b["host"], b["port"])
 	config.User, config.Passwd, config.DBName = user, password, database

@@ -221,6 +221,6 @@ func checkMySQLDeleted(m *mysqlInstance) {
 		if apierrors.IsNotFound(err) && len(m.application().Pods()) == 0 && len(m.application().Claims()) == 0 {
 			return nil
 		}
-		return errNotGone
+		return errNotYet
 	})
 }
