@@ -5,9 +5,11 @@ package plugin
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -58,6 +60,25 @@ func TestMembershipParametersTellWhetherThereWasACluster(t *testing.T) {
 		got, err := b.MembershipParameters(node, placeholder.Values{}, Members{Formed: formed})
 		if want := fmt.Sprintf(`"formed": %t}`, formed); err != nil || !strings.HasSuffix(got["shape"], want) {
 			t.Errorf("got %v, %v; want %s", got, err, want)
+		}
+	}
+}
+
+// Where a topology gives a component the authority of the engine, nobody is a member of anything there.
+func TestATopologyOfTheEngineHasNoMembership(t *testing.T) {
+	sources, errs := LoadFolder(os.DirFS("../../../database-operator/plugins/mysql/1.0.0"), "mysql")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for topology, has := range map[string]bool{"standalone": false, "group": true} {
+		c, _ := b.In(topology).Component("mysql")
+		acts := slices.ContainsFunc(c.Actions, func(a plan.Action) bool { return a.Name == "reshape" || a.Name == "hand-over" })
+		if (c.Membership != nil) != has || (c.Switchover != nil) != has || acts != has {
+			t.Errorf("%s: membership %v, switchover %v, actions of them %t", topology, c.Membership, c.Switchover, acts)
 		}
 	}
 }

@@ -90,7 +90,8 @@ func (s *started) rotation(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
-	s := start(t)
+	// What was acknowledged is there after a kill.
+	s := start(t, "innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1")
 	s.SQL("CREATE TABLE app.kept (id INT PRIMARY KEY); INSERT INTO app.kept VALUES (1)")
 	s.check("SELECT GROUP_CONCAT(User, '@', Host ORDER BY User, Host) FROM mysql.user WHERE User NOT LIKE 'mysql.%'", "app@%,root@%,zeroinfra@127.0.0.1,zeroinfra@localhost")
 	s.Kill()

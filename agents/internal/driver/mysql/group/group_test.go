@@ -55,7 +55,7 @@ func newClusterWith(t *testing.T, certificates string) *cluster {
 		s := testmysql.New(t, fmt.Sprintf("server_id = %d", i+1), "gtid_mode = ON", "enforce_gtid_consistency = ON", "innodb_buffer_pool_size = 16M",
 			// A server that was killed has what it acknowledged, as a member of a group must.
 			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1",
-			"loose_group_replication_member_expel_timeout = 0", "loose_group_replication_unreachable_majority_timeout = 5")
+			"group_replication_member_expel_timeout = 0", "group_replication_unreachable_majority_timeout = 5")
 		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, CAFile: ca}
 		if certificates != "" {
 			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"), "ssl_key = "+filepath.Join(certificates, "tls.key"))

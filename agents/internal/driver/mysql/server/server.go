@@ -33,6 +33,8 @@ const (
 	ClientFile = "mysql.cnf"
 	// initFile, beside the option file, is in memory: it has the passwords of the accounts.
 	initFile = "mysql-init.sql"
+	// initialConfig, beside it, is the option file that the data is made with.
+	initialConfig = "my-initialize.cnf"
 	// noFiles has statements read and write no files. Debian's own folder for that is not there.
 	noFiles = "--secure-file-priv=NULL"
 	// internal is the account of the pod's own containers. Nobody else knows its password, which is another one after
@@ -153,10 +155,30 @@ func (s *Server) initialize(ctx context.Context) error {
 	case noMark == nil:
 		return fmt.Errorf("there was data here, and %s is gone: put it back, or delete the volume to begin anew", s.data())
 	}
-	if err := initialize(ctx, s.Program, s.data(), "--defaults-file="+s.Config); err != nil {
+	config, err := s.withoutPlugins()
+	if err != nil {
+		return err
+	}
+	if err := initialize(ctx, s.Program, s.data(), "--defaults-file="+config); err != nil {
 		return err
 	}
 	return writeSynced(marked)
+}
+
+// withoutPlugins writes the option file without what only plugins know, which are not loaded while the data is made.
+func (s *Server) withoutPlugins() (string, error) {
+	text, err := os.ReadFile(s.Config)
+	if err != nil {
+		return "", err
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "group_replication_") {
+			kept.WriteString(line)
+		}
+	}
+	path := filepath.Join(filepath.Dir(s.Config), initialConfig)
+	return path, writePrivate(path, kept.String())
 }
 
 // initialize makes the data of a server.
