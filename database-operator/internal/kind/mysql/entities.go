@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -38,7 +39,7 @@ func entities(m *databasev1.MySQL) []platformv1.EntitySpec {
 	}
 	for _, u := range m.Spec.Users {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: userType, Name: account(&u), Parameters: user(&u), PasswordFrom: kindparts.PasswordFrom(&u.PasswordFrom),
+			Type: userType, Name: account(&u), Parameters: user(&u), PasswordFrom: typed.PasswordFrom(&u.PasswordFrom),
 			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt || restored,
 		})
 		for _, g := range u.Grants {
