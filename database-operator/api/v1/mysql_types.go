@@ -84,4 +84,3 @@ type MySQLList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []MySQL `json:"items"`
 }
-
