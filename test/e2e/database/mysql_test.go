@@ -41,7 +41,7 @@ func mysqlSpec(version string) databasev1.MySQLSpec {
 func mysqlUsers(spec *databasev1.MySQLSpec) {
 	spec.Databases = []databasev1.MySQLDatabase{{Name: "orders", Charset: "utf8mb4"}}
 	spec.Users = []databasev1.MySQLUser{{Name: "clerk", PasswordFrom: platformv1.SecretKeyReference{Name: "users", Key: "clerk"}, MaxConnections: 5,
-		Grants: []databasev1.MySQLGrant{{Database: "orders", Privileges: []databasev1.MySQLPrivilege{"SELECT", "INSERT", "CREATE"}}}}}
+		Grants: []databasev1.MySQLGrant{{Database: "orders", Privileges: []databasev1.MySQLPrivilege{"SELECT", "INSERT", "DELETE", "CREATE"}}}}}
 }
 
 // TestMySQL takes a MySQL through its life with a real client, which is told no more than the binding says.

@@ -46,7 +46,7 @@ type members struct {
 
 // observeMembers puts together who is to be a member and what the pods report; nil for a component without membership.
 func (c *Controller) observeMembers(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) (*members, error) {
-	declared, ok := f.state.Bundle.Component(component.Spec.Component)
+	declared, ok := f.state.Bundle.In(component.Spec.Topology).Component(component.Spec.Component)
 	if !ok || declared.Membership == nil {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@
 package component
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -181,8 +182,9 @@ func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclien
 	return ops.Await(ctx, action)
 }
 
+// phaseOf is what an action says of the members, and why; middleware need not say why.
 func phaseOf(call agentclient.ActionCall) (plugin.MembershipPhase, string) {
-	return plugin.MembershipPhase(call.Outputs[plugin.OutputPhase]), call.Outputs[plugin.OutputReason]
+	return plugin.MembershipPhase(call.Outputs[plugin.OutputPhase]), cmp.Or(call.Outputs[plugin.OutputReason], "the members are being changed")
 }
 
 // followCall makes the call that is on record, or asks how it stands. No other one is made before it is known to have ended: it is not begun

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/zeroinfra/agents/internal/driver/mysql"
@@ -42,6 +43,8 @@ func (g *Group) arguments() []string {
 		"--group-replication-group-name=" + uuidOf(g.Name),
 		"--group-replication-local-address=" + g.Own,
 		"--group-replication-group-seeds=" + strings.Join(g.Peers, ","),
+		// By itself a server lets those in that are in the subnet of its own address: pods of other nodes are not.
+		"--group-replication-ip-allowlist=" + strings.Join(g.hosts(), ","),
 		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF", "--group-replication-single-primary-mode=ON",
 	}
 	if g.CAFile == "" {
@@ -49,6 +52,17 @@ func (g *Group) arguments() []string {
 	}
 	return append(arguments, "--group-replication-ssl-mode=VERIFY_CA", "--group-replication-recovery-use-ssl=ON",
 		"--group-replication-recovery-ssl-ca="+g.CAFile)
+}
+
+// hosts of the peers, each once.
+func (g *Group) hosts() []string {
+	var hosts []string
+	for _, peer := range g.Peers {
+		if host, _, err := net.SplitHostPort(peer); err == nil && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
 }
 
 // uuidOf is the same UUID for the same name, in the form of version 8.
