@@ -28,8 +28,15 @@ IMAGE_PACKAGES := debian-archive-keyring maven
 deps-images:
 	@hack/make/packages.sh $(IMAGE_PACKAGES)
 
+# The server that integration tests of Entities talk to.
+INTEGRATION_PACKAGES := redis-server
+
+.PHONY: deps-integration
+deps-integration:
+	@hack/make/packages.sh $(INTEGRATION_PACKAGES)
+
 # Debian packages of the servers that test-processes starts, and of the images that it builds. Their services stay off.
-SERVER_PACKAGES := $(IMAGE_PACKAGES) default-jre-headless libaio1 libnuma1 nginx-light pgbouncer postgresql redis-server xfsprogs
+SERVER_PACKAGES := $(IMAGE_PACKAGES) $(INTEGRATION_PACKAGES) default-jre-headless libaio1 libnuma1 nginx-light pgbouncer postgresql xfsprogs
 
 .PHONY: deps-servers
 deps-servers:

@@ -33,7 +33,7 @@ FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RestoreInPlaceSurvivesTheEngine|ASch
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|Thousand)$$
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds and charts against a real API server and etcd
+test-integration: deps-integration $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds and charts against a real API server and etcd
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOGC=200 ALL=1 SKIP='$(FAULT_POINTS_TESTS)'; \
 	hack/make/integration.sh $(EVENTS) $(OPERATORS)
