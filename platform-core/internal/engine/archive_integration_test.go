@@ -36,6 +36,7 @@ func archiving(t *testing.T) (namespace string, played *jobs) {
       credentials: {accessKey: account, secretKey: key}
     backups:
 `)
+		withoutRestore(t, parts)
 		replaced(t, parts, "components", "components.yaml", "        facts:\n", `        restore:
           folder: /data
           command: [sh, -c, "cat >dump.rdb"]

@@ -36,6 +36,7 @@ steps:
 func judgeable(t *testing.T, version, word string) (*platformv1.Application, *jobs) {
 	t.Helper()
 	derived(t, version, "1.0.0", func(parts map[string]map[string]string) {
+		withoutRestore(t, parts)
 		replaced(t, parts, "components", "components.yaml", "        facts:\n", `        restore: {folder: /data, command: [sh, -c, "cat >dump.rdb"]}
         verify: {topology: standalone, operation: Verify}
         facts:

@@ -24,9 +24,7 @@ import (
 // loggingInAtEachOther asks for pods that do, of a version of the plugin that is installed for the test.
 func loggingInAtEachOther(t *testing.T, version string) func(*platformv1.ApplicationSpec) {
 	t.Helper()
-	derived(t, version, "1.0.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    peerTopologies: [sentinel]\n    username: default")
-	})
+	derived(t, version, "1.0.0", nil)
 	return func(s *platformv1.ApplicationSpec) { s.PluginVersion, s.Topology = version, "sentinel" }
 }
 
@@ -218,10 +216,10 @@ func TestRotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine(t *testing.T) {
 
 // Another version of the plugin, under which pods log in at each other, touches no pod; the first rotation under it has them mount the second password.
 func TestFirstRotationUnderPodsThatLogInAtEachOther(t *testing.T) {
-	derived(t, "1.34.0", "1.0.0", nil)
-	derived(t, "1.35.0", "1.34.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "  - name: default\n    username: default", "  - name: default\n    peerTopologies: [sentinel]\n    username: default")
+	derived(t, "1.34.0", "1.0.0", func(parts map[string]map[string]string) {
+		replaced(t, parts, "components", "components.yaml", "    peerTopologies: [replication, cluster, sentinel]\n", "")
 	})
+	derived(t, "1.35.0", "1.34.0", nil)
 	app := served(t, func(s *platformv1.ApplicationSpec) { s.PluginVersion, s.Topology = "1.34.0", "sentinel" })
 	old, pods := passwordIn(t, app, "redis-a-default"), processesTakeUp(t, app, all)
 	ends(t, operate(t, app, "upgrade", "UpgradeApp", nil, "version", "1.35.0"), platformv1.OperationSucceeded)

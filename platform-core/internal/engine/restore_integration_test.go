@@ -30,7 +30,9 @@ const restores = "3.1.0"
 // wayBack makes an instance with a repository, and installs a plugin that can restore what is backed up of it.
 func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
 	t.Helper()
+	derived(t, dumpsOnly, "1.0.0", func(parts map[string]map[string]string) { withoutRestore(t, parts) })
 	derived(t, restores, "1.0.0", func(parts map[string]map[string]string) {
+		withoutRestore(t, parts)
 		replaced(t, parts, "components", "components.yaml", "        facts:\n", `        restore:
           folder: /data
           command: [sh, -c, "cat >dump.rdb"]
@@ -45,9 +47,23 @@ func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
 		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: keys, username: keys, supplied: true}\n")
 		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n", "\n    credentials: [default, sentinel, keys]\n")
 	})
-	app, played := kept(t)
+	app, played := kept(t, func(s *platformv1.ApplicationSpec) { s.PluginVersion = dumpsOnly })
 	t.Cleanup(func() { played.moves = nil })
 	return app, played
+}
+
+// dumpsOnly is a version of the plugin redis whose backups have no way back.
+const dumpsOnly = "3.1.1"
+
+// withoutRestore takes out of the plugin redis how a snapshot of the server is restored and verified.
+func withoutRestore(t *testing.T, parts map[string]map[string]string) {
+	t.Helper()
+	text := parts["components"]["components.yaml"]
+	from, to := strings.Index(text, "        restore:\n"), strings.Index(text, "        default: true\n")
+	if from < 0 || to < from {
+		t.Fatal("the plugin redis restores nothing")
+	}
+	parts["components"]["components.yaml"] = text[:from] + text[to:]
 }
 
 // begins makes an instance that begins with a Backup.
@@ -174,7 +190,7 @@ func TestRestoreIsRefused(t *testing.T) {
 		change       func(*platformv1.ApplicationSpec)
 	}{
 		"major":  {"large-backup", "a restore keeps the major version", func(s *platformv1.ApplicationSpec) { s.Version = "8.0" }},
-		"method": {"large-backup", `restores nothing of method "rdb"`, func(s *platformv1.ApplicationSpec) { s.PluginVersion = "1.0.0" }},
+		"method": {"large-backup", `restores nothing of method "rdb"`, func(s *platformv1.ApplicationSpec) { s.PluginVersion = dumpsOnly }},
 		"size":   {"large-backup", `its data has 3Gi, and the volumes of component "redis" have 1Gi`, func(*platformv1.ApplicationSpec) {}},
 		"failed": {"none-backup", "there is nothing to restore", func(*platformv1.ApplicationSpec) {}},
 	} {

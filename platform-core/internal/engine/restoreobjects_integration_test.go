@@ -26,6 +26,7 @@ func withObjects(t *testing.T) {
 	t.Helper()
 	const from = "      - name: rdb\n        description: A snapshot of all keys"
 	derived(t, ofObjects, "1.0.0", func(parts map[string]map[string]string) {
+		replaced(t, parts, "components", "components.yaml", "        default: true\n", "")
 		replaced(t, parts, "components", "components.yaml", from, `      - name: objects
         default: true
         objects: Incremental

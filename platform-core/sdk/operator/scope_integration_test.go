@@ -63,6 +63,8 @@ func everyKind(t *testing.T) []client.Object {
 		&rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "a"}},
 		&policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: &selector}},
 		&networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PodSelector: selector}},
+		&networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}}}},
 		&autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 2,
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: "a"}}},
 	}

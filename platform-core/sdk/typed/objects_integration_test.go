@@ -13,7 +13,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,8 +31,8 @@ const (
 	second     = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"second"},"data":{"a":"2"}}`
 	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{
 		"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web"}]}}}}`
-	ingress = `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"door"},"spec":{
-		"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}}`
+	limits = `{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"sizes"},"spec":{
+		"limits":[{"type":"Container","max":{"memory":"1Gi"}}]}}`
 	widget = `{"apiVersion":"sample.zeroinfra.github.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":1}}`
 )
 
@@ -200,7 +199,7 @@ func TestTwoObjectsThatCompileToOneName(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, b)
 }
 
-// restricted is the account of an operator that may read Bundles and Ingresses, and of what a Bundle declares may write
+// restricted is the account of an operator that may read Bundles and LimitRanges, and of what a Bundle declares may write
 // ConfigMaps only.
 func restricted(t *testing.T) *testkit.Operator {
 	t.Helper()
@@ -220,9 +219,9 @@ func TestAnObjectThatTheOperatorMayNotWrite(t *testing.T) {
 	account := restricted(t)
 	serve(t, account.Config, typed.Register(example.Kind{}), typed.Register(example.BundleKind{}))
 	namespace := env.Namespace(t)
-	// It may read Ingresses, and neither read nor write Deployments.
-	unwritable := bundle(t, namespace, "a", nil, ingress, first)
-	stalls(t, unwritable, platformv1.ReasonForbidden, `Ingress "door"`, "give the operator's account the rights")
+	// It may read LimitRanges, and neither read nor write Deployments.
+	unwritable := bundle(t, namespace, "a", nil, limits, first)
+	stalls(t, unwritable, platformv1.ReasonForbidden, `LimitRange "sizes"`, "give the operator's account the rights")
 	testkit.WaitFor(t, env.Client, configMap(namespace, "first"), "is made", nil)
 	unreadable := bundle(t, namespace, "b", nil, deployment, second)
 	stalls(t, unreadable, platformv1.ReasonForbidden, `Deployment "web"`)
@@ -239,8 +238,8 @@ func TestAnObjectThatTheOperatorMayNotWrite(t *testing.T) {
 	if _, err := env.Operator(t.Context(), system, fstest.MapFS{"writer.yaml": {Data: writer}}); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, env.Client, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
-		Name: "door"}}, "is made", nil)
+	testkit.WaitFor(t, env.Client, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: "sizes"}}, "is made", nil)
 	rollOut(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}})
 	testkit.WaitForReady(t, env.Client, unreadable)
 }

@@ -275,7 +275,7 @@ func TestVolumesOfASetThatIsGone(t *testing.T) {
 func TestVolumesOfAPodThatIsNotWanted(t *testing.T) {
 	f := newDataFixture(t)
 	f.point(`{"generation":"g2","access":"Closed"}`)
-	f.wrote(`{"term":4,"list":{"version":2},"primary":{"name":"` + setName + `-1","identity":"one"}}`)
+	f.wrote(`{"term":4,"list":{"version":2},"member":{"name":"` + setName + `-1","identity":"one"}}`)
 	second := accept.Claim(f.at(""), 1, f.set.Spec.Volumes[0])
 	f.must(env.Client.Create(t.Context(), second))
 	f.patch(f.set, `{"spec":{"replicas":1}}`)

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,7 +81,7 @@ func (BundleKind) CompileWith(b *Bundle, referents typed.Referents) (*typed.Outp
 func (BundleKind) ObjectKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
-		networkingv1.SchemeGroupVersion.WithKind("Ingress"), widgetKind,
+		corev1.SchemeGroupVersion.WithKind("LimitRange"), widgetKind,
 	}
 }
 

@@ -42,7 +42,7 @@ type BundleReference struct {
 
 // BundleSpec is what a user asks for.
 type BundleSpec struct {
-	// objects are Kubernetes objects of the kinds ConfigMap, Deployment, Ingress and Widget.
+	// objects are Kubernetes objects of the kinds ConfigMap, Deployment, LimitRange and Widget.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Objects []runtime.RawExtension `json:"objects,omitempty"`
