@@ -58,12 +58,18 @@ const dumpsOnly = "3.1.1"
 // withoutRestore takes out of the plugin redis how a snapshot of the server is restored and verified.
 func withoutRestore(t *testing.T, parts map[string]map[string]string) {
 	t.Helper()
-	text := parts["components"]["components.yaml"]
-	from, to := strings.Index(text, "        restore:\n"), strings.Index(text, "        default: true\n")
-	if from < 0 || to < from {
-		t.Fatal("the plugin redis restores nothing")
+	cut(t, parts, "        restore:\n", "        default: true\n")
+}
+
+// cut takes out of the components of a plugin what is from one text on until the next that is another.
+func cut(t *testing.T, parts map[string]map[string]string, from, to string) {
+	t.Helper()
+	before, rest, found := strings.Cut(parts["components"]["components.yaml"], from)
+	_, after, ends := strings.Cut(rest, to)
+	if !found || !ends {
+		t.Fatalf("the plugin has no %q before %q", from, to)
 	}
-	parts["components"]["components.yaml"] = text[:from] + text[to:]
+	parts["components"]["components.yaml"] = before + to + after
 }
 
 // begins makes an instance that begins with a Backup.

@@ -52,6 +52,8 @@ func keepsStill(t *testing.T) {
 	t.Helper()
 	prepared(t)
 	derived(t, snapshots, "1.0.0", func(parts map[string]map[string]string) {
+		cut(t, parts, "      - name: freeze\n", "    backups:\n")
+		cut(t, parts, "      - name: snapshot\n", "    switchover:\n")
 		replaced(t, parts, "components", "components.yaml", "    # What the engine runs where it names the writer.\n    actions:\n", `    actions:
       - name: freeze
         command: [sh, -c, "echo freeze >>/tmp/zeroinfra-test-${app.namespace}"]
@@ -67,7 +69,6 @@ func keepsStill(t *testing.T) {
         from: [{role: primary}]
         snapshot: {}
       - name: rdb
-        default: true
 `)
 	})
 }
