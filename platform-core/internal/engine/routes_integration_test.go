@@ -134,6 +134,9 @@ func TestRouteWhoseNameIsTaken(t *testing.T) {
 
 // The account of a pod reads what its plugin says, in its own namespace, and nothing else.
 func TestPermissionsOfPods(t *testing.T) {
+	derivedFrom(t, "gate", "1.1.0", "1.0.0", func(parts map[string]map[string]string) {
+		cut(t, parts, "    permissions:\n", "    process:\n")
+	})
 	namespace, other := env.Namespace(t), env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
@@ -168,4 +171,9 @@ func TestPermissionsOfPods(t *testing.T) {
 		}
 		return nil
 	})
+
+	// A version of the plugin that lets them read nothing takes the Role and its binding away.
+	operate(t, app, "upgrade", "UpgradeApp", nil, "version", "1.1.0")
+	testkit.WaitGone(t, env.Client, role)
+	testkit.WaitGone(t, env.Client, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-gate"}})
 }

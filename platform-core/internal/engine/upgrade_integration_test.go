@@ -7,6 +7,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -26,10 +27,17 @@ import (
 // derived installs another version of the plugin redis, which takes over from the versions that from lists. edit changes its parts, by name.
 func derived(t *testing.T, version, from string, edit func(parts map[string]map[string]string)) {
 	t.Helper()
+	derivedFrom(t, "redis", version, from, edit)
+}
+
+// derivedFrom installs another version of a plugin of the tests.
+func derivedFrom(t *testing.T, name, version, from string, edit func(parts map[string]map[string]string)) {
+	t.Helper()
 	if err := prepare(); err != nil {
 		t.Fatal(err)
 	}
-	_, sources, problems := pluginfolder.Load(pluginDirs[0])
+	dir := slices.IndexFunc(pluginDirs, func(dir string) bool { return path.Base(path.Dir(dir)) == name })
+	_, sources, problems := pluginfolder.Load(pluginDirs[dir])
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -40,7 +48,7 @@ func derived(t *testing.T, version, from string, edit func(parts map[string]map[
 	parts := map[string]map[string]string{}
 	for _, part := range list {
 		configMap := part.(*corev1.ConfigMap)
-		parts[strings.TrimSuffix(strings.TrimPrefix(configMap.Name, "redis-"), "-1.0.0")] = configMap.Data
+		parts[strings.TrimSuffix(strings.TrimPrefix(configMap.Name, name+"-"), "-1.0.0")] = configMap.Data
 	}
 	for key, value := range parts["manifest"] {
 		parts["manifest"][key] = strings.ReplaceAll(value, "1.0.0", version)

@@ -15,9 +15,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corecrd "github.com/zeroinfra/platform-core/config/crd"
@@ -47,8 +45,8 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install and change definitions", System: "zeroinfra-system", Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
 }
 
-// thing is a definition that goes when the test ends; the description tells revisions apart.
-func thing(t *testing.T, kind string, revision int, description string) Definition {
+// thing is a definition; the description tells revisions apart. It stays, with the API server that is this package's own.
+func thing(kind string, revision int, description string) Definition {
 	plural := strings.ToLower(kind) + "s"
 	d := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.org", Annotations: map[string]string{RevisionAnnotation: itoa(revision)}},
@@ -59,16 +57,6 @@ func thing(t *testing.T, kind string, revision int, description string) Definiti
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Description: description}}}},
 		},
 	}
-	t.Cleanup(func() {
-		if err := env.Client.Delete(context.Background(), d.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			t.Errorf("cannot remove %q: %v", d.Name, err)
-		}
-		if err := wait.PollUntilContextTimeout(context.Background(), look, testkit.Patience, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(env.Client.Get(ctx, client.ObjectKeyFromObject(d), d.DeepCopy())), nil
-		}); err != nil {
-			t.Errorf("%q does not go: %v", d.Name, err)
-		}
-	})
 	return Definition{d, revision}
 }
 
@@ -105,7 +93,7 @@ func TestOnlyAHigherRevisionIsApplied(t *testing.T) {
 		description string
 		want        string
 	}{{2, "second", "second"}, {3, "third", "third"}, {3, "another third", "third"}, {1, "first", "third"}} {
-		d := thing(t, "Apple", step.revision, step.description)
+		d := thing("Apple", step.revision, step.description)
 		if err := ensure(t, Install, testkit.Patience, d); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +102,7 @@ func TestOnlyAHigherRevisionIsApplied(t *testing.T) {
 }
 
 func TestTheSameRevisionWritesNothing(t *testing.T) {
-	d := thing(t, "Berry", 1, "first")
+	d := thing("Berry", 1, "first")
 	if err := ensure(t, Install, testkit.Patience, d); err != nil {
 		t.Fatal(err)
 	}
@@ -135,25 +123,25 @@ func TestOfManyAtOnceTheHighestWins(t *testing.T) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				if err := ensure(t, Install, testkit.Patience, thing(t, "Cherry", revision, itoa(revision))); err != nil {
+				if err := ensure(t, Install, testkit.Patience, thing("Cherry", revision, itoa(revision))); err != nil {
 					t.Errorf("round %d, revision %d: %v", round, revision, err)
 				}
 			}()
 		}
 	}
 	wg.Wait()
-	expect(t, thing(t, "Cherry", 3, ""), "3")
+	expect(t, thing("Cherry", 3, ""), "3")
 }
 
 func TestAwaitWaitsForAnAdministrator(t *testing.T) {
-	d := thing(t, "Date", 2, "second")
+	d := thing("Date", 2, "second")
 	err := ensure(t, Await, time.Second, d)
 	if err == nil || !strings.Contains(err.Error(), d.Name) || !strings.Contains(err.Error(), "--install-crds") {
 		t.Errorf("with nobody to apply it: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- ensure(t, Await, testkit.Patience, d) }()
-	if err := env.Client.Create(t.Context(), thing(t, "Date", 1, "first").CustomResourceDefinition); err != nil {
+	if err := env.Client.Create(t.Context(), thing("Date", 1, "first").CustomResourceDefinition); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -170,10 +158,10 @@ func TestAwaitWaitsForAnAdministrator(t *testing.T) {
 }
 
 func TestARefusedDefinitionIsAnError(t *testing.T) {
-	if err := ensure(t, Install, testkit.Patience, thing(t, "Elder", 1, "first")); err != nil {
+	if err := ensure(t, Install, testkit.Patience, thing("Elder", 1, "first")); err != nil {
 		t.Fatal(err)
 	}
-	clash := thing(t, "Fig", 1, "clash")
+	clash := thing("Fig", 1, "clash")
 	clash.Spec.Names.Kind, clash.Spec.Names.ListKind = "Elder", "ElderList"
 	clash.Spec.Names.Singular = "elder"
 	err := ensure(t, Install, testkit.Patience, clash)
