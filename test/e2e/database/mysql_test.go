@@ -124,7 +124,7 @@ func checkMySQLParameters(m *mysqlInstance) {
 	})
 	m.waitForAnswer(bound, "55 0.500000", "SELECT CONCAT(@@global.max_connections, ' ', @@global.long_query_time)")
 	m.update(func(spec *databasev1.MySQLSpec) { delete(spec.Parameters, "long_query_time") })
-	m.waitForAnswer(bound, "10.000000", "SELECT @@global.long_query_time")
+	m.waitForAnswer(bound, "10.000000", "SELECT CONCAT(@@global.long_query_time)")
 	if now := m.application().ProcessStarts(); !maps.Equal(before, now) {
 		m.Errorf("for a parameter that SET GLOBAL takes the process was started: since %v, and since %v", before, now)
 	}

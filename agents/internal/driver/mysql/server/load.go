@@ -98,7 +98,9 @@ func (t *Target) start(data string) (*running, error) {
 	}
 	r := &running{socket: filepath.Join(t.Run, "load.sock"), exited: make(chan error, 1)}
 	arguments := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + t.Dir, "--socket=" + r.socket, "--pid-file=" + r.socket + ".pid",
-		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2"}
+		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2",
+		// Half of what it needs by default, to stay within the memory of a mover.
+		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M"}
 	r.cmd = exec.Command(path, append(arguments, asRoot()...)...)
 	r.cmd.Stdout, r.cmd.Stderr = os.Stderr, os.Stderr
 	if err := r.cmd.Start(); err != nil {
