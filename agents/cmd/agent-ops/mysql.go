@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 // mysqlCommand is what is run beside a MySQL.
 func mysqlCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "mysql", Short: "Start a MySQL, have it take over settings and passwords, and carry what is in it elsewhere"}
-	cmd.AddCommand(mysqlStart(), mysqlForward(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver())
+	cmd.AddCommand(mysqlStart(), mysqlBeside(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver())
 	return cmd
 }
 
@@ -76,15 +77,27 @@ func mysqlStart() *cobra.Command {
 // groupPort is that of the protocol of Group Replication.
 const groupPort = "33061"
 
-func mysqlForward() *cobra.Command {
-	return &cobra.Command{Use: "forward FILE", Short: "Write what is added to a file until the process ends that started this one", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return until(func(ctx context.Context) error {
-				ctx, cancel := server.WithParent(ctx)
-				defer cancel()
-				return server.Forward(ctx, args[0], os.Stdout)
-			})
-		}}
+// mysqlBeside is what is done beside a server for as long as the process lives that started this one.
+func mysqlBeside() *cobra.Command {
+	slow, watch := "", false
+	cmd := mysqlServer("beside", "Forward the slow query log of a server, and look at its tables, until the process ends that started this one",
+		func(ctx context.Context, s *server.Server) error {
+			ctx, cancel := server.WithParent(ctx)
+			defer cancel()
+			var both sync.WaitGroup
+			var forwarded, watched error
+			if slow != "" {
+				both.Go(func() { forwarded = server.Forward(ctx, slow, os.Stdout) })
+			}
+			if watch {
+				both.Go(func() { watched = s.Watch(ctx) })
+			}
+			both.Wait()
+			return errors.Join(forwarded, watched)
+		})
+	cmd.Flags().StringVar(&slow, "slow-log", "", "file of the slow query log, which is written to standard output; empty for none")
+	cmd.Flags().BoolVar(&watch, "watch", false, "look at the tables of a member of a group")
+	return cmd
 }
 
 func mysqlReload() *cobra.Command {

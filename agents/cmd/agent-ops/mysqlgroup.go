@@ -35,7 +35,8 @@ func mysqlGroup(use, short string, args cobra.PositionalArgs, do func(context.Co
 				return err
 			}
 			g := &group.Group{Username: server.GroupUser, Password: secret,
-				Address: func(pod string) string { return net.JoinHostPort(pod+"."+domain, "3306") }}
+				Address: func(pod string) string { return net.JoinHostPort(pod+"."+domain, "3306") },
+				Channel: func(pod string) string { return net.JoinHostPort(pod+"."+domain, groupPort) }}
 			if overTLS {
 				g.CAFile = filepath.Join(dirs.Certificates, plan.CAFile)
 			}

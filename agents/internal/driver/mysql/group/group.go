@@ -33,8 +33,8 @@ type Group struct {
 	Username, Password string
 	// CAFile is what the certificates of the members must lead to; empty without TLS.
 	CAFile string
-	// Address of a pod: host and port.
-	Address func(pod string) string
+	// Address of a pod, and Channel that of the group's own protocol: host and port.
+	Address, Channel func(pod string) string
 }
 
 // State is how far members are.
@@ -108,7 +108,8 @@ const askView = `SELECT @@global.server_uuid,
   COALESCE((SELECT MAX(VIEW_ID) FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@global.server_uuid), ''),
   REPLACE(@@global.gtid_executed, '\n', ''),
   COALESCE((SELECT REPLACE(MAX(RECEIVED_TRANSACTION_SET), '\n', '') FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = 'group_replication_applier'), ''),
-  COALESCE((SELECT GROUP_CONCAT(CONCAT(MEMBER_ID, ' ', MEMBER_STATE, ' ', MEMBER_ROLE)) FROM performance_schema.replication_group_members WHERE MEMBER_ID <> ''), '')`
+  COALESCE((SELECT GROUP_CONCAT(CONCAT(MEMBER_ID, ' ', MEMBER_STATE, ' ', MEMBER_ROLE)) FROM performance_schema.replication_group_members WHERE MEMBER_ID <> ''), ''),
+  COALESCE((SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Ssl_server_not_after'), '')`
 
 func (g *Group) view(ctx context.Context, pod string) (view, error) {
 	table, err := g.ask(ctx, pod, askView)
@@ -122,6 +123,7 @@ func (g *Group) view(ctx context.Context, pod string) (view, error) {
 			v.sees[words[0]] = seen{words[1], words[2]}
 		}
 	}
+	v.outdated = v.state() == stateOnline && g.outdated(ctx, pod, *row[5])
 	return v, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/testmysql"
-	"github.com/zeroinfra/agents/internal/testpki"
 )
 
 const groupPassword = "of-the-group"
@@ -44,7 +43,8 @@ func newClusterWith(t *testing.T, certificates string) *cluster {
 		ca = filepath.Join(certificates, "ca.crt")
 	}
 	c := &cluster{T: t, shape: group.Shape{Members: [][]string{pods}}, servers: map[string]*testmysql.Server{}}
-	c.Group = &group.Group{CAFile: ca, Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address }}
+	c.Group = &group.Group{CAFile: ca, Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address },
+		Channel: func(pod string) string { return c.servers[pod].Server.Group.Own }}
 	var peers []string
 	for range pods {
 		peers = append(peers, free(t))
@@ -221,20 +221,6 @@ func TestMemberWithANewVolume(t *testing.T) {
 		}
 		return err
 	})
-	c.everywhere(1)
-}
-
-func TestGroupSpeaksTLS(t *testing.T) {
-	authority, dir := testpki.New(t), t.TempDir()
-	certificate, key := authority.Issue(t, testpki.Pod("mysql-0", "shop"))
-	for name, text := range map[string][]byte{"ca.crt": authority.PEM(), "tls.crt": certificate, "tls.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := newClusterWith(t, dir)
-	c.settle(group.Unformed)
-	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1)")
 	c.everywhere(1)
 }
 

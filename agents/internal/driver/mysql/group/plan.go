@@ -43,6 +43,8 @@ type view struct {
 	transactions string
 	// sees are the members of its group by uuid, itself among them.
 	sees map[string]seen
+	// outdated says that it shows the others a certificate which was renewed.
+	outdated bool
 }
 
 // seen is a member as another one sees it.
@@ -174,7 +176,29 @@ func (f found) inGroup(wanted, leaving []string, known string) step {
 		}
 		return waitFor("no other member can take the place of the primary %s, which leaves", pod)
 	}
-	return f.joining(wanted, sees, primary)
+	if s := f.joining(wanted, sees, primary); s.phase != Done {
+		return s
+	}
+	return f.renewing(wanted, sees, primary)
+}
+
+// renewing has one member after the other leave a group that is whole, to join it with the certificate that it shows to
+// clients. The primary comes last.
+func (f found) renewing(wanted []string, sees map[string]seen, primary string) step {
+	for _, pod := range wanted {
+		if pod != primary && f.views[pod].outdated {
+			return step{phase: Working, reason: pod + " leaves the group for a moment, to show the others its renewed certificate", action: actionLeave, pod: pod}
+		}
+	}
+	if !f.views[primary].outdated {
+		return step{phase: Done}
+	}
+	others := slices.DeleteFunc(slices.Clone(wanted), func(pod string) bool { return pod == primary })
+	candidate := f.online(others, sees)
+	if candidate == "" {
+		return step{phase: Done}
+	}
+	return step{phase: Working, reason: candidate + " becomes the primary, since " + primary + " has to show the others its renewed certificate", action: actionSetPrimary, pod: primary, uuid: f.views[candidate].uuid}
 }
 
 // joining has a member join that is not in the group.

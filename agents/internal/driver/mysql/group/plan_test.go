@@ -10,19 +10,19 @@ import (
 var three = Shape{Members: [][]string{{"a", "b", "c"}}}
 
 // members are views by pod; the uuid of a pod is its name. Each word is <pod>:<state>[:<role>], and all of them see
-// the same.
+// the same. A * behind a pod is for a certificate that is outdated.
 func members(words string) found {
 	f := found{views: map[string]view{}, missing: map[[2]string]string{}}
 	sees := map[string]seen{}
-	for word := range strings.FieldsSeq(words) {
+	for word := range strings.FieldsSeq(strings.ReplaceAll(words, "*", "")) {
 		parts := append(strings.Split(word, ":"), "SECONDARY")
 		if parts[1] != "OFFLINE" && parts[1] != "down" {
 			sees[parts[0]] = seen{parts[1], parts[2]}
 		}
 	}
 	for word := range strings.FieldsSeq(words) {
-		parts := strings.Split(word, ":")
-		v := view{uuid: parts[0], transactions: "x:1-9", sees: map[string]seen{}}
+		parts := strings.Split(strings.ReplaceAll(word, "*", ""), ":")
+		v := view{uuid: parts[0], transactions: "x:1-9", sees: map[string]seen{}, outdated: strings.Contains(word, "*")}
 		switch parts[1] {
 		case "down", "UNREACHABLE":
 			v = view{problem: "no route"}
@@ -57,6 +57,9 @@ func TestNext(t *testing.T) {
 		{"the majority is lost", "a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", three, nil, Formed, "Waiting"},
 		{"one leaves", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:ONLINE", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Working leave d"},
 		{"the primary leaves", "a:ONLINE b:ONLINE c:ONLINE d:ONLINE:PRIMARY", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Working setPrimary d"},
+		{"certificates are outdated", "a*:ONLINE:PRIMARY b:ONLINE c*:ONLINE", three, nil, Formed, "Working leave c renewed"},
+		{"an outdated certificate waits for all members", "a:ONLINE:PRIMARY b*:ONLINE c:OFFLINE", three, nil, Formed, "Working join c"},
+		{"the primary's certificate is outdated", "a*:ONLINE:PRIMARY b:ONLINE c:ONLINE", three, nil, Formed, "Working setPrimary a b becomes renewed"},
 		{"who leaves is gone", "a:ONLINE:PRIMARY b:ONLINE c:ONLINE d:down", Shape{Members: three.Members, Leaving: []string{"d"}}, nil, Formed, "Done"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

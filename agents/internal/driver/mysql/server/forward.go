@@ -19,20 +19,24 @@ const (
 	maxForwarded = 8 << 20
 )
 
-// forward starts a process that forwards the slow query log, which the server can write to a file alone. It ends with
-// the server.
-func (s *Server) forward() error {
-	if s.SlowLog == "" {
+// beside starts a process that forwards the slow query log, which the server can write to a file alone, and that looks
+// at the tables of a member of a group. It ends with the server.
+func (s *Server) beside() error {
+	arguments := []string{"mysql", "beside", "--slow-log=" + s.SlowLog, "--run=" + s.Run}
+	switch {
+	case s.Group != nil:
+		arguments = append(arguments, "--watch")
+	case s.SlowLog == "":
 		return nil
 	}
 	own, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(own, "mysql", "forward", s.SlowLog)
+	cmd := exec.Command(own, arguments...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot forward the slow query log: %w", err)
+		return fmt.Errorf("cannot look at the server from beside: %w", err)
 	}
 	return cmd.Process.Release()
 }

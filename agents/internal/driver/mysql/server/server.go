@@ -85,7 +85,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.forward(); err != nil {
+	if err := s.beside(); err != nil {
 		return err
 	}
 	return syscall.Exec(program, s.Arguments(program), os.Environ())
