@@ -3,33 +3,22 @@
 package mysql
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
+	"github.com/zeroinfra/database-operator/internal/mysqlparts"
 )
 
-// What the plugin mysql calls things.
-const (
-	plugin        = "mysql"
-	pluginVersion = "1.0.0"
-	topology      = "standalone"
-	component     = "mysql"
-	clientUser    = "app"
-)
+// topology of the plugin for one server.
+const topology = "standalone"
 
 // instance is what a MySQL has of an InstanceSpec.
-var instance = typed.Instance{
-	Plugin: plugin, PluginVersion: pluginVersion, Component: component, Role: kindparts.Primary,
-	Size: resource.MustParse("10Gi"),
-}
+var instance = mysqlparts.Instance()
 
 // Compile implements typed.Kind.
 func (Kind) Compile(m *databasev1.MySQL) (*typed.Output, error) {
-	app := instance.Application(&m.Spec.InstanceSpec, m.Spec.PluginVersion)
-	app.Spec.Topology = topology
-	app.Spec.Credentials = kindparts.Credentials(clientUser, m.Spec.Auth)
-	return &typed.Output{Application: app, Entities: entities(m)}, nil
+	spec := &m.Spec
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	app.Spec.Topology, app.Spec.Credentials = topology, mysqlparts.Credentials(spec.Auth)
+	return &typed.Output{Application: app, Entities: mysqlparts.Entities(&spec.MySQLServers, spec.RestoreFrom)}, nil
 }

@@ -21,5 +21,11 @@ func TestCompile(t *testing.T) {
 }
 
 func TestEntities(t *testing.T) {
-	testkit.Golden(t, "testdata/entities", func(in databasev1.MySQL) (any, error) { return entities(&in), nil })
+	testkit.Golden(t, "testdata/entities", func(in databasev1.MySQL) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Entities, nil
+	})
 }

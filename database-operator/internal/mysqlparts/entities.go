@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mysql
+package mysqlparts
 
 import (
 	"cmp"
@@ -24,20 +24,20 @@ const (
 // anyHost is where a user may come from when nothing is said.
 const anyHost = "%"
 
-// entities are what is inside the server: databases, users and what they are granted.
+// Entities are what is inside the servers: databases, users and what they are granted.
 //
 // What the data of a Backup has already becomes what the object says: it is there before anybody could have made it for
 // this object.
-func entities(m *databasev1.MySQL) []platformv1.EntitySpec {
-	restored := m.Spec.RestoreFrom != nil
+func Entities(servers *databasev1.MySQLServers, from *platformv1.RestoreFrom) []platformv1.EntitySpec {
+	restored := from != nil
 	var specs []platformv1.EntitySpec
-	for _, d := range m.Spec.Databases {
+	for _, d := range servers.Databases {
 		specs = append(specs, platformv1.EntitySpec{
 			Type: databaseType, Name: d.Name, Parameters: database(&d),
 			DeletionPolicy: cmp.Or(d.DeletionPolicy, platformv1.EntityRetain), Adopt: d.Adopt || restored,
 		})
 	}
-	for _, u := range m.Spec.Users {
+	for _, u := range servers.Users {
 		specs = append(specs, platformv1.EntitySpec{
 			Type: userType, Name: account(&u), Parameters: user(&u), PasswordFrom: typed.PasswordFrom(&u.PasswordFrom),
 			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt || restored,
