@@ -22,6 +22,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&RedisCluster{}, &RedisClusterList{},
 		&PostgreSQL{}, &PostgreSQLList{},
 		&MySQL{}, &MySQLList{},
+		&MySQLCluster{}, &MySQLClusterList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -23,6 +23,18 @@ func (m *MySQL) SetObservedGeneration(to int64) { m.Status.ObservedGeneration = 
 func (m *MySQL) SetPhase(to platformv1.Phase) { m.Status.Phase = to }
 
 // GetConditions implements platformv1.Conditioned.
+func (m *MySQLCluster) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (m *MySQLCluster) SetConditions(to []metav1.Condition) { m.Status.Conditions = to }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (m *MySQLCluster) SetObservedGeneration(to int64) { m.Status.ObservedGeneration = to }
+
+// SetPhase implements typed.Object.
+func (m *MySQLCluster) SetPhase(to platformv1.Phase) { m.Status.Phase = to }
+
+// GetConditions implements platformv1.Conditioned.
 func (p *PostgreSQL) GetConditions() []metav1.Condition { return p.Status.Conditions }
 
 // SetConditions implements platformv1.Conditioned.

@@ -9,6 +9,7 @@ import (
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kind/mysql"
+	"github.com/zeroinfra/database-operator/internal/kind/mysqlcluster"
 	"github.com/zeroinfra/database-operator/internal/kind/postgresql"
 	"github.com/zeroinfra/database-operator/internal/kind/redis"
 	"github.com/zeroinfra/database-operator/internal/kind/rediscluster"
@@ -21,5 +22,6 @@ func All() []typed.Registration {
 		typed.Register[*databasev1.RedisCluster](rediscluster.Kind{}),
 		typed.Register[*databasev1.PostgreSQL](postgresql.Kind{}),
 		typed.Register[*databasev1.MySQL](mysql.Kind{}),
+		typed.Register[*databasev1.MySQLCluster](mysqlcluster.Kind{}),
 	}
 }

@@ -39,6 +39,7 @@ func specs() map[string]string {
 		"*v1.RedisCluster": users,
 		"*v1.PostgreSQL":   `{"version":"17","roles":[{"name":"app","login":false}]}`,
 		"*v1.MySQL":        `{"version":"9.7","users":[{"name":"clerk","passwordFrom":{"name":"users"}}]}`,
+		"*v1.MySQLCluster": `{"version":"9.7","users":[{"name":"clerk","passwordFrom":{"name":"users"}}]}`,
 	}
 }
 
