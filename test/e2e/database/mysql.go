@@ -3,6 +3,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,18 +26,18 @@ import (
 // errNotYet says that something is not as it is to be yet.
 var errNotYet = errors.New("it is not so yet")
 
-// mysqlInstance is one MySQL of a test.
+// mysqlInstance is one MySQL of a test, or one MySQLCluster.
 type mysqlInstance struct {
 	*framework.Namespace
 	name string
 	ways *framework.PortForwards
-	// alone is true for an Application without a MySQL, whose name it has.
-	alone bool
+	// kind of the object; MySQL when empty.
+	kind string
 }
 
 // in returns the same instance for a subtest.
 func (m *mysqlInstance) in(t *testing.T) *mysqlInstance {
-	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, alone: m.alone}
+	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, kind: m.kind}
 }
 
 func (m *mysqlInstance) object() *databasev1.MySQL {
@@ -47,15 +48,12 @@ func (m *mysqlInstance) object() *databasev1.MySQL {
 }
 
 func (m *mysqlInstance) application() *framework.Application {
-	if m.alone {
-		return &framework.Application{Namespace: m.Namespace, Name: m.name}
-	}
-	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor("MySQL", m.name)}
+	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor(m.reference().Kind, m.name)}
 }
 
 // reference names the instance as the target of an Operation.
 func (m *mysqlInstance) reference() platformv1.TargetReference {
-	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: "MySQL", Name: m.name}
+	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: cmp.Or(m.kind, "MySQL"), Name: m.name}
 }
 
 // tryUpdate changes the spec as "kubectl patch" does.

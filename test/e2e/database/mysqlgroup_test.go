@@ -6,14 +6,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
@@ -96,42 +98,87 @@ func (m *mysqlInstance) primaryPod() *corev1.Pod {
 
 // TestMySQLGroup has three members keep what they acknowledge through faults of the primary, changes of their number, and an outage of all.
 func TestMySQLGroup(t *testing.T) {
-	s := framework.NewNamespace(t, "mysqlgroup")
-	app := s.CreateApplication("db", platformv1.ApplicationSpec{
-		Plugin: "mysql", PluginVersion: "1.0.0", Version: mysqlVersion, Topology: "group", DeletionPolicy: platformv1.DeletionPolicyDelete,
-		Components: []platformv1.ApplicationComponent{{Name: "mysql", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi")},
-			Parameters: platformv1.Parameters{"innodb_redo_log_capacity": "32M"}}},
-	})
-	t.Logf("apply to Ready: %s", framework.FormatSeconds(app.WaitReady()))
-	m := &mysqlInstance{Namespace: s, name: "db", ways: s.NewPortForwards(), alone: true}
-	db := m.bound()
-	m.exec(db, "CREATE TABLE numbers (n INT PRIMARY KEY)")
-	target := framework.CoreReference("Application", "db")
+	g := newMySQLGroup(t, "mysqlgroup")
+	t.Logf("apply to Ready: %s", framework.FormatSeconds(g.waitReady()))
+	db := g.bound()
+	g.exec(db, "CREATE TABLE numbers (n INT PRIMARY KEY)")
+	checkMySQLGroupStatus(g)
+	checkMySQLGroupRefused(g)
+	checkMySQLGroupSettings(g)
+	checkMySQLGroupTables(g, db)
 	for i, part := range []struct {
 		name string
 		run  func()
 	}{
-		{"pod of the primary deleted", func() { s.Delete(m.primaryPod(), framework.GraceZero) }},
+		{"pod of the primary deleted", func() { g.Delete(g.primaryPod(), framework.GraceZero) }},
 		{"switched over", func() {
-			m.Create(framework.NewOperation("switch", "Switchover", target))
-			m.WaitForOperation("switch")
+			g.Create(framework.NewOperation("switch", "Switchover", g.reference()))
+			g.WaitForOperation("switch")
 		}},
 		{"restarted, the primary last", func() {
-			m.Create(framework.NewRestartOperation("restart", target))
-			m.WaitForOperation("restart")
+			g.Create(framework.NewRestartOperation("restart", g.reference()))
+			g.WaitForOperation("restart")
 		}},
-		{"five members", func() { app.Update(framework.WithComponentReplicas("mysql", 5)) }},
-		{"three members again", func() { app.Update(framework.WithComponentReplicas("mysql", 3)) }},
+		{"five members", func() { g.update(func(spec *databasev1.MySQLClusterSpec) { spec.Members = 5 }) }},
+		{"three members again", func() { g.update(func(spec *databasev1.MySQLClusterSpec) { spec.Members = 3 }) }},
 		{"all pods deleted at once", func() {
-			for _, pod := range app.Pods() {
-				s.Delete(&pod, framework.GraceZero)
+			for _, pod := range g.application().Pods() {
+				g.Delete(&pod, framework.GraceZero)
 			}
 		}},
 	} {
-		w := m.startWriter(db, i*1000000)
+		w := g.startWriter(db, i*1000000)
 		part.run()
-		app.WaitReady()
-		m.primaryPod()
+		g.waitReady()
+		g.primaryPod()
 		w.finish(part.name, db)
 	}
+}
+
+func checkMySQLGroupStatus(g *mysqlGroup) {
+	s := g.object().Status
+	if s.Ready != "3/3" || s.Replicas != "2/2" || s.Primary != g.primaryPod().Name || s.Durability != platformv1.DurabilitySynchronous || len(s.Members) != 3 {
+		g.Errorf("the status is %+v", s)
+	}
+}
+
+func checkMySQLGroupRefused(g *mysqlGroup) {
+	for want, change := range map[string]func(*databasev1.MySQLClusterSpec){
+		"members must be 3, 5, 7 or 9":       func(spec *databasev1.MySQLClusterSpec) { spec.Members = 4 },
+		"set spec.consistency in place":      func(spec *databasev1.MySQLClusterSpec) { spec.Parameters["group_replication_consistency"] = "AFTER" },
+		"innodb_flush_log_at_trx_commit mus": func(spec *databasev1.MySQLClusterSpec) { spec.Parameters["innodb_flush_log_at_trx_commit"] = "2" },
+		"version cannot change":              func(spec *databasev1.MySQLClusterSpec) { spec.Version = mysqlLater },
+		"cannot change while it runs":        func(spec *databasev1.MySQLClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} },
+	} {
+		g.ExpectRefused(g.tryUpdate(change), want)
+	}
+}
+
+// checkMySQLGroupSettings has all members take over what is set, while they run.
+func checkMySQLGroupSettings(g *mysqlGroup) {
+	before := g.application().ProcessStarts()
+	g.update(func(spec *databasev1.MySQLClusterSpec) {
+		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = databasev1.MySQLAfter, &metav1.Duration{Duration: 3 * time.Second}, new(int32(1))
+	})
+	for _, pod := range g.application().Pods() {
+		g.waitForPod(&pod, "AFTER 3 10 1", "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_unreachable_majority_timeout, @@group_replication_autorejoin_tries)")
+	}
+	g.update(func(spec *databasev1.MySQLClusterSpec) {
+		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = "", nil, nil
+	})
+	for _, pod := range g.application().Pods() {
+		g.waitForPod(&pod, "BEFORE_ON_PRIMARY_FAILOVER 5 3", "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_autorejoin_tries)")
+	}
+	if now := g.application().ProcessStarts(); !maps.Equal(before, now) {
+		g.Errorf("for a setting of the group processes were started: since %v, and since %v", before, now)
+	}
+}
+
+// checkMySQLGroupTables has a condition name a table that the group takes no writes to.
+func checkMySQLGroupTables(g *mysqlGroup, db *sql.DB) {
+	g.exec(db, "CREATE TABLE keyless (n INT)")
+	g.expectRefused(db, "does not comply", "INSERT INTO keyless VALUES (1)")
+	g.waitForTables(metav1.ConditionFalse, "app.keyless")
+	g.exec(db, "DROP TABLE keyless")
+	g.waitForTables(metav1.ConditionTrue, "")
 }
