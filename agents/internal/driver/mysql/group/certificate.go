@@ -13,9 +13,9 @@ import (
 // certificateEnd is how a server writes when its certificate ends.
 const certificateEnd = "Jan _2 15:04:05 2006 MST"
 
-// outdated says whether a member shows another certificate to the others than to clients. ALTER INSTANCE RELOAD TLS has
-// it take over a renewed one for clients alone: for the others it does so when it joins the group. Of one that cannot be
-// asked nobody knows, and it is left as it is.
+// outdated says whether a member shows the others a certificate that ends before the one for clients. ALTER INSTANCE
+// RELOAD TLS has it take over a renewed one for clients alone: for the others it does so when it joins the group. Of one
+// that cannot be asked nobody knows, and it is left as it is.
 func (g *Group) outdated(ctx context.Context, pod, end string) bool {
 	if g.CAFile == "" {
 		return false
@@ -42,5 +42,5 @@ func (g *Group) outdated(ctx context.Context, pod, end string) bool {
 	if connection, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address); err == nil {
 		_ = connection.Close()
 	}
-	return !shown.IsZero() && !shown.Equal(renewed)
+	return !shown.IsZero() && shown.Before(renewed)
 }

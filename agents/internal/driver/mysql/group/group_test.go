@@ -139,6 +139,29 @@ func (c *cluster) everywhere(rows int) {
 	}
 }
 
+// settings of the group are taken over by members that run, and read back.
+func (c *cluster) settings() {
+	c.Helper()
+	const observe = "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_unreachable_majority_timeout, @@group_replication_autorejoin_tries)"
+	set := func(consistency string, expel, majority, tries int) {
+		c.Helper()
+		for _, pod := range pods {
+			s := c.servers[pod]
+			s.Add("group_replication_consistency = "+consistency, fmt.Sprintf("group_replication_member_expel_timeout = %d", expel),
+				fmt.Sprintf("group_replication_unreachable_majority_timeout = %d", majority), fmt.Sprintf("group_replication_autorejoin_tries = %d", tries))
+			if err := s.Server.Reload(c.Context()); err != nil {
+				c.Fatal(err)
+			}
+			if got, want := s.SQL(observe), fmt.Sprintf("%s %d %d %d", consistency, expel, majority, tries); got != want {
+				c.Errorf("%s has %q, want %q", pod, got, want)
+			}
+		}
+	}
+	set("BEFORE_AND_AFTER", 3600, 86400, 2016)
+	set("EVENTUAL", 0, 1, 0)
+	set("BEFORE_ON_PRIMARY_FAILOVER", 0, 5, 3)
+}
+
 func TestGroup(t *testing.T) {
 	c := newCluster(t)
 	c.settle(group.Unformed)
@@ -156,6 +179,9 @@ func TestGroup(t *testing.T) {
 		rows++
 	}
 	add(first)
+
+	t.Log("settings change while it runs")
+	c.settings()
 
 	t.Log("another member is made the primary")
 	if err := c.SetPrimary(t.Context(), "a", "b"); err != nil {
