@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build processes
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver/mysql/server"
+	"github.com/zeroinfra/agents/internal/testmysql"
+)
+
+// What starts a member of a group also looks at its tables, and forwards its slow query log.
+func TestMySQLIsLookedAtFromBeside(t *testing.T) {
+	s := testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "slow_query_log = ON", "long_query_time = 0")
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	own := s.Server
+	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir, "--run="+own.Run,
+		"--secrets="+own.Secrets, "--slow-log="+own.SlowLog, "--group=shop/db", "--host=localhost", "--peers=localhost")
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asAgent+"=1"), said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for path, want := range map[string]string{filepath.Join(own.Run, server.TablesFile): "unreplicable=none\ncertificate=", said.Name(): "# Query_time"} {
+		s.Until(path+" has "+want, func(context.Context) error {
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), want) {
+				return fmt.Errorf("it has %q, %w", text, err)
+			}
+			return nil
+		})
+	}
+}
