@@ -126,7 +126,7 @@ func TestPluginVersions(t *testing.T) {
 	}
 	t.Run("same version, other content", func(t *testing.T) {
 		i := &framework.Instance{Namespace: s.In(t), Name: i.Name}
-		b := &framework.Bundle{Namespace: i.Namespace, Version: b.Version, Parts: b.Parts}
+		b := &framework.Bundle{Namespace: i.Namespace, PluginName: b.PluginName, Version: b.Version, Parts: b.Parts}
 		original := b.Parts["components"]["components.yaml"]
 		b.Remove("components")
 		b.Replace("timeoutSeconds: 60", "timeoutSeconds: 50")
@@ -142,7 +142,7 @@ func TestPluginVersions(t *testing.T) {
 	})
 	t.Run("bundle gone", func(t *testing.T) {
 		i := &framework.Instance{Namespace: s.In(t), Name: i.Name}
-		b := &framework.Bundle{Namespace: i.Namespace, Version: b.Version, Parts: b.Parts}
+		b := &framework.Bundle{Namespace: i.Namespace, PluginName: b.PluginName, Version: b.Version, Parts: b.Parts}
 		b.RemoveAll()
 		i.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonPluginMissing, Texts: []string{b.Version}})
 		unharmed(i, before)

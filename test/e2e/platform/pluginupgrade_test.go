@@ -62,7 +62,7 @@ func TestPluginUpgrade(t *testing.T) {
 	if outputs := s.ExpectOperationSucceeded("count").Status.Steps[0].Outputs; outputs["keys"] != "1" {
 		t.Errorf("the job says %v, want one key", outputs)
 	}
-	s.ExpectOperationRefused(framework.NewOperation("lost", "CountKeys", i.Reference(), "host", "nowhere.invalid"), "job lost-count failed: Job has reached the specified backoff limit: exit code 1")
+	s.ExpectOperationRefused(framework.NewOperation("lost", "CountKeys", i.Reference(), "host", "nowhere.invalid"), "job lost-count failed: exit code 1")
 	s.MustGet("lost-count", &batchv1.Job{})
 	s.Eventually(framework.ErrorTimeout, "the job that succeeded is removed", func() error { return framework.ErrUnlessNotFound(s.Get("count-count", &batchv1.Job{})) })
 
