@@ -113,6 +113,10 @@ type WorkloadSetSpec struct {
 	// switchover says how a pod that takes writes hands over before it is taken out.
 	// +optional
 	Switchover *SetSwitchover `json:"switchover,omitempty"`
+	// election says how the pods report which of them they elected as primary, where authority is middleware: only a pod that a majority
+	// of them names gets the label of a role that takes writes. Without it each pod that calls itself primary does.
+	// +optional
+	Election *SetElection `json:"election,omitempty"`
 	// failover says how another pod becomes the one that writes, where the engine decides that.
 	// +optional
 	Failover *SetFailover `json:"failover,omitempty"`
@@ -302,6 +306,10 @@ type WorkloadSetStatus struct {
 	// switchover is the latest one.
 	// +optional
 	Switchover *SwitchoverState `json:"switchover,omitempty"`
+	// election is the latest one that a majority of the pods reported, where spec.election is set. It is written before its primary gets
+	// the label of its role, and its epoch goes back only where all pods report that the history of the middleware began anew.
+	// +optional
+	Election *ElectionRecord `json:"election,omitempty"`
 	// writer says who may write, where spec.failover is set.
 	// +optional
 	Primary *PrimaryRecord `json:"primary,omitempty"`
@@ -432,8 +440,9 @@ type WorkloadSetList struct {
 	Items           []WorkloadSet `json:"items"`
 }
 
-// StatusGuarded says that status.primary is written by itself, so that nobody may write the status on what he read before that.
-func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil }
+// StatusGuarded says that the status has a record of the primary that labels follow, status.primary or status.election: nobody may write the
+// status on what he read before the latest one.
+func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil || w.Spec.Election != nil }
 
 // FirstPod names the pod with the lowest ordinal; empty for a set of none.
 func (w *WorkloadSet) FirstPod() string {

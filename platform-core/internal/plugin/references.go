@@ -149,6 +149,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkDriver(at.With("driver"), c)
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)
+	l.checkElection(at, c)
 	l.checkMembership(at, c)
 	l.checkRestarts(at, c)
 	l.checkMonitoring(at, c)

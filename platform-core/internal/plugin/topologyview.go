@@ -68,7 +68,7 @@ func (c *Credential) isFor(topology string) bool {
 	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
 }
 
-// settle leaves of failover, switchover and membership what goes with the authority, and takes out the actions that are for the other alone.
+// settle leaves of failover, switchover, election and membership what goes with the authority, and takes out the actions that are for the other alone.
 func (c *Component) settle() {
 	var idle []string
 	if f := c.Failover; f != nil && c.Authority == AuthorityMiddleware {
@@ -79,6 +79,9 @@ func (c *Component) settle() {
 	}
 	if m := c.Membership; m != nil && c.Authority == AuthorityEngine {
 		idle, c.Membership = append(idle, m.Check, m.Action), nil
+	}
+	if c.Authority == AuthorityEngine {
+		c.Election = nil
 	}
 	if len(idle) > 0 {
 		c.Actions = slices.DeleteFunc(slices.Clone(c.Actions), func(a plan.Action) bool { return slices.Contains(idle, a.Name) })

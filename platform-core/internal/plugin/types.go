@@ -126,6 +126,8 @@ type Component struct {
 	Driver *Driver `json:"driver,omitempty"`
 	// Switchover says how a pod that takes writes hands over; nil when it cannot.
 	Switchover *Switchover `json:"switchover,omitempty"`
+	// Election says how members report the primary that they elected; nil where the engine goes by what each says of itself.
+	Election *Election `json:"election,omitempty"`
 	// Failover says how another pod becomes the writer; nil when none can.
 	Failover *Failover `json:"failover,omitempty"`
 	// Membership says who brings the pods to be what they are to each other; nil where that needs nobody.

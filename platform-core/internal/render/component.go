@@ -250,6 +250,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	if c.declared.Membership != nil {
 		set.Members = Members(set.Replicas, set.ExcludedOrdinals)
 	}
+	if e := c.declared.Election; e != nil {
+		set.Election = &platformv1.SetElection{Member: e.Member, Primary: e.Primary, Epoch: e.Epoch}
+	}
 	if s := c.declared.Switchover; s != nil {
 		set.Switchover = &platformv1.SetSwitchover{Action: s.Action, Roles: s.Roles, When: s.When, Parameters: s.Parameters}
 	}

@@ -12,6 +12,7 @@
 //   - A pod that was evicted from a node that nobody reaches is forgotten when another one may run beside it, since
 //     it keeps nothing and is not counted (interchangeable). Any other stays until the node is back or its end is proved.
 //   - A pod that has ended for good (Failed, Succeeded) is replaced.
+//   - Where the middleware elects and members report whom, the pod that most of them name has a writer's label, once that is on record (Elect).
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it. So is one that the others wait for, to be named the first writer.
@@ -73,7 +74,7 @@ type Facts struct {
 	Heirs Heirs
 	// Request to hand over, for its own sake.
 	Request Request
-	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and
+	// Named is the pod that may write, where the engine decides it or follows an election: no other one gets the label of a role that takes writes, and
 	// with an empty name none does. Nil where the pods' reports decide.
 	Named *string
 	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others wait for theirs.
@@ -89,8 +90,13 @@ type Facts struct {
 	Pods []Pod
 }
 
-// AuthorityEngine is the authority under which the engine decides who writes.
-const AuthorityEngine = "engine"
+// Authorities over who writes.
+const (
+	// AuthorityEngine: the engine decides.
+	AuthorityEngine = "engine"
+	// AuthorityMiddleware: the members elect, and the engine follows.
+	AuthorityMiddleware = "middleware"
+)
 
 // Mode says whether a set is to run.
 type Mode string

@@ -88,7 +88,7 @@ func (f Facts) spare(step Step) Step {
 	switch {
 	case !writes && len(writers) == 0 && underway:
 		return stepFor(Hold, p, "it has given up writing, and no pod says yet that it writes")
-	case !writes && slices.ContainsFunc(writers, func(w Pod) bool { return !f.writer(w.Role) }):
+	case !writes && slices.ContainsFunc(writers, f.awaitsLabel):
 		return stepFor(Hold, p, "Services do not yet lead to %s, which writes now", writers[0].Name)
 	case !writes:
 		return step
@@ -111,10 +111,16 @@ func (f Facts) spare(step Step) Step {
 	return next
 }
 
+// awaitsLabel says whether a pod that writes is about to get its label. Where the members elect, one that no majority names does not
+// get it, and what others need may be what it takes for a majority to answer.
+func (f Facts) awaitsLabel(p Pod) bool {
+	return !f.writer(p.Role) && (f.Authority != AuthorityMiddleware || f.writer(f.wantedRole(p)))
+}
+
 // indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those that are wanted can take
 // over: once it is gone nobody writes. A set that is to have no pods needs no writer.
 func (f Facts) indispensable(p Pod) bool {
-	if !f.named(p) || p.Life != Alive || f.Wanted(p) || f.Replicas == 0 {
+	if f.Authority == AuthorityMiddleware || !f.named(p) || p.Life != Alive || f.Wanted(p) || f.Replicas == 0 {
 		return false
 	}
 	_, ok := f.successor(p, "")

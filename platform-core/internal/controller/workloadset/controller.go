@@ -199,7 +199,10 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	c.comeBack(set, f.writerWake)
 	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
 	steps := c.plan(set, f)
-	if rollout.Careful(f.rollout, steps) {
+	if rollout.Careful(f.rollout, steps) || f.election.State == rollout.ElectionChanged {
+		if err := c.readElection(ctx, set, f); err != nil {
+			return outcome.Failed(err)
+		}
 		if err := c.observePods(ctx, c.live, set, f); err != nil {
 			return outcome.Failed(err)
 		}

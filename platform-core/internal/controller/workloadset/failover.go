@@ -136,6 +136,7 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 		}
 	}()
 	if set.Spec.Failover == nil {
+		f.observeElection(set)
 		return
 	}
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover

@@ -66,6 +66,9 @@ type facts struct {
 	writerWake time.Duration
 	// writer is the record of who may write, as far as it is known.
 	writer *platformv1.PrimaryRecord
+	// recorded is the election that the status had when it was read, and election what the members report now.
+	recorded *platformv1.ElectionRecord
+	election rollout.Election
 	// shut says that the writer is to be without its label: another one is about to take over.
 	shut bool
 	// order to the writer to hand over that the rollout gave.
@@ -88,6 +91,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		lost:         map[string]lostNode{},
 		now:          c.Now(),
 		writer:       set.Status.Primary,
+		recorded:     set.Status.Election,
 		asked:        set.Spec.Generation(),
 	}
 	var err error

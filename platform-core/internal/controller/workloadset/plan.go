@@ -55,6 +55,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
 	}
+	if o := settleElection(set, f); o != nil && !set.Spec.IsClosed() {
+		return *o
+	}
 	if set.Spec.IsClosed() {
 		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to Open, with spec.data.generation as it is or as it was before")
 	}

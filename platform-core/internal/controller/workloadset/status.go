@@ -42,6 +42,7 @@ func report(set *platformv1.WorkloadSet, f *facts) {
 	s.Revision = f.rollout.Revision
 	s.ConfigDigest = f.rollout.ConfigDigest
 	s.Selector = labels.SelectorFromSet(labels.Set(selector(set))).String()
+	s.Election = f.election.Record
 	s.Pods = podStates(f)
 	s.Volumes = volumeStates(set, f)
 	reportConditions(set, f)

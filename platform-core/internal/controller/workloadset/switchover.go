@@ -318,8 +318,9 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 	return outcome.Done()
 }
 
-// wentOn says whether the latest switchover or restore did: the next turn goes by what the status says of it.
+// wentOn says whether the latest switchover, election or restore did: the next turn goes by what the status says of it.
 func wentOn(before, after *platformv1.WorkloadSet) bool {
 	was, is := &before.Status, &after.Status
-	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) || !equality.Semantic.DeepEqual(was.Restore, is.Restore)
+	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) || !equality.Semantic.DeepEqual(was.Restore, is.Restore) ||
+		!equality.Semantic.DeepEqual(was.Election, is.Election)
 }

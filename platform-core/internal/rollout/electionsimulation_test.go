@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+// view is what a member takes for the outcome of the latest election.
+type view struct{ epoch, leader int }
+
+// stored is what the API server has of the set: what the pods last reported, their labels, and the recorded election with its version.
+type stored struct {
+	reports []view
+	labels  []string
+	record  *platformv1.ElectionRecord
+	version int
+}
+
+func (s stored) copied() stored {
+	s.reports, s.labels = slices.Clone(s.reports), slices.Clone(s.labels)
+	return s
+}
+
+// electorate is a set whose members elect, are cut off from each other and report late or never, and an engine that dies between any two writes.
+type electorate struct {
+	*testing.T
+	random *rand.Rand
+	views  []view
+	server stored
+	// cache is what the engine sees of it: of pods and of the record at different times.
+	cache stored
+	// restored says that the history began anew, so that the record may go back once.
+	restored bool
+	log      []string
+}
+
+func newElectorate(t *testing.T, seed uint64) *electorate {
+	e := &electorate{T: t, random: rand.New(rand.NewPCG(seed, 7))}
+	size := []int{1, 3, 5}[e.random.IntN(3)]
+	e.views, e.server = make([]view, size), stored{reports: make([]view, size), labels: make([]string, size)}
+	e.cache = e.server.copied()
+	return e
+}
+
+func (e *electorate) failed(format string, args ...any) {
+	e.Helper()
+	for _, line := range e.log[max(0, len(e.log)-40):] {
+		e.Log(line)
+	}
+	e.Fatalf(format, args...)
+}
+
+func (e *electorate) note(format string, args ...any) {
+	e.log = append(e.log, fmt.Sprintf(format, args...))
+}
+
+// elect has a majority choose among itself, in an epoch above all that its members know. Each of it learns the outcome now or never, the leader now.
+func (e *electorate) elect() {
+	order := e.random.Perm(len(e.views))
+	voters := order[:len(order)/2+1]
+	leader, epoch := voters[0], 0
+	for _, v := range voters {
+		epoch = max(epoch, e.views[v].epoch)
+	}
+	for _, v := range voters {
+		e.views[v] = view{epoch + 1, -1} // They have voted, and do not know the outcome.
+		if v == leader || e.random.IntN(3) > 0 {
+			e.views[v].leader = leader
+		}
+	}
+	e.note("members %v elect %d in %d", voters, leader, epoch+1)
+}
+
+// restore begins the history of all members anew. No report of before is left, since the pods are others.
+func (e *electorate) restore() {
+	for i := range e.views {
+		e.views[i], e.server.reports[i] = view{1, 0}, view{}
+	}
+	e.cache.reports = slices.Clone(e.server.reports)
+	e.restored = true
+	e.note("all data is restored")
+}
+
+// deliver brings the reports of some members to the API server.
+func (e *electorate) deliver() {
+	for i, v := range e.views {
+		if e.random.IntN(3) == 0 {
+			e.server.reports[i] = v
+		}
+	}
+}
+
+// refresh brings the cache up to date: pods and record by themselves.
+func (e *electorate) refresh() {
+	if e.random.IntN(2) == 0 {
+		e.cache.reports, e.cache.labels = slices.Clone(e.server.reports), slices.Clone(e.server.labels)
+	}
+	if e.random.IntN(2) == 0 {
+		e.cache.record, e.cache.version = e.server.record, e.server.version
+	}
+}
+
+func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
+	f := rollout.Facts{Name: "a", Replicas: int32(len(s.labels)), Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityMiddleware}
+	for i, v := range s.reports {
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", i), Ordinal: int32(i), Life: rollout.Alive, Ready: rollout.Ready, Role: s.labels[i], Revision: "r1"}
+		p.Report = report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1", Attributes: map[string]string{"id": "m" + strconv.Itoa(i), "term": "", "leader": ""}}
+		if v.leader == i && v.epoch > 0 {
+			p.Report.Role = "primary"
+		}
+		if v.epoch > 0 {
+			p.Report.Attributes["term"] = strconv.Itoa(v.epoch)
+		}
+		if v.leader >= 0 {
+			p.Report.Attributes["leader"] = "m" + strconv.Itoa(v.leader)
+		}
+		f.Pods = append(f.Pods, p)
+	}
+	elected := rollout.Elect(f, byAttributes, s.record)
+	f.Named = &elected.Named
+	return f, elected
+}
+
+// turn is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after so many writes; negative for never.
+func (e *electorate) turn(writes int) {
+	seen := e.cache
+	f, elected := e.facts(seen)
+	steps := rollout.Plan(f)
+	if rollout.Careful(f, steps) || elected.State == rollout.ElectionChanged {
+		read := e.server.copied()
+		f, elected = e.facts(read)
+		steps = rollout.Plan(f)
+	}
+	for _, step := range steps {
+		if step.Action != rollout.SetRole {
+			e.failed("it does %s", step)
+		}
+		if writes == 0 {
+			e.note("the engine dies")
+			return
+		}
+		writes--
+		e.server.labels[step.Ordinal] = step.Role
+		if step.Role == "primary" && (e.server.record == nil || e.server.record.Primary != step.Pod) {
+			e.failed("the label comes before the record, which is %+v", e.server.record)
+		}
+		e.note("%s", step)
+		e.check()
+	}
+	if elected.State != rollout.ElectionChanged || writes == 0 || e.server.version != seen.version {
+		return
+	}
+	e.checkRecord(elected.Record)
+	e.server.record, e.server.version = elected.Record, e.server.version+1
+	e.note("recorded %s in %s", elected.Record.Primary, elected.Record.Epoch)
+}
+
+// check that at most one pod has the label.
+func (e *electorate) check() {
+	e.Helper()
+	labelled := 0
+	for _, label := range e.server.labels {
+		if label == "primary" {
+			labelled++
+		}
+	}
+	if labelled > 1 {
+		e.failed("the labels are %q", e.server.labels)
+	}
+}
+
+// checkRecord that the next record is of no earlier epoch.
+func (e *electorate) checkRecord(next *platformv1.ElectionRecord) {
+	e.Helper()
+	if e.server.record == nil {
+		return
+	}
+	was, _ := strconv.Atoi(e.server.record.Epoch)
+	is, _ := strconv.Atoi(next.Epoch)
+	if is < was && !e.restored {
+		e.failed("the record goes back from %d to %d", was, is)
+	}
+	if is < was {
+		e.restored = false
+	}
+}
+
+// settle has all members learn the latest outcome and report it: the label is where it belongs after a few turns.
+func (e *electorate) settle() {
+	latest := slices.MaxFunc(e.views, func(a, b view) int { return a.epoch - b.epoch })
+	for i, v := range e.views {
+		if v.epoch == latest.epoch && v.leader >= 0 {
+			latest = e.views[i]
+		}
+	}
+	for i := range e.views {
+		e.views[i] = latest
+	}
+	e.server.reports = slices.Clone(e.views)
+	for range 2 + 2*len(e.views) {
+		e.cache = e.server.copied()
+		e.turn(-1)
+	}
+	for i, label := range e.server.labels {
+		want := "replica"
+		if i == latest.leader {
+			want = "primary"
+		}
+		if label != want {
+			e.failed("all report %+v, and the labels are %q, with the record %+v", latest, e.server.labels, e.server.record)
+		}
+	}
+}
+
+// However reports are lost or late, whatever the members take for true, and wherever the engine dies: never do two pods have the label of a primary, the
+// record never goes back, and once all report the same the label is where it belongs.
+func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
+	for seed := range uint64(400) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			e := newElectorate(t, seed)
+			for range 300 {
+				switch n := e.random.IntN(40); {
+				case n < 2:
+					e.elect()
+				case n < 20:
+					e.deliver()
+				case n < 30:
+					e.refresh()
+				case n < 37:
+					e.turn(-1)
+				case n < 39:
+					e.turn(e.random.IntN(3))
+					e.cache = e.server.copied() // The next one begins with what is there.
+				case e.random.IntN(4) == 0:
+					e.restore()
+				}
+			}
+			e.elect()
+			e.settle()
+		})
+	}
+}
