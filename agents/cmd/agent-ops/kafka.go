@@ -84,8 +84,8 @@ func kafkaProbe() *cobra.Command {
 			}
 			return printRows(table, err)
 		})
-	cmd.Flags().StringVar(&node, "node", "", "node.id, for the lines serves, votes and leads: whether it is a broker that is "+
-		"alive, a voter, and the active controller")
+	cmd.Flags().StringVar(&node, "node", "", "node.id, for the lines node, serves, votes and leads: this number, and whether it is "+
+		"a broker that is alive, a voter, and the active controller")
 	cmd.Flags().StringVar(&jars, "jars", "", "pattern of the jar whose name ends with the version, for the line version")
 	return cmd
 }
@@ -95,7 +95,7 @@ func addColumn(table *driver.Table, name, value string) {
 	table.Rows[0] = append(table.Rows[0], &value)
 }
 
-// addOwn says what a status means for one node.
+// addOwn says which node asks, and what a status means for it.
 func addOwn(table *driver.Table, node string) {
 	column := func(name string) []string {
 		if i := slices.Index(table.Columns, name); i >= 0 {
@@ -103,6 +103,7 @@ func addOwn(table *driver.Table, node string) {
 		}
 		return nil
 	}
+	addColumn(table, "node", node)
 	for _, own := range []struct{ name, among string }{{"serves", "alive"}, {"votes", "voters"}, {"leads", "controller"}} {
 		is := "no"
 		if slices.Contains(column(own.among), node) {
