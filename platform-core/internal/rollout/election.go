@@ -46,8 +46,8 @@ type vote struct {
 // earlier epoch is taken over only where all expected members report it, since the history of the middleware then began anew, as after a restore.
 // Expected are the replicas of the spec, and the pods beyond those for as long as they report.
 //
-// While the reports of a majority differ from the recorded election, no pod may have the label: it is given when the new one is on record. While no majority
-// reports, a pod keeps the label that it has by the record, and none gets it.
+// While a majority reports another primary than the recorded one, no pod may have the label: it is given when the new one is on record. One that is elected
+// again keeps it, whatever the epoch. While no majority reports, a pod keeps the label that it has by the record, and none gets it.
 func Elect(f Facts, by platformv1.SetElection, recorded *platformv1.ElectionRecord) Election {
 	votes, beyond := f.votes(by)
 	expected := int(f.Replicas) + beyond
@@ -62,7 +62,11 @@ func Elect(f Facts, by platformv1.SetElection, recorded *platformv1.ElectionReco
 	case slices.Equal(elected.epoch, epochOf(recorded.Epoch)) && recorded.Primary == name:
 		return Election{Record: recorded, Named: name, State: ElectionAgreed}
 	}
-	return Election{Record: &platformv1.ElectionRecord{Epoch: elected.epoch.String(), Primary: name}, State: ElectionChanged}
+	changed := Election{Record: &platformv1.ElectionRecord{Epoch: elected.epoch.String(), Primary: name}, State: ElectionChanged}
+	if recorded != nil && recorded.Primary == name || recorded == nil && f.keep(nil).Named == name {
+		changed.Named = name
+	}
+	return changed
 }
 
 // keep is for reports that no majority makes: the record stays, and so does the label. Where there is no record yet, as after an update of the plugin that

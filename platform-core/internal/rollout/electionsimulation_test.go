@@ -38,9 +38,9 @@ type electorate struct {
 	server stored
 	// cache is what the engine sees of it: of pods and of the record at different times.
 	cache stored
-	// restored says that the history began anew, so that the record may go back once.
-	restored bool
-	log      []string
+	// earlier is what members took for true some time ago.
+	earlier []view
+	log     []string
 }
 
 func newElectorate(t *testing.T, seed uint64) *electorate {
@@ -86,8 +86,15 @@ func (e *electorate) restore() {
 		e.views[i], e.server.reports[i] = view{1, 0}, view{}
 	}
 	e.cache.reports = slices.Clone(e.server.reports)
-	e.restored = true
 	e.note("all data is restored")
+}
+
+// revert has some members, and not all, report again what they did some time ago, as from copies of their volumes.
+func (e *electorate) revert() {
+	for i, v := range e.earlier[:len(e.earlier)-1] {
+		e.views[i], e.server.reports[i] = v, v
+	}
+	e.note("members but the last go back to %v", e.earlier)
 }
 
 // deliver brings the reports of some members to the API server.
@@ -178,19 +185,25 @@ func (e *electorate) check() {
 	}
 }
 
-// checkRecord that the next record is of no earlier epoch.
+// checkRecord that a majority reports the next record, and that it is of no earlier epoch where not all do.
 func (e *electorate) checkRecord(next *platformv1.ElectionRecord) {
 	e.Helper()
+	is, _ := strconv.Atoi(next.Epoch)
+	count := 0
+	for _, v := range e.server.reports {
+		if v.epoch == is && fmt.Sprintf("a-%d", v.leader) == next.Primary {
+			count++
+		}
+	}
+	if count <= len(e.views)/2 {
+		e.failed("%s in %s is recorded, and the reports are %v", next.Primary, next.Epoch, e.server.reports)
+	}
 	if e.server.record == nil {
 		return
 	}
 	was, _ := strconv.Atoi(e.server.record.Epoch)
-	is, _ := strconv.Atoi(next.Epoch)
-	if is < was && !e.restored {
+	if is < was && count < len(e.views) {
 		e.failed("the record goes back from %d to %d", was, is)
-	}
-	if is < was {
-		e.restored = false
 	}
 }
 
@@ -242,6 +255,10 @@ func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 					e.cache = e.server.copied() // The next one begins with what is there.
 				case e.random.IntN(4) == 0:
 					e.restore()
+				case e.random.IntN(2) == 0:
+					e.earlier = slices.Clone(e.views)
+				case len(e.earlier) > 0:
+					e.revert()
 				}
 			}
 			e.elect()

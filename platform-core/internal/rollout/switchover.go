@@ -114,7 +114,8 @@ func (f Facts) spare(step Step) Step {
 // awaitsLabel says whether a pod that writes is about to get its label. Where the members elect, one that no majority names does not
 // get it, and what others need may be what it takes for a majority to answer.
 func (f Facts) awaitsLabel(p Pod) bool {
-	return !f.writer(p.Role) && (f.Authority != AuthorityMiddleware || f.writer(f.wantedRole(p)))
+	unnamed := f.Authority == AuthorityMiddleware && f.Named != nil && *f.Named != p.Name
+	return !f.writer(p.Role) && !unnamed
 }
 
 // indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those that are wanted can take

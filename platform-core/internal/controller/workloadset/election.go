@@ -5,6 +5,7 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +22,7 @@ func (f *facts) observeElection(set *platformv1.WorkloadSet) {
 	}
 	f.election = rollout.Elect(f.rollout, *set.Spec.Election, f.recorded)
 	f.rollout.Named, f.rollout.Busy = new(f.election.Named), ""
-	if f.election.State == rollout.ElectionChanged {
+	if f.election.State == rollout.ElectionChanged && f.election.Named == "" {
 		f.rollout.Busy = "the election of a primary is about to be recorded"
 	}
 }
@@ -40,17 +41,16 @@ func (c *Controller) readElection(ctx context.Context, set *platformv1.WorkloadS
 	return nil
 }
 
-// settleElection says that a set whose pods are all well has no primary that a majority of them names; nil where it has one.
+// settleElection says of a set whose pods are all well why none of them has the label of a primary; nil where one has.
 func settleElection(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	switch {
-	case set.Spec.Election == nil || len(f.rollout.Pods) == 0 || f.election.State == rollout.ElectionAgreed:
-		return nil
-	case f.election.State == rollout.ElectionChanged:
-		return new(outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, f.election.Record.Primary, fmt.Sprintf(
-			"its members elected %s in epoch %s, which is recorded before it gets its label", f.election.Record.Primary, f.election.Record.Epoch))))
-	case f.election.Named != "":
+	labelled := func(p rollout.Pod) bool { return f.rollout.Writes(p.Role) }
+	if set.Spec.Election == nil || len(f.rollout.Pods) == 0 || slices.ContainsFunc(f.rollout.Pods, labelled) {
 		return nil
 	}
-	return new(outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "",
-		"no majority of its pods names the same primary, and none gets the label of that: see what the others report, and bring back those that are gone")))
+	primary, why := "", "no majority of its pods names the same primary, and none gets the label of that: see what the others report, and bring back those that are gone"
+	if f.election.State != rollout.ElectionUnknown {
+		primary = f.election.Record.Primary
+		why = fmt.Sprintf("its members elected %s in epoch %s, which gets its label once that is recorded and it reports its role", primary, f.election.Record.Epoch)
+	}
+	return new(outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, primary, why)))
 }
