@@ -100,12 +100,13 @@ func (h *history) note(event watch.Event) {
 	}
 }
 
-// check that no two pods had the label of a primary at once, and none before it was on record.
-func (h *history) check(t *testing.T) {
+// check that the pods with these ordinals, and no others, got the label of a primary in turn, no two had it at once, and none before it was on record.
+func (h *history) check(t *testing.T, ordinals ...int32) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slices.SortFunc(h.events, func(a, b moment) int { return a.version - b.version })
+	var had, want []string
 	elected, labels := "", map[string]string{}
 	for _, m := range h.events {
 		if m.pod == "" {
@@ -114,6 +115,9 @@ func (h *history) check(t *testing.T) {
 		}
 		given := m.labelled == "primary" && labels[m.pod] != "primary"
 		labels[m.pod] = m.labelled
+		if given {
+			had = append(had, m.pod)
+		}
 		if given && elected != m.pod {
 			t.Errorf("version %d gives %s the label, and %q is on record", m.version, m.pod, elected)
 		}
@@ -126,6 +130,12 @@ func (h *history) check(t *testing.T) {
 		if len(primaries) > 1 {
 			t.Errorf("in version %d the primaries are %q", m.version, primaries)
 		}
+	}
+	for _, ordinal := range ordinals {
+		want = append(want, platformv1.PodNameFor(setName, ordinal))
+	}
+	if !slices.Equal(had, want) {
+		t.Errorf("the label went to %q, want %q", had, want)
 	}
 }
 
@@ -174,7 +184,7 @@ func TestAPrimaryIsLabelledOnceAMajorityNamesIt(t *testing.T) {
 	}
 	h.electedIs(set, 0, 1)
 	testkit.WaitForReady(h, env.Client, set)
-	seen.check(t)
+	seen.check(t, 1, 0)
 }
 
 // The controller is killed after each of the writes by which the label goes from one pod to the other; the next one goes on.
@@ -208,5 +218,5 @@ func TestAnElectionIsFollowedThroughAKillAfterEachWrite(t *testing.T) {
 	h.electedIs(set, 1, 3)
 	h.names(0, 1, 3)
 	testkit.WaitForReady(h, env.Client, set)
-	seen.check(t)
+	seen.check(t, 0, 1)
 }
