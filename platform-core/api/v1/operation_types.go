@@ -10,19 +10,30 @@ import (
 )
 
 // OperationSpec asks for one run of a named procedure. It is immutable but for cancel and approval.
-// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.targetSpec) == has(oldSelf.targetSpec) && (!has(self.targetSpec) || self.targetSpec == oldSelf.targetSpec) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || duration(self.timeout) == duration(oldSelf.timeout)) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry.limit == oldSelf.retry.limit && has(self.retry.backoff) == has(oldSelf.retry.backoff) && (!has(self.retry.backoff) || duration(self.retry.backoff) == duration(oldSelf.retry.backoff))) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
+// +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(oldSelf.templateRef) && (!has(self.templateRef) || self.templateRef == oldSelf.templateRef) && has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) && has(self.targetRef) == has(oldSelf.targetRef) && (!has(self.targetRef) || self.targetRef == oldSelf.targetRef) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.targetSpec) == has(oldSelf.targetSpec) && (!has(self.targetSpec) || self.targetSpec == oldSelf.targetSpec) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || duration(self.timeout) == duration(oldSelf.timeout)) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry.limit == oldSelf.retry.limit && has(self.retry.backoff) == has(oldSelf.retry.backoff) && (!has(self.retry.backoff) || duration(self.retry.backoff) == duration(oldSelf.retry.backoff))) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.templateRef) != has(self.template)",message="set one of templateRef and template"
+// +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(self.targetRef)",message="targetRef is required with templateRef, and is not allowed with template: an inline template acts on no instance"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.targetSpec)",message="targetSpec is not allowed with template: it is for templates that take the spec of a target"
 type OperationSpec struct {
 	// templateRef names the procedure, for example Restart: a template of the target's plugin or, where that has none, of
 	// the engine; or plugin@version/Name.
-	// +required
+	// +optional
 	// +kubebuilder:validation:Pattern=`^([a-z][-a-z0-9]*@[0-9A-Za-z.-]+/)?[A-Z][A-Za-z0-9]*$`
 	// +kubebuilder:validation:MaxLength=128
-	TemplateRef string `json:"templateRef"`
+	TemplateRef string `json:"templateRef,omitempty"`
+	// template is the procedure itself, as YAML or JSON in the format of the operations part of a plugin. It acts on no
+	// instance: its steps wait for, apply, patch and delete objects of the namespace, and wait for an approval. Steps other than an
+	// approval need serviceAccountName and are taken with the rights of that account.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=262144
+	Template string `json:"template,omitempty"`
 	// targetRef names the object to act on, in the same namespace: a typed object, an Application, a Component or a WorkloadSet.
-	// +required
-	TargetRef TargetReference `json:"targetRef"`
+	// Required with templateRef.
+	// +optional
+	TargetRef TargetReference `json:"targetRef,omitzero"`
 	// parameters of the procedure, checked against its template.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`

@@ -22,53 +22,6 @@ const (
 	longestBackoff = 5 * time.Minute
 )
 
-// stepKind is one type of step.
-type stepKind interface {
-	// advance takes the step as far as the facts allow and records in it what it decides.
-	advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict
-}
-
-// kindOf returns the type of a step; nil when this operator does not know it.
-func kindOf(step *plugin.OperationStep) stepKind {
-	switch {
-	case step.Agent != nil:
-		return agentStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
-		return switchoverStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineRotate:
-		return rotateStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineCreate:
-		return createStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineDelete:
-		return deleteStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineFailover:
-		return failoverStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineRebuild:
-		return rebuildStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
-		return applyStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineBackup:
-		return backupStep{}
-	case step.Engine != nil && step.Engine.Do == plugin.EngineDrill:
-		return drillStep{}
-	case onData(*step):
-		return dataStep{}
-	case step.Engine != nil:
-		return engineStep{}
-	case step.Approval != nil:
-		return approvalStep{}
-	case step.Wait != nil:
-		return itemsStep{waitItem}
-	case step.Operation != nil:
-		return itemsStep{childItem}
-	case step.Job != nil:
-		return itemsStep{jobItem}
-	case step.Apply != nil, step.Patch != nil, step.Delete != nil:
-		return itemsStep{objectItem}
-	}
-	return nil
-}
-
 // forward takes every step that can go on, in topological order, so that what ends in this turn lets others begin.
 func (r *run) forward() {
 	for i := range r.status.Steps {

@@ -106,14 +106,8 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 // Check refuses what a spec asks for and its template does not offer.
 func Check(op *platformv1.Operation, target Target, component string, template plugin.OperationTemplate) *Refusal {
 	spec := op.Spec
-	if _, err := ParametersOf(spec, template); err != nil {
-		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
-	}
-	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
-	}
-	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
+	if refusal := checkCommon(spec, template); refusal != nil {
+		return refusal
 	}
 	if refusal := checkTargetSpec(spec, template); refusal != nil {
 		return refusal
@@ -125,6 +119,20 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
 			template.Name, target, component, list(template.Targets))
+	}
+	return nil
+}
+
+// checkCommon refuses what no template offers, wherever it is from.
+func checkCommon(spec platformv1.OperationSpec, template plugin.OperationTemplate) *Refusal {
+	if _, err := ParametersOf(spec, template); err != nil {
+		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
+	}
+	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
+	}
+	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
 	}
 	return nil
 }
@@ -224,7 +232,7 @@ func Retryable(op, earlier *platformv1.Operation, facts Facts) *Refusal {
 	switch {
 	case earlier.Status.Phase != platformv1.OperationFailed && earlier.Status.Phase != platformv1.OperationCancelled:
 		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is %s: only one that failed or was cancelled can be tried again", earlier.Name, earlier.Status.Phase)
-	case a.TemplateRef != b.TemplateRef || a.TargetRef != b.TargetRef || !maps.Equal(a.Parameters, b.Parameters):
+	case a.TemplateRef != b.TemplateRef || a.Template != b.Template || a.TargetRef != b.TargetRef || !maps.Equal(a.Parameters, b.Parameters):
 		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which has another template, target or parameters: what succeeded there says nothing here", earlier.Name)
 	case a.Author != "" && a.Author != b.Author:
 		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is not of %s: create the Operation without retryOf", earlier.Name, a.Author)

@@ -19,6 +19,8 @@ type operationFile struct {
 	OperationTemplate
 	key      string
 	document *document.Document
+	// origin of the template; the zero value is a plugin.
+	origin templateOrigin
 }
 
 func (l *loader) loadOperations() {
@@ -64,16 +66,22 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 
 // ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line that is wrong.
 func ParseOperation(text string) (OperationTemplate, error) {
+	template, errs := parseOperation(text, ofEngine)
+	if len(errs) > 0 {
+		return template, errs[0]
+	}
+	return template, nil
+}
+
+// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it.
+func parseOperation(text string, origin templateOrigin) (OperationTemplate, []LoadError) {
 	l := &loader{sources: map[Part]Source{}}
 	doc := l.parse(PartOperations, "", text)
 	var template OperationTemplate
 	if doc != nil && l.decode(PartOperations, "", doc, "#Operation", &template, operationLeaf) {
-		l.checkOperation(&operationFile{OperationTemplate: template, document: doc}, &template)
+		l.checkOperation(&operationFile{OperationTemplate: template, document: doc, origin: origin}, &template)
 	}
-	if len(l.errs) > 0 {
-		return template, l.errs[0]
-	}
-	return template, nil
+	return template, l.errs
 }
 
 func (l *loader) checkOperations() {
@@ -110,6 +118,7 @@ func (l *loader) circle(name string, above []string) string {
 // operationCheck checks one template; components are those that it can act on.
 type operationCheck struct {
 	template   *OperationTemplate
+	origin     templateOrigin
 	components []Component
 	// supplied are the names of credentials that are not always there.
 	supplied []string
@@ -117,7 +126,7 @@ type operationCheck struct {
 }
 
 func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
-	check := operationCheck{template: template, fail: func(path document.Path, format string, args ...any) {
+	check := operationCheck{template: template, origin: file.origin, fail: func(path document.Path, format string, args ...any) {
 		l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
 	}}
 	for _, c := range l.components.Credentials {
@@ -145,6 +154,9 @@ func (l *loader) checkOperation(file *operationFile, template *OperationTemplate
 	before := len(l.errs)
 	if template.Timeout != "" && template.Timeout.Duration() <= 0 {
 		check.fail(document.Path{"timeout"}, "is %s: it must be greater than 0 and at most 2562047h", template.Timeout)
+	}
+	if file.origin == inline {
+		check.inline()
 	}
 	check.parameters()
 	check.steps()
@@ -249,32 +261,6 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 	}
 	if c.template.Compensates(step.Name) && (len(step.Needs) > 0 || len(step.Compensate) > 0 || step.Approval != nil) {
 		c.fail(path, "is taken to compensate: it can have no needs, no compensate and no approval")
-	}
-}
-
-// kind checks that a step has one type, and what that says.
-func (c operationCheck) kind(path document.Path, step *OperationStep) {
-	kinds := 0
-	for _, given := range []bool{step.Agent != nil, step.Engine != nil, step.Wait != nil, step.Operation != nil, step.Approval != nil, step.Job != nil,
-		step.Apply != nil, step.Patch != nil, step.Delete != nil} {
-		if given {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		c.fail(path, "must have exactly one of agent, engine, wait, operation, approval, job, apply, patch and delete")
-		return
-	}
-	if step.ForEach != "" && (step.Agent != nil || step.Engine != nil || step.Approval != nil) {
-		c.fail(path.With("forEach"), "is for wait, operation, job, apply, patch and delete: an agent step goes from pod to pod, and an engine step and an approval are taken once")
-	}
-	switch {
-	case step.Agent != nil:
-		c.agent(path.With("agent"), step.Agent)
-	case step.Engine != nil:
-		c.engine(path.With("engine"), step.Engine)
-	case step.Job != nil:
-		c.job(path.With("job"), step.Job)
 	}
 }
 

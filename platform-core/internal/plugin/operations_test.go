@@ -165,7 +165,7 @@ func TestBrokenSteps(t *testing.T) {
 		"default":                         {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:", "it must be"},
 		"span":                            {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
 		"placeholder in no value":         {"description: Moves things.", "description: \"${target.name}\"", "description: \"$", "a placeholder is not allowed here"},
-		"forEach of an engine":            {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "goes from pod to pod"},
+		"forEach of an engine":            {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "an engine step is taken once"},
 		"message of a precondition":       {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"", "undefined field 'size'"},
 		"precondition sees steps":         {"target.pods > 0", "steps.ask.phase == ''", "steps.ask", "undeclared reference to 'steps'"},
 	} {

@@ -13,6 +13,9 @@ import (
 // unknown is the template of an Operation that never began: what a user wrote there can be anything.
 const unknown = "unknown"
 
+// inline stands for the templates that Operations bring along.
+const inline = "Inline"
+
 var (
 	operationPhases = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "zeroinfra_operation_phases_total",
@@ -50,6 +53,9 @@ func Operation(before, after *platformv1.Operation) {
 func templateOf(op *platformv1.Operation) string {
 	if len(op.Status.Steps) == 0 {
 		return unknown
+	}
+	if op.Spec.Template != "" {
+		return inline
 	}
 	return op.Spec.TemplateRef[strings.LastIndex(op.Spec.TemplateRef, "/")+1:]
 }

@@ -3,6 +3,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,7 +126,7 @@ func (t *Traces) Ended(op *platformv1.Operation) {
 		return
 	}
 	end := op.Status.CompletionTime.Time
-	ctx, span := t.begin(context.Background(), op, "", op.Spec.TemplateRef, startOf(op.Status.StartTime, end), about(op), link(op))
+	ctx, span := t.begin(context.Background(), op, "", cmp.Or(op.Spec.TemplateRef, inline), startOf(op.Status.StartTime, end), about(op), link(op))
 	for i := range op.Status.Steps {
 		step := &op.Status.Steps[i]
 		if step.StartTime == nil {

@@ -31,6 +31,9 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	if opsflow.Finished(op) {
 		return c.expire(ctx, op)
 	}
+	if opsflow.IsInline(op) {
+		return c.reconcileInline(ctx, op)
+	}
 	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
 	if refusal != nil {
 		return c.fail(ctx, op, refusal)
@@ -53,6 +56,18 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 		return c.unserved(ctx, op, target)
 	}
 	return reconcile.Result{}, nil
+}
+
+// inlineDomain is the domain whose operator runs Operations that bring their template along, unless their label says another one.
+const inlineDomain = "batch"
+
+// reconcileInline claims an Operation that brings its template along; the other operators say what it waits for.
+func (c *Controller) reconcileInline(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
+	if c.Domain == inlineDomain {
+		return reconcile.Result{}, overtaken(c.claim(ctx, op, nil))
+	}
+	return c.wait(ctx, op, "", fmt.Sprintf(
+		"waiting for the %s operator, which runs Operations with an inline template: install it, or name another operator in the label %s", inlineDomain, platformv1.DomainLabel))
 }
 
 // absent is the refusal of an Operation whose target is not there. Where it is about to be there, it is the plugin that nobody has.
@@ -98,6 +113,11 @@ func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool
 
 // unserved has an Operation wait for its target to be claimed, which wakes it.
 func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (reconcile.Result, error) {
+	return c.wait(ctx, op, target.Application, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
+}
+
+// wait reports, once it has lasted, what an Operation waits for that nobody claims.
+func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, application, message string) (reconcile.Result, error) {
 	if v := reportAfter(unknownAfter, c.age(op), reasonTargetUnclaimed, ""); v.action == actWait {
 		return reconcile.Result{RequeueAfter: v.after}, nil
 	}
@@ -105,8 +125,8 @@ func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, tar
 		return reconcile.Result{}, nil
 	}
 	before := op.DeepCopy()
-	waiting := outcome.Waiting(reasonTargetUnclaimed, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
-	op.Status = opsflow.Wait(op, target.Application, waiting, c.Now()).Status
+	waiting := outcome.Waiting(reasonTargetUnclaimed, message)
+	op.Status = opsflow.Wait(op, application, waiting, c.Now()).Status
 	conditions.Report(op, waiting, "")
 	return c.writeStatus(ctx, before, op)
 }

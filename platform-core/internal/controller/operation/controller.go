@@ -180,5 +180,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	case !opsflow.TakesTurn(op, seen.facts):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}
+	if opsflow.IsInline(op) {
+		return c.startInline(ctx, op, seen)
+	}
 	return c.start(ctx, op, seen)
 }

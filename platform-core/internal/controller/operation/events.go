@@ -26,20 +26,20 @@ func (c *Controller) tell(before, after *platformv1.Operation) {
 		// The record itself says that there is a change, and each event would be one more write for it.
 		return
 	}
-	target := after.Spec.TargetRef
+	subject := opsflow.Subject(after)
 	switch after.Status.Phase {
 	case platformv1.OperationRunning:
 		if before.Status.Phase == platformv1.OperationAwaitingApproval {
 			return
 		}
-		c.events.Normal(after, eventStarted, "%s of %s %q started", after.Spec.TemplateRef, target.Kind, target.Name)
+		c.events.Normal(after, eventStarted, "%s started", subject)
 	case platformv1.OperationAwaitingApproval:
-		c.events.Normal(after, eventAwaitingApproval, "%s of %s %q waits for an approval", after.Spec.TemplateRef, target.Kind, target.Name)
+		c.events.Normal(after, eventAwaitingApproval, "%s waits for an approval", subject)
 	case platformv1.OperationCancelled:
-		c.events.Normal(after, eventCancelled, "%s of %s %q was cancelled", after.Spec.TemplateRef, target.Kind, target.Name)
+		c.events.Normal(after, eventCancelled, "%s was cancelled", subject)
 	case platformv1.OperationSucceeded:
-		c.events.Normal(after, eventSucceeded, "%s of %s %q succeeded", after.Spec.TemplateRef, target.Kind, target.Name)
+		c.events.Normal(after, eventSucceeded, "%s succeeded", subject)
 	case platformv1.OperationFailed:
-		c.events.Warning(after, eventFailed, "%s of %s %q failed: %s", after.Spec.TemplateRef, target.Kind, target.Name, after.Status.Error)
+		c.events.Warning(after, eventFailed, "%s failed: %s", subject, after.Status.Error)
 	}
 }

@@ -51,6 +51,9 @@ type observation struct {
 
 // observe reads what an Operation acts on. A refusal says why it can never run.
 func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*observation, *opsflow.Refusal, error) {
+	if opsflow.IsInline(op) {
+		return c.observeInline(ctx, op)
+	}
 	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
 	if refusal != nil {
 		return nil, refusal, nil

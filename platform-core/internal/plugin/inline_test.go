@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+func TestParseInlineAcceptsStepsOnObjects(t *testing.T) {
+	template, err := plugin.ParseInline(`
+name: Copy
+parameters:
+  to: {schema: '=~"^[a-z]+$"', default: copy}
+steps:
+  - name: read
+    wait: {apiVersion: v1, kind: ConfigMap, name: source, until: 'has(object.data)', outputs: {text: object.data.text}}
+  - name: write
+    apply: {apiVersion: v1, kind: ConfigMap, name: '${parameters.to}', content: {data: {text: '${steps.read.outputs.text}'}}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if order := strings.Join(template.Order(), " "); order != "read write" {
+		t.Errorf("the order is %q", order)
+	}
+}
+
+func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
+	const wait = "wait: {apiVersion: v1, kind: ConfigMap, name: a, until: 'true'}"
+	many := strings.Builder{}
+	for i := range 101 {
+		fmt.Fprintf(&many, "  - {name: s%d, needs: [], %s}\n", i, wait)
+	}
+	for title, c := range map[string]struct{ text, want string }{
+		"no YAML":           {"name: [", "line 1: "},
+		"no steps":          {"name: A\n", "steps"},
+		"unknown field":     {"name: A\nsteps:\n  - {name: a, " + wait + ", retries: 3}\n", `line 3: field "steps[0].retries" is not known`},
+		"unknown step":      {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n", `line 3: steps[0].needs[0] names the step "b", which is not there`},
+		"cycle":             {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, needs: [a], " + wait + "}\n", "steps[0].needs waits for itself"},
+		"same name":         {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: a, " + wait + "}\n", `steps[1].name is "a", which another step has`},
+		"no such output":    {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: b, when: 'steps.a.outputs.none == \"\"', " + wait + "}\n", "line 4: steps[1].when is not a valid expression"},
+		"step of instances": {"name: A\nsteps:\n  - {name: a, agent: {call: Restart}}\n", "steps[0].agent is not allowed in an inline template, which acts on no instance"},
+		"job":               {"name: A\nsteps:\n  - {name: a, job: {command: [x]}}\n", "steps[0].job is not allowed in an inline template"},
+		"two types":         {"name: A\nsteps:\n  - {name: a, approval: {message: x}, " + wait + "}\n", "steps[0] must have exactly one of wait, approval, apply, patch and delete"},
+		"forEach approval":  {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', approval: {message: x}}\n", "steps[0].forEach is for wait, apply, patch and delete: an approval is given once"},
+		"targets":           {"name: A\ntargets: [redis]\nsteps:\n  - {name: a, " + wait + "}\n", "targets"},
+		"preempts":          {"name: A\npreempts: true\nsteps:\n  - {name: a, " + wait + "}\n", "preempts is not allowed in an inline template"},
+		"too many steps":    {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			_, err := plugin.ParseInline(c.text)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}

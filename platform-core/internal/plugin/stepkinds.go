@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// stepKind is one type of step of a template.
+type stepKind struct {
+	// name of the field that holds it.
+	name string
+	// given says whether a step is of this type.
+	given func(*OperationStep) bool
+	// once is why a step of this type takes no forEach; empty for one that does.
+	once string
+	// origins of the templates that can have steps of this type; all when empty.
+	origins []templateOrigin
+	// check looks at what the step says; nil for nothing beyond the schema.
+	check func(c operationCheck, path document.Path, step *OperationStep)
+}
+
+// stepKinds are all types of steps, in the order in which messages name them.
+func stepKinds() []stepKind {
+	instance := []templateOrigin{ofPlugin, ofEngine}
+	return []stepKind{
+		{name: "agent", given: func(s *OperationStep) bool { return s.Agent != nil }, origins: instance, once: "an agent step goes from pod to pod",
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.agent(path, s.Agent) }},
+		{name: "engine", given: func(s *OperationStep) bool { return s.Engine != nil }, origins: instance, once: "an engine step is taken once",
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.engine(path, s.Engine) }},
+		{name: "wait", given: func(s *OperationStep) bool { return s.Wait != nil }},
+		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil }, origins: instance},
+		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once"},
+		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.job(path, s.Job) }},
+		{name: "apply", given: func(s *OperationStep) bool { return s.Apply != nil }},
+		{name: "patch", given: func(s *OperationStep) bool { return s.Patch != nil }},
+		{name: "delete", given: func(s *OperationStep) bool { return s.Delete != nil }},
+	}
+}
+
+// kind checks that a step has one type, and what that says.
+func (c operationCheck) kind(path document.Path, step *OperationStep) {
+	var given []stepKind
+	var known, items []string
+	for _, kind := range stepKinds() {
+		if len(kind.origins) > 0 && !slices.Contains(kind.origins, c.origin) {
+			if kind.given(step) {
+				c.fail(path.With(kind.name), "is not allowed in %s", c.origin)
+				return
+			}
+			continue
+		}
+		known = append(known, kind.name)
+		if kind.once == "" {
+			items = append(items, kind.name)
+		}
+		if kind.given(step) {
+			given = append(given, kind)
+		}
+	}
+	if len(given) != 1 {
+		c.fail(path, "must have exactly one of %s", listed(known))
+		return
+	}
+	kind := given[0]
+	if step.ForEach != "" && kind.once != "" {
+		c.fail(path.With("forEach"), "is for %s: %s", listed(items), kind.once)
+	}
+	if kind.check != nil {
+		kind.check(c, path.With(kind.name), step)
+	}
+}
+
+// listed joins names as a sentence has them: a, b and c.
+func listed(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
