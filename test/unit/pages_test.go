@@ -97,8 +97,8 @@ func TestOperationsOfThePages(t *testing.T) {
 			var object struct {
 				Kind string
 				Spec struct {
-					TemplateRef string
-					Parameters  map[string]any
+					TemplateRef, Template string
+					Parameters            map[string]any
 				}
 			}
 			if yaml.Unmarshal([]byte(s.text), &object) != nil || object.Kind != "Operation" {
@@ -106,6 +106,11 @@ func TestOperationsOfThePages(t *testing.T) {
 			}
 			found++
 			known, ok := parameters[object.Spec.TemplateRef]
+			if object.Spec.Template != "" {
+				var inline struct{ Parameters map[string]any }
+				ok = yaml.Unmarshal([]byte(object.Spec.Template), &inline) == nil
+				known = inline.Parameters
+			}
 			if !ok {
 				t.Errorf("%s: there is no template %q", s.where, object.Spec.TemplateRef)
 			}

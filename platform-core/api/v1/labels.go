@@ -25,6 +25,9 @@ const (
 	// TriggerLabel says who caused an Operation that no person created: one of the triggers. An admission policy lets only the
 	// engine set it.
 	TriggerLabel = "platform.zeroinfra.github.com/trigger"
+	// OperationLabel and StepLabel name the Operation, and its step, that a pod runs for.
+	OperationLabel = "platform.zeroinfra.github.com/operation"
+	StepLabel      = "platform.zeroinfra.github.com/step"
 	// ScheduleLabel names the schedule of the Application that an Operation was made by.
 	ScheduleLabel = "platform.zeroinfra.github.com/schedule"
 	// ArchiveLabel is on pods that mount the volume of the BackupRepository that it names, for as long as they live: movers go where they are.

@@ -150,6 +150,10 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
 	case t.Job != nil:
 		return r.describeJob(t)
+	case t.Task() != nil:
+		return r.describeTask(t), ""
+	case t.HTTP != nil:
+		return []string{fmt.Sprintf("calls %s %s", cmp.Or(t.HTTP.Method, "GET"), r.shown(t, t.HTTP.URL))}, ""
 	}
 	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch, ObjectDelete: t.Delete} {
 		if object != nil {

@@ -38,6 +38,8 @@ type Effect struct {
 	Drill *Drill
 	// Data is what is to be done about the volumes of a set.
 	Data *Data
+	// HTTP is a call to make.
+	HTTP *HTTPCall
 }
 
 // Call is a call to an agent of one pod.
@@ -158,6 +160,8 @@ type Answer struct {
 	Child platformv1.OperationStatus
 	// Job is how a Job stands.
 	Job JobState
+	// HTTP is the answer to a call.
+	HTTP *HTTPResponse
 	// Backup as it is; nil when it is absent.
 	Backup *platformv1.Backup
 	// Instance of a drill as it is; nil when it is absent. Remains are what is left of one that is being removed, in words.

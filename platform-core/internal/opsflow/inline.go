@@ -36,7 +36,9 @@ func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *R
 }
 
 // actsAs says whether a step of an inline template is taken with the rights of an account.
-func actsAs(step *plugin.OperationStep) bool { return step.Approval == nil }
+func actsAs(step *plugin.OperationStep) bool {
+	return step.Approval == nil && (step.HTTP == nil || step.HTTP.ReadsObjects())
+}
 
 // InlineTemplate reads the template that an Operation brings along.
 func InlineTemplate(spec platformv1.OperationSpec) (plugin.OperationTemplate, *Refusal) {

@@ -47,8 +47,23 @@ type Job struct {
 	Resources corev1.ResourceRequirements
 	// Step as the template has it.
 	Step *plugin.JobStep
+	// Task is what a pod runs that is like no component; nil for one that is. Env, Resources and Deadline are for both.
+	Task *Task
 	// Deadline after which the cluster ends it.
 	Deadline time.Duration
+}
+
+// Task is a pod that an inline template describes, without placeholders.
+type Task struct {
+	// Step is the name of the step, for a label.
+	Step string
+	// Pod as the template has it. What is below is in place of what it says.
+	Pod     *plugin.PodStep
+	Image   string
+	Command []string
+	Args    []string
+	Env     []plugin.TaskEnv
+	Mounts  []plugin.TaskMount
 }
 
 // JobVerb is what is done about a Job.
@@ -81,6 +96,9 @@ type JobState struct {
 func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
 	name := r.childName(step, one)
 	made := step.Outputs[OutputJob] == name
+	if made && step.Outputs[OutputResult] != "" && t.Task() != nil {
+		return verdict{}
+	}
 	if made && step.Outputs[OutputResult] != "" {
 		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}, fmt.Sprintf("job %s to be removed", name))
 		return v
@@ -91,7 +109,7 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	}
 	if job.Name = name; made {
 		job.Verb = JobLook
-	} else if t.Job.Volumes == plugin.JobVolumesWriter {
+	} else if t.Job != nil && t.Job.Volumes == plugin.JobVolumesWriter {
 		if v := r.volumes(job); !v.done() {
 			return v
 		}
@@ -106,7 +124,7 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	}
 	switch answer.Job.Phase {
 	case platformv1.OperationSucceeded:
-		outputs, err := jobOutputs(t.Job, answer.Job.Message)
+		outputs, err := jobOutputs(t.StepOutputs(), answer.Job.Message)
 		if err == nil {
 			outputs, err = r.recorded(t, outputs)
 		}
@@ -116,6 +134,10 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 		step.Outputs = outputs
 		setOutput(step, OutputJob, name)
 		setOutput(step, OutputResult, string(platformv1.OperationSucceeded))
+		if t.Task() != nil {
+			// Its log stays for as long as the record.
+			return verdict{}
+		}
 		return verdict{waiting: fmt.Sprintf("job %s to be removed", name), effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
 	case platformv1.OperationFailed:
 		if answer.Job.ExitCode == plan.ExitDataBad {
@@ -136,6 +158,9 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 
 // job is what a step runs; why says why that cannot be.
 func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item) (job *Job, why string) {
+	if t.Task() != nil {
+		return r.task(t, step, one)
+	}
 	job = &Job{Verb: JobRun, Component: t.Job.Component, Image: t.Job.Image, Step: t.Job, Deadline: r.jobDeadline(t, step)}
 	if job.Component == "" {
 		component, err := r.facts.componentFor("")
@@ -245,7 +270,7 @@ func (r *run) withdrawJobs(t *plugin.OperationStep, step *platformv1.StepStatus)
 }
 
 // jobOutputs reads lines NAME=VALUE out of what a container left as its termination message.
-func jobOutputs(job *plugin.JobStep, message string) (map[string]string, error) {
+func jobOutputs(declared map[string]string, message string) (map[string]string, error) {
 	said := map[string]string{}
 	for line := range strings.Lines(message) {
 		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "="); ok {
@@ -253,12 +278,12 @@ func jobOutputs(job *plugin.JobStep, message string) (map[string]string, error) 
 		}
 	}
 	outputs := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(job.Outputs)) {
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		value, ok := said[name]
 		if !ok {
 			return nil, fmt.Errorf("there is no line %s=… in its termination message", name)
 		}
-		if err := job.CheckOutput(name, value); err != nil {
+		if err := plugin.CheckJobOutput(name, declared[name], value); err != nil {
 			return nil, err
 		}
 		outputs[name] = value

@@ -157,7 +157,7 @@ func TestJobOutputs(t *testing.T) {
 		"wrong":       {"keys=x", "", `output "keys" is "x": it must be a whole number`},
 		"too long":    {"keys=" + strings.Repeat("1", 1025), "", "longer than 1024 characters"},
 	} {
-		outputs, err := jobOutputs(template.Steps[0].Job, tc.message)
+		outputs, err := jobOutputs(template.Steps[0].Job.Outputs, tc.message)
 		switch {
 		case tc.says == "" && (err != nil || len(outputs) != 1 || outputs["keys"] != tc.keys):
 			t.Errorf("%s: %v, %v", name, outputs, err)

@@ -41,6 +41,8 @@ func registered() []registration {
 		{func(s *plugin.OperationStep) bool { return s.Wait != nil }, itemsStep{waitItem}},
 		{func(s *plugin.OperationStep) bool { return s.Operation != nil }, itemsStep{childItem}},
 		{func(s *plugin.OperationStep) bool { return s.Job != nil }, itemsStep{jobItem}},
+		{func(s *plugin.OperationStep) bool { return s.Task() != nil }, itemsStep{jobItem}},
+		{func(s *plugin.OperationStep) bool { return s.HTTP != nil }, itemsStep{httpItem}},
 		{writesObject, itemsStep{objectItem}},
 	}
 }

@@ -279,7 +279,7 @@ func (r *run) compensate() {
 // withdrawn is done when nothing goes on any more that a step began.
 func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	switch {
-	case t.Job != nil, does(*t, plugin.EnginePrepareData):
+	case t.Job != nil, t.Task() != nil, does(*t, plugin.EnginePrepareData):
 		return r.withdrawJobs(t, step)
 	case does(*t, plugin.EngineBackup):
 		return r.withdrawBackup(step)

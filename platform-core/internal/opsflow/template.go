@@ -116,6 +116,9 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	if spec.ServiceAccountName != "" && ParentOf(op) == "" && !slices.ContainsFunc(template.Steps, writesObjects) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects or runs a job, and serviceAccountName is for those only: leave it out", template.Name)
 	}
+	if spec.ServiceAccountName == "" && slices.ContainsFunc(template.Steps, func(s plugin.OperationStep) bool { return s.HTTP != nil && s.HTTP.ReadsObjects() }) {
+		return refuse(platformv1.ReasonInvalidSpec, "template %q makes a call with a Secret or a ConfigMap of the namespace: set serviceAccountName to a ServiceAccount that may read it", template.Name)
+	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
 			template.Name, target, component, list(template.Targets))
@@ -138,7 +141,7 @@ func checkCommon(spec platformv1.OperationSpec, template plugin.OperationTemplat
 }
 
 func writesObjects(step plugin.OperationStep) bool {
-	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil || livesOn(step)
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil || step.HTTP != nil && step.HTTP.ReadsObjects() || livesOn(step)
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.

@@ -4,7 +4,6 @@ package plugin
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -55,12 +54,12 @@ type JobEnv struct {
 	Secret *plan.SecretRef `json:"secret,omitempty"`
 }
 
-// CheckOutput says whether the value of an output is as declared; the error is a sentence.
-func (j *JobStep) CheckOutput(name, value string) error {
+// CheckJobOutput says whether the value of an output of a job or a task meets its constraint; the error is a sentence.
+func CheckJobOutput(name, schema, value string) error {
 	if len([]rune(value)) > maxJobOutput {
 		return fmt.Errorf("output %q is longer than %d characters", name, maxJobOutput)
 	}
-	if err := constraint.CheckText(j.Outputs[name], value); err != nil {
+	if err := constraint.CheckText(schema, value); err != nil {
 		return fmt.Errorf("output %q %w", name, err)
 	}
 	return nil
@@ -99,15 +98,7 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 	if err := step.Resources.check(); err != nil {
 		c.fail(path.With("resources"), "%v", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
-		at := path.With("outputs").With(name)
-		if name == "job" || name == "result" {
-			c.fail(at, "is taken by the engine: name it otherwise")
-		}
-		if err := constraint.CheckTextConstraint(step.Outputs[name]); err != nil {
-			c.fail(at, "%v", err)
-		}
-	}
+	c.declared(path, step.Outputs)
 }
 
 // jobComponent is the one whose image a job has. A template of the engine learns that from its target.

@@ -53,15 +53,31 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 	}
 	if len(path) > 3 && path[0] == "steps" {
 		for _, open := range []string{"parameters", "with", "name", "message", "content", "command"} {
-			if path[3] == open {
+			if path[3] == open && path[2] != "http" {
 				return false, nil
 			}
+		}
+		if placeholders := taskLeaf(path); placeholders {
+			return false, nil
 		}
 		if path[2] == "job" && (path[len(path)-1] == "value" || path[3] == "resources" && len(path) == 6) {
 			return false, nil
 		}
 	}
 	return false, refusePlaceholder(text)
+}
+
+// taskLeaf says whether a text of a container, a script or a call may hold placeholders, or is taken as it is.
+func taskLeaf(path document.Path) bool {
+	last := path[len(path)-1]
+	switch path[2] {
+	case "http":
+		return path[3] == "url" || path[3] == "body" || last == "value"
+	case "container", "script":
+		return path[3] == "image" || path[3] == "source" || path[3] == "args" || path[3] == "command" || last == "value" || last == "claim" ||
+			path[3] == "resources" && len(path) == 6
+	}
+	return false
 }
 
 // ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line that is wrong.

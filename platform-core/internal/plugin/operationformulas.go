@@ -25,6 +25,7 @@ const (
 	variableSteps      = "steps"
 	variableEach       = "each"
 	variableObject     = "object"
+	variableResponse   = "response"
 )
 
 // targetShape is what expressions see of the target.
@@ -66,11 +67,17 @@ func (c formulaCompiler) compile() {
 
 // language is what a step sees: what has ended for certain when it begins.
 func (c formulaCompiler) language(step *OperationStep) *placeholder.Language {
+	return c.languageWith(step, nil)
+}
+
+// languageWith is the language of a step with more variables.
+func (c formulaCompiler) languageWith(step *OperationStep, more map[string]placeholder.Shape) *placeholder.Language {
 	parameters := map[string]placeholder.Shape{}
 	for name := range c.template.Parameters {
 		parameters[name] = placeholder.TextShape
 	}
 	variables := map[string]placeholder.Shape{variableParameters: placeholder.Fields(parameters), variableTarget: targetShape}
+	maps.Copy(variables, more)
 	if step != nil {
 		steps := map[string]placeholder.Shape{}
 		for _, name := range c.template.Before(step.Name) {
@@ -118,19 +125,22 @@ func (c formulaCompiler) step(path document.Path, s *OperationStep) {
 	if s.Wait != nil {
 		c.expression(language, path.With("wait").With("until"), s.Name, s.Wait.Until, placeholder.Bool)
 		for _, name := range slices.Sorted(maps.Keys(s.Wait.Outputs)) {
-			c.output(language, path.With("wait").With("outputs").With(name), s, name)
+			c.output(language, path.With("wait").With("outputs").With(name), s, name, s.Wait.Outputs[name])
 		}
+	}
+	if s.HTTP != nil {
+		c.http(path, s)
 	}
 }
 
-// output compiles the expression of an output of a wait. Where no type is declared, it is that of the expression.
-func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name string) {
+// output compiles the expression of an output of a wait or of a call. Where no type is declared, it is that of the expression.
+func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name, source string) {
 	declared, ok := s.Types[name]
 	wanted := anyKind
 	if ok {
 		wanted = kinds[declared]
 	}
-	formula, kind, err := language.Typed(s.Wait.Outputs[name], wanted...)
+	formula, kind, err := language.Typed(source, wanted...)
 	switch {
 	case err != nil && ok:
 		c.fail(path, "is declared as %s, and its expression does not fit: %v", declared, err)
@@ -141,7 +151,7 @@ func (c formulaCompiler) output(language *placeholder.Language, path document.Pa
 	case !ok:
 		c.template.outputs[s.Name][name] = ofKind[kind]
 	}
-	c.template.formulas[formulaKey{s.Name, s.Wait.Outputs[name], true}] = formula
+	c.template.formulas[formulaKey{s.Name, source, true}] = formula
 }
 
 func (c formulaCompiler) expression(language *placeholder.Language, path document.Path, step, source string, kind placeholder.Kind) {
@@ -193,6 +203,12 @@ func (s *OperationStep) texts() map[string]string {
 			add(env.Value, document.Path{"job", "env"}.Index(i).With("value")...)
 		}
 		s.Job.Resources.texts(func(text string, path ...string) { add(text, append([]string{"job", "resources"}, path...)...) })
+	}
+	switch {
+	case s.Task() != nil:
+		s.taskTexts(add)
+	case s.HTTP != nil:
+		s.HTTP.httpTexts(add)
 	}
 	for _, name := range []string{"apply", "patch", "delete"} {
 		if step := s.object(name); step != nil {

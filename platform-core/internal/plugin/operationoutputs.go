@@ -66,8 +66,10 @@ func (c operationCheck) authored(step *OperationStep) []string {
 	switch {
 	case step.Wait != nil:
 		return slices.Sorted(maps.Keys(step.Wait.Outputs))
-	case step.Job != nil:
-		return slices.Sorted(maps.Keys(step.Job.Outputs))
+	case step.HTTP != nil:
+		return slices.Sorted(maps.Keys(step.HTTP.Outputs))
+	case step.Job != nil, step.Task() != nil:
+		return slices.Sorted(maps.Keys(step.StepOutputs()))
 	case step.Agent == nil || step.Agent.Action == "":
 		return nil
 	}
@@ -93,7 +95,9 @@ func (c operationCheck) outputs(step *OperationStep) outputTypes {
 		outputs["by"] = platformv1.OutputString
 	case step.Engine != nil:
 		return maps.Clone(engineOutputs[step.Engine.Do])
-	case step.Job != nil:
+	case step.HTTP != nil:
+		outputs["status"] = platformv1.OutputInt
+	case step.Job != nil, step.Task() != nil:
 		outputs["job"], outputs["result"] = platformv1.OutputString, platformv1.OutputString
 	}
 	for _, name := range c.authored(step) {

@@ -45,8 +45,8 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, apply, patch or
-// delete.
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, container, script, http, apply,
+// patch or delete.
 type OperationStep struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
 	Name string `json:"name"`
@@ -78,6 +78,10 @@ type OperationStep struct {
 	Operation *NestedStep   `json:"operation,omitempty"`
 	Approval  *ApprovalStep `json:"approval,omitempty"`
 	Job       *JobStep      `json:"job,omitempty"`
+	// Container and Script run a pod of their own, for inline templates; a template of a plugin has jobs, which are like its pods.
+	Container *ContainerStep `json:"container,omitempty"`
+	Script    *ScriptStep    `json:"script,omitempty"`
+	HTTP      *HTTPStep      `json:"http,omitempty"`
 	// Apply is an object that is applied; it may be made by it.
 	Apply *ObjectStep `json:"apply,omitempty"`
 	// Patch is merged into an object that is there.

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -36,6 +37,12 @@ func stepKinds() []stepKind {
 		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once"},
 		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.job(path, s.Job) }},
+		{name: "container", given: func(s *OperationStep) bool { return s.Container != nil }, origins: []templateOrigin{inline},
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.task(path, &s.Container.PodStep) }},
+		{name: "script", given: func(s *OperationStep) bool { return s.Script != nil }, origins: []templateOrigin{inline},
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.script(path, s.Script) }},
+		{name: "http", given: func(s *OperationStep) bool { return s.HTTP != nil },
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.http(path, s.HTTP) }},
 		{name: "apply", given: func(s *OperationStep) bool { return s.Apply != nil }},
 		{name: "patch", given: func(s *OperationStep) bool { return s.Patch != nil }},
 		{name: "delete", given: func(s *OperationStep) bool { return s.Delete != nil }},
@@ -49,7 +56,7 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	for _, kind := range stepKinds() {
 		if len(kind.origins) > 0 && !slices.Contains(kind.origins, c.origin) {
 			if kind.given(step) {
-				c.fail(path.With(kind.name), "is not allowed in %s", c.origin)
+				c.fail(path.With(kind.name), "is not allowed in %s", cmp.Or(c.origin, "a template of a plugin, whose jobs are like its pods"))
 				return
 			}
 			continue

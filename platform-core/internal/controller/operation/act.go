@@ -64,6 +64,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.backup(ctx, op, seen, effect.Backup)
 	case effect.Drill != nil:
 		return c.drill(ctx, op, seen, effect.Drill)
+	case effect.HTTP != nil:
+		return c.http(ctx, op, effect)
 	case effect.Data != nil:
 		return c.data(ctx, op, seen, effect.Data)
 	case effect.Handover != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
@@ -62,6 +64,8 @@ type Deps struct {
 	Now func() time.Time
 	// Traces tells of Operations that ended; nil for nobody.
 	Traces *telemetry.Traces
+	// Dial opens the connections of calls that steps make; one that refuses the node's own addresses when nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Controller reconciles Operations.
@@ -78,6 +82,8 @@ type Controller struct {
 	written  versions
 	// pace of what is written of records while the instance is on its way.
 	pace *frame.Pace
+	// calls that steps make.
+	calls *calls
 }
 
 // Setup registers the controller with a manager.
@@ -96,6 +102,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		},
 		events: event.New(mgr.GetEventRecorder(owner)),
 		pace:   frame.NewPace(deps.Now),
+		calls:  newCalls(deps.Dial),
 	}
 	if err := records.IndexUnfinished(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -123,6 +130,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	for of, kind := range deps.Kinds {
 		build.Watches(kind.Object(), handler.EnqueueRequestsFromMapFunc(c.ofDeclared(of.Kind)))
 	}
+	build.WatchesRawSource(source.Channel(c.calls.ended, &handler.EnqueueRequestForObject{}))
 	return build.WithOptions(queue.Options(deps.Workers)).Complete(reconciler)
 }
 
@@ -156,6 +164,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.client.Get(ctx, request.NamespacedName, op); err != nil {
 		c.written.forget(request.NamespacedName)
 		c.pace.Forget(request.NamespacedName)
+		c.calls.forget(request.NamespacedName)
 		c.Traces.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -164,6 +173,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// It goes away, or the cache is behind our own write, which wakes us again.
 		return reconcile.Result{}, nil
 	case opsflow.Finished(op):
+		c.calls.forget(request.NamespacedName)
 		return reconcile.Result{}, c.trace(ctx, op)
 	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op) && (opsflow.RecordsSpec(op) || opsflow.HasDoneNothing(op))):
 		// Nothing was done: whatever is wrong with its target does not matter.

@@ -317,7 +317,7 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 	if err != nil {
 		return refuse("Job %q cannot be made: %v", wanted.Job, err), nil
 	}
-	return c.createJob(ctx, job)
+	return createJob(ctx, c.client, job)
 }
 
 // noteRestored marks the claims that have all of the data, which the Job brought: no others are ever put in place. lost says which of them is not there any

@@ -144,7 +144,7 @@ func (c *Controller) makeVerifier(ctx context.Context, op *platformv1.Operation,
 		return refuse("Job %q cannot be made: %v; %s", verifierName(op), err, volumesKept), nil
 	}
 	job.Spec.TTLSecondsAfterFinished = new(int32(verifierKept / time.Second))
-	switch answer, err := c.createJob(ctx, job); {
+	switch answer, err := createJob(ctx, c.client, job); {
 	case err != nil:
 		return nil, err
 	case answer != nil:

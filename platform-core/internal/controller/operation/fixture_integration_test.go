@@ -63,6 +63,8 @@ type fixture struct {
 	traces *telemetry.Traces
 	// cached is what the controller that was started last reads.
 	cached client.Reader
+	// dial opens the connections of calls; nil for the controller's own way.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// token of the status agents' ServiceAccount.
 	token string
 
@@ -339,7 +341,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings, Traces: f.traces}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings, Traces: f.traces, Dial: f.dial}); err != nil {
 		f.t.Fatal(err)
 	}
 	f.cached = manager.GetClient()

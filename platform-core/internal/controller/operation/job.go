@@ -60,6 +60,9 @@ func (c *Controller) jobs() jobstate.Jobs {
 
 // makeJob makes a Job under its name, unless there is one already.
 func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+	if wanted.Task != nil {
+		return c.makeTask(ctx, op, wanted)
+	}
 	set, container, err := c.setLike(ctx, seen, wanted.Component, wanted.Pod)
 	switch {
 	case err != nil:
@@ -81,7 +84,25 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
 	}
 	job.OwnerReferences = []metav1.OwnerReference{controlledBy(op)}
-	return c.createJob(ctx, job)
+	return createJob(ctx, c.client, job)
+}
+
+// makeTask makes the Job of a task under its name, with the rights of the account of the Operation, unless there is one already.
+func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+	as, err := c.actingAs(op)
+	if err != nil {
+		return nil, err
+	}
+	job, err := render.TaskJob(c.Settings.Get(), render.Task{
+		Namespace: op.Namespace, Name: wanted.Name, Domain: c.Domain, Operation: op.Name, Step: wanted.Task.Step, Pod: wanted.Task.Pod,
+		Image: wanted.Task.Image, Command: wanted.Task.Command, Args: wanted.Task.Args, Env: wanted.Task.Env, Mounts: wanted.Task.Mounts,
+		Resources: wanted.Resources, Deadline: wanted.Deadline,
+	})
+	if err != nil {
+		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
+	}
+	job.OwnerReferences = []metav1.OwnerReference{controlledBy(op)}
+	return createJob(ctx, as, job)
 }
 
 // controlledBy has an Operation control what it makes, which goes with it.
@@ -90,8 +111,8 @@ func controlledBy(op *platformv1.Operation) metav1.OwnerReference {
 }
 
 // createJob makes a Job that is not there yet. An answer says why it may not be made.
-func (c *Controller) createJob(ctx context.Context, job *batchv1.Job) (*opsflow.Answer, error) {
-	err := c.client.Create(ctx, job, client.FieldOwner(owner))
+func createJob(ctx context.Context, as client.Client, job *batchv1.Job) (*opsflow.Answer, error) {
+	err := as.Create(ctx, job, client.FieldOwner(owner))
 	switch {
 	case refused(err):
 		return refuse("Job %q cannot be made: %v", job.Name, err), nil

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+func task(pod *plugin.PodStep) render.Task {
+	return render.Task{Namespace: "shop", Name: "report-sum", Domain: "batch", Operation: "report", Step: "sum", Pod: pod,
+		Image: "example/tool:1", Deadline: time.Minute}
+}
+
+func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
+	one := task(&plugin.PodStep{})
+	one.Env = []plugin.TaskEnv{{Name: "A", Value: "1"}, {Name: "P", Secret: &plugin.KeyReference{Name: "s", Key: "k"}}}
+	one.Mounts = []plugin.TaskMount{{Path: "/data", Claim: "c"}, {Path: "/cache", Scratch: "1Gi"}}
+	job, err := render.TaskJob(render.Settings{}, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 || job.Labels["platform.zeroinfra.github.com/operation"] != "report" {
+		t.Errorf("the Job is %+v", job)
+	}
+	spec := job.Spec.Template.Spec
+	container := spec.Containers[0]
+	if *spec.AutomountServiceAccountToken || !*spec.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("the pod is not confined: %+v", spec)
+	}
+	if ref := container.Env[1].ValueFrom; ref == nil || ref.SecretKeyRef.Name != "s" || container.Env[1].Value != "" {
+		t.Errorf("the secret is no reference: %+v", container.Env[1])
+	}
+	if len(container.VolumeMounts) != 3 || spec.Volumes[1].PersistentVolumeClaim.ClaimName != "c" {
+		t.Errorf("the volumes are %+v", spec.Volumes)
+	}
+}
+
+func TestTaskJobOfABaselinePodMayBeRoot(t *testing.T) {
+	job, err := render.TaskJob(render.Settings{}, task(&plugin.PodStep{Confinement: plugin.ConfinementBaseline, ServiceAccountName: "worker"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := job.Spec.Template.Spec
+	if spec.SecurityContext.RunAsNonRoot != nil || *spec.Containers[0].SecurityContext.AllowPrivilegeEscalation || !*spec.AutomountServiceAccountToken {
+		t.Errorf("the pod is %+v", spec)
+	}
+}
