@@ -112,13 +112,34 @@ func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (ac
 	}), nil
 }
 
-// typed returns the judge of the typed kinds: what an object compiles to is judged, beside what has become of it so far.
-func (c *court) typed(kinds map[string]typed.Registration) judge {
+// judge judges an object by what it says alone.
+func (k Check) judge(_ context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+	object, before := k.Object(), k.Object()
+	changed, err := objects(request, object, before)
+	if err != nil || object.GetDeletionTimestamp() != nil {
+		return accept.Verdict{}, err
+	}
+	var was error
+	if changed {
+		was = k.Judge(before)
+	}
+	return compared(k.Judge(object), was), nil
+}
+
+// compared is the verdict on what is refused now and was before: what was refused before keeps a change from nothing.
+func compared(refused, was error) accept.Verdict {
+	switch {
+	case refused == nil:
+		return accept.Verdict{}
+	case was != nil && refused.Error() == was.Error():
+		return accept.Verdict{Warnings: []string{accept.Still(refused.Error())}}
+	}
+	return accept.Verdict{Refused: []*render.Refusal{{Reason: platformv1.ReasonInvalidSpec, Message: refused.Error()}}}
+}
+
+// typed returns the judge of a typed kind: what an object compiles to is judged, beside what has become of it so far.
+func (c *court) typed(kind typed.Registration) judge {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
-		kind := kinds[request.Kind.Kind]
-		if kind == nil {
-			return accept.Verdict{}, fmt.Errorf("this operator serves no kind %q", request.Kind.Kind)
-		}
 		object, before := kind.Object(), kind.Object()
 		changed, err := objects(request, object, before)
 		if err != nil || object.GetDeletionTimestamp() != nil {
@@ -130,11 +151,8 @@ func (c *court) typed(kinds map[string]typed.Registration) judge {
 		if changed {
 			old, was = kind.Compile(before, c.domain)
 		}
-		switch {
-		case refused != nil && was != nil && refused.Error() == was.Error():
-			return accept.Verdict{Warnings: []string{accept.Still(refused.Error())}}, nil
-		case refused != nil:
-			return accept.Verdict{Refused: []*render.Refusal{{Reason: platformv1.ReasonInvalidSpec, Message: refused.Error()}}}, nil
+		if refused != nil {
+			return compared(refused, was), nil
 		}
 		if was != nil {
 			old = &typed.Output{}

@@ -3,17 +3,22 @@
 package admission
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -32,8 +37,18 @@ type Options struct {
 	Port    int
 	// Kinds that compile to Applications.
 	Kinds []typed.Registration
+	// Checks of kinds that compile to no Application.
+	Checks []Check
 	// Now tells the time; time.Now when nil.
 	Now func() time.Time
+}
+
+// Check judges the objects of a kind that compiles to no Application.
+type Check struct {
+	// Object returns an empty object of the kind.
+	Object func() client.Object
+	// Judge says what is wrong with one; nil for nothing.
+	Judge func(obj client.Object) error
 }
 
 // Deps are what the webhook needs from its surroundings.
@@ -80,15 +95,11 @@ func Setup(mgr ctrl.Manager, o Options, deps Deps) error {
 		}},
 	})
 	server.Register(PathCore, endpoint{judge: c.core, ready: ready})
-	kinds := map[string]typed.Registration{}
-	for _, kind := range o.Kinds {
-		gvk, err := apiutil.GVKForObject(kind.Object(), mgr.GetScheme())
-		if err != nil {
-			return fmt.Errorf("cannot validate a typed kind: %w", err)
-		}
-		kinds[gvk.Kind] = kind
+	judge, err := c.ofKinds(o, mgr.GetScheme())
+	if err != nil {
+		return err
 	}
-	server.Register(PathTyped, endpoint{judge: c.typed(kinds), ready: ready})
+	server.Register(PathTyped, endpoint{judge: judge, ready: ready})
 	if err := mgr.Add(server); err != nil {
 		return err
 	}
@@ -98,4 +109,33 @@ func Setup(mgr ctrl.Manager, o Options, deps Deps) error {
 		}
 		return ready()
 	})
+}
+
+// ofKinds is the judge of all kinds of the operator.
+func (c *court) ofKinds(o Options, scheme *runtime.Scheme) (judge, error) {
+	judges := map[string]judge{}
+	add := func(object client.Object, j judge) error {
+		gvk, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			return fmt.Errorf("cannot validate a kind: %w", err)
+		}
+		judges[gvk.Kind] = j
+		return nil
+	}
+	for _, kind := range o.Kinds {
+		if err := add(kind.Object(), c.typed(kind)); err != nil {
+			return nil, err
+		}
+	}
+	for _, check := range o.Checks {
+		if err := add(check.Object(), check.judge); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+		if j := judges[request.Kind.Kind]; j != nil {
+			return j(ctx, request)
+		}
+		return accept.Verdict{}, fmt.Errorf("this operator serves no kind %q", request.Kind.Kind)
+	}, nil
 }

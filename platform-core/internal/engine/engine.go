@@ -81,6 +81,9 @@ type Options struct {
 // Admission says how the validating webhook is reached, and what it judges.
 type Admission = admission.Options
 
+// Check judges the objects of a kind that compiles to no Application.
+type Check = admission.Check
+
 // TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
 func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
@@ -93,6 +96,12 @@ func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
 // CheckSchedule says what is wrong with a schedule as Applications have them; nil for nothing.
 func CheckSchedule(line platformv1.CronLine, zone platformv1.TimeZone) error {
 	_, err := schedules.Parse(string(line), string(zone))
+	return err
+}
+
+// CheckTemplate says what is wrong with an inline template of an Operation; nil for nothing.
+func CheckTemplate(text string) error {
+	_, err := plugin.ParseInline(text)
 	return err
 }
 

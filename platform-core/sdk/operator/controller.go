@@ -20,6 +20,25 @@ type Controller interface {
 	Setup(mgr ctrl.Manager, s ControllerSettings) error
 }
 
+// Judge is a Controller whose objects are judged before they are stored, where the operator has a webhook.
+type Judge interface {
+	Controller
+	// Judge says what is wrong with an object, by what it says alone; nil for nothing. Of the settings it has those that check something.
+	Judge(obj client.Object, s ControllerSettings) error
+}
+
+// checks are those of the webhook.
+func checks(o Options) []engine.Check {
+	var all []engine.Check
+	settings := ControllerSettings{CheckSchedule: engine.CheckSchedule, CheckTemplate: engine.CheckTemplate}
+	for _, c := range o.Controllers {
+		if j, judges := c.(Judge); judges {
+			all = append(all, engine.Check{Object: c.Object, Judge: func(obj client.Object) error { return j.Judge(obj, settings) }})
+		}
+	}
+	return all
+}
+
 // ControllerSettings are what a Controller needs to know of its operator.
 type ControllerSettings struct {
 	// Workers is how many objects are reconciled at a time.
@@ -28,12 +47,16 @@ type ControllerSettings struct {
 	Namespaces map[string]cache.Config
 	// CheckSchedule says what is wrong with a schedule as Applications have them.
 	CheckSchedule func(line platformv1.CronLine, zone platformv1.TimeZone) error
+	// CheckTemplate says what is wrong with an inline template of an Operation.
+	CheckTemplate func(text string) error
 }
 
 // setupControllers adds those that the operator has of its own.
 func setupControllers(mgr ctrl.Manager, o Options, s settings, l *live) error {
 	for _, c := range o.Controllers {
-		err := c.Setup(mgr, ControllerSettings{Workers: l.workers, Namespaces: watched(s.watchNamespaces), CheckSchedule: engine.CheckSchedule})
+		err := c.Setup(mgr, ControllerSettings{
+			Workers: l.workers, Namespaces: watched(s.watchNamespaces), CheckSchedule: engine.CheckSchedule, CheckTemplate: engine.CheckTemplate,
+		})
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (w *webhookSettings) admission(o Options, namespace string) *engine.Admissi
 	}
 	// The chart ends names that are unique in the cluster with its namespace.
 	name := strings.TrimSuffix(w.configuration, "."+namespace) + "-webhook"
-	a := &engine.Admission{Configuration: w.configuration, Secret: name, Host: w.host, Kinds: o.Kinds}
+	a := &engine.Admission{Configuration: w.configuration, Secret: name, Host: w.host, Kinds: o.Kinds, Checks: checks(o)}
 	if a.Host == "" {
 		a.Host = name + "." + namespace + ".svc"
 	}
