@@ -35,6 +35,8 @@ var table = []rule{
 	{of: "platform-core/config/..."},
 	// The bootstrap alone wires the engine in.
 	{of: "platform-core/sdk/operator/...", may: []string{"platform-core/api/...", "platform-core/sdk/...", "platform-core/internal/engine", "platform-core/config/...", "any"}},
+	// It is a part of the engine, for tests of kinds that compile to Operations.
+	{of: "platform-core/sdk/testkit/enginetest", may: []string{"platform-core/...", "any"}},
 	{of: "platform-core/sdk/...", may: []string{"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/...", "platform-core/config/...", "any"}},
 	// Decisions are pure: data in, data out.
 	{of: "platform-core/internal/plugin/...", may: append([]string{"any"}, pure...), never: clients},
