@@ -5,20 +5,29 @@
 package main
 
 import (
+	"io/fs"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zeroinfra/platform-core/sdk/operator"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/config/crd"
+	"github.com/zeroinfra/batch-operator/internal/cronjob"
 )
 
 // version is set at build time.
 var version = "dev"
 
-func main() {
-	operator.Main(operator.Options{
+func main() { operator.Main(options()) }
+
+// options say what the operator is made of.
+func options() operator.Options {
+	return operator.Options{
 		Domain:      "batch",
 		AddToScheme: []func(*runtime.Scheme) error{batchv1.AddToScheme},
+		Controllers: []operator.Controller{cronjob.Kind{}},
+		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
-	})
+	}
 }

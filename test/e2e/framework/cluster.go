@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -55,7 +56,7 @@ func connect(kubeconfig string) (*Clients, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return rereading{next} })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, messagev1.AddToScheme, storagev1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, messagev1.AddToScheme, storagev1.AddToScheme, batchv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -207,7 +207,7 @@ func TestKubebuilderInstallersAreAccepted(t *testing.T) {
 // TestSamplesOfOperatorsWithoutKindsAreAccepted has the API server check the samples of operators without kinds. The
 // samples of the others are applied by the tests of their domains.
 func TestSamplesOfOperatorsWithoutKindsAreAccepted(t *testing.T) {
-	for _, name := range []string{"batch-operator", "common-operator", "model-operator"} {
+	for _, name := range []string{"common-operator", "model-operator"} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t, name)
 			p.make("install")

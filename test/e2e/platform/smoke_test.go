@@ -48,7 +48,6 @@ func waitForPage(a *framework.Application) {
 // Those that have no kinds and no plugins yet: their samples are applied and deleted.
 func TestSmokeMessage(t *testing.T) { smokeBare(t, framework.OtherOperator) }
 func TestSmokeModel(t *testing.T)   { smokeBare(t, "model-operator") }
-func TestSmokeBatch(t *testing.T)   { smokeBare(t, "batch-operator") }
 
 func smokeBare(t *testing.T, operator string) {
 	t.Helper()

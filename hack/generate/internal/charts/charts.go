@@ -128,6 +128,7 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		{filepath.Join(root, "platform-core/config/rbac/webhook/webhook_cluster_role.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/webhook/webhook_role.yaml"), "rbac"},
 		{filepath.Join(module, "config/rbac/role.yaml"), "rbac"},
+		{filepath.Join(module, "config/rbac/*_policy.yaml"), "rbac"},
 		{filepath.Join(module, "config/samples/*_*.yaml"), "samples"},
 		{filepath.Join(module, "config/plugins/*-*.yaml"), pluginFolder},
 	}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enginetest runs the controller of Operations in tests of kinds that compile to Operations with an inline template.
+// Package enginetest runs the controller of Operations in tests of kinds that compile to Operations with an inline
+// template.
 //
-// It is all of the engine that such an Operation needs. Nobody runs the Jobs of its steps: testkit.Env.EndJob ends them.
+// It is all of the engine that such an Operation needs. Nobody runs the Jobs of its steps: testkit.Env.EndJob ends
+// them.
 package enginetest
 
 import (
@@ -35,7 +37,8 @@ type Options struct {
 	Namespace string
 	// Kinds of the operator: their objects bear no label of the domain.
 	Kinds []client.Object
-	// Dial opens the connections of calls that steps make; the engine's own way, which refuses addresses of the node, when nil.
+	// Dial opens the connections of calls that steps make; the engine's own way, which refuses addresses of the node,
+	// when nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// NewClient makes the client of the controllers; that of the manager when nil.
 	NewClient client.NewClientFunc

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/frame"
+	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+const (
+	// owner names the controller.
+	owner = "cronjob"
+	// domain of the operator.
+	domain = "batch"
+	// longestSleep is after how long a CronJob is looked at again at most, without a request: a clock that was set
+	// forward is noticed by then.
+	longestSleep = 10 * time.Minute
+	// staleRetry is when a CronJob is looked at again that the cache has of before.
+	staleRetry = 100 * time.Millisecond
+)
+
+// Kind is the controller of CronJobs, for operator.Options.
+type Kind struct {
+	// Now tells the time; time.Now when nil.
+	Now func() time.Time
+}
+
+var _ operator.Judge = Kind{}
+
+// Object implements operator.Controller.
+func (Kind) Object() client.Object { return &batchv1.CronJob{} }
+
+// Judge implements operator.Judge.
+func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
+	_, _, err := compile(obj.(*batchv1.CronJob), s.CheckTemplate)
+	return err
+}
+
+// Setup implements operator.Controller.
+func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
+	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), check: s.CheckTemplate, now: k.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.apply = apply.NewWithReader(c.client, c.live, owner)
+	c.frame = frame.NewReporting(c.client, c.work).Counting(owner)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&batchv1.CronJob{}).
+		Owns(&platformv1.Operation{}, builder.WithPredicates(runMoved)).
+		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(succeeded)).
+		WithOptions(queue.Options(s.Workers)).
+		Complete(c)
+}
+
+// Controller creates the runs of CronJobs.
+type Controller struct {
+	client client.Client
+	live   client.Reader
+	apply  *apply.Applier
+	// check says what is wrong with an inline template.
+	check func(text string) error
+	now   func() time.Time
+	frame *frame.Frame[*batchv1.CronJob]
+}
+
+// runMoved passes Operations that were deleted, have ended, or were asked to.
+var runMoved = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return ended(e.Object.(*platformv1.Operation)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return ended(e.ObjectOld.(*platformv1.Operation)) != ended(e.ObjectNew.(*platformv1.Operation))
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return true },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// succeeded passes CronJobs with another last success, and those that come and go.
+var succeeded = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !e.ObjectOld.(*batchv1.CronJob).Status.LastSuccessTime.Equal(e.ObjectNew.(*batchv1.CronJob).Status.LastSuccessTime)
+	},
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// dependents wakes the CronJobs that depend on one.
+func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list batchv1.CronJobList
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list CronJobs")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		for _, d := range list.Items[i].Spec.DependsOn {
+			if d.Name == obj.GetName() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return c.frame.Reconcile(ctx, request, &batchv1.CronJob{})
+}
+
+// work creates the runs that are due, and fills in the status.
+func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outcome {
+	if !cj.DeletionTimestamp.IsZero() {
+		return outcome.Done()
+	}
+	schedule, text, err := compile(cj, c.check)
+	if err != nil {
+		return refuse(cj, err)
+	}
+	f, err := c.observe(ctx, cj)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	p := decide(cj, schedule, f)
+	switch err := c.act(ctx, cj, text, p); {
+	case errors.Is(err, errStale):
+		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
+	case err != nil:
+		o := apply.Outcome(err)
+		if o.Kind() == outcome.KindStalled {
+			return report(cj, o)
+		}
+		return o
+	}
+	cj.Status = p.status
+	wake := longestSleep
+	if !p.wake.IsZero() {
+		wake = min(wake, p.wake.Sub(f.now))
+	}
+	return report(cj, outcome.Done()).Within(max(wake, time.Millisecond))
+}
+
+// errStale says that the cache has a CronJob of before.
+var errStale = errors.New("the CronJob was changed in the meantime")
+
+// current is an error when the API server has another CronJob than the one that was decided on.
+func (c *Controller) current(ctx context.Context, cj *batchv1.CronJob) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(batchv1.GroupVersion.WithKind("CronJob"))
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(cj), live)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (live.UID != cj.UID || live.ResourceVersion != cj.ResourceVersion):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("cannot read CronJob %q: %w", client.ObjectKeyFromObject(cj), err)
+	}
+	return nil
+}

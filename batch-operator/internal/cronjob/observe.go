@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+// observe reads what a CronJob is decided on.
+func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, error) {
+	f := facts{now: c.now(), runs: map[string]run{}, dependencies: map[string]*batchv1.CronJob{}}
+	var list platformv1.OperationList
+	err := c.client.List(ctx, &list, client.InNamespace(cj.Namespace), client.MatchingLabels{batchv1.CronJobLabel: cj.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return f, fmt.Errorf("cannot list the runs of CronJob %q: %w", client.ObjectKeyFromObject(cj), err)
+	}
+	for i := range list.Items {
+		if op := &list.Items[i]; metav1.IsControlledBy(op, cj) && op.DeletionTimestamp.IsZero() {
+			f.runs[op.Name] = runOf(op)
+		}
+	}
+	if err := c.observeActive(ctx, cj, f.runs); err != nil {
+		return f, err
+	}
+	for _, d := range cj.Spec.DependsOn {
+		on := &batchv1.CronJob{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: d.Name}, on)
+		if client.IgnoreNotFound(err) != nil {
+			return f, fmt.Errorf("cannot read CronJob %q: %w", d.Name, err)
+		}
+		if err == nil {
+			f.dependencies[d.Name] = on
+		}
+	}
+	return f, nil
+}
+
+// observeActive reads the runs under way that the cache lacks, or that have ended: it leaves out why.
+func (c *Controller) observeActive(ctx context.Context, cj *batchv1.CronJob, runs map[string]run) error {
+	for _, one := range cj.Status.Active {
+		if r, cached := runs[one.Operation]; cached && (r.ended.IsZero() || r.phase == platformv1.OperationSucceeded) {
+			continue
+		}
+		op := &platformv1.Operation{}
+		err := c.live.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: one.Operation}, op)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(op, cj):
+			delete(runs, one.Operation)
+		case err != nil:
+			return fmt.Errorf("cannot read Operation %q: %w", one.Operation, err)
+		default:
+			runs[one.Operation] = runOf(op)
+		}
+	}
+	return nil
+}
+
+// runOf is what is known of a run.
+func runOf(op *platformv1.Operation) run {
+	r := run{name: op.Name, phase: op.Status.Phase, failure: strings.TrimRight(op.Status.Error, ": ")}
+	if ended(op) {
+		r.ended = op.CreationTimestamp.Time
+		if op.Status.CompletionTime != nil {
+			r.ended = op.Status.CompletionTime.Time
+		}
+	}
+	if op.Spec.Cancel {
+		r.cancels = asked
+	}
+	if r.failure == "" && op.Status.Phase == platformv1.OperationCancelled {
+		r.failure = "it was cancelled"
+	}
+	return r
+}
+
+// ended says whether an Operation has.
+func ended(op *platformv1.Operation) bool {
+	switch op.Status.Phase {
+	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
+		return true
+	}
+	return false
+}

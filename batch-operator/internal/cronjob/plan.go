@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/cron"
+)
+
+const (
+	// late is how much later than its time a run begins as if on time: an operator that is replaced is back by then.
+	late = 5 * time.Minute
+	// setBack is how far a clock can be behind the record and still be believed.
+	setBack = time.Hour
+	// mostCounted is how many times that are passed over are counted at a time.
+	mostCounted = 1000
+	// shownTimes is how many of the next times the status has.
+	shownTimes = 3
+)
+
+// facts are what is decided on beside the CronJob.
+type facts struct {
+	now time.Time
+	// runs are the Operations of the CronJob by name. One in its status that is not among them was deleted.
+	runs map[string]run
+	// dependencies are the CronJobs that it depends on, by name, as far as they exist.
+	dependencies map[string]*batchv1.CronJob
+}
+
+// run is an Operation of the CronJob.
+type run struct {
+	name string
+	// phase of the Operation; empty before it began.
+	phase platformv1.OperationPhase
+	// ended is when it did; zero before.
+	ended time.Time
+	// failure says why it failed.
+	failure string
+	// cancels says that it was asked to end.
+	cancels cancelling
+}
+
+// cancelling says whether a run was asked to end.
+type cancelling string
+
+const asked cancelling = "asked"
+
+// creation is a run to create.
+type creation struct {
+	name string
+	time time.Time
+	// key is the same for this run alone, over all CronJobs that ever were.
+	key string
+}
+
+// plan is what to do now, in this order.
+type plan struct {
+	create []creation
+	cancel []string
+	// status to write once all runs were created.
+	status batchv1.CronJobStatus
+	// remove are runs whose time is over. They are in no list of the status that was read.
+	remove []string
+	// wake is when to look again although nothing happened; zero for never.
+	wake time.Time
+}
+
+// decide plans what comes of a CronJob now.
+func decide(cj *batchv1.CronJob, schedule cron.Schedule, f facts) plan {
+	p := &planner{cj: cj, schedule: schedule, facts: f}
+	p.status = *cj.Status.DeepCopy()
+	p.countEnded()
+	p.settle()
+	if !cj.Spec.Suspend {
+		p.takeDue()
+		p.dispatch()
+	}
+	p.runManually()
+	p.replace()
+	p.expire()
+	p.status.NextTimes = nil
+	if !cj.Spec.Suspend {
+		p.foresee()
+	}
+	return p.plan
+}
+
+// planner is a plan in the making.
+type planner struct {
+	plan
+	cj       *batchv1.CronJob
+	schedule cron.Schedule
+	facts    facts
+}
+
+// wakeAt has the plan look again at a time.
+func (p *planner) wakeAt(at time.Time) {
+	if at.After(p.facts.now) && (p.wake.IsZero() || at.Before(p.wake)) {
+		p.wake = at
+	}
+}
+
+// countEnded takes the runs that have ended off the list of those that are under way, and counts them.
+func (p *planner) countEnded() {
+	var active []batchv1.ActiveRun
+	for _, one := range p.status.Active {
+		r, exists := p.facts.runs[one.Operation]
+		switch {
+		case !exists:
+			p.fail(one.Operation, p.facts.now, "the Operation was deleted before it ended")
+		case r.ended.IsZero():
+			active = append(active, one)
+		case r.phase == platformv1.OperationSucceeded:
+			p.status.Counts.Succeeded++
+			p.status.LastSuccessTime = latest(p.status.LastSuccessTime, r.ended)
+		default:
+			p.fail(one.Operation, r.ended, r.failure)
+		}
+	}
+	p.status.Active = active
+}
+
+func (p *planner) fail(name string, at time.Time, why string) {
+	p.status.Counts.Failed++
+	p.status.LastFailure = &batchv1.RunFailure{Operation: name, Time: stamp(at), Reason: why}
+}
+
+// settle says from when on times count.
+func (p *planner) settle() {
+	s, now := &p.status, p.facts.now.Truncate(time.Second)
+	text := textOf(p.cj)
+	resumed := s.Suspended && !p.cj.Spec.Suspend
+	switch {
+	case s.SettledTime == nil:
+		s.SettledTime = stamp(p.cj.CreationTimestamp.Time)
+	case s.Schedule != text, resumed && p.missed() == "Skip":
+		s.SettledTime = stamp(now)
+	case s.SettledTime.Sub(p.facts.now) > setBack:
+		s.Message = fmt.Sprintf("the clock was set back from %s: times count from %s", p.shown(s.SettledTime.Time), p.shown(now))
+		s.SettledTime = stamp(now)
+	}
+	s.Schedule, s.Suspended = text, p.cj.Spec.Suspend
+}
+
+func (p *planner) missed() string { return cmp.Or(p.cj.Spec.MissedRuns.Policy, "Skip") }
+
+func (p *planner) concurrency() string { return cmp.Or(p.cj.Spec.Concurrency.Policy, "Forbid") }
+
+// due returns the times that have come since the settled one, jitter included, the earliest first, and how many of them
+// to run at most.
+func (p *planner) due() (times []time.Time, limit int) {
+	limit = 1
+	if p.cj.Spec.MissedRuns.Max != nil && p.missed() == "All" {
+		limit = int(*p.cj.Spec.MissedRuns.Max)
+	}
+	times, _ = p.schedule.Last(p.status.SettledTime.Time, p.facts.now, limit+mostCounted)
+	if n := len(times); n > 0 && p.startOf(times[n-1]).After(p.facts.now) {
+		times = times[:n-1]
+	}
+	return times, limit
+}
+
+// takeDue decides on the times that have come: each waits for its turn, or is skipped.
+func (p *planner) takeDue() {
+	times, limit := p.due()
+	if len(times) == 0 {
+		return
+	}
+	p.status.SettledTime = stamp(times[len(times)-1])
+	if dropped := len(times) - limit; dropped > 0 {
+		p.status.Counts.Skipped += int64(dropped)
+		p.status.Message = fmt.Sprintf("%d times up to %s were missed: missedRuns is %s", dropped, p.shown(times[dropped-1]), p.missed())
+		times = times[dropped:]
+	}
+	before := len(p.status.Waiting)
+	for _, at := range times {
+		if why := p.tooLate(at); why != "" {
+			p.skip(at, why)
+			continue
+		}
+		p.queue(at, before)
+	}
+}
+
+// tooLate says why no run begins any more for a time; empty when one does.
+func (p *planner) tooLate(at time.Time) string {
+	since := p.facts.now.Sub(p.startOf(at))
+	switch deadline := p.cj.Spec.StartingDeadline; {
+	case p.exists(at):
+		return ""
+	case deadline != nil && since > deadline.Duration:
+		return fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)
+	case p.missed() == "Skip" && since > late:
+		return fmt.Sprintf("it was missed by %s, and missedRuns is Skip", since.Round(time.Second))
+	}
+	return ""
+}
+
+// exists says whether the run of a time was created, and the record of that was lost.
+func (p *planner) exists(at time.Time) bool {
+	_, exists := p.facts.runs[nameOf(p.cj, at)]
+	return exists
+}
+
+// queue has a time wait for its turn, by the concurrency policy. Times that are made up for together wait for each
+// other; before is how many waited already.
+func (p *planner) queue(at time.Time, before int) {
+	waiting := &p.status.Waiting
+	busy := len(p.status.Active)+before > 0
+	switch p.concurrency() {
+	case "Forbid":
+		if busy && !p.exists(at) {
+			p.skip(at, "another run is under way")
+			return
+		}
+	case "Replace":
+		for _, former := range *waiting {
+			p.skip(former.Time, "a later time has come")
+		}
+		*waiting = nil
+	case "Queue":
+		if most := p.cj.Spec.Concurrency.Max; most != nil && len(p.status.Active)+len(*waiting) > 0 && len(*waiting) >= int(*most) {
+			p.skip(at, fmt.Sprintf("%d runs are waiting", len(*waiting)))
+			return
+		}
+	}
+	*waiting = append(*waiting, *stamp(at))
+}
+
+// skip notes that a time has no run, and why.
+func (p *planner) skip(at time.Time, why string) {
+	p.status.Counts.Skipped++
+	p.status.Message = fmt.Sprintf("%s was skipped: %s", p.shown(at), why)
+}
+
+// dispatch begins the runs whose turn has come.
+func (p *planner) dispatch() {
+	var left []metav1.Time
+	for _, at := range p.status.Waiting {
+		switch held, until, why := p.held(at.Time); {
+		case why != "":
+			p.skip(at.Time, why)
+		case held, len(left) > 0 && p.concurrency() != "Allow":
+			left = append(left, at)
+			p.wakeAt(until)
+		default:
+			p.begin(creation{name: nameOf(p.cj, at.Time), time: at.Time, key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
+			p.status.LastTime = latest(p.status.LastTime, at.Time)
+		}
+	}
+	p.status.Waiting = left
+}
+
+// held says whether a time has to wait and until when at most, or why it is skipped.
+func (p *planner) held(at time.Time) (held bool, until time.Time, why string) {
+	if p.exists(at) {
+		return false, until, ""
+	}
+	if deadline := p.cj.Spec.StartingDeadline; deadline != nil {
+		until = p.startOf(at).Add(deadline.Duration)
+		if p.facts.now.After(until) {
+			return false, until, fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)
+		}
+		until = until.Add(time.Second)
+	}
+	if len(p.status.Active) > 0 && p.concurrency() != "Allow" {
+		return true, until, ""
+	}
+	for _, d := range p.cj.Spec.DependsOn {
+		why, limit := p.unmet(d, at)
+		switch {
+		case why == "":
+			continue
+		case !p.facts.now.Before(limit):
+			return false, until, why
+		case until.IsZero() || limit.Before(until):
+			until = limit
+		}
+		held = true
+	}
+	return held, until, ""
+}
+
+// unmet says why a dependency keeps the run of a time from beginning, and until when that waits; empty when it does
+// not.
+func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit time.Time) {
+	limit = p.startOf(at)
+	if d.Timeout != nil {
+		limit = limit.Add(d.Timeout.Duration)
+	}
+	on := p.facts.dependencies[d.Name]
+	switch {
+	case on == nil:
+		return fmt.Sprintf("CronJob %q, which it depends on, does not exist", d.Name), limit
+	case on.Status.LastSuccessTime == nil || on.Status.LastSuccessTime.Before(&metav1.Time{Time: at.Add(-d.Within.Duration)}):
+		return fmt.Sprintf("CronJob %q, which it depends on, did not succeed within %s before", d.Name, d.Within.Duration), limit
+	}
+	return "", limit
+}
+
+// begin creates a run, unless it exists.
+func (p *planner) begin(c creation) {
+	if _, exists := p.facts.runs[c.name]; !exists {
+		p.create = append(p.create, c)
+	}
+	p.status.Counts.Started++
+	p.status.Active = append(p.status.Active, batchv1.ActiveRun{Operation: c.name, Time: *stamp(c.time)})
+}
+
+// runManually creates a run that somebody asked for, whatever is under way.
+func (p *planner) runManually() {
+	token := p.cj.Annotations[batchv1.RunAnnotation]
+	if token == "" || token == p.status.LastManualRun {
+		return
+	}
+	p.status.LastManualRun = token
+	p.begin(creation{name: manualNameOf(p.cj, token), time: p.facts.now.Truncate(time.Second), key: fmt.Sprintf("%s/run/%s", p.cj.UID, token)})
+}
+
+// replace cancels what is under way for a time that waits.
+func (p *planner) replace() {
+	if p.concurrency() != "Replace" || len(p.status.Waiting) == 0 || p.cj.Spec.Suspend {
+		return
+	}
+	for _, one := range p.status.Active {
+		if r, exists := p.facts.runs[one.Operation]; exists && r.cancels != asked {
+			p.cancel = append(p.cancel, one.Operation)
+		}
+	}
+}
+
+// foresee tells the next times, and wakes at the first.
+func (p *planner) foresee() {
+	at := p.status.SettledTime.Time
+	for range shownTimes {
+		if at = p.schedule.Next(at); at.IsZero() {
+			return
+		}
+		if len(p.status.NextTimes) == 0 {
+			p.wakeAt(p.startOf(at))
+			if !p.startOf(at).After(p.facts.now) {
+				p.wakeAt(p.facts.now.Add(time.Second))
+			}
+		}
+		p.status.NextTimes = append(p.status.NextTimes, *stamp(at))
+	}
+}
+
+// shown is a time as a person in the zone of the schedule reads it.
+func (p *planner) shown(at time.Time) string { return at.In(p.schedule.Zone()).Format(time.RFC3339) }
+
+func stamp(at time.Time) *metav1.Time { return new(metav1.NewTime(at.UTC())) }
+
+func latest(was *metav1.Time, at time.Time) *metav1.Time {
+	if was != nil && was.After(at) {
+		return was
+	}
+	return stamp(at)
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"cmp"
+	"maps"
+	"math/rand"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/cron"
+)
+
+var begin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world plays the API server, the engine and the clock for one CronJob.
+type world struct {
+	t        testing.TB
+	cj       *batchv1.CronJob
+	schedule cron.Schedule
+	now      time.Time
+	// takes is how long a run takes, and fails whether it does then.
+	takes time.Duration
+	fails func(name string) bool
+	// runs that exist, and the times of all that ever did.
+	runs    map[string]run
+	created map[string]time.Time
+	order   []time.Time
+	others  map[string]*batchv1.CronJob
+	// random decides when a controller is killed; nil for never.
+	random *rand.Rand
+}
+
+func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
+	t.Helper()
+	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "u", CreationTimestamp: metav1.NewTime(begin)}}
+	cj.Spec = batchv1.CronJobSpec{Schedules: []string{"0 * * * *"}, TimeZone: "UTC", Task: batchv1.Task{HTTP: &batchv1.HTTPTask{URL: "https://example.com"}}}
+	if change != nil {
+		change(&cj.Spec)
+	}
+	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{}, others: map[string]*batchv1.CronJob{}}
+	w.read()
+	return w
+}
+
+// read takes over another schedule.
+func (w *world) read() {
+	w.t.Helper()
+	schedule, err := scheduleOf(w.cj)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.schedule = schedule
+}
+
+// dies says whether the controller is killed at this point.
+func (w *world) dies() bool { return w.random != nil && w.random.Intn(4) == 0 }
+
+// turn is one reconciliation. It returns when the next one comes by itself.
+func (w *world) turn() time.Time {
+	w.t.Helper()
+	for name, r := range w.runs {
+		if since := w.created[name]; r.ended.IsZero() && !w.now.Before(since.Add(w.takes)) {
+			r.ended, r.phase = since.Add(w.takes), platformv1.OperationSucceeded
+			if w.fails != nil && w.fails(name) {
+				r.phase, r.failure = platformv1.OperationFailed, "it broke"
+			}
+			w.runs[name] = r
+		}
+	}
+	p := decide(w.cj.DeepCopy(), w.schedule, facts{now: w.now, runs: maps.Clone(w.runs), dependencies: w.others})
+	again := w.now.Add(time.Second)
+	for _, c := range p.create {
+		if w.dies() {
+			return again
+		}
+		if _, exists := w.runs[c.name]; exists {
+			continue
+		}
+		if _, was := w.created[c.name]; was {
+			w.t.Fatalf("%s: the run of %s is created once more", w.now, c.time)
+		}
+		w.runs[c.name], w.created[c.name] = run{name: c.name}, w.now
+		w.order = append(w.order, c.time)
+	}
+	for _, name := range p.cancel {
+		r := w.runs[name]
+		r.cancels, r.phase, r.ended, r.failure = asked, platformv1.OperationCancelled, w.now, "it was cancelled"
+		w.runs[name] = r
+	}
+	for _, name := range p.remove {
+		delete(w.runs, name)
+	}
+	if w.dies() {
+		return again
+	}
+	w.cj.Status = p.status
+	if len(p.cancel) > 0 {
+		return again
+	}
+	return p.wake
+}
+
+// live goes on until a time.
+func (w *world) live(until time.Time) {
+	w.t.Helper()
+	for w.now.Before(until) {
+		next := w.turn()
+		for _, r := range w.runs {
+			if end := w.created[r.name].Add(w.takes); r.ended.IsZero() && end.After(w.now) && (next.IsZero() || end.Before(next)) {
+				next = end
+			}
+		}
+		if next.IsZero() || next.After(until) {
+			next = until
+		}
+		w.now = next
+	}
+	w.turn()
+}
+
+// times that runs were created for, in order.
+func (w *world) times() []time.Time {
+	times := slices.Clone(w.order)
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// want checks the times of all runs, as hours and minutes since the beginning.
+func (w *world) want(want ...time.Duration) {
+	w.t.Helper()
+	var got []time.Duration
+	for _, at := range w.order {
+		got = append(got, at.Sub(begin))
+	}
+	slices.SortFunc(got, cmp.Compare[time.Duration])
+	if !slices.Equal(got, want) {
+		w.t.Errorf("runs are for %v, want %v; status: %+v", got, want, w.cj.Status)
+	}
+}
