@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationSpec asks for one run of a named procedure. It is immutable but for cancel and approval.
+// OperationSpec asks for one run of a named procedure. It is immutable but for cancel, suspend and approval.
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(oldSelf.templateRef) && (!has(self.templateRef) || self.templateRef == oldSelf.templateRef) && has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) && has(self.targetRef) == has(oldSelf.targetRef) && (!has(self.targetRef) || self.targetRef == oldSelf.targetRef) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.targetSpec) == has(oldSelf.targetSpec) && (!has(self.targetSpec) || self.targetSpec == oldSelf.targetSpec) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || duration(self.timeout) == duration(oldSelf.timeout)) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry.limit == oldSelf.retry.limit && has(self.retry.backoff) == has(oldSelf.retry.backoff) && (!has(self.retry.backoff) || duration(self.retry.backoff) == duration(oldSelf.retry.backoff))) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) != has(self.template)",message="set one of templateRef and template"
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(self.targetRef)",message="targetRef is required with templateRef, and is not allowed with template: an inline template acts on no instance"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspend) || has(self.template)",message="suspend is for an inline template: set suspend of the instance, or cancel the Operation"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.targetSpec)",message="targetSpec is not allowed with template: it is for templates that take the spec of a target"
 type OperationSpec struct {
 	// templateRef names the procedure, for example Restart: a template of the target's plugin or, where that has none, of
@@ -73,6 +74,10 @@ type OperationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// suspend begins no step and no attempt while it is true: what is under way goes on, and so does the time of the run. It may change, and is for
+	// inline templates.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 	// author is the user who asks for this, as the API server knows him. A template with an approval needs it: nobody approves his own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -384,6 +389,12 @@ type StepTarget struct {
 	UID types.UID `json:"uid,omitempty"`
 	// phase: Pending, Running, Succeeded or Failed.
 	Phase OperationPhase `json:"phase"`
+	// job is the name of the Job that runs for an item of a container or a script.
+	// +optional
+	Job string `json:"job,omitempty"`
+	// message says why an item failed.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Operation is one run of a named procedure against a target; also its record.

@@ -29,6 +29,9 @@ func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
 		steps[plugin.StepVariable(name)] = map[string]any{"phase": string(before.Phase), "outputs": outputs}
 	}
 	variables["steps"] = steps
+	if IsInline(r.op) {
+		variables["tasks"] = steps
+	}
 	if item != nil {
 		variables["each"] = *item
 	}

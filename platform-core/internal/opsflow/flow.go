@@ -109,7 +109,8 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 	}
 	for _, name := range facts.Template.Order() {
 		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
-		if t, known := facts.Template.Step(name); earlier != nil && known && t.Approval == nil && !facts.Template.Compensates(name) {
+		t, known := facts.Template.Step(name)
+		if earlier != nil && known && t.Approval == nil && facts.Template.Plain(name) && !hinges(facts.Template, earlier, name) {
 			step = stepOf(earlier, t)
 		}
 		status.Steps = append(status.Steps, step)
@@ -136,7 +137,11 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 		r.forward()
 	}
 	if r.status.Ending == "" && len(r.waits) == 0 {
-		return r.succeed()
+		why := r.deferred()
+		if why == "" {
+			return r.succeed()
+		}
+		r.end(platformv1.EndingFailed, "", why)
 	}
 	if r.status.Ending == "" {
 		r.noteHold()
@@ -149,6 +154,9 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	if r.status.Ending != "" {
 		r.waits = nil
 		if r.compensate(); len(r.waits) == 0 {
+			r.takeFinal()
+		}
+		if len(r.waits) == 0 {
 			return r.ended()
 		}
 	}
@@ -286,7 +294,7 @@ func timeoutUnder(op *platformv1.Operation, template plugin.OperationTemplate) *
 
 // left is the time that the run has, where that is limited. The time until somebody approved does not count, nor that until a maintenance window.
 func (r *run) left() (time.Duration, bool) {
-	if Records(r.op) || r.awaitsOnlyApproval() || r.awaitsOnlyWindow() {
+	if Records(r.op) || r.awaitsOnlyApproval() || r.awaitsOnlyWindow() || r.awaitsOnlyFinal() {
 		return 0, false
 	}
 	return r.deadline().Sub(r.facts.Now), true

@@ -23,7 +23,7 @@ const (
 	// maxOutput is the longest text, in bytes, that a step takes from an object.
 	maxOutput = 4096
 	// maxItems is the longest list that a forEach goes through.
-	maxItems = 100
+	maxItems = 1000
 )
 
 // item is one of a step with forEach, or the only one of a step without.
@@ -34,9 +34,11 @@ type item struct {
 	number int
 	// key of its effect.
 	key string
+	// target is its record; nil without forEach.
+	target *platformv1.StepTarget
 }
 
-// itemsStep takes what it does for one item after the other.
+// itemsStep takes what it does for one item after the other, or for several at a time.
 type itemsStep struct {
 	settle func(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict
 }
@@ -50,21 +52,64 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 	if t.ForEach == "" {
 		return s.settle(r, t, step, item{key: r.key(step, "")})
 	}
+	return s.each(r, t, step)
+}
+
+// each goes on with the items that are under way, and begins others while there may be more. Once one has failed no other is begun, and the step fails
+// when those under way have ended.
+func (s itemsStep) each(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	limit, running := max(t.Parallelism, 1), 0
+	var first, failure verdict
 	for i := range step.Targets {
 		target := &step.Targets[i]
-		if target.Phase == platformv1.OperationSucceeded {
+		if target.Phase == platformv1.OperationFailed && failure.done() {
+			failure = verdict{failed: target.Message}
+		}
+		full := target.Phase == platformv1.OperationPending && (running >= limit || !failure.done())
+		if full || target.Phase == platformv1.OperationSucceeded || target.Phase == platformv1.OperationFailed {
 			continue
 		}
 		target.Phase = platformv1.OperationRunning
-		if v := s.settle(r, t, step, item{value: &target.Name, number: i + 1, key: r.key(step, target.Name)}); !v.done() {
+		v := s.settle(r, t, step, item{value: &target.Name, number: i + 1, key: r.key(step, target.Name), target: target})
+		switch {
+		case v.done():
+			target.Phase = platformv1.OperationSucceeded
+			continue
+		case v.failed != "":
 			if i > 0 {
 				v.untouched = ""
 			}
-			return v
+			target.Phase, target.Message = platformv1.OperationFailed, v.failed
+			if failure.done() {
+				failure = v
+			}
+			continue
 		}
-		target.Phase = platformv1.OperationSucceeded
+		running++
+		first = joined(first, v)
 	}
-	return verdict{}
+	if running == 0 {
+		return failure
+	}
+	if running > 1 {
+		first.waiting = fmt.Sprintf("%d items, the first of them for %s", running, first.waiting)
+	}
+	return first
+}
+
+// joined is what two items wait for: the effect of the first that has one, and the earlier of the times to look again.
+func joined(first, second verdict) verdict {
+	if first.done() {
+		return second
+	}
+	if first.effect == nil {
+		first.effect = second.effect
+	}
+	if first.retry == 0 || second.retry > 0 && second.retry < first.retry {
+		first.retry = second.retry
+	}
+	first.untouched = ""
+	return first
 }
 
 // begin records the items, so that they stay the same whatever the expression gives later.
@@ -84,6 +129,11 @@ func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		// Another attempt does not take those before for all.
 		step.Targets = targets
 	}
+	for i := range step.Targets {
+		if target := &step.Targets[i]; target.Phase == platformv1.OperationFailed {
+			target.Phase, target.Message = platformv1.OperationPending, ""
+		}
+	}
 	r.begin(step)
 	return ""
 }
@@ -93,10 +143,12 @@ func checkItems(t *plugin.OperationStep, items []string) (why string) {
 	if len(items) > maxItems {
 		return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
 	}
-	for i, name := range items {
-		if slices.Contains(items[:i], name) {
+	seen := make(map[string]bool, len(items))
+	for _, name := range items {
+		if seen[name] {
 			return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
 		}
+		seen[name] = true
 	}
 	return ""
 }
@@ -141,6 +193,11 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 	}
 	variables := r.variables(t, one.value)
 	variables["object"] = answer.Object
+	if t.Wait.Fail != "" {
+		if bad, err := r.facts.Template.Truth(t.Name, t.Wait.Fail, variables); err == nil && bad {
+			return failedf("%s %s meets the condition to fail: %s", reference.Kind, reference.Name, t.Wait.Fail)
+		}
+	}
 	// What cannot be evaluated misses a field that has yet to come.
 	if met, err := r.facts.Template.Truth(t.Name, t.Wait.Until, variables); err != nil || !met {
 		return verdict{waiting: waiting, retry: objectPoll}

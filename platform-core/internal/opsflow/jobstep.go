@@ -96,10 +96,13 @@ type JobState struct {
 func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
 	name := r.childName(step, one)
 	made := step.Outputs[OutputJob] == name
-	if made && step.Outputs[OutputResult] != "" && t.Task() != nil {
+	if one.target != nil && t.Task() != nil {
+		made = one.target.Job == name
+	}
+	if made && one.target == nil && step.Outputs[OutputResult] != "" && t.Task() != nil {
 		return verdict{}
 	}
-	if made && step.Outputs[OutputResult] != "" {
+	if made && step.Outputs[OutputResult] != "" && t.Task() == nil {
 		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}, fmt.Sprintf("job %s to be removed", name))
 		return v
 	}
@@ -131,6 +134,10 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 		if err != nil {
 			return failedf("job %s ended well, and what it said is not as declared: %v", name, err)
 		}
+		if one.target != nil && t.Task() != nil {
+			// Each item has a Job of its own on record.
+			return verdict{}
+		}
 		step.Outputs = outputs
 		setOutput(step, OutputJob, name)
 		setOutput(step, OutputResult, string(platformv1.OperationSucceeded))
@@ -147,7 +154,11 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	case "":
 		return failedf("job %s is gone before it ended: somebody deleted it", name)
 	}
-	if !made {
+	switch {
+	case made:
+	case one.target != nil && t.Task() != nil:
+		one.target.Job = name
+	default:
 		step.Outputs = map[string]string{OutputJob: name}
 	}
 	if answer.Job.Message != "" {
@@ -227,12 +238,12 @@ func (r *run) volumes(job *Job) verdict {
 // jobDeadline is how long a job of this step has.
 func (r *run) jobDeadline(t *plugin.OperationStep, step *platformv1.StepStatus) time.Duration {
 	until, limit := r.deadline(), t.Timeout.Duration()
-	compensates := r.facts.Template.Compensates(t.Name)
-	if compensates && limit == 0 {
+	aside := !r.facts.Template.Plain(t.Name)
+	if aside && limit == 0 {
 		limit = DefaultTimeout
 	}
 	if limit > 0 && step.StartTime != nil {
-		if end := step.StartTime.Add(limit); compensates || end.Before(until) {
+		if end := step.StartTime.Add(limit); aside || end.Before(until) {
 			until = end
 		}
 	}

@@ -33,10 +33,10 @@ func refusalsOfItems() map[string]refusal {
 	}
 	return map[string]refusal{
 		"too many items": {func() *world {
-			w := worldOf(forEach("steps.look.outputs.names"), pod(0, writer))
-			w.objects["ConfigMap found"] = map[string]any{"names": items(maxItems + 1)}
+			w := worldOf(forEach("steps.look.outputs.names + steps.look.outputs.names"), pod(0, writer))
+			w.objects["ConfigMap found"] = map[string]any{"names": items(maxItems/2 + 1)}
 			return w
-		}, `step "many" would go through 101 items: at most 100 are allowed`},
+		}, `step "many" would go through 1002 items: at most 1000 are allowed`},
 		"items that cannot be told": {func() *world {
 			w := worldOf(forEach("steps.look.outputs.names.map(n, string(int(n)))"), pod(0, writer))
 			w.objects["ConfigMap found"] = map[string]any{"names": []any{"many"}}

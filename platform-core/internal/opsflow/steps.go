@@ -22,8 +22,30 @@ const (
 	longestBackoff = 5 * time.Minute
 )
 
-// forward takes every step that can go on, in topological order, so that what ends in this turn lets others begin.
+// forward takes every step that can go on, again while steps end that leave their place to others.
 func (r *run) forward() {
+	for {
+		before := r.endedSteps()
+		r.waits = nil
+		if r.round(); r.status.Ending != "" || r.facts.Template.Parallelism == 0 || r.endedSteps() == before {
+			return
+		}
+	}
+}
+
+// endedSteps is how many steps are through.
+func (r *run) endedSteps() int {
+	n := 0
+	for i := range r.status.Steps {
+		if ended(&r.status.Steps[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// round takes every step that can go on, in topological order, so that what ends in this turn lets others begin.
+func (r *run) round() {
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
 		if ended(step) || r.facts.Template.Compensates(step.Name) {
@@ -75,6 +97,9 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 				return verdict{}
 			}
 		}
+		if v := r.mayBegin(t); !v.done() {
+			return v
+		}
 		if v := r.tooLate(t); !v.done() {
 			return v
 		}
@@ -104,7 +129,7 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 // inTime has a step fail that takes longer than its template allows.
 func (r *run) inTime(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
 	limit := t.Timeout.Duration()
-	if limit == 0 && r.facts.Template.Compensates(t.Name) {
+	if limit == 0 && !r.facts.Template.Plain(t.Name) {
 		limit = DefaultTimeout
 	}
 	if limit == 0 || step.StartTime == nil || v.reason == platformv1.ReasonWaitingForMaintenance {
@@ -198,7 +223,7 @@ func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 // continues says whether the run goes on when a step fails.
 func (r *run) continues(name string) bool {
 	t, ok := r.facts.Template.Step(name)
-	return ok && t.OnFailure == plugin.FailureContinues
+	return ok && (t.OnFailure == plugin.FailureContinues || t.OnFailure == plugin.FailureDefers)
 }
 
 // end has the run end early. culprit is the step that it ends for; empty for none.
@@ -301,8 +326,12 @@ func (r *run) ended() Decision {
 	message := r.status.Error
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
-		if r.facts.Template.Compensates(step.Name) && step.Phase == platformv1.OperationFailed {
+		switch {
+		case step.Phase != platformv1.OperationFailed:
+		case r.facts.Template.Compensates(step.Name):
 			message = join(message, fmt.Sprintf("step %q did not undo what was done: %s", step.Name, step.Message))
+		case r.facts.Template.Finally(step.Name) && step.Message != r.status.Error:
+			message = join(message, fmt.Sprintf("step %q, which is taken finally, failed: %s", step.Name, step.Message))
 		}
 	}
 	if r.passed() {

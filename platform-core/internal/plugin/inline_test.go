@@ -49,6 +49,10 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 		"forEach approval":  {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', approval: {message: x}}\n", "steps[0].forEach is for wait, container, script, http, apply, patch and delete: an approval is given once"},
 		"targets":           {"name: A\ntargets: [redis]\nsteps:\n  - {name: a, " + wait + "}\n", "targets"},
 		"preempts":          {"name: A\npreempts: true\nsteps:\n  - {name: a, " + wait + "}\n", "preempts is not allowed in an inline template"},
+		"need of the end":   {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, finally: true, " + wait + "}\n", `names the step "b", which is taken finally`},
+		"final approval":    {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: b, finally: true, approval: {message: x}}\n", "steps[1] is taken finally"},
+		"parallel alone":    {"name: A\nsteps:\n  - {name: a, parallelism: 2, " + wait + "}\n", "steps[0].parallelism is for a forEach"},
+		"outputs of items":  {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', container: {image: i, outputs: {n: string}}}\n", "steps[0].container.outputs are those of one pod"},
 		"too many steps":    {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},
 	} {
 		t.Run(title, func(t *testing.T) {

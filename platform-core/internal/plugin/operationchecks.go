@@ -177,7 +177,7 @@ func (l *loader) checkOperation(file *operationFile, template *OperationTemplate
 	check.parameters()
 	check.steps()
 	if len(l.errs) == before {
-		formulaCompiler{template: template, outputs: check.outputs, fail: check.fail}.compile()
+		formulaCompiler{template: template, outputs: check.outputs, tasks: file.origin == inline, fail: check.fail}.compile()
 	}
 }
 
@@ -268,12 +268,17 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 			c.fail(path.With("needs").Index(i), "names the step %q, which is not there", need)
 		case c.template.Compensates(need):
 			c.fail(path.With("needs").Index(i), "names the step %q, which is taken only to compensate", need)
+		case c.template.Finally(need) && !step.Finally:
+			c.fail(path.With("needs").Index(i), "names the step %q, which is taken finally, once all others have ended", need)
 		}
 	}
 	for i, name := range step.Compensate {
 		if !slices.ContainsFunc(later, func(s OperationStep) bool { return s.Name == name }) {
 			c.fail(path.With("compensate").Index(i), "names the step %q, which does not stand after this one", name)
 		}
+	}
+	if step.Finally && (c.template.Compensates(step.Name) || len(step.Compensate) > 0 || step.Commits != "" || step.Approval != nil) {
+		c.fail(path, "is taken finally: it can neither compensate nor be compensated, and have neither commits nor an approval")
 	}
 	if c.template.Compensates(step.Name) && (len(step.Needs) > 0 || len(step.Compensate) > 0 || step.Approval != nil) {
 		c.fail(path, "is taken to compensate: it can have no needs, no compensate and no approval")

@@ -23,6 +23,7 @@ const (
 	variableParameters = "parameters"
 	variableTarget     = "target"
 	variableSteps      = "steps"
+	variableTasks      = "tasks"
 	variableEach       = "each"
 	variableObject     = "object"
 	variableResponse   = "response"
@@ -45,7 +46,9 @@ type formulaCompiler struct {
 	template *OperationTemplate
 	// outputs of a step with their types, as far as its expressions do not say them.
 	outputs func(*OperationStep) outputTypes
-	fail    func(path document.Path, format string, args ...any)
+	// tasks says that steps have this name in expressions as well.
+	tasks bool
+	fail  func(path document.Path, format string, args ...any)
 }
 
 func (c formulaCompiler) compile() {
@@ -89,6 +92,9 @@ func (c formulaCompiler) languageWith(step *OperationStep, more map[string]place
 				"phase": placeholder.TextShape, "outputs": placeholder.Fields(outputs)})
 		}
 		variables[variableSteps] = placeholder.Fields(steps)
+		if c.tasks {
+			variables[variableTasks] = variables[variableSteps]
+		}
 		if step.ForEach != "" {
 			variables[variableEach] = placeholder.TextShape
 		}
@@ -124,6 +130,9 @@ func (c formulaCompiler) step(path document.Path, s *OperationStep) {
 	}
 	if s.Wait != nil {
 		c.expression(language, path.With("wait").With("until"), s.Name, s.Wait.Until, placeholder.Bool)
+		if s.Wait.Fail != "" {
+			c.expression(language, path.With("wait").With("fail"), s.Name, s.Wait.Fail, placeholder.Bool)
+		}
 		for _, name := range slices.Sorted(maps.Keys(s.Wait.Outputs)) {
 			c.output(language, path.With("wait").With("outputs").With(name), s, name, s.Wait.Outputs[name])
 		}

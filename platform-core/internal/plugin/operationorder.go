@@ -18,6 +18,15 @@ func (t *OperationTemplate) Compensates(name string) bool {
 	return slices.ContainsFunc(t.Steps, func(s OperationStep) bool { return slices.Contains(s.Compensate, name) })
 }
 
+// Finally says whether a step is taken once all others have ended.
+func (t *OperationTemplate) Finally(name string) bool {
+	step, ok := t.Step(name)
+	return ok && step.Finally
+}
+
+// Plain says whether a step is taken on the way, neither to compensate nor finally.
+func (t *OperationTemplate) Plain(name string) bool { return !t.Compensates(name) && !t.Finally(name) }
+
 // Point returns the step that is the point of no return; nil for none.
 func (t *OperationTemplate) Point() *OperationStep {
 	i := slices.IndexFunc(t.Steps, func(s OperationStep) bool { return s.Commits != "" })
@@ -29,31 +38,46 @@ func (t *OperationTemplate) Point() *OperationStep {
 
 // NeedsOf returns the steps that have to end before a step begins.
 func (t *OperationTemplate) NeedsOf(name string) []string {
+	step, ok := t.Step(name)
+	switch {
+	case !ok:
+		return nil
+	case step.Finally:
+		return append(t.plain(), step.Needs...)
+	case step.Needs != nil:
+		return step.Needs
+	}
 	before := ""
 	for _, s := range t.Steps {
 		switch {
-		case s.Name == name && (s.Needs != nil || before == "" || t.Compensates(name)):
-			return s.Needs
+		case s.Name == name && (before == "" || t.Compensates(name)):
+			return nil
 		case s.Name == name:
 			return []string{before}
-		case !t.Compensates(s.Name):
+		case t.Plain(s.Name):
 			before = s.Name
 		}
 	}
 	return nil
 }
 
+// plain are the steps that are taken on the way.
+func (t *OperationTemplate) plain() []string {
+	var names []string
+	for _, s := range t.Steps {
+		if t.Plain(s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // Before returns the steps that have ended for certain when a step begins: those that it needs, directly or not. For one that
-// compensates these are all that do not.
+// compensates these are all that are taken on the way.
 func (t *OperationTemplate) Before(name string) []string {
 	var before []string
 	if t.Compensates(name) {
-		for _, s := range t.Steps {
-			if !t.Compensates(s.Name) {
-				before = append(before, s.Name)
-			}
-		}
-		return before
+		return t.plain()
 	}
 	todo := slices.Clone(t.NeedsOf(name))
 	for len(todo) > 0 {

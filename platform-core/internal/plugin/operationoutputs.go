@@ -68,6 +68,8 @@ func (c operationCheck) authored(step *OperationStep) []string {
 		return slices.Sorted(maps.Keys(step.Wait.Outputs))
 	case step.HTTP != nil:
 		return slices.Sorted(maps.Keys(step.HTTP.Outputs))
+	case step.Task() != nil && step.ForEach != "":
+		// Each item has a pod of its own.
 	case step.Job != nil, step.Task() != nil:
 		return slices.Sorted(maps.Keys(step.StepOutputs()))
 	case step.Agent == nil || step.Agent.Action == "":

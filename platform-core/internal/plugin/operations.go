@@ -27,8 +27,10 @@ type OperationTemplate struct {
 	// point, as if it were cancelled.
 	Preempts bool `json:"preempts,omitempty"`
 	// Timeout of a whole run whose Operation says none; that of the engine when empty.
-	Timeout Span            `json:"timeout,omitempty"`
-	Steps   []OperationStep `json:"steps"`
+	Timeout Span `json:"timeout,omitempty"`
+	// Parallelism is how many steps that run pods or make calls are under way at a time; any number when 0.
+	Parallelism int             `json:"parallelism,omitempty"`
+	Steps       []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.
@@ -56,6 +58,10 @@ type OperationStep struct {
 	When string `json:"when,omitempty"`
 	// ForEach is an expression that gives a list of texts: the step is taken for one after the other, each as the variable each.
 	ForEach string `json:"forEach,omitempty"`
+	// Parallelism is how many items of a forEach are under way at a time. Default 1.
+	Parallelism int `json:"parallelism,omitempty"`
+	// Finally has the step taken once all others have ended, also when the run failed or was cancelled. It may need others that are taken finally.
+	Finally bool `json:"finally,omitempty"`
 	// Retry of the step when it fails; that of the Operation when left out.
 	Retry *StepRetry `json:"retry,omitempty"`
 	// Timeout from the step's first beginning, all of its attempts together; none but that of the Operation when empty.
@@ -115,6 +121,8 @@ const (
 	FailureAborts OnFailure = "Abort"
 	// FailureContinues goes on as if the step had succeeded.
 	FailureContinues OnFailure = "Continue"
+	// FailureDefers goes on, and the run fails at its end.
+	FailureDefers OnFailure = "FailAtEnd"
 )
 
 // AgentStep calls the process manager or the ops agent of pods of the target, one pod after the other.
@@ -267,6 +275,8 @@ type WaitStep struct {
 	ObjectReference `json:",inline"`
 	// Until is an expression over object, too, which is a map. One that cannot be evaluated, since a field is not there, is not met.
 	Until string `json:"until"`
+	// Fail is an expression like it: where it gives true, the step fails.
+	Fail string `json:"fail,omitempty"`
 	// Outputs are expressions like it; each gives what its type says.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }

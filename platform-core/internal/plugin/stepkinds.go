@@ -77,6 +77,12 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	if step.ForEach != "" && kind.once != "" {
 		c.fail(path.With("forEach"), "is for %s: %s", listed(items), kind.once)
 	}
+	if step.ForEach != "" && step.Task() != nil && len(step.Task().Outputs) > 0 {
+		c.fail(path.With(kind.name).With("outputs"), "are those of one pod: a forEach has one for each item")
+	}
+	if step.Parallelism > 0 && (step.ForEach == "" || kind.name == "job" || kind.name == "operation") {
+		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation")
+	}
 	if kind.check != nil {
 		kind.check(c, path.With(kind.name), step)
 	}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+)
+
+// flow drives an Operation with an inline template. reply says what comes of an effect; nil leaves it under way.
+type flow struct {
+	t        *testing.T
+	op       *platformv1.Operation
+	facts    opsflow.Facts
+	reply    func(*opsflow.Effect) *opsflow.Answer
+	decision opsflow.Decision
+	// asked are the keys of all effects, in order, each once.
+	asked []string
+}
+
+func newFlow(t *testing.T, template string, reply func(*opsflow.Effect) *opsflow.Answer) *flow {
+	t.Helper()
+	op := &platformv1.Operation{Spec: platformv1.OperationSpec{Template: template, ServiceAccountName: "worker", Author: "ada"}}
+	op.Name, op.UID = "run", "1"
+	parsed, refusal := opsflow.InlineTemplate(op.Spec)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return &flow{t: t, op: op, reply: reply, facts: opsflow.Facts{Now: time.Unix(1000, 0), Template: parsed}}
+}
+
+// turn goes on until nothing more happens at this moment.
+func (f *flow) turn(earlier *platformv1.Operation) {
+	f.t.Helper()
+	f.facts.Answers = map[string]*opsflow.Answer{}
+	next := func() opsflow.Decision { return opsflow.Next(f.op, f.facts) }
+	if f.op.Status.Phase == "" {
+		next = func() opsflow.Decision { return opsflow.Start(f.op, "", f.facts, earlier) }
+	}
+	for range 1000 {
+		f.decision = next()
+		f.op.Status = f.decision.Status
+		effect := f.decision.Effect
+		if effect == nil {
+			return
+		}
+		answer := f.reply(effect)
+		if answer == nil {
+			answer = &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "not yet"}
+		}
+		f.facts.Answers[effect.Key] = answer
+		f.asked = append(f.asked, effect.Key)
+		next = func() opsflow.Decision { return opsflow.Next(f.op, f.facts) }
+	}
+	f.t.Fatal("it goes on for ever")
+}
+
+// phases are those of the steps, as a text.
+func (f *flow) phases() string {
+	var all []string
+	for _, step := range f.op.Status.Steps {
+		all = append(all, fmt.Sprintf("%s=%s", step.Name, step.Phase))
+	}
+	return strings.Join(all, " ")
+}
+
+func (f *flow) want(phase platformv1.OperationPhase, steps string) {
+	f.t.Helper()
+	if f.op.Status.Phase != phase || f.phases() != steps {
+		f.t.Errorf("it is %s (%s) with %s, want %s with %s", f.op.Status.Phase, f.op.Status.Error, f.phases(), phase, steps)
+	}
+}
+
+// calls answers calls: those whose URL ends with bad fail, and those that end with slow are under way.
+func calls(e *opsflow.Effect) *opsflow.Answer {
+	switch {
+	case strings.HasSuffix(e.HTTP.URL, "bad"):
+		return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{Status: 500}}
+	case strings.HasSuffix(e.HTTP.URL, "slow"):
+		return nil
+	}
+	return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{Status: 200}}
+}
+
+const graph = `
+name: Graph
+steps:
+  - {name: a, needs: [], onFailure: FailAtEnd, http: {url: 'http://x/bad'}}
+  - {name: b, needs: [], onFailure: FailAtEnd, http: {url: 'http://x/good'}}
+  - {name: c, needs: [a, b], when: 'tasks.a.phase == "Succeeded"', onFailure: FailAtEnd, http: {url: 'http://x/good'}}
+  - {name: d, needs: [a], when: 'tasks.a.phase == "Failed"', onFailure: FailAtEnd, http: {url: 'http://x/good'}}
+  - {name: tell, finally: true, http: {url: 'http://x/${tasks.a.phase}'}}
+  - {name: last, finally: true, needs: [tell], http: {url: 'http://x/good'}}
+`
+
+func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
+	f := newFlow(t, graph, calls)
+	f.turn(nil)
+	f.want(platformv1.OperationFailed, "a=Failed b=Succeeded c=Skipped d=Succeeded tell=Succeeded last=Succeeded")
+	if want := `step "a" failed: the server answered with status 500: `; f.op.Status.Error != want {
+		t.Errorf("the error is %q, want %q", f.op.Status.Error, want)
+	}
+	again := newFlow(t, graph, func(*opsflow.Effect) *opsflow.Answer {
+		return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{Status: 200}}
+	})
+	if refusal := opsflow.Retryable(again.op, f.op, again.facts); refusal != nil {
+		t.Fatal(refusal)
+	}
+	again.turn(f.op)
+	again.want(platformv1.OperationSucceeded, "a=Succeeded b=Succeeded c=Succeeded d=Skipped tell=Succeeded last=Succeeded")
+	if got := strings.Join(again.asked, " "); got != "1/a 1/c 1/tell 1/last" {
+		t.Errorf("it asked for %s", got)
+	}
+}
+
+func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
+	slow := strings.Replace(graph, "http://x/bad", "http://x/slow", 1)
+	for title, end := range map[string]func(*flow){
+		"cancel":  func(f *flow) { f.op.Spec.Cancel = true },
+		"timeout": func(f *flow) { f.facts.Now = f.facts.Now.Add(time.Hour) },
+	} {
+		t.Run(title, func(t *testing.T) {
+			f := newFlow(t, slow, calls)
+			f.turn(nil)
+			f.want(platformv1.OperationRunning, "a=Running b=Succeeded c=Pending d=Pending tell=Pending last=Pending")
+			end(f)
+			f.turn(nil)
+			phase, a := platformv1.OperationCancelled, "Cancelled"
+			if title == "timeout" {
+				phase, a = platformv1.OperationFailed, "Failed"
+			}
+			f.want(phase, "a="+a+" b=Succeeded c=Pending d=Pending tell=Succeeded last=Succeeded")
+		})
+	}
+}
+
+func TestFinalStepHasATimeOfItsOwn(t *testing.T) {
+	f := newFlow(t, "name: Graph\ntimeout: 10s\nsteps:\n  - {name: a, http: {url: 'http://x/good'}}\n  - {name: tell, finally: true, http: {url: 'http://x/slow'}}\n", calls)
+	f.turn(nil)
+	f.facts.Now = f.facts.Now.Add(time.Minute)
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "a=Succeeded tell=Running")
+	f.facts.Now = f.facts.Now.Add(time.Hour)
+	f.turn(nil)
+	f.want(platformv1.OperationFailed, "a=Succeeded tell=Failed")
+}
+
+func TestNoMoreStepsAreUnderWayThanMayBe(t *testing.T) {
+	slow := map[string]bool{"1/b": true, "1/c": true}
+	f := newFlow(t, `
+name: Graph
+parallelism: 2
+steps:
+  - {name: a, needs: [], http: {url: 'http://x/good'}}
+  - {name: b, needs: [], http: {url: 'http://x/good'}}
+  - {name: c, needs: [], http: {url: 'http://x/good'}}
+  - {name: d, needs: [], http: {url: 'http://x/good'}}
+  - {name: e, needs: [], when: 'false', http: {url: 'http://x/good'}}
+`, func(e *opsflow.Effect) *opsflow.Answer {
+		if slow[e.Key] {
+			return nil
+		}
+		return calls(e)
+	})
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "a=Succeeded b=Running c=Running d=Pending e=Skipped")
+	delete(slow, "1/c")
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "a=Succeeded b=Running c=Succeeded d=Succeeded e=Skipped")
+}
+
+func TestSuspendedRunBeginsNothing(t *testing.T) {
+	f := newFlow(t, graph, calls)
+	f.op.Spec.Suspend = true
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "a=Pending b=Pending c=Pending d=Pending tell=Pending last=Pending")
+	if f.decision.Outcome.Reason() != platformv1.ReasonSuspended {
+		t.Errorf("the reason is %s", f.decision.Outcome.Reason())
+	}
+	f.op.Spec.Cancel = true
+	f.turn(nil)
+	f.want(platformv1.OperationCancelled, "a=Pending b=Pending c=Pending d=Pending tell=Succeeded last=Succeeded")
+}
+
+const fan = `
+name: Fan
+steps:
+  - {name: each, forEach: '["0", "1", "2", "3", "4", "5"]', parallelism: 3, retry: {limit: 1, backoff: 1s}, container: {image: example/tool, args: ['${each}']}}
+`
+
+func TestItemsAreTakenSeveralAtATime(t *testing.T) {
+	states := map[string]platformv1.OperationPhase{}
+	most, made := 0, map[string]int{}
+	f := newFlow(t, fan, func(e *opsflow.Effect) *opsflow.Answer {
+		if e.Job.Verb == opsflow.JobRun {
+			made[e.Job.Name]++
+		}
+		if _, there := states[e.Job.Name]; !there {
+			states[e.Job.Name] = platformv1.OperationRunning
+		}
+		running := 0
+		for _, state := range states {
+			if state == platformv1.OperationRunning {
+				running++
+			}
+		}
+		most = max(most, running)
+		return &opsflow.Answer{Job: opsflow.JobState{Phase: states[e.Job.Name]}}
+	})
+	f.turn(nil)
+	states["run-each-2"] = platformv1.OperationFailed
+	f.turn(nil)
+	if f.decision.Status.Steps[0].Phase != platformv1.OperationRunning || len(states) != 3 {
+		t.Fatalf("once an item has failed, the Jobs are %v", states)
+	}
+	end := func() {
+		for name, state := range states {
+			if state == platformv1.OperationRunning {
+				states[name] = platformv1.OperationSucceeded
+			}
+		}
+	}
+	end()
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "each=Pending")
+	f.facts.Now = f.facts.Now.Add(time.Second)
+	for range 4 {
+		f.turn(nil)
+		end()
+	}
+	f.want(platformv1.OperationSucceeded, "each=Succeeded")
+	if most != 3 || len(made) != 7 || made["run-each-2-try2"] != 1 || made["run-each-1"] != 1 || made["run-each-4-try2"] != 1 {
+		t.Errorf("at most %d Jobs ran at a time, and %v were made", most, made)
+	}
+	if target := f.op.Status.Steps[0].Targets[1]; target.Job != "run-each-2-try2" || target.Message != "" {
+		t.Errorf("the second item is on record as %+v", target)
+	}
+}
+
+func TestWaitFailsWhereItsObjectHas(t *testing.T) {
+	phase := "Running"
+	f := newFlow(t, "name: W\nsteps:\n  - {name: w, wait: {apiVersion: v1, kind: Pod, name: p, until: 'object.status.phase == \"Succeeded\"', fail: 'object.status.phase == \"Failed\"'}}\n",
+		func(*opsflow.Effect) *opsflow.Answer {
+			return &opsflow.Answer{Object: map[string]any{"status": map[string]any{"phase": phase}}}
+		})
+	f.turn(nil)
+	f.want(platformv1.OperationRunning, "w=Running")
+	phase = "Failed"
+	f.turn(nil)
+	f.want(platformv1.OperationFailed, "w=Failed")
+}
