@@ -16,3 +16,12 @@ func (c *CronJob) SetConditions(to []metav1.Condition) { c.Status.Conditions = t
 
 // SetObservedGeneration implements platformv1.Conditioned.
 func (c *CronJob) SetObservedGeneration(to int64) { c.Status.ObservedGeneration = to }
+
+// GetConditions implements platformv1.Conditioned.
+func (w *Workflow) GetConditions() []metav1.Condition { return w.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (w *Workflow) SetConditions(to []metav1.Condition) { w.Status.Conditions = to }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (w *Workflow) SetObservedGeneration(to int64) { w.Status.ObservedGeneration = to }

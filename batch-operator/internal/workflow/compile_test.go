@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workflow
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+func TestCompile(t *testing.T) {
+	testkit.Golden(t, "testdata", func(wf batchv1.Workflow) (any, error) {
+		text, err := prepare(sourceOf(&wf.Spec), wf.Spec.Parallelism, func(string) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		var out map[string]any
+		err = json.Unmarshal([]byte(text), &out)
+		return out, err
+	})
+}

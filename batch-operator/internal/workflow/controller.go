@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/frame"
+	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+const (
+	// owner names the controller.
+	owner = "workflow"
+	// staleRetry is when a Workflow is looked at again that the cache has of before.
+	staleRetry = 100 * time.Millisecond
+)
+
+// Kind is the controller of Workflows, for operator.Options.
+type Kind struct {
+	// Now tells the time; time.Now when nil.
+	Now func() time.Time
+}
+
+var _ operator.Controller = Kind{}
+
+// Object implements operator.Controller.
+func (Kind) Object() client.Object { return &batchv1.Workflow{} }
+
+// Setup implements operator.Controller.
+func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
+	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), check: s.CheckTemplate, now: k.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.apply = apply.NewWithReader(c.client, c.live, owner)
+	c.frame = frame.New(c.client, c.work, func(*batchv1.Workflow, outcome.Outcome) {}).AtOnce(turned).Counting(owner)
+	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&batchv1.Workflow{}, builder.WithPredicates(changed)).
+		Owns(&platformv1.Operation{}).
+		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(queue.Options(s.Workers)).
+		Complete(c)
+}
+
+// Controller runs Workflows.
+type Controller struct {
+	client client.Client
+	live   client.Reader
+	apply  *apply.Applier
+	// check says what is wrong with an inline template.
+	check func(text string) error
+	now   func() time.Time
+	frame *frame.Frame[*batchv1.Workflow]
+}
+
+// turned says whether a status has more news than how far the tasks are.
+func turned(before, after *batchv1.Workflow) bool {
+	return before.Status.Phase != after.Status.Phase || before.Status.Operation != after.Status.Operation
+}
+
+// dependents wakes the Workflows that wait for a template.
+func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list batchv1.WorkflowList
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list Workflows")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		wf := &list.Items[i]
+		if from := wf.Spec.TemplateFrom; from != nil && from.Name == obj.GetName() && wf.Status.Operation == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
+		}
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return c.frame.Reconcile(ctx, request, &batchv1.Workflow{})
+}
+
+// work begins and follows the attempts of a Workflow, and fills in the status.
+func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Outcome {
+	if !wf.DeletionTimestamp.IsZero() {
+		return outcome.Done()
+	}
+	f, err := c.observe(ctx, wf)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	before := wf.Status.DeepCopy()
+	p := decide(wf, f)
+	switch err := c.act(ctx, wf, p); {
+	case errors.Is(err, errStale):
+		wf.Status = *before
+		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
+	case err != nil:
+		wf.Status = *before
+		if o := apply.Outcome(err); o.Kind() == outcome.KindStalled {
+			return report(wf, plan{}, o)
+		}
+		return outcome.Failed(err)
+	}
+	o := report(wf, p, outcome.Done())
+	if !p.wake.IsZero() {
+		o = o.Within(max(p.wake.Sub(f.now), time.Millisecond))
+	}
+	return o
+}
+
+// observe reads what a Workflow is decided on.
+func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, error) {
+	f := facts{now: c.now(), check: c.check}
+	if wf.Status.Operation != "" && (!finished(&wf.Status) || retries(wf)) {
+		op, err := c.operation(ctx, wf)
+		if err != nil {
+			return f, err
+		}
+		f.operation = op
+	}
+	if from := wf.Spec.TemplateFrom; from != nil {
+		template := &batchv1.Workflow{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: wf.Namespace, Name: from.Name}, template)
+		if client.IgnoreNotFound(err) != nil {
+			return f, fmt.Errorf("cannot read Workflow %q: %w", from.Name, err)
+		}
+		if err == nil {
+			f.template = template
+		}
+	}
+	return f, nil
+}
+
+// operation is that of the status; nil when it does not exist. One that the cache lacks, or that has ended, is read from the API server: of those the
+// cache leaves out what happened.
+func (c *Controller) operation(ctx context.Context, wf *batchv1.Workflow) (*platformv1.Operation, error) {
+	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: wf.Namespace, Name: wf.Status.Operation}
+	err := c.client.Get(ctx, key, op)
+	if apierrors.IsNotFound(err) || err == nil && ended(op) {
+		op = &platformv1.Operation{}
+		err = c.live.Get(ctx, key, op)
+	}
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(op, wf):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot read Operation %q: %w", wf.Status.Operation, err)
+	}
+	return op, nil
+}
+
+// errStale says that the cache has a Workflow of before.
+var errStale = errors.New("the Workflow was changed in the meantime")
+
+// current is an error when the API server has another Workflow than the one that was decided on.
+func (c *Controller) current(ctx context.Context, wf *batchv1.Workflow) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(batchv1.GroupVersion.WithKind("Workflow"))
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(wf), live)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (live.UID != wf.UID || live.ResourceVersion != wf.ResourceVersion):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("cannot read Workflow %q: %w", client.ObjectKeyFromObject(wf), err)
+	}
+	return nil
+}

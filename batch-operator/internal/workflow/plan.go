@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workflow
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+// domain of the operator.
+const domain = "batch"
+
+// defaultDeadline is how long a run may take whose Workflow says nothing.
+const defaultDeadline = 24 * time.Hour
+
+// facts are what is decided on beside the Workflow.
+type facts struct {
+	now time.Time
+	// operation is that of the status; nil when it does not exist.
+	operation *platformv1.Operation
+	// template is the Workflow that the tasks are from; nil when it does not exist, or none is named.
+	template *batchv1.Workflow
+	// check says what is wrong with an inline template.
+	check func(text string) error
+}
+
+// plan is what to do now, in this order.
+type plan struct {
+	// create is the Operation of an attempt, complete but for its owner; nil for none.
+	create *platformv1.Operation
+	// suspend is what spec.suspend of the Operation is to be; nil where it is that already.
+	suspend *bool
+	// cancel names the Operation to cancel; empty for none.
+	cancel string
+	// remove says that the time of the Workflow is over.
+	remove bool
+	// invalid says why the spec cannot be had; nil when it can.
+	invalid error
+	// wake is when to look again although nothing happened; zero for never.
+	wake time.Time
+}
+
+// ended says whether an Operation has.
+func ended(op *platformv1.Operation) bool {
+	switch op.Status.Phase {
+	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
+		return true
+	}
+	return false
+}
+
+// finished says whether the attempt of a status has ended.
+func finished(s *batchv1.WorkflowStatus) bool {
+	switch s.Phase {
+	case batchv1.WorkflowSucceeded, batchv1.WorkflowFailed, batchv1.WorkflowStopped:
+		return true
+	}
+	return false
+}
+
+// retries says whether a retry is asked for that was not made.
+func retries(wf *batchv1.Workflow) bool {
+	asked, s := wf.Annotations[batchv1.RetryAnnotation], &wf.Status
+	return asked != "" && asked != s.LastRetry && !wf.Spec.Stop && (s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
+}
+
+// decide plans what comes of a Workflow now, and fills in its status but for the conditions.
+func decide(wf *batchv1.Workflow, f facts) plan {
+	s := &wf.Status
+	switch {
+	case wf.Spec.TemplateOnly:
+		return checkTemplate(wf, f)
+	case finished(s) && !retries(wf):
+		return expire(wf, f)
+	case s.Operation == "" && wf.Spec.Stop:
+		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began", new(metav1.NewTime(f.now))
+		return plan{}
+	case s.Operation == "" && wf.Spec.Suspend:
+		s.Phase, s.Message = batchv1.WorkflowSuspended, "waiting for spec.suspend to be false"
+		return plan{}
+	case s.Operation == "" || finished(s):
+		return begin(wf, f)
+	case f.operation == nil:
+		s.Phase, s.CompletionTime = batchv1.WorkflowFailed, new(metav1.NewTime(f.now))
+		s.Message = fmt.Sprintf("Operation %q was deleted before it ended", s.Operation)
+		return plan{}
+	}
+	return follow(wf, f.operation)
+}
+
+// checkTemplate checks a Workflow that does not run.
+func checkTemplate(wf *batchv1.Workflow, f facts) plan {
+	wf.Status.Phase, wf.Status.Message = batchv1.WorkflowIsTemplate, ""
+	_, err := prepare(sourceOf(&wf.Spec), nil, f.check)
+	return plan{invalid: err}
+}
+
+// prepare is the checked template of a run.
+func prepare(from source, parallelism *int32, check func(string) error) (string, error) {
+	if err := checkParameters(from.parameters); err != nil {
+		return "", err
+	}
+	text, err := compile(from, parallelism)
+	if err != nil {
+		return "", err
+	}
+	if err := check(text); err != nil {
+		return "", located(err, from)
+	}
+	return text, nil
+}
+
+var (
+	lineAt = regexp.MustCompile(`line \d+: `)
+	stepAt = regexp.MustCompile(`steps\[(\d+)\]`)
+)
+
+// located has an error about a template name the path in the spec of the Workflow.
+func located(err error, from source) error {
+	text := stepAt.ReplaceAllStringFunc(lineAt.ReplaceAllString(err.Error(), ""), func(at string) string {
+		i, _ := strconv.Atoi(stepAt.FindStringSubmatch(at)[1])
+		switch {
+		case i < len(from.tasks):
+			return "spec.tasks[" + from.tasks[i].Name + "]"
+		case i < len(from.tasks)+len(from.onExit):
+			return "spec.onExit[" + from.onExit[i-len(from.tasks)].Name + "]"
+		}
+		return at
+	})
+	return errors.New(said(text))
+}
+
+// begin creates the Operation of the first attempt or of a retry.
+func begin(wf *batchv1.Workflow, f facts) plan {
+	s := &wf.Status
+	from := sourceOf(&wf.Spec)
+	if ref := wf.Spec.TemplateFrom; ref != nil {
+		switch {
+		case f.template == nil:
+			return plan{invalid: fmt.Errorf("spec.templateFrom: there is no Workflow %q in this namespace", ref.Name)}
+		case f.template.Spec.TemplateFrom != nil:
+			return plan{invalid: fmt.Errorf("spec.templateFrom: Workflow %q has its tasks from Workflow %q: name that one", ref.Name, f.template.Spec.TemplateFrom.Name)}
+		}
+		from = sourceOf(&f.template.Spec)
+	}
+	text, err := prepare(from, wf.Spec.Parallelism, f.check)
+	if err == nil {
+		err = checkArguments(from.parameters, wf.Spec.Arguments)
+	}
+	if err != nil {
+		return plan{invalid: err}
+	}
+	op := operationOf(wf, text, s.Attempt+1)
+	if before := f.operation; finished(s) && before != nil && before.Spec.Template == text {
+		op.Spec.RetryOf = before.Name
+	}
+	s.LastRetry = wf.Annotations[batchv1.RetryAnnotation]
+	s.Attempt, s.Operation, s.OperationUID, s.StartTime, s.CompletionTime = s.Attempt+1, op.Name, "", nil, nil
+	s.Phase, s.Message, s.Tasks = batchv1.WorkflowPending, "", nil
+	for i := range from.tasks {
+		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.tasks[i].Name, Phase: platformv1.OperationPending})
+	}
+	for i := range from.onExit {
+		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.onExit[i].Name, Phase: platformv1.OperationPending})
+	}
+	s.Progress = progress(s.Tasks)
+	return plan{create: op}
+}
+
+// operationOf is the Operation of an attempt, complete but for its owner.
+func operationOf(wf *batchv1.Workflow, text string, attempt int32) *platformv1.Operation {
+	id, _, _ := strings.Cut(string(wf.UID), "-")
+	parameters := platformv1.Parameters{}
+	for name, value := range wf.Spec.Arguments {
+		parameters[name] = platformv1.ParameterValue(value)
+	}
+	if len(parameters) == 0 {
+		parameters = nil
+	}
+	deadline := &metav1.Duration{Duration: defaultDeadline}
+	if wf.Spec.ActiveDeadline != nil {
+		deadline.Duration = wf.Spec.ActiveDeadline.Duration
+	}
+	return &platformv1.Operation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: wf.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, wf.Name, id, strconv.Itoa(int(attempt))),
+			Labels: map[string]string{platformv1.DomainLabel: domain, platformv1.ManagedByLabel: platformv1.ManagedBy, batchv1.WorkflowLabel: wf.Name},
+		},
+		Spec: platformv1.OperationSpec{
+			Template: text, Parameters: parameters, Timeout: deadline, Author: wf.Spec.Author, ServiceAccountName: wf.Spec.ServiceAccountName,
+			Suspend: wf.Spec.Suspend,
+		},
+	}
+}
+
+// follow mirrors an Operation, and has it do what the spec says.
+func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
+	s := &wf.Status
+	s.OperationUID, s.StartTime = op.UID, op.Status.StartTime
+	mirror(s.Tasks, op)
+	s.Progress = progress(s.Tasks)
+	if ended(op) {
+		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(said(op.Status.Error), "it was stopped")
+		if s.Phase == batchv1.WorkflowSucceeded {
+			s.Message = ""
+		}
+		s.CompletionTime = op.Status.CompletionTime
+		return plan{}
+	}
+	var p plan
+	if op.Spec.Suspend != wf.Spec.Suspend {
+		p.suspend = new(wf.Spec.Suspend)
+	}
+	if wf.Spec.Stop && !op.Spec.Cancel {
+		p.cancel = op.Name
+	}
+	s.Phase, s.Message = phaseOf(wf, op), messageOf(op)
+	return p
+}
+
+func phaseOfEnd(op *platformv1.Operation) batchv1.WorkflowPhase {
+	switch op.Status.Phase {
+	case platformv1.OperationSucceeded:
+		return batchv1.WorkflowSucceeded
+	case platformv1.OperationCancelled:
+		return batchv1.WorkflowStopped
+	}
+	return batchv1.WorkflowFailed
+}
+
+// phaseOf is where a run is that has not ended.
+func phaseOf(wf *batchv1.Workflow, op *platformv1.Operation) batchv1.WorkflowPhase {
+	switch {
+	case wf.Spec.Stop || op.Spec.Cancel:
+		return batchv1.WorkflowStopping
+	case wf.Spec.Suspend:
+		return batchv1.WorkflowSuspended
+	case op.Status.Phase == platformv1.OperationAwaitingApproval:
+		return batchv1.WorkflowAwaitingApproval
+	case op.Status.Phase == platformv1.OperationRunning:
+		return batchv1.WorkflowRunning
+	}
+	return batchv1.WorkflowPending
+}
+
+// messageOf says what a run waits for.
+func messageOf(op *platformv1.Operation) string {
+	for _, c := range op.Status.Conditions {
+		if c.Type != platformv1.ReadyCondition || c.Message == "" {
+			continue
+		}
+		message := said(c.Message)
+		if op.Status.Phase == platformv1.OperationAwaitingApproval {
+			message += fmt.Sprintf("; spec.approval of Operation %q says so", op.Name)
+		}
+		return message
+	}
+	return "waiting for the Operation to begin"
+}
+
+// said is what an Operation says in the words of a Workflow.
+func said(text string) string {
+	return strings.TrimSuffix(strings.ReplaceAll(text, "step \"", "task \""), ": ")
+}
+
+// mirror copies how far the steps are into the tasks.
+func mirror(tasks []batchv1.TaskStatus, op *platformv1.Operation) {
+	steps := map[string]*platformv1.StepStatus{}
+	for i := range op.Status.Steps {
+		steps[op.Status.Steps[i].Name] = &op.Status.Steps[i]
+	}
+	for i := range tasks {
+		from := steps[tasks[i].Name]
+		if from == nil {
+			continue
+		}
+		tasks[i] = batchv1.TaskStatus{
+			Name: from.Name, Phase: from.Phase, Message: said(from.Message), Attempts: from.Attempts,
+			StartTime: from.StartTime, CompletionTime: from.CompletionTime, Job: from.Outputs["job"],
+		}
+		if n := len(from.Targets); n > 0 {
+			tasks[i].Items = fmt.Sprintf("%d/%d", succeededOf(from.Targets), n)
+		}
+	}
+}
+
+func succeededOf(targets []platformv1.StepTarget) int {
+	n := 0
+	for i := range targets {
+		if targets[i].Phase == platformv1.OperationSucceeded {
+			n++
+		}
+	}
+	return n
+}
+
+// progress is how many tasks have ended.
+func progress(tasks []batchv1.TaskStatus) string {
+	n := 0
+	for i := range tasks {
+		if p := tasks[i].Phase; p != platformv1.OperationPending && p != platformv1.OperationRunning {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d/%d", n, len(tasks))
+}
+
+// expire removes a Workflow whose time is over.
+func expire(wf *batchv1.Workflow, f facts) plan {
+	ttl, end := wf.Spec.TTLSecondsAfterFinished, wf.Status.CompletionTime
+	if ttl == nil || end == nil {
+		return plan{}
+	}
+	at := end.Add(time.Duration(*ttl) * time.Second)
+	return plan{remove: !f.now.Before(at), wake: at}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workflow
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func accept(string) error { return nil }
+
+// simple is a Workflow with one task.
+func simple() *batchv1.Workflow {
+	wf := &batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "simple", UID: "0a1b2c3d-0000"}}
+	wf.Spec.Tasks = []batchv1.WorkflowTask{{Name: "a", HTTP: &batchv1.HTTPTask{URL: "http://x"}}}
+	return wf
+}
+
+// A decision that is made again, since a controller died or had an old cache, creates the same Operation.
+func TestSameAttemptHasTheSameName(t *testing.T) {
+	first, again := decide(simple(), facts{now: noon, check: accept}), decide(simple(), facts{now: noon.Add(time.Hour), check: accept})
+	if first.create == nil || again.create == nil || first.create.Name != again.create.Name || first.create.Name != "simple-0a1b2c3d-1" {
+		t.Errorf("the Operations are %v and %v", first.create, again.create)
+	}
+}
+
+func TestRetryGoesOnWhereTheTemplateIsTheSame(t *testing.T) {
+	for title, c := range map[string]struct {
+		change func(*batchv1.Workflow)
+		want   string
+	}{
+		"same":    {func(*batchv1.Workflow) {}, "simple-0a1b2c3d-1"},
+		"another": {func(wf *batchv1.Workflow) { wf.Spec.Tasks[0].HTTP.URL = "http://y" }, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			wf := simple()
+			op := decide(wf, facts{now: noon, check: accept}).create
+			op.Status.Phase = platformv1.OperationFailed
+			decide(wf, facts{now: noon, check: accept, operation: op})
+			if wf.Status.Phase != batchv1.WorkflowFailed || decide(wf, facts{now: noon, check: accept}).create != nil {
+				t.Fatalf("it says %+v", wf.Status)
+			}
+			c.change(wf)
+			wf.Annotations = map[string]string{batchv1.RetryAnnotation: "now"}
+			p := decide(wf, facts{now: noon, check: accept, operation: op})
+			if p.create == nil || p.create.Name != "simple-0a1b2c3d-2" || p.create.Spec.RetryOf != c.want {
+				t.Fatalf("the retry is %+v", p.create)
+			}
+			if wf.Status.LastRetry != "now" || wf.Status.Attempt != 2 || wf.Status.Progress != "0/1" {
+				t.Errorf("it says %+v", wf.Status)
+			}
+		})
+	}
+}
+
+func TestErrorOfATemplateNamesThePathInTheSpec(t *testing.T) {
+	wf := simple()
+	wf.Spec.OnExit = []batchv1.ExitTask{{Name: "end", HTTP: &batchv1.HTTPTask{URL: "http://x"}}}
+	p := decide(wf, facts{now: noon, check: func(string) error {
+		return errors.New(`line 1: steps[0].when is wrong; line 1: steps[1].http.url names step "a"`)
+	}})
+	if want := `spec.tasks[a].when is wrong; spec.onExit[end].http.url names task "a"`; p.invalid == nil || p.invalid.Error() != want {
+		t.Errorf("the error is %v, want %s", p.invalid, want)
+	}
+}
+
+func TestTimeAfterTheEnd(t *testing.T) {
+	wf := simple()
+	wf.Spec.TTLSecondsAfterFinished = new(int32(60))
+	wf.Status.Phase, wf.Status.CompletionTime = batchv1.WorkflowSucceeded, new(metav1.NewTime(noon))
+	if p := decide(wf, facts{now: noon.Add(59 * time.Second)}); p.remove || !p.wake.Equal(noon.Add(time.Minute)) {
+		t.Errorf("before its time the plan is %+v", p)
+	}
+	if p := decide(wf, facts{now: noon.Add(time.Minute)}); !p.remove {
+		t.Errorf("after its time the plan is %+v", p)
+	}
+}
