@@ -4,6 +4,8 @@ package plugin_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,5 +63,25 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// What the batch operator compiles Workflows to is valid.
+func TestParseInlineAcceptsWorkflows(t *testing.T) {
+	files, err := filepath.Glob("../../../batch-operator/internal/workflow/testdata/*.out.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no templates: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), "error: ") {
+			continue
+		}
+		if _, err := plugin.ParseInline(string(text)); err != nil {
+			t.Errorf("%s: %v", filepath.Base(file), err)
+		}
 	}
 }
