@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command zictl is the tool of plugin authors and of users: it checks, renders, tests and
-// packages a plugin without a cluster, and says what an edited object would do in one.
+// packages a plugin without a cluster, and says what an edited object would do in one and how far a Workflow is.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(pluginCommand(), planCommand())
+	root.AddCommand(pluginCommand(), planCommand(), workflowCommand())
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return

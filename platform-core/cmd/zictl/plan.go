@@ -15,12 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Ends of zictl plan, as of kubectl diff.
@@ -40,12 +34,13 @@ func (e exit) Unwrap() error { return e.error }
 
 // planFlags say what to plan, and where.
 type planFlags struct {
-	files                          []string
-	kubeconfig, context, namespace string
-	output                         string
-	serverSide, force              bool
-	fieldManager                   string
-	patience                       time.Duration
+	cluster
+
+	files             []string
+	output            string
+	serverSide, force bool
+	fieldManager      string
+	patience          time.Duration
 }
 
 func planCommand() *cobra.Command {
@@ -72,9 +67,7 @@ func planCommand() *cobra.Command {
 	}
 	f := command.Flags()
 	f.StringArrayVarP(&flags.files, "file", "f", nil, "file with one or several objects; - is the standard input")
-	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG, else ~/.kube/config)")
-	f.StringVar(&flags.context, "context", "", "context of the kubeconfig (default: the current one)")
-	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the context)")
+	flags.bind(f)
 	f.StringVarP(&flags.output, "output", "o", "text", "format: text or json")
 	f.BoolVar(&flags.serverSide, "server-side", false, "plan what kubectl apply --server-side would do, rather than kubectl apply")
 	f.BoolVar(&flags.force, "force-conflicts", false, "with --server-side: take fields over that others own")
@@ -93,10 +86,11 @@ func (f *planFlags) run(ctx context.Context, cmd *cobra.Command) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p, err := f.connect(cmd.ErrOrStderr())
+	c, namespace, err := f.connect(cmd.ErrOrStderr())
 	if err != nil {
 		return false, err
 	}
+	p := &planner{client: c, flags: f, namespace: namespace}
 	var prospects []prospect
 	for _, object := range objects {
 		prospect, err := p.plan(ctx, object)
@@ -142,31 +136,4 @@ func (f *planFlags) read(stdin io.Reader) ([]*unstructured.Unstructured, error) 
 		return nil, errors.New("there is no object in the files")
 	}
 	return objects, nil
-}
-
-// connect returns who asks the cluster that the flags name.
-func (f *planFlags) connect(stderr io.Writer) (*planner, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("cannot find the cluster: %w", err)
-	}
-	config.WarningHandler = rest.NewWarningWriter(stderr, rest.WarningWriterOptions{Deduplicate: true})
-	namespace := f.namespace
-	if namespace == "" {
-		if namespace, _, err = loader.Namespace(); err != nil {
-			return nil, fmt.Errorf("cannot find the namespace: %w", err)
-		}
-	}
-	scheme := runtime.NewScheme()
-	if err := platformv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("cannot reach the cluster: %w", err)
-	}
-	return &planner{client: c, flags: f, namespace: namespace}, nil
 }
