@@ -15,4 +15,5 @@ package workflow
 
 // +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=workflows,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=workflows/status,verbs=get;patch
+// +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=workflows/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=workflows.batch.zeroinfra.github.com,verbs=patch
