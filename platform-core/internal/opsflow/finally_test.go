@@ -21,6 +21,8 @@ type flow struct {
 	decision opsflow.Decision
 	// asked are the keys of all effects, in order, each once.
 	asked []string
+	// records is how often the status was to be written.
+	records int
 }
 
 func newFlow(t *testing.T, template string, reply func(*opsflow.Effect) *opsflow.Answer) *flow {
@@ -44,7 +46,10 @@ func (f *flow) turn(earlier *platformv1.Operation) {
 	}
 	for range 1000 {
 		f.decision = next()
-		f.op.Status = f.decision.Status
+		if opsflow.NeedsRecord(f.op, f.decision) {
+			f.records++
+			f.op.Status = f.decision.Status
+		}
 		effect := f.decision.Effect
 		if effect == nil {
 			return
@@ -213,6 +218,9 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 		return &opsflow.Answer{Job: opsflow.JobState{Phase: states[e.Job.Name]}}
 	})
 	f.turn(nil)
+	if f.records != 2 {
+		t.Errorf("%d writes put on record that three items have begun, want 2", f.records)
+	}
 	states["run-each-2"] = platformv1.OperationFailed
 	f.turn(nil)
 	if f.decision.Status.Steps[0].Phase != platformv1.OperationRunning || len(states) != 3 {

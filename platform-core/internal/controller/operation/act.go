@@ -5,7 +5,6 @@ package operation
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,7 +21,7 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 		if wait := c.hold(op, d); wait > 0 {
 			return d.Outcome.Within(wait).Result()
 		}
-		if d.Effect == nil || !equality.Semantic.DeepEqual(d.Status, op.Status) {
+		if opsflow.NeedsRecord(op, d) {
 			if err := c.record(ctx, op, d); err != nil {
 				return reconcile.Result{}, ignoreOvertaken(err)
 			}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// NeedsRecord says whether a decision has to be on record before its effect is brought about. How far the items of a step are need not be where the
+// effect is about the Job of a task: that is only ever created, under a name that follows from the attempt, which is on record. So many items cost few
+// writes.
+func NeedsRecord(op *platformv1.Operation, d Decision) bool {
+	switch {
+	case d.Effect == nil:
+		return true
+	case d.Effect.Job != nil && d.Effect.Job.Task != nil:
+		return !equality.Semantic.DeepEqual(withoutItems(&op.Status), withoutItems(&d.Status))
+	}
+	return !equality.Semantic.DeepEqual(op.Status, d.Status)
+}
+
+// withoutItems is a status without how far the items of steps are.
+func withoutItems(status *platformv1.OperationStatus) *platformv1.OperationStatus {
+	status = status.DeepCopy()
+	status.Progress = ""
+	for i := range status.Steps {
+		step := &status.Steps[i]
+		if step.Phase != platformv1.OperationRunning || len(step.Targets) == 0 {
+			continue
+		}
+		step.Message = ""
+		for j := range step.Targets {
+			step.Targets[j].Phase, step.Targets[j].Job = "", ""
+		}
+	}
+	return status
+}
