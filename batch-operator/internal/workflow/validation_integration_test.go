@@ -56,6 +56,13 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 	}
 }
 
+// What people copy and what the tests compile can be applied.
+func TestSamplesApply(t *testing.T) {
+	b := newBench(t)
+	testkit.Samples(t, b.person("kubernetes-admin"), b.namespace, "../../config/samples/batch_v1_workflow.yaml")
+	testkit.Samples(t, b.person("ada"), b.namespace, "testdata/*.in.yaml")
+}
+
 func TestRunIsImmutableAndTemplateIsNot(t *testing.T) {
 	b := newBench(t)
 	run := b.run("run", "parameters: [{name: p, default: x}]\ntasks: [{name: a, "+call+"}]")
