@@ -14,6 +14,7 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	"github.com/zeroinfra/batch-operator/config/crd"
 	"github.com/zeroinfra/batch-operator/internal/cronjob"
+	"github.com/zeroinfra/batch-operator/internal/workflow"
 )
 
 // version is set at build time.
@@ -26,7 +27,7 @@ func options() operator.Options {
 	return operator.Options{
 		Domain:      "batch",
 		AddToScheme: []func(*runtime.Scheme) error{batchv1.AddToScheme},
-		Controllers: []operator.Controller{cronjob.Kind{}},
+		Controllers: []operator.Controller{cronjob.Kind{}, workflow.Kind{}},
 		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	}

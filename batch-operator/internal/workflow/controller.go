@@ -41,10 +41,22 @@ type Kind struct {
 	Now func() time.Time
 }
 
-var _ operator.Controller = Kind{}
+var _ operator.Judge = Kind{}
 
 // Object implements operator.Controller.
 func (Kind) Object() client.Object { return &batchv1.Workflow{} }
+
+// Judge implements operator.Judge. What a Workflow has from a template is judged once it runs.
+func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
+	spec := &obj.(*batchv1.Workflow).Spec
+	if spec.TemplateFrom != nil {
+		return nil
+	}
+	if _, err := prepare(sourceOf(spec), spec.Parallelism, s.CheckTemplate); err != nil || spec.TemplateOnly {
+		return err
+	}
+	return checkArguments(spec.Parameters, spec.Arguments)
+}
 
 // Setup implements operator.Controller.
 func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
