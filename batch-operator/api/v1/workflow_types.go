@@ -66,7 +66,7 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="activeDeadline must be at least 1s"
 	ActiveDeadline *metav1.Duration `json:"activeDeadline,omitempty"`
-	// author is the user who creates this Workflow, as the API server knows him. Required with serviceAccountName and for an approval.
+	// author is the user who creates this Workflow, as the API server knows him. Required for an approval.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

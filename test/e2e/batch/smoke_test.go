@@ -19,7 +19,7 @@ import (
 const batchOperator = "batch-operator"
 
 // TestSmokeBatch uses the samples of the batch operator: two runs come at their times and one on request, and all go
-// with the CronJob.
+// with the CronJob; a Workflow runs its tasks.
 func TestSmokeBatch(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, batchOperator)
@@ -32,6 +32,9 @@ func TestSmokeBatch(t *testing.T) {
 		edit(s, name, `{"metadata":{"annotations":{"`+batchv1.RunAnnotation+`":"now"}}}`)
 		succeeded(s, name, idle.Status.Counts.Succeeded+1)
 		logs(s, name)
+	}
+	for _, name := range all.Names("Workflow") {
+		completed(s, name)
 	}
 	all.DeleteAll()
 	s.Eventually(framework.RemovalTimeout, "the runs are gone", func() error { return none(s) })
@@ -59,6 +62,29 @@ func succeeded(s *framework.Namespace, name string, runs int64) *batchv1.CronJob
 		s.Errorf("CronJob %q has runs that failed: %+v", name, cj.Status.LastFailure)
 	}
 	return cj
+}
+
+// completed waits until a Workflow has succeeded: one of its tasks is skipped, one goes through a list, one applies an object, and
+// a last one notes how it ended.
+func completed(s *framework.Namespace, name string) {
+	s.Helper()
+	wf := &batchv1.Workflow{}
+	s.Eventually(framework.SettleTimeout, fmt.Sprintf("Workflow %q succeeds", name), func() error {
+		s.MustGet(name, wf)
+		if wf.Status.Phase != batchv1.WorkflowSucceeded {
+			return fmt.Errorf("the status is %+v", wf.Status)
+		}
+		return nil
+	})
+	if wf.Status.Progress != "5/5" {
+		s.Errorf("Workflow %q ended at %s: %+v", name, wf.Status.Progress, wf.Status.Tasks)
+	}
+	report, end := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	s.MustGet("report", report)
+	s.MustGet("report-end", end)
+	if report.Data["rows"] != "3" || end.Data["publish"] != "Succeeded" {
+		s.Errorf("the report is %v, and its end %v", report.Data, end.Data)
+	}
 }
 
 // logs looks for what the script of the sample prints in the log of each run.
