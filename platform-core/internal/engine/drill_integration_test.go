@@ -89,9 +89,23 @@ func sweep(ctx context.Context, namespace string) error {
 	if err := env.Client.List(ctx, &apps, in); err != nil {
 		return err
 	}
+	found := map[string]bool{}
 	for i := range apps.Items {
+		found[apps.Items[i].Name] = true
 		if apps.Items[i].DeletionTimestamp != nil {
 			if err := sweepOne(ctx, &apps.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	// An engine that has not seen yet that the owner is gone makes a set once more.
+	var sets platformv1.WorkloadSetList
+	if err := env.Client.List(ctx, &sets, in); err != nil {
+		return err
+	}
+	for i := range sets.Items {
+		if name := sets.Items[i].Labels[platformv1.ApplicationLabel]; !found[name] {
+			if _, err := sweepMade(ctx, namespace, name); err != nil {
 				return err
 			}
 		}
@@ -101,34 +115,39 @@ func sweep(ctx context.Context, namespace string) error {
 
 // sweepOne deletes what is made from an Application, and lets go of that once it is gone.
 func sweepOne(ctx context.Context, app *platformv1.Application) error {
-	of := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+	if left, err := sweepMade(ctx, app.Namespace, app.Name); err != nil || left > 0 {
+		return err
+	}
+	return client.IgnoreNotFound(env.Client.Patch(ctx, app, released))
+}
+
+// sweepMade deletes what is made from an Application, and says how much there was.
+func sweepMade(ctx context.Context, namespace, name string) (int, error) {
+	of := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{platformv1.ApplicationLabel: name}}
 	left := 0
 	for _, list := range []client.ObjectList{&platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{}} {
 		if err := env.Client.List(ctx, list, of...); err != nil {
-			return err
+			return 0, err
 		}
 		objects, err := meta.ExtractList(list)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		left += len(objects)
 		for _, one := range objects {
 			obj := one.(client.Object)
 			if err := env.Client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-				return err
+				return 0, err
 			}
 			// Jobs' pods are held until the Job is looked at; what a set has of its own is for the engine to let go of.
 			if pod, is := obj.(*corev1.Pod); is && len(pod.Finalizers) > 0 {
 				if err := env.Client.Patch(ctx, pod, released); client.IgnoreNotFound(err) != nil {
-					return err
+					return 0, err
 				}
 			}
 		}
 	}
-	if left > 0 {
-		return nil
-	}
-	return client.IgnoreNotFound(env.Client.Patch(ctx, app, released))
+	return left, nil
 }
 
 // nothingLeft sees that no drill has left anything: neither Applications, nor pods, nor volumes.

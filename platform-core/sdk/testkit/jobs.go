@@ -33,5 +33,7 @@ func (e *Env) EndJob(ctx context.Context, job *batchv1.Job, condition batchv1.Jo
 	for _, one := range conditions {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: one, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
 	}
+	// The controller of Jobs tries again where somebody has changed the object meanwhile: so no version is asked for.
+	job.ResourceVersion = ""
 	return e.Client.Status().Update(ctx, job)
 }
