@@ -85,6 +85,11 @@ func sweep(ctx context.Context, namespace string) error {
 			}
 		}
 	}
+	// Before the Applications: a set that is listed after them may be of a new one.
+	var sets platformv1.WorkloadSetList
+	if err := env.Client.List(ctx, &sets, in); err != nil {
+		return err
+	}
 	var apps platformv1.ApplicationList
 	if err := env.Client.List(ctx, &apps, in); err != nil {
 		return err
@@ -99,10 +104,6 @@ func sweep(ctx context.Context, namespace string) error {
 		}
 	}
 	// An engine that has not seen yet that the owner is gone makes a set once more.
-	var sets platformv1.WorkloadSetList
-	if err := env.Client.List(ctx, &sets, in); err != nil {
-		return err
-	}
 	for i := range sets.Items {
 		if name := sets.Items[i].Labels[platformv1.ApplicationLabel]; !found[name] {
 			if _, err := sweepMade(ctx, namespace, name); err != nil {
