@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/postgres/recovery"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/modelserver"
 	"github.com/zeroinfra/agents/internal/objects"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
@@ -49,6 +50,9 @@ func told(err error) string {
 	if refused := (recovery.OutOfRange{}); errors.As(err, &refused) {
 		return refused.Why
 	}
+	if waits := (modelserver.NotReady{}); errors.As(err, &waits) {
+		return waits.Why
+	}
 	return "agent-ops: " + err.Error()
 }
 
@@ -62,6 +66,9 @@ func exitCode(err error, args []string) int {
 	}
 	if errors.As(err, new(objects.Damaged)) {
 		return plan.ExitDataBad
+	}
+	if waits := (modelserver.NotReady{}); errors.As(err, &waits) {
+		return waits.Code
 	}
 	if slices.Contains(args, restoreName) && !errors.Is(err, wal.ErrEnd) {
 		return stopsRecovery

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modelfile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/zeroinfra/agents/internal/atomicfile"
+)
+
+// unfinished ends the name of a file that is not whole.
+const unfinished = ".part"
+
+// bufferSize of copies, in bytes.
+const bufferSize = 256 << 10
+
+// Wanted is the file that a server is to have.
+type Wanted struct {
+	// SHA256 of the content, in hexadecimal digits.
+	SHA256 string
+	// Size in bytes; 0 where it is not known. More is never written.
+	Size int64
+}
+
+// Progress is told how many bytes of how many are there, the latter 0 while it is not known.
+type Progress func(done, total int64)
+
+// WrongDigest says that a file is not the one that was asked for.
+type WrongDigest struct{ Got, Want string }
+
+// Error implements error.
+func (e WrongDigest) Error() string {
+	return fmt.Sprintf("the file has the SHA-256 digest %s, and %s is wanted", e.Got, e.Want)
+}
+
+// Fetch returns the path of the file in a folder, and downloads it first where it is not there. What else is in the
+// folder is removed before: a server has one model. A file has its name only once its digest was right, so it is not
+// read again. Errors leave the part that is there for the next attempt, but for WrongDigest and one that is too large.
+func Fetch(ctx context.Context, from Source, folder string, want Wanted, progress Progress) (string, error) {
+	target := filepath.Join(folder, want.SHA256)
+	if err := clear(folder, filepath.Base(target)); err != nil {
+		return "", err
+	}
+	switch _, err := os.Stat(target); {
+	case err == nil:
+		return target, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return "", err
+	}
+	part := target + unfinished
+	digest, err := download(ctx, from, part, want, progress)
+	if err != nil {
+		return "", err
+	}
+	if digest != want.SHA256 {
+		return "", errors.Join(WrongDigest{Got: digest, Want: want.SHA256}, os.Remove(part))
+	}
+	if err := os.Rename(part, target); err != nil {
+		return "", err
+	}
+	return target, atomicfile.SyncFolder(folder)
+}
+
+// clear removes all of a folder but a file and the part of it that is there.
+func clear(folder, name string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() != name && entry.Name() != name+unfinished {
+			if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// download completes the part, and returns the digest of the whole.
+func download(ctx context.Context, from Source, part string, want Wanted, progress Progress) (digest string, err error) {
+	file, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	sum := sha256.New()
+	done, err := io.CopyBuffer(sum, file, make([]byte, bufferSize))
+	if err != nil {
+		return "", err
+	}
+	if want.Size > 0 && done >= want.Size {
+		return settle(file, sum, done, want)
+	}
+	content, err := from.Open(ctx, done)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = content.Close() }()
+	if content.Offset != done {
+		// The source begins anew, and so does the file.
+		sum, done = sha256.New(), 0
+		if err := restart(file); err != nil {
+			return "", err
+		}
+	}
+	if want.Size > 0 && content.Size != unknownSize && content.Size != want.Size {
+		return "", fmt.Errorf("the file has %d bytes at its source, and %d are wanted", content.Size, want.Size)
+	}
+	total := max(content.Size, want.Size, 0)
+	to := io.MultiWriter(file, sum, &counter{done: done, total: total, tell: progress})
+	most := io.Reader(content)
+	if want.Size > 0 {
+		most = io.LimitReader(content, want.Size-done+1)
+	}
+	copied, err := io.CopyBuffer(to, most, make([]byte, bufferSize))
+	if err != nil {
+		return "", fmt.Errorf("the download was cut off after %d bytes: %w", done+copied, withoutURL(err))
+	}
+	if done += copied; content.Size > done {
+		return "", fmt.Errorf("the download was cut off after %d of %d bytes", done, content.Size)
+	}
+	return settle(file, sum, done, want)
+}
+
+// settle has all of the file on disk, and returns its digest. One of another size than wanted is removed.
+func settle(file *os.File, sum hash.Hash, done int64, want Wanted) (string, error) {
+	if want.Size > 0 && done != want.Size {
+		return "", errors.Join(fmt.Errorf("the file has not the %d bytes that are wanted", want.Size), os.Remove(file.Name()))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), file.Sync()
+}
+
+func restart(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.Seek(0, io.SeekStart)
+	return err
+}
+
+// counter tells how much was written.
+type counter struct {
+	done, total int64
+	tell        Progress
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(data []byte) (int, error) {
+	c.done += int64(len(data))
+	c.tell(c.done, c.total)
+	return len(data), nil
+}
+
+// Verify reads a file that somebody else keeps, and fails where it is not the one that is wanted.
+func Verify(ctx context.Context, path string, want Wanted, progress Progress) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	about, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if want.Size > 0 && about.Size() != want.Size {
+		return fmt.Errorf("%s has %d bytes, and %d are wanted", path, about.Size(), want.Size)
+	}
+	sum := sha256.New()
+	to := io.MultiWriter(sum, &counter{total: about.Size(), tell: progress})
+	if _, err := io.CopyBuffer(to, reading{ctx, file}, make([]byte, bufferSize)); err != nil {
+		return err
+	}
+	if digest := hex.EncodeToString(sum.Sum(nil)); digest != want.SHA256 {
+		return WrongDigest{Got: digest, Want: want.SHA256}
+	}
+	return nil
+}
+
+// reading ends with its context.
+type reading struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r reading) Read(data []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(data)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modelfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// content of the file that all tests are about.
+var content = bytes.Repeat([]byte("weights "), 100_000)
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// server serves the content, and notes which ranges were asked for. Of the first most requests it cuts the answer off in the middle.
+type server struct {
+	*httptest.Server
+	cut    int
+	ranges []string
+}
+
+func serve(t *testing.T, cut int, ranges http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{cut: cut}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ranges = append(s.ranges, r.Header.Get("Range"))
+		if s.cut > 0 {
+			s.cut--
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			_, _ = w.Write(content[:len(content)/2])
+			return
+		}
+		ranges(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func ranged(w http.ResponseWriter, r *http.Request) {
+	http.ServeContent(w, r, "m.gguf", time.Time{}, bytes.NewReader(content))
+}
+
+func whole(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }
+
+func nothing(int64, int64) {}
+
+func TestFetchResumesWhereItWasCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		ranges  []string
+	}{
+		"with ranges":    {ranged, []string{"", fmt.Sprintf("bytes=%d-", len(content)/2)}},
+		"without ranges": {whole, []string{"", fmt.Sprintf("bytes=%d-", len(content)/2)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, folder := serve(t, 1, c.handler), t.TempDir()
+			want := Wanted{SHA256: digestOf(content), Size: int64(len(content))}
+			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err == nil || !strings.Contains(err.Error(), "cut off") {
+				t.Fatalf("first attempt: %v", err)
+			}
+			var last, total int64
+			path, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, func(done, of int64) { last, total = done, of })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := os.ReadFile(path); !bytes.Equal(got, content) {
+				t.Errorf("got %d other bytes", len(got))
+			}
+			if last != want.Size || total != want.Size {
+				t.Errorf("progress ended at %d of %d", last, total)
+			}
+			// It is there: nobody is asked.
+			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(s.ranges, c.ranges) {
+				t.Errorf("asked for %q, want %q", s.ranges, c.ranges)
+			}
+		})
+	}
+}
+
+func TestFetchRefusesAnotherFile(t *testing.T) {
+	s := serve(t, 0, ranged)
+	missing := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(missing.Close)
+	other := digestOf([]byte("other"))
+	for name, c := range map[string]struct {
+		url  string
+		want Wanted
+		says string
+	}{
+		"digest":    {s.URL, Wanted{SHA256: other}, "has the SHA-256 digest " + digestOf(content)},
+		"too large": {s.URL, Wanted{SHA256: other, Size: 10}, "800000 bytes at its source, and 10 are wanted"},
+		"not there": {missing.URL + "/?token=s3cret", Wanted{SHA256: other}, `answers "404 Not Found"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			_, err := Fetch(t.Context(), HTTP{c.url}, folder, c.want, nothing)
+			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+			if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) > 0 && name == "digest" {
+				t.Errorf("%q is left", left)
+			}
+		})
+	}
+}
+
+func TestFetchRemovesTheFormerModel(t *testing.T) {
+	s, folder := serve(t, 0, ranged), t.TempDir()
+	former := filepath.Join(folder, digestOf([]byte("former")))
+	if err := os.WriteFile(former, []byte("former"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, Wanted{SHA256: digestOf(content)}, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(former); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the former model is still there: %v", err)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: int64(len(content))}, nothing); err != nil {
+		t.Error(err)
+	}
+	var wrong WrongDigest
+	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(nil)}, nothing); !errors.As(err, &wrong) || wrong.Got != digestOf(content) {
+		t.Errorf("got %v", err)
+	}
+	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: 3}, nothing); err == nil {
+		t.Error("a file of another size was taken")
+	}
+}
+
+// bucket is a storage with one object, which takes requests that are signed by the account alone.
+func bucket(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.Contains(r.Header.Get("Authorization"), "Credential=account/"):
+			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path != "/models/tiny.gguf":
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.Header().Set("ETag", `"1"`)
+			w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
+			ranged(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestFetchFromABucket(t *testing.T) {
+	from := S3{Endpoint: bucket(t), Bucket: "models", Key: "tiny.gguf", AccessKey: "account", SecretKey: "key"}
+	folder, want := t.TempDir(), Wanted{SHA256: digestOf(content)}
+	if err := os.WriteFile(filepath.Join(folder, want.SHA256+unfinished), content[:1000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := int64(-1)
+	path, err := Fetch(t.Context(), from, folder, want, func(done, _ int64) {
+		if first < 0 {
+			first = done
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); !bytes.Equal(got, content) || first < 1000 {
+		t.Errorf("got %d bytes, and began at %d", len(got), first)
+	}
+	from.Key = "another.gguf"
+	if _, err := Fetch(t.Context(), from, folder, Wanted{SHA256: digestOf(nil)}, nothing); err == nil || !strings.Contains(err.Error(), `"another.gguf" of bucket "models"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modelserver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/modelfile"
+)
+
+const weights = "weights"
+
+func digest() string {
+	sum := sha256.Sum256([]byte(weights))
+	return hex.EncodeToString(sum[:])
+}
+
+// program is a server that says its version.
+func program(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "server")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho 'version: 0.7.0 (build 11669)' >&2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestStartFetchesTheFile(t *testing.T) {
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(weights)) }))
+	t.Cleanup(from.Close)
+	folder, server := t.TempDir(), program(t)
+	s := &Starter{Run: t.TempDir(), Source: modelfile.HTTP{URL: from.URL}, Folder: folder, Wanted: modelfile.Wanted{SHA256: digest()},
+		Command: []string{server, "--metrics"}, Log: slog.New(slog.DiscardHandler)}
+	got, err := s.Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{server, "--metrics", "--model", filepath.Join(folder, digest())}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var state State
+	f := files{s.Run}
+	if err := f.read(f.state(), &state); err != nil || state.Phase != Serving || state.Version != "0.7.0" || state.Start == "" {
+		t.Errorf("state %+v, %v", state, err)
+	}
+}
+
+func TestStartTellsWhatIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(file, []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Starter{Run: t.TempDir(), File: file, Wanted: modelfile.Wanted{SHA256: digest()}, Command: []string{program(t)},
+		Log: slog.New(slog.DiscardHandler)}
+	if _, err := s.Prepare(t.Context()); !errors.As(err, new(modelfile.WrongDigest)) {
+		t.Errorf("got %v", err)
+	}
+	probe := &Probe{Run: s.Run}
+	_, err := probe.Check(t.Context())
+	var waits NotReady
+	if !errors.As(err, &waits) || waits.Code != ExitFailed || !strings.Contains(waits.Why, "and "+digest()+" is wanted") {
+		t.Errorf("the probe says %v", err)
+	}
+	// The file is mended, and then not read again.
+	if err := os.WriteFile(file, []byte(weights), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prepare(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var verified mark
+	f := files{s.Run}
+	if err := f.read(f.verified(), &verified); err != nil || verified.Path != file {
+		t.Errorf("verified %+v, %v", verified, err)
+	}
+}
+
+// asked is a server that notes what it is asked for.
+type asked struct {
+	*httptest.Server
+	paths  []string
+	status int
+}
+
+func listen(t *testing.T) *asked {
+	t.Helper()
+	a := &asked{status: http.StatusOK}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.paths = append(a.paths, r.URL.Path)
+		if r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(a.status)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func TestProbeAsksForOneCompletionAfterEachStart(t *testing.T) {
+	a, now := listen(t), time.Unix(1000, 0)
+	f := files{t.TempDir()}
+	p := &Probe{Run: f.folder, Address: a.Listener.Addr().String(), Path: "/health", Timeout: time.Minute, Interval: 10 * time.Second, Key: "k",
+		Now: func() time.Time { return now }}
+	check := func(ready bool, paths ...string) {
+		t.Helper()
+		a.paths = nil
+		version, err := p.Check(t.Context())
+		if (err == nil) != ready || ready && version != "0.7.0" || !slices.Equal(a.paths, paths) {
+			t.Errorf("got %q, %v; asked for %q, want %q", version, err, a.paths, paths)
+		}
+	}
+	start := func(name string) {
+		t.Helper()
+		if err := f.write(f.state(), State{Phase: Serving, Version: "0.7.0", Start: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(false)
+	start("a")
+	a.status = http.StatusServiceUnavailable
+	check(false, "/health")
+	a.status = http.StatusOK
+	check(true, "/health", "/completion")
+	check(true)
+	now = now.Add(11 * time.Second)
+	check(true, "/health")
+	start("b")
+	check(true, "/health", "/completion")
+	p.Key = ""
+	now = now.Add(11 * time.Second)
+	check(false, "/health")
+}
+
+func TestProbeTellsTenthsOfADownload(t *testing.T) {
+	f := files{t.TempDir()}
+	for percent, code := range map[int]int{0: 20, 40: 24, 100: 30} {
+		if err := f.write(f.state(), State{Phase: Downloading, Percent: percent}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := (&Probe{Run: f.folder}).Check(t.Context())
+		var waits NotReady
+		if !errors.As(err, &waits) || waits.Code != code || !strings.Contains(waits.Why, "is being downloaded: ") {
+			t.Errorf("at %d %%: %v", percent, err)
+		}
+	}
+}
