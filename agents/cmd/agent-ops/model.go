@@ -67,7 +67,7 @@ func modelStart() *cobra.Command {
 	starter := &modelserver.Starter{}
 	cmd := &cobra.Command{
 		Use:   "start [flags] -- SERVER ARGUMENTS...",
-		Short: "Bring the file of the model here, and become the server with --model and its path",
+		Short: "Bring the file of the model here, and become the server with --host, --model and its path",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			program.Lean(memoryLimit)
@@ -77,9 +77,6 @@ func modelStart() *cobra.Command {
 				source, err := from.of(dirs)
 				if err != nil {
 					return err
-				}
-				if (source == nil) == (starter.File == "") {
-					return errors.New("give one of --file, --url and --endpoint: it says where the model is")
 				}
 				starter.Run, starter.Source, starter.Command, starter.Log = filepath.Join(dirs.Run, modelFolder), source, args, log
 				arguments, err := starter.Prepare(ctx)
@@ -103,9 +100,6 @@ func modelStart() *cobra.Command {
 	flags.StringVar(&from.s3.Key, "key", "", "name of the object in the bucket")
 	flags.StringVar(&from.account, "access-key", "", "credential that has the name of the account; requests are not signed when empty")
 	flags.StringVar(&from.key, "secret-key", "", "credential that has its key")
-	if err := cmd.MarkFlagRequired("sha256"); err != nil {
-		panic(err)
-	}
 	return cmd
 }
 

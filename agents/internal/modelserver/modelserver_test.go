@@ -46,7 +46,7 @@ func TestStartFetchesTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{server, "--metrics", "--model", filepath.Join(folder, digest())}; !slices.Equal(got, want) {
+	if want := []string{server, "--metrics", "--host", anyAddress(), "--model", filepath.Join(folder, digest())}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var state State

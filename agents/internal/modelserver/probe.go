@@ -28,7 +28,7 @@ const (
 )
 
 // firstAnswer is how long the first completion of a server may take.
-const firstAnswer = time.Minute
+const firstAnswer = 40 * time.Second
 
 // maxAnswer is how much of an answer is read, in bytes.
 const maxAnswer = 1 << 20

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,7 +35,8 @@ type Starter struct {
 	Log *slog.Logger
 }
 
-// Prepare returns the program with all its arguments, once the file is there and is the one that is wanted.
+// Prepare returns the program with all its arguments, once the file is there and is the one that is wanted. It is to
+// listen on all addresses of the pod.
 func (s *Starter) Prepare(ctx context.Context) ([]string, error) {
 	arguments, err := s.prepare(ctx)
 	if err != nil {
@@ -44,6 +46,9 @@ func (s *Starter) Prepare(ctx context.Context) ([]string, error) {
 }
 
 func (s *Starter) prepare(ctx context.Context) ([]string, error) {
+	if s.Wanted.SHA256 == "" || (s.Source == nil) == (s.File == "") {
+		return nil, errors.New("no model is named: set its digest, and one source of its file")
+	}
 	program, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		return nil, err
@@ -60,7 +65,17 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 	if err := s.tell(State{Phase: Serving, Percent: 100, Version: version, Start: start}); err != nil {
 		return nil, err
 	}
-	return append(append([]string{program}, s.Command[1:]...), "--model", file), nil
+	return append(append([]string{program}, s.Command[1:]...), "--host", anyAddress(), "--model", file), nil
+}
+
+// anyAddress is where a server listens on all addresses, of both families where the pod has the second.
+func anyAddress() string {
+	listener, err := net.Listen("tcp6", "[::]:0")
+	if err != nil {
+		return "0.0.0.0"
+	}
+	_ = listener.Close()
+	return "::"
 }
 
 func (s *Starter) tell(state State) error {
