@@ -56,8 +56,12 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 
 // settle brings what the object declares to what it asks and fills in the status of the object.
 func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
-	if !obj.GetDeletionTimestamp().IsZero() {
-		return report(obj, platformv1.PhaseDeleting, outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed"))
+	users, err := r.keepUsed(ctx, obj)
+	switch {
+	case err != nil:
+		return report(obj, unchanged, outcome.Failed(err))
+	case !obj.GetDeletionTimestamp().IsZero():
+		return r.deleting(obj, users)
 	}
 	if r.suspended(obj) {
 		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue, Reason: SuspendedCondition,

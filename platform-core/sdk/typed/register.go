@@ -182,6 +182,9 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 	if controller, err = r.watchReferred(mgr, controller, shared.referred); err != nil {
 		return err
 	}
+	if controller, err = r.watchUsers(mgr, controller); err != nil {
+		return err
+	}
 	if err := controller.WithOptions(queue.Options(settings.Workers)).Complete(c); err != nil {
 		return fmt.Errorf("cannot set up the controller of kind %q: %w", r.kind.Name(), err)
 	}

@@ -36,6 +36,8 @@ const earlier = "6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11"
 type Kept struct {
 	Kind typed.Registration
 	Spec string
+	// Named are objects that the spec names; they are made in the namespace of the object.
+	Named []client.Object
 }
 
 // DataProtection proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
@@ -132,6 +134,13 @@ func declare(t *testing.T, env *testkit.Env, kept Kept, namespace, name string) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, named := range kept.Named {
+		named = named.DeepCopyObject().(client.Object)
+		named.SetNamespace(namespace)
+		if err := env.Client.Create(t.Context(), named); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := env.Client.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +181,8 @@ func as(t *testing.T, env *testkit.Env, user string) client.Client {
 	return c
 }
 
-// Serve runs the frame for a kind, with the rights of the operator, until the test, or stop, ends it.
-func Serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()) {
+// Serve runs the frame for kinds, with the rights of the operator, until the test, or stop, ends it.
+func Serve(t *testing.T, env *testkit.Env, kinds ...typed.Registration) (stop func()) {
 	t.Helper()
 	if env.System == nil {
 		t.Fatal("the environment has no operator: set System and Roles of testkit.EnvOptions")
@@ -183,7 +192,7 @@ func Serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := typed.Setup(mgr, typed.Settings{Domain: "tested"}, kind); err != nil {
+	if err := typed.Setup(mgr, typed.Settings{Domain: "tested"}, kinds...); err != nil {
 		t.Fatal(err)
 	}
 	return testkit.Run(t, mgr)
