@@ -5,11 +5,15 @@
 package main
 
 import (
+	"io/fs"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zeroinfra/platform-core/sdk/operator"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/config/crd"
+	"github.com/zeroinfra/model-operator/internal/kind"
 )
 
 // version is set at build time.
@@ -19,6 +23,8 @@ func main() {
 	operator.Main(operator.Options{
 		Domain:      "model",
 		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
+		Kinds:       kind.All(),
+		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})
 }

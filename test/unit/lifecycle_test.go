@@ -26,6 +26,7 @@ var lifecyclePages = map[string]struct {
 	plugins []string
 	kind    map[string]string
 }{
+	"docs/kinds/inference.md":    {plugins: []string{"llama-cpp"}},
 	"docs/kinds/mysqlcluster.md": {plugins: []string{"mysql"}, kind: map[string]string{"UpgradePaaS": "no"}},
 	"docs/kinds/mysql.md": {plugins: []string{"mysql"},
 		kind: map[string]string{"HorizontalScale": "no", "UpgradePaaS": "no"}},

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// InferenceSpec describes servers of one version of a Model.
+// +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of the runtime, such as 0.7"
+// +kubebuilder:validation:XValidation:rule="!has(self.storage)",message="an Inference has no volumes: take storage out"
+// +kubebuilder:validation:XValidation:rule="!has(self.adoptVolumes)",message="an Inference has no volumes to adopt: take adoptVolumes out"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom)",message="an Inference has no volumes for the data of a Backup: take restoreFrom out"
+// +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and an Inference has none: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls)",message="llama-server does not read a renewed certificate: take tls out, and let ingress or httpRoute speak TLS"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled",message="metrics are behind the API key as well, where Prometheus cannot read them: take monitoring or apiKeySecretRef out"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health. or route. are set by the fields modelRef, healthCheck, ingress and httpRoute: take them out"
+// +kubebuilder:validation:XValidation:rule="(has(self.maxReplicas) && self.maxReplicas > 0) == (has(self.minReplicas) && self.minReplicas > 0)",message="set minReplicas and maxReplicas together; 0, or neither of them, is no autoscaling"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas cannot be above maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpuUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="cpuUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
+type InferenceSpec struct {
+	platformv1.InstanceSpec `json:",inline"`
+	// modelRef names the Model, and the version or stage of it that is served.
+	// +required
+	ModelRef InferenceModelReference `json:"modelRef"`
+	// runtime is the plugin that serves the model. Default llama-cpp. Immutable.
+	// +optional
+	// +kubebuilder:default=llama-cpp
+	// +kubebuilder:validation:Enum=llama-cpp
+	Runtime string `json:"runtime,omitempty"`
+	// replicas are the pods, 1 to 100. Default 1. With minReplicas and maxReplicas a HorizontalPodAutoscaler decides how
+	// many there are: replicas has to be between them, and says how many stay when they are taken out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Replicas *int32 `json:"replicas,omitempty"`
+	// minReplicas that a HorizontalPodAutoscaler leaves. 0, the default, is no autoscaling.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+	// maxReplicas that a HorizontalPodAutoscaler makes. 0, the default, is no autoscaling.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxReplicas int32 `json:"maxReplicas,omitempty"`
+	// cpuUtilization that autoscaling keeps to, in percent of the CPU that a pod requests. Default 80.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
+	// gpus that each pod gets. None when left out. Pods are replaced one at a time, and none is added first, so no spare
+	// GPU is needed for an update.
+	// +optional
+	GPUs *InferenceGPUs `json:"gpus,omitempty"`
+	// healthCheck says how a server is asked whether it answers. A pod is ready only once its server has completed a
+	// prompt by one token; the check is what follows.
+	// +optional
+	HealthCheck *InferenceHealthCheck `json:"healthCheck,omitempty"`
+	// apiKeySecretRef names the Secret, and the key in it, with the key that clients show as a bearer token. Whoever
+	// reaches the Service is answered when left out. Another key restarts the servers, one after the other.
+	// +optional
+	APIKeySecretRef *platformv1.SecretKeyReference `json:"apiKeySecretRef,omitempty"`
+	// ingress has an Ingress lead clients outside of the cluster here.
+	// +optional
+	Ingress *InferenceIngress `json:"ingress,omitempty"`
+	// httpRoute has an HTTPRoute of a Gateway lead clients outside of the cluster here.
+	// +optional
+	HTTPRoute *InferenceHTTPRoute `json:"httpRoute,omitempty"`
+	// pluginVersion is the version of the plugin that runs this instance. Immutable but through an
+	// Operation of template UpgradeApp. Default 1.0.0.
+	// +optional
+	// +kubebuilder:default="1.0.0"
+	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
+}
+
+// InferenceModelReference names a version of a Model in the same namespace.
+// +kubebuilder:validation:XValidation:rule="has(self.version) != has(self.stage)",message="set exactly one of version and stage"
+type InferenceModelReference struct {
+	// name of the Model.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// version of the Model.
+	// +optional
+	Version ModelVersionName `json:"version,omitempty"`
+	// stage of the Model, whose version is served. When the stage gets another version, pods change to it one after the
+	// other.
+	// +optional
+	// +kubebuilder:validation:Enum=Staging;Production;Archived
+	Stage ModelStage `json:"stage,omitempty"`
+}
+
+// InferenceGPUs are those of one pod.
+type InferenceGPUs struct {
+	// resourceName by which the cluster counts them, such as nvidia.com/gpu, or the name of a slice of one. Amounts of
+	// GPU memory are not counted by Kubernetes: ask for a slice that has it.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=253
+	ResourceName string `json:"resourceName"`
+	// count of them. Default 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	Count int32 `json:"count,omitempty"`
+}
+
+// InferenceHealthCheck says how a server is asked whether it answers.
+type InferenceHealthCheck struct {
+	// path that is asked for. Default /health.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]{0,250}$`
+	Path string `json:"path,omitempty"`
+	// interval for which an answer holds, in whole seconds, up to 1h. The agent looks every 5s: what is shorter, and 0, is each time.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h') && duration(self).getMilliseconds() % 1000 == 0",message="healthCheck.interval must be whole seconds, at most 1h"
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// timeout of one request, in whole seconds from 1s to 30s. Default 5s.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('30s') && duration(self).getMilliseconds() % 1000 == 0",message="healthCheck.timeout must be whole seconds from 1s to 30s"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+// InferenceIngress says for which host an Ingress leads here.
+type InferenceIngress struct {
+	// host that requests are for.
+	// +required
+	Host HostName `json:"host"`
+	// className of the Ingress; that of the cluster when left out.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=253
+	ClassName string `json:"className,omitempty"`
+	// tlsSecretName names the Secret with the certificate for the host. No TLS when left out.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=253
+	TLSSecretName string `json:"tlsSecretName,omitempty"`
+}
+
+// InferenceHTTPRoute says for which host a Gateway leads here.
+type InferenceHTTPRoute struct {
+	// host that requests are for.
+	// +required
+	Host HostName `json:"host"`
+	// gateway is the name of a Gateway, or namespace/name.
+	// +required
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=317
+	Gateway string `json:"gateway"`
+}
+
+// HostName is a DNS name.
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,8}$`
+// +kubebuilder:validation:MaxLength=253
+type HostName string
+
+// InferenceStatus is what is known of an Inference.
+type InferenceStatus struct {
+	platformv1.InstanceStatus `json:",inline"`
+	// replicas are the pods that there are.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+	// model is the version that all pods serve; during an update, the one before.
+	// +optional
+	Model *InferenceModelStatus `json:"model,omitempty"`
+}
+
+// InferenceModelStatus is a version of a model that is served.
+type InferenceModelStatus struct {
+	// name of the Model.
+	// +required
+	Name string `json:"name"`
+	// version of the Model.
+	// +required
+	Version ModelVersionName `json:"version"`
+	// digest of its file, such as sha256:9b1d…
+	// +required
+	Digest string `json:"digest"`
+}
+
+// Inference has servers answer requests with one version of a Model.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=inferences,singular=inference,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.modelRef.name`
+// +kubebuilder:printcolumn:name="Serves",type=string,JSONPath=`.status.model.version`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 28",message="the name of an Inference has at most 28 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of an Inference cannot hold a dot: it becomes part of the name of a Service"
+type Inference struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec InferenceSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status InferenceStatus `json:"status,omitzero"`
+}
+
+// InferenceList is a list of objects of the kind Inference.
+// +kubebuilder:object:root=true
+type InferenceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Inference `json:"items"`
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package v1_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// newInference returns an Inference of version 0.7 whose spec has what the YAML adds.
+func newInference(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	kind := aiv1.GroupVersion.WithKind("Inference")
+	return testkit.Object(t, kind, namespace, name, map[string]any{"version": "0.7", "modelRef": map[string]any{"name": "chat", "stage": "Production"}}, spec)
+}
+
+func TestInferenceCreate(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"smallest":                    {"a", ``, ""},
+		"longest name":                {strings.Repeat("a", 28), ``, ""},
+		"name too long":               {strings.Repeat("a", 28+1), ``, "at most 28 characters"},
+		"name with a dot":             {"a.b", ``, "cannot hold a dot"},
+		"version":                     {"b", `version: latest`, "spec.version"},
+		"no version":                  {"b", `version: null`, "version is required"},
+		"plugin version":              {"b", `pluginVersion: "1"`, "spec.pluginVersion"},
+		"a field that does not exist": {"b", `members: 3`, "spec.members"},
+		"storage":                     {"b", `storage: {size: 20Gi}`, "take storage out"},
+		"volumes of another one":      {"b", `adoptVolumes: 6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11`, "take adoptVolumes out"},
+		"data of a Backup":            {"b", `restoreFrom: {backup: a}`, "take restoreFrom out"},
+		"volumes that are deleted":    {"b", `deletionPolicy: Delete`, "deletionPolicy is of volumes"},
+		"most replicas":               {"d", `replicas: 100`, ""},
+		"too many replicas":           {"b", `replicas: 1001`, "spec.replicas"},
+		"a version of the model":      {"e", `modelRef: {name: chat, version: "1.0"}`, ""},
+		"no model":                    {"b", `modelRef: null`, "spec.modelRef"},
+		"neither version nor stage":   {"b", `modelRef: {name: chat, version: null, stage: null}`, "exactly one of version and stage"},
+		"version and stage":           {"b", `modelRef: {name: chat, version: "1.0", stage: Production}`, "exactly one of version and stage"},
+		"unknown stage":               {"b", `modelRef: {name: chat, stage: Canary}`, "spec.modelRef.stage"},
+		"unknown runtime":             {"b", `runtime: vllm`, "spec.runtime"},
+		"no autoscaling":              {"f", `{minReplicas: 0, maxReplicas: 0}`, ""},
+		"autoscaling":                 {"g", `{replicas: 2, minReplicas: 1, maxReplicas: 3, cpuUtilization: 50}`, ""},
+		"smallest alone":              {"b", `minReplicas: 1`, "set minReplicas and maxReplicas together"},
+		"to zero":                     {"b", `{minReplicas: 0, maxReplicas: 3}`, "set minReplicas and maxReplicas together"},
+		"smallest above largest":      {"b", `{minReplicas: 3, maxReplicas: 2}`, "minReplicas cannot be above maxReplicas"},
+		"replicas above largest":      {"b", `{replicas: 4, minReplicas: 1, maxReplicas: 3}`, "replicas must be between"},
+		"replicas below smallest":     {"b", `{replicas: 1, minReplicas: 2, maxReplicas: 3}`, "replicas must be between"},
+		"no replicas":                 {"b", `replicas: 0`, "spec.replicas"},
+		"utilization of nothing":      {"b", `cpuUtilization: 50`, "cpuUtilization is for autoscaling"},
+		"GPUs":                        {"h", `gpus: {resourceName: nvidia.com/gpu}`, ""},
+		"GPUs without a domain":       {"b", `gpus: {resourceName: gpu}`, "spec.gpus.resourceName"},
+		"GPUs twice":                  {"b", `{gpus: {resourceName: nvidia.com/gpu}, resources: {limits: {nvidia.com/gpu: 1}}}`, "gpus and resources.limits name the same resource"},
+		"an amount of GPU memory":     {"b", `gpus: {resourceName: nvidia.com/gpu, memory: 8Gi}`, "spec.gpus.memory"},
+		"health check":                {"i", `healthCheck: {path: /health, interval: 10s, timeout: 1s}`, ""},
+		"health path":                 {"b", `healthCheck: {path: health}`, "spec.healthCheck.path"},
+		"health interval":             {"b", `healthCheck: {interval: 500ms}`, "whole seconds"},
+		"health timeout":              {"b", `healthCheck: {timeout: 31s}`, "from 1s to 30s"},
+		"a parameter of the engine":   {"b", `parameters: {model.url: "http://a"}`, "are set by the fields"},
+		"TLS":                         {"b", `tls: {enabled: true, issuerRef: {name: ca}}`, "take tls out"},
+		"metrics behind a key":        {"b", `{apiKeySecretRef: {name: k}, monitoring: {enabled: true}}`, "metrics are behind the API key"},
+		"a key":                       {"j", `apiKeySecretRef: {name: k, key: apiKey}`, ""},
+		"ingress without a host":      {"b", `ingress: {className: nginx}`, "spec.ingress.host"},
+		"a route without a Gateway":   {"b", `httpRoute: {host: a.example.com}`, "spec.httpRoute.gateway"},
+		"a host with a scheme":        {"b", `ingress: {host: "https://a.example.com"}`, "spec.ingress.host"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			err := env.Client.Create(t.Context(), newInference(t, namespace, c.name, c.spec), testkit.Strict)
+			testkit.Refused(t, err, c.want)
+		})
+	}
+}
+
+// What the sample and the tests of Compile have can be applied.
+func TestInferenceSamplesApply(t *testing.T) {
+	namespace := env.Namespace(t)
+	testkit.Samples(t, env.Client, namespace, "../../config/samples/*_v1_inference.yaml")
+	testkit.Samples(t, env.Client, namespace, "../../internal/kind/inference/testdata/*.in.yaml")
+}

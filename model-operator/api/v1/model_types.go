@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// ModelSpec describes a model: its versions, and which of them is in which stage.
+// +kubebuilder:validation:XValidation:rule="!has(self.stages) || self.stages.all(stage, self.versions.exists(version, version.name == self.stages[stage]))",fieldPath=".stages",message="a stage names a version that is not in versions: add the version, or name another one"
+// +kubebuilder:validation:XValidation:rule="self.format == oldSelf.format",message="format is immutable: create another Model"
+type ModelSpec struct {
+	// format of the files of all versions. The runtime llama-cpp serves GGUF. Immutable.
+	// +required
+	// +kubebuilder:validation:Enum=GGUF;Safetensors;ONNX
+	Format ModelFormat `json:"format"`
+	// framework that the model was made with, such as pytorch.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Framework string `json:"framework,omitempty"`
+	// licence of the weights, best by its SPDX identifier, such as Apache-2.0.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Licence string `json:"licence,omitempty"`
+	// lineage says where the model comes from.
+	// +optional
+	Lineage *ModelLineage `json:"lineage,omitempty"`
+	// versions of the model. One can be added at any time, never changes, and can be taken out while nobody uses it.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Versions []ModelVersion `json:"versions"`
+	// stages that versions are in, by name: Staging, Production and Archived. An Inference that names a stage follows it
+	// to another version by a rolling update.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=3
+	// +kubebuilder:validation:XValidation:rule="self.all(stage, stage in ['Staging', 'Production', 'Archived'])",message="stages are Staging, Production and Archived"
+	Stages map[ModelStage]ModelVersionName `json:"stages,omitempty"`
+	// requires are Models of the same namespace without which this one is of no use, such as the base of an adapter.
+	// The Model is not ready while one of them does not exist, and none of them can be deleted meanwhile.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Requires []ModelReference `json:"requires,omitempty"`
+}
+
+// ModelFormat is the format of the files of a model.
+type ModelFormat string
+
+// FormatGGUF is the format of llama.cpp.
+const FormatGGUF ModelFormat = "GGUF"
+
+// ModelStage is a step in the life of a version.
+// +kubebuilder:validation:MaxLength=16
+type ModelStage string
+
+// ModelVersionName is the name of a version within a Model.
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+// +kubebuilder:validation:MaxLength=63
+type ModelVersionName string
+
+// ModelReference names a Model in the same namespace.
+type ModelReference struct {
+	// name of the Model.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ModelLineage says where a model comes from. Names are notes: nothing is read from what they name.
+type ModelLineage struct {
+	// trainedBy is the run that made the model.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	TrainedBy string `json:"trainedBy,omitempty"`
+	// dataset that it was trained on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Dataset string `json:"dataset,omitempty"`
+	// parent is the model that it was made from.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Parent string `json:"parent,omitempty"`
+}
+
+// ModelVersion is one file of weights.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a version is immutable: add another version, and move the stage to it"
+type ModelVersion struct {
+	// name of the version, such as 1.0 or q4.
+	// +required
+	Name ModelVersionName `json:"name"`
+	// sha256 is the digest of the file, as 64 hexadecimal digits in lower case. It is verified before the file is served.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	SHA256 string `json:"sha256"`
+	// size of the file, to the byte. It is verified where it is set, and nothing larger is downloaded.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).compareTo(quantity('10T')) <= 0",message="size must be above 0 and at most 10T"
+	Size *resource.Quantity `json:"size,omitempty"`
+	// source of the file.
+	// +required
+	Source ModelSource `json:"source"`
+}
+
+// ModelSource is where a file is.
+// +kubebuilder:validation:XValidation:rule="[has(self.http), has(self.pvc), has(self.s3)].filter(set, set).size() == 1",message="set exactly one of http, pvc and s3"
+type ModelSource struct {
+	// http is a file that a web server has. Each pod downloads it.
+	// +optional
+	HTTP *ModelHTTPSource `json:"http,omitempty"`
+	// pvc is a file on a claim, which pods mount for reading.
+	// +optional
+	PVC *ModelPVCSource `json:"pvc,omitempty"`
+	// s3 is an object in a bucket. Each pod downloads it.
+	// +optional
+	S3 *ModelS3Source `json:"s3,omitempty"`
+}
+
+// ModelHTTPSource is a file that a web server has.
+type ModelHTTPSource struct {
+	// url of the file, of the scheme http or https. It is no place for a password: whoever may read the Model reads it.
+	// +required
+	// +kubebuilder:validation:Pattern="^https?://[^ \"<>\\\\^`{|}]+$"
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url"`
+}
+
+// ModelPVCSource is a file on a claim.
+type ModelPVCSource struct {
+	// claimName is a PersistentVolumeClaim of the same namespace. Pods on several nodes need one with ReadWriteMany or
+	// ReadOnlyMany.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName"`
+	// path of the file on the volume, such as chat/q4.gguf.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=500
+	// +kubebuilder:validation:XValidation:rule="!self.contains('..')",message="path cannot hold two dots in a row"
+	Path string `json:"path"`
+}
+
+// ModelS3Source is an object in a bucket.
+type ModelS3Source struct {
+	// endpoint of the storage as a URL without a path, such as https://s3.example.com:9000.
+	// +required
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,240}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$`
+	// +kubebuilder:validation:MaxLength=300
+	Endpoint string `json:"endpoint"`
+	// region that requests are signed for. Default us-east-1.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z0-9-]{1,63}$`
+	Region string `json:"region,omitempty"`
+	// bucket with the object.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
+	Bucket string `json:"bucket"`
+	// key is the name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Key string `json:"key"`
+	// credentialsSecretRef names the Secret, in the same namespace, with the keys accessKey and secretKey. Requests are
+	// not signed when left out.
+	// +optional
+	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
+}
+
+// ModelStatus is what is known of a model.
+type ModelStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase in one word, for printing: Ready, Stalled or Deleting.
+	// +optional
+	Phase platformv1.Phase `json:"phase,omitempty"`
+	// conditions: Ready (all that it requires exists), Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// versions as in the spec, with their stages and users.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Versions []ModelVersionStatus `json:"versions,omitempty"`
+	// inUse is how many objects use the model: Inferences, and Models that require it.
+	// +optional
+	InUse int32 `json:"inUse"`
+}
+
+// ModelVersionStatus is what is known of a version.
+type ModelVersionStatus struct {
+	// name of the version.
+	// +required
+	Name ModelVersionName `json:"name"`
+	// stages that it is in, in the order of the alphabet.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	Stages []ModelStage `json:"stages,omitempty"`
+	// inUse is how many Inferences serve the version, or are to serve it. While it is not 0 the version cannot be taken
+	// out of the spec.
+	// +optional
+	InUse int32 `json:"inUse"`
+}
+
+// Model is a registered model: versions by their digest, where their files are, and which of them is in which stage.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=models,singular=model,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Format",type=string,JSONPath=`.spec.format`
+// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.spec.versions[*].name`
+// +kubebuilder:printcolumn:name="Staging",type=string,JSONPath=`.spec.stages.Staging`
+// +kubebuilder:printcolumn:name="Production",type=string,JSONPath=`.spec.stages.Production`
+// +kubebuilder:printcolumn:name="In-Use",type=integer,JSONPath=`.status.inUse`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.versions) || self.status.versions.all(known, known.inUse == 0 || self.spec.versions.exists(version, version.name == known.name))",message="a version that an Inference uses cannot be taken out of spec.versions: move its stage to another version, or delete the Inferences, and wait until status.versions has inUse 0 for it"
+type Model struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec ModelSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status ModelStatus `json:"status,omitzero"`
+}
+
+// ModelList is a list of models.
+// +kubebuilder:object:root=true
+type ModelList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Model `json:"items"`
+}

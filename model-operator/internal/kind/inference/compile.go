@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// instance is what an Inference has of an InstanceSpec.
+var instance = typed.Instance{
+	Plugin: "llama-cpp", PluginVersion: "1.0.0", Component: "server",
+}
+
+// model is the kind that Inferences name.
+var model = aiv1.GroupVersion.WithKind("Model")
+
+// Annotations of the Application, by which its report is understood.
+const (
+	modelAnnotation   = "ai.zeroinfra.github.com/model"
+	versionAnnotation = "ai.zeroinfra.github.com/model-version"
+)
+
+// digestParameter of the plugin has the digest of the file.
+const digestParameter = "model.sha256"
+
+// defaultUtilization of the CPU that pods request, in percent, where autoscaling names none.
+const defaultUtilization = 80
+
+// ReferredKinds implements typed.Referrer.
+func (Kind) ReferredKinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{model} }
+
+// References implements typed.Referrer.
+func (Kind) References(i *aiv1.Inference) []typed.Reference {
+	return []typed.Reference{reference(i)}
+}
+
+func reference(i *aiv1.Inference) typed.Reference {
+	return typed.Reference{GVK: model, Name: i.Spec.ModelRef.Name, Field: "spec.modelRef"}
+}
+
+// Compile implements typed.Kind: without the model, which is not there to read.
+func (k Kind) Compile(i *aiv1.Inference) (*typed.Output, error) { return k.CompileWith(i, nil) }
+
+// CompileWith implements typed.Referrer.
+func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Output, error) {
+	spec := i.Spec.DeepCopy()
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	app.Spec.Topology = "server"
+	main := &app.Spec.Components[0]
+	main.Replicas, main.Autoscaling = replicas(spec)
+	main.Resources = resources(spec)
+	parameters := platformv1.Parameters{}
+	maps.Copy(parameters, spec.Parameters)
+	health(parameters, spec.HealthCheck)
+	routes(parameters, spec)
+	if m, found := referents[reference(i)].(*aiv1.Model); found {
+		version, err := versionOf(&spec.ModelRef, m)
+		if err != nil {
+			return nil, err
+		}
+		app.Annotations = map[string]string{modelAnnotation: m.Name, versionAnnotation: string(version.Name)}
+		serve(app, parameters, version)
+		if _, named := parameters["alias"]; !named {
+			// What clients call it stays when another version takes its place.
+			parameters["alias"] = platformv1.ParameterValue(m.Name)
+		}
+	}
+	if len(parameters) > 0 {
+		main.Parameters = parameters
+	}
+	if ref := spec.APIKeySecretRef; ref != nil {
+		app.Spec.Credentials = append(app.Spec.Credentials, credential("api-key", ref.Name, ref.Key))
+	}
+	return &typed.Output{Application: app}, nil
+}
+
+// versionOf finds the version that is to be served.
+func versionOf(ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
+	if m.Spec.Format != aiv1.FormatGGUF {
+		return nil, fmt.Errorf("spec.modelRef names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another one", m.Name, m.Spec.Format)
+	}
+	name := ref.Version
+	if ref.Stage != "" {
+		in, set := m.Spec.Stages[ref.Stage]
+		if !set {
+			return nil, typed.Refuse(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
+				"spec.modelRef.stage is %s, and no version of Model %q is in that stage: put one in spec.stages of the Model, or name another stage", ref.Stage, m.Name))
+		}
+		name = in
+	}
+	at := slices.IndexFunc(m.Spec.Versions, func(v aiv1.ModelVersion) bool { return v.Name == name })
+	if at < 0 {
+		return nil, typed.Refuse(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
+			"spec.modelRef.version is %q, which Model %q does not have: add it there, or name another version", name, m.Name))
+	}
+	return &m.Spec.Versions[at], nil
+}
+
+// serve has the servers serve a version.
+func serve(app *platformv1.Application, parameters platformv1.Parameters, version *aiv1.ModelVersion) {
+	set := func(name, value string) {
+		if value != "" {
+			parameters["model."+name] = platformv1.ParameterValue(value)
+		}
+	}
+	set("sha256", version.SHA256)
+	if version.Size != nil {
+		set("size", strconv.FormatInt(version.Size.Value(), 10))
+	}
+	switch from := version.Source; {
+	case from.HTTP != nil:
+		set("url", from.HTTP.URL)
+	case from.PVC != nil:
+		set("file", from.PVC.Path)
+		app.Spec.Components[0].Mounts = []platformv1.Mount{{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: from.PVC.ClaimName}}}
+	case from.S3 != nil:
+		set("endpoint", from.S3.Endpoint)
+		set("region", from.S3.Region)
+		set("bucket", from.S3.Bucket)
+		set("key", from.S3.Key)
+		if secret := from.S3.CredentialsSecretRef; secret != nil {
+			app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", secret.Name, "accessKey"), credential("secret-key", secret.Name, "secretKey"))
+		}
+	}
+}
+
+func credential(name, secret, key string) platformv1.Credential {
+	return platformv1.Credential{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: cmp.Or(key, "password")}}
+}
+
+// replicas are the pods, or how they are scaled.
+func replicas(spec *aiv1.InferenceSpec) (*int32, *platformv1.Autoscaling) {
+	if spec.MaxReplicas == 0 {
+		return spec.Replicas, nil
+	}
+	utilization := int32(defaultUtilization)
+	if spec.CPUUtilization != nil {
+		utilization = *spec.CPUUtilization
+	}
+	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas, CPUUtilization: &utilization}
+}
+
+// resources are those of a pod, its GPUs included.
+func resources(spec *aiv1.InferenceSpec) corev1.ResourceRequirements {
+	r := spec.Resources
+	if spec.GPUs == nil {
+		return r
+	}
+	if r.Limits == nil {
+		r.Limits = corev1.ResourceList{}
+	}
+	r.Limits[corev1.ResourceName(spec.GPUs.ResourceName)] = *resource.NewQuantity(int64(cmp.Or(spec.GPUs.Count, 1)), resource.DecimalSI)
+	return r
+}
+
+// health says how servers are asked whether they answer.
+func health(parameters platformv1.Parameters, check *aiv1.InferenceHealthCheck) {
+	if check == nil {
+		return
+	}
+	if check.Path != "" {
+		parameters["health.path"] = platformv1.ParameterValue(check.Path)
+	}
+	for name, d := range map[string]*metav1.Duration{"health.interval": check.Interval, "health.timeout": check.Timeout} {
+		if d != nil {
+			parameters[name] = platformv1.ParameterValue(strconv.Itoa(int(d.Seconds())) + "s")
+		}
+	}
+}
+
+// routes lead clients outside of the cluster to the servers.
+func routes(parameters platformv1.Parameters, spec *aiv1.InferenceSpec) {
+	set := func(name, value string) {
+		if value != "" {
+			parameters["route."+name] = platformv1.ParameterValue(value)
+		}
+	}
+	if in := spec.Ingress; in != nil {
+		set("host", string(in.Host))
+		set("class", in.ClassName)
+		set("tlsSecret", in.TLSSecretName)
+	}
+	if r := spec.HTTPRoute; r != nil {
+		set("gatewayHost", string(r.Host))
+		set("gateway", r.Gateway)
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// modelNamed is a Model with a version for each source: 1.0 is downloaded, 2.0 on a claim, and 3.0 in a bucket.
+func modelNamed(name string) *aiv1.Model {
+	version := func(name, digit string, source aiv1.ModelSource) aiv1.ModelVersion {
+		return aiv1.ModelVersion{Name: aiv1.ModelVersionName(name), SHA256: strings.Repeat(digit, 64), Source: source}
+	}
+	m := &aiv1.Model{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: aiv1.ModelSpec{
+		Format: aiv1.FormatGGUF,
+		Versions: []aiv1.ModelVersion{
+			version("1.0", "1", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat.gguf"}}),
+			version("2.0", "2", aiv1.ModelSource{PVC: &aiv1.ModelPVCSource{ClaimName: "models", Path: "chat/q4.gguf"}}),
+			version("3.0", "3", aiv1.ModelSource{S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models", Key: "chat.gguf",
+				CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}}),
+		},
+		Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
+	}}
+	size := resource.MustParse("501728")
+	m.Spec.Versions[1].Size = &size
+	return m
+}
+
+// compiled is what an Inference becomes where its Model is there.
+func compiled(i *aiv1.Inference, m *aiv1.Model) (*typed.Output, error) {
+	return Kind{}.CompileWith(i, typed.Referents{reference(i): m})
+}
+
+func TestCompile(t *testing.T) {
+	testkit.Golden(t, "testdata", func(in aiv1.Inference) (any, error) {
+		out, err := compiled(&in, modelNamed(in.Spec.ModelRef.Name))
+		if err != nil {
+			return nil, err
+		}
+		return out.Application, nil
+	})
+}
+
+func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		ref    aiv1.InferenceModelReference
+		format aiv1.ModelFormat
+		want   string
+	}{
+		"version": {aiv1.InferenceModelReference{Name: "chat", Version: "9.0"}, aiv1.FormatGGUF, `spec.modelRef.version is "9.0", which Model "chat" does not have`},
+		"stage":   {aiv1.InferenceModelReference{Name: "chat", Stage: "Staging"}, aiv1.FormatGGUF, `spec.modelRef.stage is Staging, and no version of Model "chat" is in that stage`},
+		"format":  {aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, "ONNX", `whose format is ONNX, and the runtime llama-cpp serves GGUF`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := modelNamed("chat")
+			m.Spec.Format = c.format
+			_, err := compiled(&aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: c.ref}}, m)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// At admission nothing can be read, and what has no need of the Model is judged all the same.
+func TestCompileWithoutTheModel(t *testing.T) {
+	i := &aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}}}
+	out, err := Kind{}.Compile(i)
+	if err != nil || out.Application == nil || len(out.Application.Spec.Components[0].Parameters) > 0 {
+		t.Errorf("got %+v, %v", out, err)
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences/status,verbs=get;patch
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=inferences.ai.zeroinfra.github.com,verbs=patch
+
+// Kind is the kind Inference.
+type Kind struct{}
+
+var (
+	_ typed.Kind[*aiv1.Inference]     = Kind{}
+	_ typed.Reporter[*aiv1.Inference] = Kind{}
+	_ typed.Referrer[*aiv1.Inference] = Kind{}
+	_ typed.Writer                    = Kind{}
+)
+
+// Name implements typed.Kind.
+func (Kind) Name() string { return "Inference" }
+
+// New implements typed.Kind.
+func (Kind) New() *aiv1.Inference { return &aiv1.Inference{} }
+
+// WriteThrough implements typed.Writer.
+func (Kind) WriteThrough() map[string]string {
+	fields := instance.WriteThrough()
+	fields["components["+instance.Component+"].replicas"] = "replicas"
+	return fields
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package kind_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/patch"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/kindtest"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/config/crd"
+	"github.com/zeroinfra/model-operator/internal/kind"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{
+		Own:         "the controllers serve all namespaces",
+		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
+		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
+		System:      "zeroinfra-system", Roles: []fs.FS{os.DirFS("../../config/rbac")},
+	})
+}
+
+// of is the registration of the kind of an object.
+func of[T any](t *testing.T) typed.Registration {
+	t.Helper()
+	for _, registered := range kind.All() {
+		if _, is := registered.Object().(T); is {
+			return registered
+		}
+	}
+	t.Fatalf("the operator does not serve %T", *new(T))
+	return nil
+}
+
+// modelOf is a Model with the versions 1.0 and 2.0, of which the first is in production.
+func modelOf(namespace, name string) *aiv1.Model {
+	m := &aiv1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: aiv1.ModelSpec{
+		Format: aiv1.FormatGGUF, Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
+	}}
+	for digit, version := range map[string]aiv1.ModelVersionName{"1": "1.0", "2": "2.0"} {
+		m.Spec.Versions = append(m.Spec.Versions, aiv1.ModelVersion{Name: version, SHA256: strings.Repeat(digit, 64),
+			Source: aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/" + digit}}})
+	}
+	return m
+}
+
+// inProduction is the spec of an Inference that serves what is in production.
+const inProduction = `{"version":"0.7","modelRef":{"name":"chat","stage":"Production"}}`
+
+func kept(t *testing.T) kindtest.Kept {
+	t.Helper()
+	return kindtest.Kept{Kind: of[*aiv1.Inference](t), Spec: inProduction, Named: []client.Object{modelOf("", "chat")}}
+}
+
+func TestDataProtection(t *testing.T) { kindtest.DataProtection(t, env, kept(t)) }
+
+func TestInstance(t *testing.T) { kindtest.Instance(t, env, kept(t)) }
+
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := env.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// says waits until an object is not ready for a reason, with a message that has the text.
+func says(t *testing.T, obj typed.Object, reason, text string) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, obj, "says "+text, func() error {
+		c := conditions.Get(obj, platformv1.ReadyCondition)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("Ready is %+v", c)
+		}
+		return nil
+	})
+}
+
+// ready plays the engine: the Application is as it was asked.
+func ready(t *testing.T, app *platformv1.Application) {
+	t.Helper()
+	before := app.DeepCopy()
+	app.Status.ObservedGeneration, app.Status.Phase = app.Generation, platformv1.PhaseReady
+	conditions.Report(app, outcome.Done(), "all components are ready")
+	if err := patch.Status(t.Context(), env.Client, before, app); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serves waits until an Application is to serve a file, and reports it ready.
+func serves(t *testing.T, app *platformv1.Application, digit string) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, app, "serves "+digit, func() error {
+		if got := app.Spec.Components[0].Parameters["model.sha256"]; string(got) != strings.Repeat(digit, 64) {
+			return fmt.Errorf("it serves %q", got)
+		}
+		return nil
+	})
+	ready(t, app)
+}
+
+// counts waits until versions of a Model have so many users.
+func counts(t *testing.T, m *aiv1.Model, first, second int32) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, m, "counts its users", func() error {
+		users := map[aiv1.ModelVersionName]int32{}
+		for _, version := range m.Status.Versions {
+			users[version.Name] = version.InUse
+		}
+		if users["1.0"] != first || users["2.0"] != second {
+			return fmt.Errorf("the versions are %+v", m.Status.Versions)
+		}
+		return nil
+	})
+}
+
+// An Inference waits for its Model, and follows the stage. What it uses cannot go.
+func TestInferenceFollowsTheStageOfItsModel(t *testing.T) {
+	namespace := env.Namespace(t)
+	kindtest.Serve(t, env, kind.All()...)
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
+	i.Spec.Version, i.Spec.ModelRef = "0.7", aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}
+	create(t, i)
+	says(t, i, platformv1.ReasonReferenceNotFound, `spec.modelRef names Model "chat", which does not exist`)
+	m := modelOf(namespace, "chat")
+	create(t, m)
+	testkit.WaitForReady(t, env.Client, m)
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
+	serves(t, app, "1")
+	testkit.WaitForReady(t, env.Client, i)
+	counts(t, m, 1, 0)
+
+	// Until all pods have the other version both are in use.
+	edit := func(change func()) error { return testkit.Edit(t.Context(), env.Client, m, change) }
+	if err := edit(func() { m.Spec.Stages["Production"] = "2.0" }); err != nil {
+		t.Fatal(err)
+	}
+	counts(t, m, 1, 1)
+	refusal := edit(func() {
+		m.Spec.Versions = slices.DeleteFunc(m.Spec.Versions, func(v aiv1.ModelVersion) bool { return v.Name == "1.0" })
+	})
+	testkit.Refused(t, refusal, "a version that an Inference uses cannot be taken out")
+	serves(t, app, "2")
+	counts(t, m, 0, 1)
+	if s := i.Status.Model; s == nil || s.Digest == "" {
+		t.Errorf("the Inference serves %+v", s)
+	}
+
+	// A Model that is deleted stays while it is used.
+	if err := env.Client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	says(t, m, platformv1.ReasonDeleting, `it is used by Inference "answers", and goes when nothing uses it any more`)
+	says(t, i, platformv1.ReasonReferenceDeleting, `Model "chat", which is being deleted`)
+	if err := env.Client.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, m)
+	if err := env.Denied(env.System.User); err != nil {
+		t.Error(err)
+	}
+}
+
+// A Model is of no use without those that it requires, and keeps them.
+func TestRequiredModelsStay(t *testing.T) {
+	namespace := env.Namespace(t)
+	kindtest.Serve(t, env, of[*aiv1.Model](t))
+	adapter, base := modelOf(namespace, "adapter"), modelOf(namespace, "base")
+	adapter.Spec.Requires = []aiv1.ModelReference{{Name: "base"}}
+	create(t, adapter)
+	says(t, adapter, platformv1.ReasonReferenceNotFound, `spec.requires[0] names Model "base", which does not exist`)
+	create(t, base)
+	testkit.WaitForReady(t, env.Client, adapter)
+	testkit.WaitFor(t, env.Client, base, "is in use", func() error {
+		if base.Status.InUse != 1 {
+			return fmt.Errorf("inUse is %d", base.Status.InUse)
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	says(t, base, platformv1.ReasonDeleting, `it is used by Model "adapter"`)
+	if err := env.Client.Delete(t.Context(), adapter); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, base)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models/status,verbs=get;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=models.ai.zeroinfra.github.com,verbs=patch
+
+// Kind is the kind Model.
+type Kind struct{}
+
+var (
+	_ typed.Kind[*aiv1.Model]     = Kind{}
+	_ typed.Referrer[*aiv1.Model] = Kind{}
+	_ typed.Used[*aiv1.Model]     = Kind{}
+)
+
+// kind of the objects here, and of those that serve them.
+var (
+	kind      = aiv1.GroupVersion.WithKind("Model")
+	inference = aiv1.GroupVersion.WithKind("Inference")
+)
+
+// Name implements typed.Kind.
+func (Kind) Name() string { return kind.Kind }
+
+// New implements typed.Kind.
+func (Kind) New() *aiv1.Model { return &aiv1.Model{} }
+
+// Compile implements typed.Kind.
+func (k Kind) Compile(m *aiv1.Model) (*typed.Output, error) { return k.CompileWith(m, nil) }
+
+// CompileWith implements typed.Referrer.
+func (Kind) CompileWith(m *aiv1.Model, _ typed.Referents) (*typed.Output, error) {
+	for i, required := range m.Spec.Requires {
+		if required.Name == m.Name {
+			return nil, fmt.Errorf("spec.requires[%d] names the Model itself: take it out", i)
+		}
+	}
+	return &typed.Output{}, nil
+}
+
+// ReferredKinds implements typed.Referrer.
+func (Kind) ReferredKinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{kind} }
+
+// References implements typed.Referrer.
+func (Kind) References(m *aiv1.Model) []typed.Reference {
+	var all []typed.Reference
+	for i, required := range m.Spec.Requires {
+		all = append(all, typed.Reference{GVK: kind, Name: required.Name, Field: fmt.Sprintf("spec.requires[%d]", i)})
+	}
+	return all
+}
+
+// UserKinds implements typed.Used.
+func (Kind) UserKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{inference, kind}
+}
+
+// UsedBy implements typed.Used.
+func (Kind) UsedBy(user typed.User) []string {
+	switch user := user.(type) {
+	case *aiv1.Inference:
+		names := []string{user.Spec.ModelRef.Name}
+		if serves := user.Status.Model; serves != nil && serves.Name != names[0] {
+			names = append(names, serves.Name)
+		}
+		return names
+	case *aiv1.Model:
+		var names []string
+		for _, required := range user.Spec.Requires {
+			if required.Name != user.Name {
+				names = append(names, required.Name)
+			}
+		}
+		return names
+	}
+	return nil
+}
+
+// ReportUsers implements typed.Used.
+func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
+	m.Status.InUse, m.Status.Versions = int32(len(users)), nil
+	for _, version := range m.Spec.Versions {
+		known := aiv1.ModelVersionStatus{Name: version.Name}
+		for stage, name := range m.Spec.Stages {
+			if name == version.Name {
+				known.Stages = append(known.Stages, stage)
+			}
+		}
+		slices.Sort(known.Stages)
+		for _, user := range users {
+			if i, is := user.(*aiv1.Inference); is && serves(i, m, version.Name) {
+				known.InUse++
+			}
+		}
+		m.Status.Versions = append(m.Status.Versions, known)
+	}
+}
+
+// serves says whether an Inference is to serve a version, or pods of it still do.
+func serves(i *aiv1.Inference, m *aiv1.Model, version aiv1.ModelVersionName) bool {
+	if now := i.Status.Model; now != nil && now.Name == m.Name && now.Version == version {
+		return true
+	}
+	ref := i.Spec.ModelRef
+	return ref.Name == m.Name && (ref.Version == version || ref.Stage != "" && m.Spec.Stages[ref.Stage] == version)
+}

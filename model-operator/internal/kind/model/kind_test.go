@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "shop"} }
+
+func served(name string, ref aiv1.InferenceModelReference, now aiv1.ModelVersionName) *aiv1.Inference {
+	i := &aiv1.Inference{ObjectMeta: named(name), Spec: aiv1.InferenceSpec{ModelRef: ref}}
+	if now != "" {
+		i.Status.Model = &aiv1.InferenceModelStatus{Name: "chat", Version: now}
+	}
+	return i
+}
+
+func TestUsersAreCountedByVersion(t *testing.T) {
+	m := &aiv1.Model{ObjectMeta: named("chat"), Spec: aiv1.ModelSpec{
+		Versions: []aiv1.ModelVersion{{Name: "1.0"}, {Name: "2.0"}, {Name: "3.0"}},
+		Stages:   map[aiv1.ModelStage]aiv1.ModelVersionName{"Staging": "2.0", "Production": "2.0"},
+	}}
+	adapter := &aiv1.Model{ObjectMeta: named("adapter"), Spec: aiv1.ModelSpec{Requires: []aiv1.ModelReference{{Name: "chat"}, {Name: "adapter"}}}}
+	users := []typed.User{
+		adapter,
+		// It is on its way from 1.0 to what is in production.
+		served("a", aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}, "1.0"),
+		served("b", aiv1.InferenceModelReference{Name: "chat", Version: "2.0"}, "2.0"),
+		// It goes to another Model, and still serves this one.
+		served("c", aiv1.InferenceModelReference{Name: "other", Version: "3.0"}, "1.0"),
+	}
+	for _, user := range users {
+		if !slices.Contains(Kind{}.UsedBy(user), "chat") {
+			t.Errorf("%s does not use the model", user.GetName())
+		}
+	}
+	if got := (Kind{}).UsedBy(adapter); !slices.Equal(got, []string{"chat"}) {
+		t.Errorf("the adapter uses %q", got)
+	}
+	Kind{}.ReportUsers(m, users)
+	want := aiv1.ModelStatus{InUse: 4, Versions: []aiv1.ModelVersionStatus{
+		{Name: "1.0", InUse: 2},
+		{Name: "2.0", InUse: 2, Stages: []aiv1.ModelStage{"Production", "Staging"}},
+		{Name: "3.0"},
+	}}
+	if !reflect.DeepEqual(m.Status, want) {
+		t.Errorf("got %+v, want %+v", m.Status, want)
+	}
+}
+
+func TestRequiredModelsAreReferences(t *testing.T) {
+	m := &aiv1.Model{ObjectMeta: named("adapter"), Spec: aiv1.ModelSpec{Requires: []aiv1.ModelReference{{Name: "chat"}}}}
+	if got := (Kind{}).References(m); len(got) != 1 || got[0].Name != "chat" || got[0].Field != "spec.requires[0]" {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := (Kind{}).Compile(m); err != nil {
+		t.Error(err)
+	}
+	m.Spec.Requires[0].Name = "adapter"
+	if _, err := (Kind{}).Compile(m); err == nil || !strings.Contains(err.Error(), "spec.requires[0] names the Model itself") {
+		t.Errorf("got %v", err)
+	}
+}
