@@ -290,9 +290,14 @@ func TestDrillThatFails(t *testing.T) {
 	ends(t, operate(t, app, "damaged", "VerifyBackup", nil), platformv1.OperationFailed)
 	verifiedAs(t, app, "nightly-backup", "damaged", platformv1.VerificationFailed, "the part 1 is not what it was")
 	nothingLeft(t, app)
-	played.moves = func(mover.Plan) (mover.Result, platformv1.OperationPhase) { return mover.Result{}, "" }
+	begun := make(chan struct{}, 10)
+	played.moves = func(mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		begun <- struct{}{}
+		return mover.Result{}, ""
+	}
 	cancelled := operate(t, app, "cancelled", "VerifyBackup", nil)
 	says(t, cancelled, "to begin with")
+	within(t, "the data is on its way", begun)
 	if err := env.Client.Patch(t.Context(), cancelled, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
@@ -316,6 +321,16 @@ func TestDrillThatFails(t *testing.T) {
 		}
 		return fmt.Errorf("there is %s", apps.Items[0].Name)
 	})
+}
+
+// within waits for a sign.
+func within(t *testing.T, what string, sign <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-sign:
+	case <-time.After(testkit.Patience):
+		t.Fatalf("%s: not within %s", what, testkit.Patience)
+	}
 }
 
 // Whatever crashes, one instance is made, the Backup says what came of it, and nothing is left.
