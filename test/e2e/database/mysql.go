@@ -16,12 +16,36 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
+
+const (
+	// mysqlVersion is that of the MySQL of a test, and mysqlLater the one that its dump is restored into as well.
+	mysqlVersion = "8.0"
+	mysqlLater   = "9.7"
+	// mysqlSum says whether rows are the same.
+	mysqlSum = "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT(n, s)))) FROM orders.kept"
+)
+
+// mysqlSpec asks for a small server of a version.
+func mysqlSpec(version string) databasev1.MySQLSpec {
+	return databasev1.MySQLSpec{InstanceSpec: platformv1.InstanceSpec{
+		Version: version,
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("512Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
+		},
+		Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+		Parameters:     platformv1.Parameters{"max_connections": "40", "innodb_redo_log_capacity": "32M"},
+		DeletionPolicy: platformv1.DeletionPolicyDelete,
+	}}
+}
 
 // errNotYet says that something is not as it is to be yet.
 var errNotYet = errors.New("it is not so yet")

@@ -16,27 +16,6 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-const (
-	// mysqlVersion is that of the MySQL of a test, and mysqlLater the one that its dump is restored into as well.
-	mysqlVersion = "8.0"
-	mysqlLater   = "9.7"
-	// mysqlSum says whether rows are the same.
-	mysqlSum = "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT(n, s)))) FROM orders.kept"
-)
-
-func mysqlSpec(version string) databasev1.MySQLSpec {
-	return databasev1.MySQLSpec{InstanceSpec: platformv1.InstanceSpec{
-		Version: version,
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("512Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
-		},
-		Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
-		Parameters:     platformv1.Parameters{"max_connections": "40", "innodb_redo_log_capacity": "32M"},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
-	}}
-}
-
 // mysqlUsers declares a database and a user with rights to it.
 func mysqlUsers(spec *databasev1.MySQLSpec) {
 	spec.Databases = []databasev1.MySQLDatabase{{Name: "orders", Charset: "utf8mb4"}}

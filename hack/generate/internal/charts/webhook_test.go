@@ -32,7 +32,7 @@ func TestWebhooks(t *testing.T) {
 		objects := render(t, operator.Name(), "--namespace", "system", "--set", "webhooks.failurePolicy=Fail,webhooks.timeoutSeconds=7")
 		found := webhooks(t, objects)
 		wanted := map[string]string{"applications": "Fail", "unclaimed": "Ignore"}
-		if slices.Contains([]string{"batch-operator", "database-operator", "message-operator", "storage-operator"}, operator.Name()) {
+		if slices.Contains([]string{"batch-operator", "database-operator", "message-operator", "model-operator", "storage-operator"}, operator.Name()) {
 			wanted["kinds"] = "Fail"
 		}
 		if len(found) != len(wanted) {
