@@ -102,7 +102,7 @@ func TestAuthorLendsAnAccountThatHeMayUse(t *testing.T) {
 		"own":            {"ada", "worker", ""},
 	} {
 		t.Run(title, func(t *testing.T) {
-			wf := b.workflow("own", "tasks: [{name: a, "+call+"}]")
+			wf := b.workflow("of"+c.author, "tasks: [{name: a, "+call+"}]")
 			wf.Spec.Author, wf.Spec.ServiceAccountName = c.author, c.account
 			testkit.Refused(t, b.person("ada").Create(t.Context(), wf), c.want)
 		})
