@@ -17,7 +17,7 @@ import (
 // act creates, cancels and deletes runs. A run is created once, whatever crashes: its name follows from its time.
 func (c *Controller) act(ctx context.Context, cj *batchv1.CronJob, text string, p plan) error {
 	if len(p.create) > 0 {
-		if err := c.current(ctx, cj); err != nil {
+		if err := c.apply.Current(ctx, cj); err != nil {
 			return err
 		}
 	}

@@ -5,11 +5,8 @@ package cronjob
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,9 +85,9 @@ type Controller struct {
 
 // runMoved passes Operations that were deleted, have ended, or were asked to.
 var runMoved = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return ended(e.Object.(*platformv1.Operation)) },
+	CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*platformv1.Operation).Status.Phase.Ended() },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return ended(e.ObjectOld.(*platformv1.Operation)) != ended(e.ObjectNew.(*platformv1.Operation))
+		return e.ObjectOld.(*platformv1.Operation).Status.Phase.Ended() != e.ObjectNew.(*platformv1.Operation).Status.Phase.Ended()
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -142,7 +139,7 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	}
 	p := decide(cj, schedule, f)
 	switch err := c.act(ctx, cj, text, p); {
-	case errors.Is(err, errStale):
+	case errors.Is(err, apply.ErrStale):
 		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
 	case err != nil:
 		o := apply.Outcome(err)
@@ -157,21 +154,4 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 		wake = min(wake, p.wake.Sub(f.now))
 	}
 	return report(cj, outcome.Done()).Within(max(wake, time.Millisecond))
-}
-
-// errStale says that the cache has a CronJob of before.
-var errStale = errors.New("the CronJob was changed in the meantime")
-
-// current is an error when the API server has another CronJob than the one that was decided on.
-func (c *Controller) current(ctx context.Context, cj *batchv1.CronJob) error {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(batchv1.GroupVersion.WithKind("CronJob"))
-	err := c.live.Get(ctx, client.ObjectKeyFromObject(cj), live)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && (live.UID != cj.UID || live.ResourceVersion != cj.ResourceVersion):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("cannot read CronJob %q: %w", client.ObjectKeyFromObject(cj), err)
-	}
-	return nil
 }

@@ -68,7 +68,7 @@ func (c *Controller) observeActive(ctx context.Context, cj *batchv1.CronJob, run
 // runOf is what is known of a run.
 func runOf(op *platformv1.Operation) run {
 	r := run{name: op.Name, phase: op.Status.Phase, failure: strings.TrimRight(op.Status.Error, ": ")}
-	if ended(op) {
+	if op.Status.Phase.Ended() {
 		r.ended = op.CreationTimestamp.Time
 		if op.Status.CompletionTime != nil {
 			r.ended = op.Status.CompletionTime.Time
@@ -81,13 +81,4 @@ func runOf(op *platformv1.Operation) run {
 		r.failure = "it was cancelled"
 	}
 	return r
-}
-
-// ended says whether an Operation has.
-func ended(op *platformv1.Operation) bool {
-	switch op.Status.Phase {
-	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
-		return true
-	}
-	return false
 }

@@ -45,7 +45,7 @@ func (c *Controller) act(ctx context.Context, wf *batchv1.Workflow, p plan) erro
 
 // create creates the Operation of an attempt, once.
 func (c *Controller) create(ctx context.Context, wf *batchv1.Workflow, op *platformv1.Operation) error {
-	if err := c.current(ctx, wf); err != nil {
+	if err := c.apply.Current(ctx, wf); err != nil {
 		return err
 	}
 	if err := controllerutil.SetControllerReference(wf, op, c.client.Scheme()); err != nil {

@@ -126,7 +126,7 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 	before := wf.Status.DeepCopy()
 	p := decide(wf, f)
 	switch err := c.act(ctx, wf, p); {
-	case errors.Is(err, errStale):
+	case errors.Is(err, apply.ErrStale):
 		wf.Status = *before
 		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
 	case err != nil:
@@ -171,7 +171,7 @@ func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, 
 func (c *Controller) operation(ctx context.Context, wf *batchv1.Workflow) (*platformv1.Operation, error) {
 	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: wf.Namespace, Name: wf.Status.Operation}
 	err := c.client.Get(ctx, key, op)
-	if apierrors.IsNotFound(err) || err == nil && ended(op) {
+	if apierrors.IsNotFound(err) || err == nil && op.Status.Phase.Ended() {
 		op = &platformv1.Operation{}
 		err = c.live.Get(ctx, key, op)
 	}
@@ -182,21 +182,4 @@ func (c *Controller) operation(ctx context.Context, wf *batchv1.Workflow) (*plat
 		return nil, fmt.Errorf("cannot read Operation %q: %w", wf.Status.Operation, err)
 	}
 	return op, nil
-}
-
-// errStale says that the cache has a Workflow of before.
-var errStale = errors.New("the Workflow was changed in the meantime")
-
-// current is an error when the API server has another Workflow than the one that was decided on.
-func (c *Controller) current(ctx context.Context, wf *batchv1.Workflow) error {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(batchv1.GroupVersion.WithKind("Workflow"))
-	err := c.live.Get(ctx, client.ObjectKeyFromObject(wf), live)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && (live.UID != wf.UID || live.ResourceVersion != wf.ResourceVersion):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("cannot read Workflow %q: %w", client.ObjectKeyFromObject(wf), err)
-	}
-	return nil
 }

@@ -51,15 +51,6 @@ type plan struct {
 	wake time.Time
 }
 
-// ended says whether an Operation has.
-func ended(op *platformv1.Operation) bool {
-	switch op.Status.Phase {
-	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
-		return true
-	}
-	return false
-}
-
 // finished says whether the attempt of a status has ended.
 func finished(s *batchv1.WorkflowStatus) bool {
 	switch s.Phase {
@@ -210,7 +201,7 @@ func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
 	s.OperationUID, s.StartTime = op.UID, op.Status.StartTime
 	mirror(s.Tasks, op)
 	s.Progress = progress(s.Tasks)
-	if ended(op) {
+	if op.Status.Phase.Ended() {
 		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(said(op.Status.Error), "it was stopped")
 		if s.Phase == batchv1.WorkflowSucceeded {
 			s.Message = ""

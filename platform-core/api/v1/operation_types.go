@@ -191,6 +191,11 @@ const (
 	OperationSkipped OperationPhase = "Skipped"
 )
 
+// Ended says whether an Operation in this phase changes no more.
+func (p OperationPhase) Ended() bool {
+	return p == OperationSucceeded || p == OperationFailed || p == OperationCancelled
+}
+
 // OperationTrigger says who caused an Operation.
 type OperationTrigger string
 

@@ -52,13 +52,7 @@ type Decision struct {
 }
 
 // Finished says whether a run has ended. A finished Operation never changes again.
-func Finished(op *platformv1.Operation) bool {
-	switch op.Status.Phase {
-	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
-		return true
-	}
-	return false
-}
+func Finished(op *platformv1.Operation) bool { return op.Status.Phase.Ended() }
 
 // Running says whether a run has begun and not ended.
 func Running(op *platformv1.Operation) bool {

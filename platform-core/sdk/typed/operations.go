@@ -94,7 +94,7 @@ func (r *reconciler[T]) keepOperation(ctx context.Context, obj T, op *platformv1
 	case live != nil:
 		run := runOf(op.Name, live)
 		return run, ofRun(run)
-	case ended(known.Phase):
+	case known.Phase.Ended():
 		return known, ofRun(known)
 	case known.UID != "":
 		return r.lostOperation(ctx, wanted, known)
@@ -160,7 +160,7 @@ func operationNameFor(kind string, obj client.Object, name string) string {
 
 // cancel ends an Operation that is not declared any more, at its next safe point.
 func (r *reconciler[T]) cancel(ctx context.Context, live *platformv1.Operation) outcome.Outcome {
-	if ended(live.Status.Phase) || live.Spec.Cancel {
+	if live.Status.Phase.Ended() || live.Spec.Cancel {
 		return outcome.Done()
 	}
 	before := live.DeepCopy()
@@ -180,12 +180,6 @@ func runOf(name string, op *platformv1.Operation) platformv1.RunStatus {
 	}
 	return platformv1.RunStatus{Name: name, Operation: op.Name, UID: op.UID, Phase: phase, StartTime: op.Status.StartTime,
 		CompletionTime: op.Status.CompletionTime}
-}
-
-// ended says whether an Operation in this phase changes no more.
-func ended(phase platformv1.OperationPhase) bool {
-	return phase == platformv1.OperationSucceeded || phase == platformv1.OperationFailed ||
-		phase == platformv1.OperationCancelled
 }
 
 // ofRun is how it stands with an object whose Operation is in this state.
