@@ -18,12 +18,12 @@ trap 'cluster_end "$cluster" $?' EXIT
 cluster_up "$cluster" 16446 --addon network-policies
 images_up "$cluster" agent \
   database-operator storage-operator message-operator model-operator common-operator batch-operator \
-  redis:7.0 redis:8.0 postgresql:17 mysql-lts:9.7 minio:2026.2 nginx:1.26 kafka:4.4
+  redis:7.0 redis:8.0 postgresql:17 mysql-lts:9.7 minio:2026.2 nginx:1.26 kafka:4.4 llama-cpp:0.7
 say "Running the smoke tests"
 export HELM="$root/bin/helm" CHARTS="$root/charts" E2E_VALUES=values-production.yaml
 # All of a package at once: they wait more than they compute.
 export E2E_PARALLEL="${E2E_PARALLEL:-6}"
 cd "$root/test"
-# The packages share the cluster, so one runs after the other.
+# Each package has operators of its own, so several run side by side.
 GOWORK=off gotestsum --format testname --rerun-fails=1 --rerun-fails-max-failures=3 --packages='./e2e/...' \
-  --jsonfile "${SMOKE_JSON:-$root/bin/smoke.json}" -- -p 1 -count=1 -timeout 25m -run '^TestSmoke' "$@"
+  --jsonfile "${SMOKE_JSON:-$root/bin/smoke.json}" -- -p 3 -count=1 -timeout 25m -run '^TestSmoke' "$@"

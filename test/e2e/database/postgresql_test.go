@@ -60,8 +60,8 @@ func TestPostgreSQL(t *testing.T) {
 
 func checkBinding(p *framework.PostgreSQLApplication) {
 	b := p.Binding()
-	if b["type"] != "postgresql" || b["username"] != "postgres" || b["port"] != "5432" || b["host"] != p.Name+"."+p.Namespace.Name+".svc" || len(b["password"]) != 32 {
-		p.Errorf("the binding has type %q, host %q and port %q", b["type"], b["host"], b["port"])
+	if b["type"] != "postgresql" || b["username"] != "app" || b["database"] != "app" || b["port"] != "5432" || b["host"] != p.Name+"."+p.Namespace.Name+".svc" || len(b["password"]) != 32 {
+		p.Errorf("the binding has type %q, username %q, database %q, host %q and port %q", b["type"], b["username"], b["database"], b["host"], b["port"])
 	}
 	if version := p.Object().Status.Version; !strings.HasPrefix(version, framework.PostgreSQLVersion+".") {
 		p.Errorf("the status says version %q", version)
@@ -123,7 +123,7 @@ func checkEntities(p *framework.PostgreSQLApplication) {
 	for _, says := range []string{"of extensions there are", "pgcrypto"} {
 		p.WaitForRefusal(says, func() error { return framework.Cluster.Client.Create(p.Ctx, unknown.DeepCopy(), client.DryRunAll) })
 	}
-	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil || strings.Contains(log, "first's") || strings.Contains(log, p.Binding()["password"]) {
+	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil || strings.Contains(log, "first's") || strings.Contains(log, p.SuperuserPassword()) {
 		p.Errorf("a password is in the log: %v", err)
 	}
 }
@@ -231,7 +231,7 @@ func checkKill(p *framework.PostgreSQLApplication) {
 }
 
 func checkPassword(p *framework.PostgreSQLApplication) {
-	old := p.Binding()["password"]
+	old := p.SuperuserPassword()
 	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("mine"), StringData: map[string]string{"password": `it's mine\"`}})
 	p.Update(func(spec *platformv1.ApplicationSpec) {
 		spec.Credentials = []platformv1.Credential{{Name: "superuser", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
@@ -310,7 +310,7 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 	connect := func(mode string) (string, error) {
 		return p.RunClientCommand(func() (string, error) {
 			return framework.Run(p.Ctx, s.Name, p.Client, p.Client, "", "env", "PGPASSWORD="+b["password"], "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-				"host="+b["host"]+" user=postgres dbname=postgres connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
+				"host="+b["host"]+" user="+b["username"]+" dbname="+b["database"]+" connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
 		})
 	}
 	if out, err := connect("verify-full"); err != nil || strings.TrimSpace(out) != "t" {

@@ -97,7 +97,7 @@ func volumeFullOfLog(t *testing.T) {
 
 // segment fills one more file of the log, where the server still can.
 func segment(p *framework.PostgreSQLApplication) {
-	_, _ = p.PSQL("postgres", p.Binding()["password"], "postgres", "INSERT INTO probe VALUES (0)", "SELECT pg_switch_wal()")
+	_, _ = p.PSQL("postgres", p.SuperuserPassword(), "postgres", "INSERT INTO probe VALUES (0)", "SELECT pg_switch_wal()")
 }
 
 // archiving waits until the condition says one of these reasons why not all is well.

@@ -150,3 +150,15 @@ func (a *Application) Claims() map[string]corev1.PersistentVolumeClaim {
 	}
 	return claims
 }
+
+// Password is that of a credential, which the Application names a Secret for or the engine has made.
+func (a *Application) Password(credential string) string {
+	a.Helper()
+	from := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(a.Name, credential), Key: "password"}
+	for _, own := range a.Object().Spec.Credentials {
+		if own.Name == credential {
+			from = own.PasswordFrom
+		}
+	}
+	return a.BindingData(from.Name)[from.Key]
+}

@@ -102,9 +102,19 @@ var removals struct {
 	names []string
 }
 
-// NewNamespace makes a namespace that enforces the restricted Pod Security Standard. It is deleted at the end of the test;
-// that it went is checked at the end of all tests, since Kubernetes takes its time.
+// NewNamespace makes a namespace that enforces the restricted Pod Security Standard, on a cluster with the database
+// operator. It is deleted at the end of the test; that it went is checked at the end of all tests, since Kubernetes takes
+// its time.
 func NewNamespace(t *testing.T, purpose string) *Namespace {
+	t.Helper()
+	if err := installShared(); err != nil {
+		t.Fatal(err)
+	}
+	return newNamespace(t, purpose)
+}
+
+// newNamespace is NewNamespace on a cluster with whatever operators there are.
+func newNamespace(t *testing.T, purpose string) *Namespace {
 	t.Helper()
 	s := &Namespace{T: t, Name: "e2e-" + purpose + "-" + rand.String(5), Ctx: t.Context(), Client: &ClientPod{}, Failures: &Failures{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{

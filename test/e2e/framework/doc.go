@@ -12,7 +12,7 @@
 //
 // Where to begin:
 //
-//   - Main and MainWithReleases prepare the cluster; Install and InstallWithArgs run helm in a test.
+//   - Main connects to the cluster; Install runs helm in a test.
 //   - NewNamespace makes the namespace of a test; its methods create, read and delete objects in it.
 //   - ApplySamplesOf applies the samples of an operator, WaitForReady waits by the rules of kstatus, BindingData reads what clients need.
 //   - NewPortForwards dials pods and Services through the API server, NewExternalClient from the network of the cluster.

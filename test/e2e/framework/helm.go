@@ -35,11 +35,6 @@ func InstallFrom(ctx context.Context, charts, chart string, values ...string) er
 	return upgradeInstall(ctx, charts, chart, setArguments(values)...)
 }
 
-// InstallWithArgs is Install with further arguments of "helm upgrade", for example "--values" and a file.
-func InstallWithArgs(ctx context.Context, chart string, args ...string) error {
-	return upgradeInstall(ctx, Config.ChartsDir, chart, args...)
-}
-
 func upgradeInstall(ctx context.Context, charts, chart string, args ...string) error {
 	arguments := []string{"upgrade", "--install", chart, filepath.Join(charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
 	if Config.ValuesFile != "" {

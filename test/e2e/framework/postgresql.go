@@ -51,6 +51,12 @@ func (p *PostgreSQLApplication) Binding() map[string]string {
 	return p.BindingData(app.Status.Binding.Name)
 }
 
+// SuperuserPassword is in a Secret that clients have no need of.
+func (p *PostgreSQLApplication) SuperuserPassword() string {
+	p.Helper()
+	return p.Password("superuser")
+}
+
 // PSQL runs statements through the Service with a password, each in a transaction of its own.
 func (p *PostgreSQLApplication) PSQL(user, password, database string, statements ...string) (string, error) {
 	command := []string{"env", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5", "/usr/lib/postgresql/" + PostgreSQLVersion + "/bin/psql",
@@ -64,14 +70,14 @@ func (p *PostgreSQLApplication) PSQL(user, password, database string, statements
 // SQL runs a statement as the superuser, and has to succeed.
 func (p *PostgreSQLApplication) SQL(database, statement string) string {
 	p.Helper()
-	return strings.TrimSpace(p.MustRunClientCommand(func() (string, error) { return p.PSQL("postgres", p.Binding()["password"], database, statement) }))
+	return strings.TrimSpace(p.MustRunClientCommand(func() (string, error) { return p.PSQL(superuser, p.SuperuserPassword(), database, statement) }))
 }
 
 // WaitForAnswer waits until a statement of the superuser gives what is wanted.
 func (p *PostgreSQLApplication) WaitForAnswer(want, statement string) {
 	p.Helper()
 	p.Eventually(SettleTimeout, statement+" gives "+want, func() error {
-		out, err := p.PSQL("postgres", p.Binding()["password"], "postgres", statement)
+		out, err := p.PSQL(superuser, p.SuperuserPassword(), superuser, statement)
 		if err == nil && strings.TrimSpace(out) != want {
 			err = fmt.Errorf("it gives %q", out)
 		}

@@ -117,7 +117,7 @@ func (p *PostgreSQLInstance) Binding() map[string]string {
 // SuperuserPassword is in a Secret that clients have no need of.
 func (p *PostgreSQLInstance) SuperuserPassword() string {
 	p.Helper()
-	return p.BindingData(platformv1.CredentialNameFor(p.Application().Name, "superuser"))["password"]
+	return p.Application().Password("superuser")
 }
 
 // Login is who a client is: the superuser, unless it is said.

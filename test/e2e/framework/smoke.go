@@ -59,7 +59,7 @@ func NewNamespaceWithOperator(t *testing.T, operator string) *Namespace {
 			t.Log(err)
 		}
 	})
-	s = NewNamespace(t, "smoke-"+strings.TrimSuffix(operator, "-operator"))
+	s = newNamespace(t, "smoke-"+strings.TrimSuffix(operator, "-operator"))
 	s.MustInstall(operator)
 	s.Eventually(LeaderTimeout, operator+" has a leader", func() error {
 		_, err := LeaderOf(s.Ctx, operator)

@@ -21,8 +21,8 @@ import (
 // operator is the chart that brings the kinds Model and Inference.
 const operator = "model-operator"
 
-// TestServeModel serves a model, moves its stage to another version, and deletes both.
-func TestServeModel(t *testing.T) {
+// TestSmokeModel serves a model, moves its stage to another version, and deletes both.
+func TestSmokeModel(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1, 2)

@@ -44,22 +44,3 @@ func waitForPage(a *framework.Application) {
 		return nil
 	})
 }
-
-// Those that have no kinds and no plugins yet: their samples are applied and deleted.
-func TestSmokeMessage(t *testing.T) { smokeBare(t, framework.OtherOperator) }
-
-// TestSmokeModel installs the model operator, and removes it. Its samples need a claim with the file of a model, which the
-// tests of its domain have.
-func TestSmokeModel(t *testing.T) {
-	t.Parallel()
-	s := framework.NewNamespaceWithOperator(t, "model-operator")
-	s.UninstallOperator("model-operator")
-}
-
-func smokeBare(t *testing.T, operator string) {
-	t.Helper()
-	t.Parallel()
-	s := framework.NewNamespaceWithOperator(t, operator)
-	s.ApplySamplesOf(operator).DeleteAll()
-	s.UninstallOperator(operator)
-}
