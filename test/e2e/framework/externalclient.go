@@ -98,27 +98,50 @@ func (o *ExternalClient) Dial(ctx context.Context, protocol, address string) (ne
 	return o.Connect(ctx, protocol, net.JoinHostPort(ips[0].String(), port))
 }
 
-// Connect reaches an address. A socket stays in the network that it was made in.
+// Connect reaches an address.
 func (o *ExternalClient) Connect(ctx context.Context, protocol, address string) (net.Conn, error) {
+	var conn net.Conn
+	err := o.inside(func() (err error) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, protocol, address)
+		return err
+	})
+	if err != nil && conn != nil {
+		_ = conn.Close()
+	}
+	return conn, err
+}
+
+// Listen listens on the loopback device that the API server has.
+func (o *ExternalClient) Listen() (net.Listener, error) {
+	var l net.Listener
+	err := o.inside(func() (err error) {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+		return err
+	})
+	if err != nil && l != nil {
+		_ = l.Close()
+	}
+	return l, err
+}
+
+// inside makes a socket in the cluster's network. It stays in the network that it was made in.
+func (o *ExternalClient) inside(open func() error) error {
 	runtime.LockOSThread()
 	home, err := netns.Get()
 	if err != nil {
 		runtime.UnlockOSThread()
-		return nil, err
+		return err
 	}
 	defer home.Close()
 	if err := netns.Set(o.network); err != nil {
 		runtime.UnlockOSThread()
-		return nil, fmt.Errorf("cannot enter the cluster's network: %w", err)
+		return fmt.Errorf("cannot enter the cluster's network: %w", err)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, protocol, address)
+	err = open()
 	// A thread that cannot go home stays locked and ends with its goroutine.
 	if back := netns.Set(home); back != nil {
-		if conn != nil {
-			_ = conn.Close()
-		}
-		return nil, errors.Join(err, back)
+		return errors.Join(err, back)
 	}
 	runtime.UnlockOSThread()
-	return conn, err
+	return err
 }
