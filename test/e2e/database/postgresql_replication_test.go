@@ -33,7 +33,7 @@ func TestPostgreSQLReplication(t *testing.T) {
 	r.WaitForPrimary()
 	p := &framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}
 	p.WaitForAnswer("1", "SELECT 1")
-	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int)")
+	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int); GRANT ALL ON ha, probe TO app")
 	if got := r.Object().Status.Durability; got != platformv1.DurabilitySynchronous {
 		t.Errorf("status.durability is %q", got)
 	}
@@ -62,7 +62,7 @@ func TestPostgreSQLFailoverOfANode(t *testing.T) {
 	r.WaitForPrimary()
 	p := &framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}
 	p.WaitForAnswer("1", "SELECT 1")
-	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int)")
+	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int); GRANT ALL ON ha, probe TO app")
 	for n := range framework.Config.FaultRounds {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
 			r, p := r.In(s.In(t)), p.In(t)

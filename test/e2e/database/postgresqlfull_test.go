@@ -51,7 +51,7 @@ func volumeFullOfLog(t *testing.T) {
 	primary, _ := r.WaitForPrimary()
 	p := &framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}
 	p.WaitForAnswer("1", "SELECT 1")
-	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int)")
+	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int); GRANT ALL ON ha, probe TO app")
 	p.WaitForAnswer("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
 	archiving(r, "ArchivingFails", "VolumeFillsUp", "VolumeNearlyFull")
 

@@ -27,7 +27,7 @@ func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 	r.WaitForPrimary()
 	p := &framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}
 	p.WaitForAnswer("1", "SELECT 1")
-	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY)")
+	p.SQL("postgres", "CREATE TABLE ha (n int PRIMARY KEY); GRANT ALL ON ha TO app")
 	for n := range framework.Config.FaultRounds {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { losesInSync(r.In(s.In(t)), p.In(t), n+1) })
 	}
