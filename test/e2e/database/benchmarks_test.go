@@ -18,7 +18,7 @@ import (
 const (
 	pgbenchScript = `IFS= read -r PGPASSWORD
 export PGPASSWORD
-while [ ! -e "$1" ]; do timeout 60 "$2" -h "$3" -p "$4" -U app -n -b simple-update -c 4 -T 5 postgres || exit 1; done`
+while [ ! -e "$1" ]; do timeout 60 "$2" -h "$3" -p "$4" -U seller -n -b simple-update -c 4 -T 5 postgres || exit 1; done`
 	// redis-benchmark takes a password as an argument only. It follows slots to their owners, and ends at any other error. Between its runs it leaves
 	// the machine to those whose gaps are measured.
 	redisBenchmarkScript = `IFS= read -r PASSWORD
@@ -56,14 +56,14 @@ func benchmark(s *framework.Namespace, pod, script, password string, arguments .
 	}
 }
 
-// bench begins to write with pgbench through the Service of the pooler, as the user app. The end of it has the test fail where pgbench saw an error, or
+// bench begins to write with pgbench through the Service of the pooler, as the user seller. The end of it has the test fail where pgbench saw an error, or
 // not all transactions that it counts are there.
 func (p *pooled) bench() (end func()) {
 	p.Helper()
 	s, client := p.server, p.server.Client
 	program := "/usr/lib/postgresql/" + framework.PostgreSQLVersion + "/bin/pgbench"
-	s.SQL("postgres", "GRANT CREATE ON SCHEMA public TO app")
-	if _, err := framework.Run(p.Ctx, p.Namespace.Name, client, client, "", "env", "PGPASSWORD=apple", program, "-i", "-q", "-h", p.Name, "-U", "app", "postgres"); err != nil {
+	s.SQL("postgres", "GRANT CREATE ON SCHEMA public TO seller")
+	if _, err := framework.Run(p.Ctx, p.Namespace.Name, client, client, "", "env", "PGPASSWORD=apple", program, "-i", "-q", "-h", p.Name, "-U", "seller", "postgres"); err != nil {
 		p.Fatal(err)
 	}
 	binding := s.Binding()

@@ -53,7 +53,7 @@ func (p *pooled) write(pod string) *writers {
 		p.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(p.Ctx)
-	pool, err := pgxpool.New(ctx, fmt.Sprintf("host=%s port=%s user=app password=apple dbname=postgres sslmode=disable pool_max_conns=8 pool_min_conns=8", host, port))
+	pool, err := pgxpool.New(ctx, fmt.Sprintf("host=%s port=%s user=seller password=apple dbname=postgres sslmode=disable pool_max_conns=8 pool_min_conns=8", host, port))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -165,14 +165,14 @@ func TestPooler(t *testing.T) {
 	if binding["pooler-host"] == "" || binding["pooler-port"] != fmt.Sprint(poolerPort) {
 		t.Fatalf("the binding says %q and %q", binding["pooler-host"], binding["pooler-port"])
 	}
-	s.CreateSecret("app", "password", "apple")
-	s.Create(entityOf(p.server, "role", "app", "app", nil, &platformv1.SecretKeyReference{Name: "app", Key: "password"}))
-	areReady(p.server, "app")
-	p.server.SQL("postgres", "CREATE TABLE through (at timestamptz NOT NULL); GRANT ALL ON through TO app")
+	s.CreateSecret("seller", "password", "apple")
+	s.Create(entityOf(p.server, "role", "seller", "seller", nil, &platformv1.SecretKeyReference{Name: "seller", Key: "password"}))
+	areReady(p.server, "seller")
+	p.server.SQL("postgres", "CREATE TABLE through (at timestamptz NOT NULL); GRANT ALL ON through TO seller")
 	if out := s.MustRunClientCommand(func() (string, error) {
 		return framework.Run(s.Ctx, s.Name, framework.PostgreSQLClient, framework.PostgreSQLClient, "", "env", "PGPASSWORD=apple", "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-XAt", "-h", binding["pooler-host"],
-			"-p", binding["pooler-port"], "-U", "app", "-d", "postgres", "-c", "SELECT current_user")
-	}); strings.TrimSpace(out) != "app" {
+			"-p", binding["pooler-port"], "-U", "seller", "-d", "postgres", "-c", "SELECT current_user")
+	}); strings.TrimSpace(out) != "seller" {
 		t.Fatalf("through the Service it says %q", out)
 	}
 

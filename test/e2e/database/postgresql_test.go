@@ -96,19 +96,19 @@ func areReady(p *framework.PostgreSQLApplication, names ...string) {
 }
 
 func checkEntities(p *framework.PostgreSQLApplication) {
-	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"app": "first's", "reader": "other"}})
+	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"seller": "first's", "reader": "other"}})
 	from := func(key string) *platformv1.SecretKeyReference {
 		return &platformv1.SecretKeyReference{Name: "users", Key: key}
 	}
 	// In no order: what needs something else is tried again.
 	p.Create(entityOf(p, "grant", "reader-connects", "reader/shop", platformv1.Parameters{"privileges": "CONNECT"}, nil))
 	p.Create(entityOf(p, "extension", "shop-hstore", "shop/hstore", nil, nil))
-	p.Create(entityOf(p, "database", "shop", "shop", platformv1.Parameters{"owner": "app"}, nil))
-	p.Create(entityOf(p, "role", "app", "app", platformv1.Parameters{"connection-limit": "10"}, from("app")))
+	p.Create(entityOf(p, "database", "shop", "shop", platformv1.Parameters{"owner": "seller"}, nil))
+	p.Create(entityOf(p, "role", "seller", "seller", platformv1.Parameters{"connection-limit": "10"}, from("seller")))
 	p.Create(entityOf(p, "role", "reader", "reader", platformv1.Parameters{"member-of": "pg_read_all_data"}, from("reader")))
-	areReady(p, "app", "reader", "shop", "shop-hstore", "reader-connects")
+	areReady(p, "seller", "reader", "shop", "shop-hstore", "reader-connects")
 	if out, err := p.RunClientCommand(func() (string, error) {
-		return p.PSQL("app", "first's", "shop", "CREATE TABLE goods (h public.hstore); INSERT INTO goods VALUES ('a=>1'); SELECT h->'a' FROM goods")
+		return p.PSQL("seller", "first's", "shop", "CREATE TABLE goods (h public.hstore); INSERT INTO goods VALUES ('a=>1'); SELECT h->'a' FROM goods")
 	}); err != nil || out != "1" {
 		p.Errorf("the owner says %q, %v", out, err)
 	}
@@ -319,8 +319,8 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 	if out, err := connect("disable"); err == nil || !strings.Contains(err.Error(), "no encryption") {
 		t.Errorf("without TLS it says %q, %v", out, err)
 	}
-	s.Create(entityOf(p, "role", "app", "app", nil, nil))
-	areReady(p, "app")
+	s.Create(entityOf(p, "role", "seller", "seller", nil, nil))
+	areReady(p, "seller")
 	// As a Prometheus reads them, by the PodMonitor.
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(b["ca.crt"]))
