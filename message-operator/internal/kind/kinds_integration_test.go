@@ -86,7 +86,7 @@ func entity(t *testing.T, namespace, kind, name string) *platformv1.Entity {
 func tell(t *testing.T, e *platformv1.Entity, o outcome.Outcome, observed map[string]string) {
 	t.Helper()
 	before := e.DeepCopy()
-	conditions.Report(e, o, "it is as asked")
+	conditions.Report(e, o, "the state matches the spec")
 	e.Status.Observed, e.Status.DriftRepairs = observed, 1
 	if err := patch.Status(t.Context(), env.Client, before, e); err != nil {
 		t.Fatal(err)

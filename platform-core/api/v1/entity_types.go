@@ -81,7 +81,7 @@ type EntityStatus struct {
 	// phase in one word, for printing: Creating, Updating, Ready, Stalled or Deleting.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready (the object is as asked, as it was read back), Reconciling and Stalled.
+	// conditions: Ready (the object in the middleware matches the spec, as read back), Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

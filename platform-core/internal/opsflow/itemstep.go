@@ -176,7 +176,7 @@ func (r *run) answer(effect *Effect, waiting string) (*Answer, verdict) {
 	return answer, verdict{}
 }
 
-// waitItem reads an object until it is as asked.
+// waitItem reads an object until it matches.
 func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
 	reference := t.Wait.ObjectReference
 	var v verdict

@@ -171,7 +171,7 @@ func readyMessage(obj Object) string {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return "everything that depends on it is gone"
 	}
-	return "everything is as asked"
+	return "the state matches the spec"
 }
 
 // Phase returns the word for printing that follows from the conditions, the word

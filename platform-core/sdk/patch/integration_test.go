@@ -72,7 +72,7 @@ func TestStatus(t *testing.T) {
 	step("a change, from an image that is behind", 1, func(a *platformv1.Application) {
 		a.Spec.Version = "0"
 		a.Status.Primary = ""
-		conditions.Report(a, outcome.Done(), "everything is as asked")
+		conditions.Report(a, outcome.Done(), "the state matches the spec")
 	})
 	live = read()
 	if live.Spec.Version != "7.2" || live.Status.Version != "7.0" || live.Status.Primary != "" {

@@ -30,7 +30,7 @@ func tell(t *testing.T, entity *platformv1.Entity, o outcome.Outcome) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, entity, "is made", nil)
 	before := entity.DeepCopy()
-	conditions.Report(entity, o, "it is as asked")
+	conditions.Report(entity, o, "the state matches the spec")
 	if err := patch.Status(t.Context(), env.Client, before, entity); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func settle(t *testing.T, app *platformv1.Application, o outcome.Outcome, phase 
 		t.Fatal(err)
 	}
 	before := app.DeepCopy()
-	conditions.Report(app, o, "everything is as asked")
+	conditions.Report(app, o, "the state matches the spec")
 	app.Status.Phase = phase
 	app.Status.Endpoints = []platformv1.Endpoint{{Name: "redis", Host: "redis.example", Port: 6379}}
 	if err := patch.Status(t.Context(), env.Client, before, app); err != nil {

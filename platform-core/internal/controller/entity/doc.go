@@ -12,7 +12,7 @@
 // Effects: calls to ops agents, each with an idempotency key; the finalizer of Entities whose object goes with them. It owns the status of
 // Entities ("entity").
 //
-// Conditions: Ready (the object is as asked, as it was read back), Reconciling and Stalled. One that is ready stays so while no pod can be
+// Conditions: Ready (the object in the middleware matches the spec, as read back), Reconciling and Stalled. One that is ready stays so while no pod can be
 // asked, and nothing is written.
 //
 // Whose object it is: before an object is made, status.origin says so; one that is there without that is somebody else's, and is left alone unless

@@ -50,7 +50,7 @@ func (c *Controller) reportOne(ctx context.Context, it *item) outcome.Outcome {
 	if err := c.finalize(ctx, it); err != nil {
 		return ended(err)
 	}
-	conditions.Report(it.entity, o, "it is as asked, as it was read back")
+	conditions.Report(it.entity, o, "the object in the middleware matches the spec, as read back")
 	it.entity.Status.Phase = phaseOf(it.entity)
 	if err := c.writeStatus(ctx, it, it.entity.DeepCopy()); err != nil {
 		return ended(err)
