@@ -26,6 +26,7 @@ func (s *subject) edit(root string) (map[string][]byte, error) {
 		s.path("config", "samples", "kustomization.yaml"):       s.addSample,
 		s.path("PROJECT"):                                       s.addToProject,
 		"docs/README.md":                                        s.addToContents,
+		"docs/zh/README.md":                                     s.addToChineseContents,
 		"test/unit/lifecycle_test.go":                           s.addToLifecycle,
 	} {
 		content, err := os.ReadFile(filepath.Join(root, path))
@@ -156,6 +157,11 @@ func (s *subject) addToContents(t *text) {
 	row := fmt.Sprintf("| [kinds/%s.md](kinds/%s.md) | the kind `%s`: fields, failures, operations |\n",
 		s.Lower, s.Lower, s.Kind)
 	t.before("| [operator.md](operator.md)", row)
+}
+
+func (s *subject) addToChineseContents(t *text) {
+	row := fmt.Sprintf("| [kinds/%s.md](kinds/%s.md) | `%s`：字段、故障、操作 |\n", s.Lower, s.Lower, s.Kind)
+	t.before("\n其余内容目前只有英文", row)
 }
 
 // addToLifecycle has the page's table of operations compared with what the plugin has.

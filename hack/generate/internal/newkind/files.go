@@ -37,7 +37,8 @@ func (s *subject) files(root string) (map[string][]byte, error) {
 		filepath.Join(folder, "testdata/full.in.yaml"):     "full.in.yaml",
 		filepath.Join(folder, "testdata/full.out.yaml"):    "full.out.yaml",
 		s.sample(): "sample.yaml",
-		filepath.Join("docs", "kinds", s.Lower+".md"): "page.md",
+		filepath.Join("docs", "kinds", s.Lower+".md"):       "page.md",
+		filepath.Join("docs", "zh", "kinds", s.Lower+".md"): "page.zh.md",
 	}
 	for path, name := range map[string]string{
 		s.path("config", "crd", "embed.go"):                     "embed.go",

@@ -24,7 +24,7 @@ func inDatabase(kind, plugin string) Request {
 func repository(t *testing.T) string {
 	t.Helper()
 	return copied(t, "database-operator", "message-operator", "batch-operator", "common-operator", "platform-core/api/v1",
-		"docs/README.md", "docs/kinds", "test/unit/lifecycle_test.go")
+		"docs/README.md", "docs/kinds", "docs/zh", "test/unit/lifecycle_test.go")
 }
 
 func TestWhatCannotBeIsRefused(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		"of another one":     {Request{Operator: "batch-operator", Kind: "Redis"}, `declares the type Redis`},
 		"of the engine":      {Request{Operator: "batch-operator", Kind: "Backup"}, `declares the type Backup`},
 		"a type beside":      {inDatabase("Failover", "redis"), `declares the type Failover`},
-		"a page":             {inDatabase("Instance", "etcd"), "docs/kinds/instance.md, which is there"},
+		"a page":             {inDatabase("Instance", "etcd"), "kinds/instance.md, which is there"},
 		"plugin":             {inDatabase("KeyStore", "etcdd"), `no folder database-operator/plugins/etcdd`},
 		"no plugin":          {inDatabase("KeyStore", ""), `has no plugin ""`},
 		"a plugin elsewhere": {inDatabase("KeyStore", "../plugins/etcd"), `has no plugin`},
@@ -109,6 +109,8 @@ func TestAKindAmongOthers(t *testing.T) {
 		{"database-operator/api/v1/keystore_types.go", "// +kubebuilder:validation:Enum=1;3;5\n"},
 		{"docs/README.md", "(kinds/keystore.md)"},
 		{"docs/kinds/keystore.md", "| `VerticalScaleVolume` | yes |\n| `HorizontalScale` | replicas |\n"},
+		{"docs/zh/README.md", "(kinds/keystore.md) | `KeyStore`：字段、故障、操作 |\n\n"},
+		{"docs/zh/kinds/keystore.md", "| `VerticalScaleVolume` | 支持 |\n| `HorizontalScale` | 支持：副本数 |\n"},
 		{"test/unit/lifecycle_test.go", "\t\"docs/kinds/keystore.md\": "},
 	})
 	if slices.Contains(paths, "database-operator/cmd/main.go") {
@@ -136,6 +138,7 @@ func TestTheFirstKindOfAnOperator(t *testing.T) {
 		{o.Name() + "/api/v1/environment_validation_test.go", "func TestMain("},
 		{o.Name() + "/api/v1/gateway_types.go", "a Gateway has no volumes: take storage out"},
 		{"docs/kinds/gateway.md", "| `VerticalScaleVolume` | no: there is no volume |\n"},
+		{"docs/zh/kinds/gateway.md", "| `VerticalScaleVolume` | 不支持：没有卷 |\n"},
 		{o.Name() + "/internal/kind/gateway/testdata/minimal.out.yaml", "  plugin: nginx\n"},
 	})
 	if slices.Contains(paths, o.Name()+"/config/samples/viewers.yaml") {
@@ -173,6 +176,9 @@ func checkWritten(t *testing.T, root string, request Request, want []entry) []st
 			if err := yaml.Unmarshal([]byte(content), &map[string]any{}); err != nil {
 				t.Errorf("%s is no YAML: %v", path, err)
 			}
+		}
+		if strings.Contains(content, "不支持： |") {
+			t.Errorf("%s has an operation without a reason in Chinese", path)
 		}
 		if strings.Contains(content, "[["+" ") || strings.Contains(content, "<no value>") {
 			t.Errorf("%s has a place that was not filled in", path)

@@ -5,10 +5,32 @@ package newkind
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // operation is one of the twelve that every instance may have: Is is yes, no with a reason, or what it changes.
 type operation struct{ Name, Is string }
+
+// chineseReasons are the reasons of operationsOf in Chinese.
+var chineseReasons = map[string]string{
+	"there is no volume":          "没有卷",
+	"the number of pods is fixed": "Pod 数是固定的",
+	"the process cannot read its configuration again while it runs": "进程不能在运行中重新读取配置",
+	"there is no other pod that the engine could have take over":    "没有其他 Pod 可以接替",
+	"the plugin supports one version":                               "插件只支持一个版本",
+}
+
+// Chinese returns Is as the pages in Chinese have it.
+func (o operation) Chinese() string {
+	reason, not := strings.CutPrefix(o.Is, "no: ")
+	switch {
+	case not:
+		return "不支持：" + chineseReasons[reason]
+	case o.Is == "replicas":
+		return "支持：副本数"
+	}
+	return "支持"
+}
 
 // operationsOf are the twelve operations of a kind, in the order of the pages, by the rules of
 // test/unit/lifecycle_test.go; and what the kind offers of HorizontalScale where that is not what the plugin does.
