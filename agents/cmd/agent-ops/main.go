@@ -37,7 +37,7 @@ var version = "dev"
 func main() { os.Exit(execute()) }
 
 func execute() int {
-	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), s3Command(), kafkaCommand(), mysqlCommand(), modelCommand(), moverCommand())
+	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), s3Command(), kafkaCommand(), mysqlCommand(), modelCommand(), datasetCommand(), moverCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, told(err))
 		return exitCode(err, os.Args)

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroinfra/agents/internal/datasetfile"
+	"github.com/zeroinfra/agents/internal/modelfile"
+	"github.com/zeroinfra/agents/internal/program"
+)
+
+// terminationLog is where a container says what became of it: outputs of a step, or why it failed.
+const terminationLog = "/dev/termination-log"
+
+// Variables with the account of a bucket. Requests are not signed without them.
+const (
+	datasetAccessKey = "DATASET_ACCESS_KEY"
+	datasetSecretKey = "DATASET_SECRET_KEY"
+)
+
+// datasetPause before a file is tried again.
+const datasetPause = 2 * time.Second
+
+// datasetCommand prepares the version of a dataset in the pod of a step.
+func datasetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "dataset", Short: "Prepare a version of a dataset on a volume"}
+	cmd.AddCommand(datasetFetch(), datasetVerify(), datasetSeal())
+	return cmd
+}
+
+// datasetFiles are the flags that say which files a version has.
+type datasetFiles struct {
+	files    []string
+	manifest string
+}
+
+func (d *datasetFiles) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&d.files, "file", nil, "SHA256:SIZE:PATH of a file; the size is 0 where it is not known")
+	cmd.Flags().StringVar(&d.manifest, "manifest", "", "SHA256:0:PATH of a file that names the files as sha256sum prints them, in place of --file")
+}
+
+// of is the manifest. open has one that the source keeps.
+func (d *datasetFiles) of(open func(datasetfile.File) (datasetfile.Manifest, error)) (datasetfile.Manifest, error) {
+	if d.manifest != "" {
+		file, err := datasetfile.ParseFile(d.manifest)
+		if err != nil {
+			return nil, err
+		}
+		return open(file)
+	}
+	files := make([]datasetfile.File, 0, len(d.files))
+	for _, text := range d.files {
+		file, err := datasetfile.ParseFile(text)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return datasetfile.NewManifest(files)
+}
+
+// prepared runs what prepares a version, and leaves word of how it ended.
+func prepared(run func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error)) error {
+	program.Lean(memoryLimit)
+	return program.Logged(os.Stdout, func(log *slog.Logger) error {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		result, err := run(ctx, log)
+		said := fmt.Sprintf("digest=%s\nfiles=%d\nbytes=%d\n", result.Digest, result.Files, result.Bytes)
+		if err != nil {
+			said = err.Error()
+		}
+		return errors.Join(err, os.WriteFile(terminationLog, []byte(said), 0o644))
+	})
+}
+
+func datasetFetch() *cobra.Command {
+	var files datasetFiles
+	var base, prefix string
+	var s3 modelfile.S3
+	fetcher := &datasetfile.Fetcher{Pause: datasetPause}
+	cmd := &cobra.Command{Use: "fetch", Short: "Fetch the files of a version over HTTP or from a bucket", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
+				s3.AccessKey, s3.SecretKey = os.Getenv(datasetAccessKey), os.Getenv(datasetSecretKey)
+				if (base == "") == (s3.Endpoint == "") {
+					return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
+				}
+				fetcher.Log, fetcher.Source = log, func(path string) modelfile.Source { return datasetSource(base, s3, prefix, path) }
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) { return fetcher.Manifest(ctx, file) })
+				if err != nil {
+					return datasetfile.Result{}, err
+				}
+				return fetcher.Fetch(ctx, m)
+			})
+		}}
+	files.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&fetcher.Folder, "into", "/dataset", "volume that the files are brought to")
+	flags.Int64Var(&fetcher.MaxBytes, "max-bytes", 1<<62, "bytes that the volume has room for")
+	flags.StringVar(&base, "url", "", "http or https URL that the path of each file is added to")
+	flags.StringVar(&s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3")
+	flags.StringVar(&s3.Region, "region", "", "region that requests are signed for")
+	flags.StringVar(&s3.Bucket, "bucket", "", "bucket with the files")
+	flags.StringVar(&prefix, "prefix", "", "what the names of the objects begin with, before the path")
+	return cmd
+}
+
+// datasetSource is where a file is.
+func datasetSource(base string, s3 modelfile.S3, prefix, path string) modelfile.Source {
+	if base != "" {
+		return modelfile.HTTP{URL: strings.TrimSuffix(base, "/") + "/" + (&url.URL{Path: path}).EscapedPath()}
+	}
+	s3.Key = prefix + path
+	return s3
+}
+
+func datasetVerify() *cobra.Command {
+	var files datasetFiles
+	var folder string
+	cmd := &cobra.Command{Use: "verify", Short: "Read the files of a version that somebody else keeps", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) { return datasetfile.Open(ctx, folder, file) })
+				if err != nil {
+					return datasetfile.Result{}, err
+				}
+				return datasetfile.Verify(ctx, folder, m, log)
+			})
+		}}
+	files.add(cmd)
+	cmd.Flags().StringVar(&folder, "from", "/dataset", "folder with the files")
+	return cmd
+}
+
+func datasetSeal() *cobra.Command {
+	var folder string
+	var most int64
+	cmd := &cobra.Command{Use: "seal", Short: "Write the manifest of the files that steps made", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return prepared(func(ctx context.Context, _ *slog.Logger) (datasetfile.Result, error) {
+				return datasetfile.Seal(ctx, folder, most)
+			})
+		}}
+	cmd.Flags().StringVar(&folder, "from", "/dataset", "volume with the files")
+	cmd.Flags().Int64Var(&most, "max-bytes", 1<<62, "bytes that the version may have")
+	return cmd
+}

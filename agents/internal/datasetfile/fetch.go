@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datasetfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/agents/internal/modelfile"
+)
+
+// attempts to fetch one file in a row that bring nothing new.
+const attempts = 6
+
+// manifestLimit is how large the manifest of a source may be, in bytes.
+const manifestLimit = 16 << 20
+
+// TooLarge says that a version does not fit where it is to be.
+type TooLarge struct{ Path string }
+
+// Error implements error.
+func (e TooLarge) Error() string {
+	return fmt.Sprintf("%s does not fit: the version is larger than its claim; add a version of a larger size", e.Path)
+}
+
+// Fetcher brings files to a volume.
+type Fetcher struct {
+	// Source of a file by its path.
+	Source func(path string) modelfile.Source
+	// Folder is the volume.
+	Folder string
+	// MaxBytes of all files.
+	MaxBytes int64
+	// Pause before a file is tried again. It doubles with each attempt.
+	Pause time.Duration
+	// Log is told how far it is.
+	Log *slog.Logger
+}
+
+// Manifest fetches the manifest that a source has.
+func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
+	path, err := f.download(ctx, file, manifestLimit)
+	if err != nil {
+		return nil, fmt.Errorf("the manifest %s is not to be had: %w", file.Path, err)
+	}
+	content, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = content.Close() }()
+	m, err := ReadManifest(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file.Path, err)
+	}
+	return m, nil
+}
+
+// Fetch brings all files of a manifest to the volume, and fails where that has others. A file that is there is read, and not
+// fetched again where its digest is right; the part of one that is there is completed.
+func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
+	result := Result{Digest: m.Digest(), Files: int64(len(m))}
+	percent := 0
+	for i, file := range m {
+		size, err := f.file(ctx, file, f.MaxBytes-result.Bytes)
+		if err != nil {
+			return Result{}, fmt.Errorf("file %s: %w", file.Path, err)
+		}
+		result.Bytes += size
+		if now := (i + 1) * 100 / len(m); now != percent {
+			percent = now
+			f.Log.Info("files of the dataset are here", "files", i+1, "of", len(m), "bytes", result.Bytes, "percent", percent)
+		}
+	}
+	if err := f.onlyThese(m); err != nil {
+		return Result{}, err
+	}
+	return result, write(f.Folder, m)
+}
+
+// file brings one, and returns its size.
+func (f *Fetcher) file(ctx context.Context, file File, most int64) (int64, error) {
+	target := filepath.Join(f.Folder, filepath.FromSlash(file.Path))
+	want := modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}
+	if modelfile.Verify(ctx, target, want, quiet) != nil {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		path, err := f.download(ctx, file, most)
+		if err != nil {
+			return 0, err
+		}
+		folder := filepath.Dir(target)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return 0, err
+		}
+		if err := errors.Join(os.Rename(path, target), atomicfile.SyncFolder(folder)); err != nil {
+			return 0, err
+		}
+	}
+	about, err := os.Stat(target)
+	if err != nil {
+		return 0, err
+	}
+	if about.Size() > most {
+		return 0, TooLarge{file.Path}
+	}
+	return about.Size(), nil
+}
+
+// download fetches a file into the volume's own folder, and tries again while that may help.
+func (f *Fetcher) download(ctx context.Context, file File, most int64) (string, error) {
+	if file.Size > most {
+		return "", TooLarge{file.Path}
+	}
+	from := bounded{f.Source(file.Path), file.Path, most}
+	want := modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}
+	pause, best := f.Pause, int64(0)
+	for attempt := 1; ; attempt++ {
+		path, err := modelfile.Fetch(ctx, from, filepath.Join(f.Folder, ownFolder, "part"), want, func(done, _ int64) {
+			if done > best {
+				best, attempt, pause = done, 1, f.Pause
+			}
+		})
+		if err == nil || attempt >= attempts || errors.As(err, &modelfile.WrongDigest{}) || errors.As(err, &TooLarge{}) || ctx.Err() != nil {
+			return path, err
+		}
+		f.Log.Warn("a file is tried again", "path", file.Path, "after", pause.String(), "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+// onlyThese fails where the volume has files that the manifest does not name.
+func (f *Fetcher) onlyThese(m Manifest) error {
+	named := map[string]bool{}
+	for _, file := range m {
+		named[file.Path] = true
+	}
+	return walk(f.Folder, func(path string, _ os.FileInfo) error {
+		if !named[path] {
+			return fmt.Errorf("the volume has the file %q, which the manifest does not name", path)
+		}
+		return nil
+	})
+}
+
+// write writes the manifest to its volume.
+func write(folder string, m Manifest) error {
+	path := filepath.Join(folder, filepath.FromSlash(ManifestPath))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, m.Text(), 0o644)
+}
+
+func quiet(int64, int64) {}
+
+// bounded is a source of at most so many bytes.
+type bounded struct {
+	modelfile.Source
+	path string
+	most int64
+}
+
+// Open implements modelfile.Source.
+func (b bounded) Open(ctx context.Context, offset int64) (modelfile.Content, error) {
+	content, err := b.Source.Open(ctx, offset)
+	if err != nil {
+		return content, err
+	}
+	if content.Size > b.most {
+		return modelfile.Content{}, errors.Join(TooLarge{b.path}, content.Close())
+	}
+	content.ReadCloser = &limited{content.ReadCloser, b.path, b.most - content.Offset}
+	return content, nil
+}
+
+// limited fails beyond so many bytes.
+type limited struct {
+	io.ReadCloser
+	path string
+	left int64
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(data []byte) (int, error) {
+	n, err := l.ReadCloser.Read(data)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, TooLarge{l.path}
+	}
+	return n, err
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datasetfile
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ownFolder of a volume has what is not part of the version: the manifest, and the part of a file that is being fetched.
+const ownFolder = ".zeroinfra"
+
+// ManifestPath is where the manifest is on a volume. "sha256sum -c" reads it.
+const ManifestPath = ownFolder + "/SHA256SUMS"
+
+// File is one of a version.
+type File struct {
+	// Path within the version, with slashes.
+	Path string
+	// SHA256 of the content, in hexadecimal digits.
+	SHA256 string
+	// Size in bytes; 0 where it is not known.
+	Size int64
+}
+
+// digits are a SHA-256 digest.
+var digits = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// check says what is wrong with a file.
+func (f File) check() error {
+	switch {
+	case !digits.MatchString(f.SHA256):
+		return fmt.Errorf("the digest %q of %q is not one of 64 hexadecimal digits", f.SHA256, f.Path)
+	case !filepath.IsLocal(f.Path) || f.Path == ".":
+		return fmt.Errorf("the path %q leaves the dataset", f.Path)
+	case f.Path == ownFolder || strings.HasPrefix(f.Path, ownFolder+"/"):
+		return fmt.Errorf("the path %q is in the folder %s, which is taken", f.Path, ownFolder)
+	case strings.ContainsFunc(f.Path, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
+		return fmt.Errorf("the path %q has a backslash or a control character, which no manifest can hold", f.Path)
+	}
+	return nil
+}
+
+// ParseFile reads "SHA256:SIZE:PATH". The size is 0 where it is not known.
+func ParseFile(text string) (File, error) {
+	digest, rest, _ := strings.Cut(text, ":")
+	size, path, found := strings.Cut(rest, ":")
+	n, err := strconv.ParseInt(size, 10, 64)
+	if !found || err != nil || n < 0 {
+		return File{}, fmt.Errorf("%q is not of the form SHA256:SIZE:PATH", text)
+	}
+	f := File{Path: path, SHA256: digest, Size: n}
+	return f, f.check()
+}
+
+// Manifest has the files of a version in the order of their paths.
+type Manifest []File
+
+// NewManifest sorts and checks files.
+func NewManifest(files []File) (Manifest, error) {
+	m := Manifest(slices.Clone(files))
+	slices.SortFunc(m, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	for i, f := range m {
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+		if i > 0 && m[i-1].Path == f.Path {
+			return nil, fmt.Errorf("the manifest names %q twice", f.Path)
+		}
+	}
+	if len(m) == 0 {
+		return nil, fmt.Errorf("the manifest names no files")
+	}
+	return m, nil
+}
+
+// ReadManifest reads what sha256sum prints.
+func ReadManifest(from io.Reader) (Manifest, error) {
+	var files []File
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if line == "" {
+			continue
+		}
+		digest, path, found := strings.Cut(line, " ")
+		if !found || len(path) < 2 || path[0] != ' ' && path[0] != '*' {
+			return nil, fmt.Errorf("line %d of the manifest is not one that sha256sum prints: digest, two spaces, path", len(files)+1)
+		}
+		files = append(files, File{Path: strings.TrimPrefix(path[1:], "./"), SHA256: strings.ToLower(digest)})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	return NewManifest(files)
+}
+
+// Text is the manifest as sha256sum prints it.
+func (m Manifest) Text() []byte {
+	var text bytes.Buffer
+	for _, f := range m {
+		fmt.Fprintf(&text, "%s  %s\n", f.SHA256, f.Path)
+	}
+	return text.Bytes()
+}
+
+// Digest of a manifest is the SHA-256 digest of its text. It is the same whatever the order was and wherever the files are.
+func (m Manifest) Digest() string {
+	sum := sha256.Sum256(m.Text())
+	return hex.EncodeToString(sum[:])
+}
+
+// Result is what a version has.
+type Result struct {
+	// Digest of the manifest.
+	Digest string
+	// Files and bytes in all.
+	Files, Bytes int64
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datasetfile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/zeroinfra/agents/internal/modelfile"
+)
+
+// lostAndFound is made by some file systems at the root of a volume.
+const lostAndFound = "lost+found"
+
+// Verify reads the files of a manifest that somebody else keeps in a folder, and fails where one is missing or another. Files
+// that the manifest does not name are none of its business.
+func Verify(ctx context.Context, folder string, m Manifest, log *slog.Logger) (Result, error) {
+	result := Result{Digest: m.Digest(), Files: int64(len(m))}
+	for i, file := range m {
+		path := filepath.Join(folder, filepath.FromSlash(file.Path))
+		err := modelfile.Verify(ctx, path, modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, quiet)
+		if err != nil {
+			return Result{}, fmt.Errorf("file %s: %w", file.Path, err)
+		}
+		about, err := os.Stat(path)
+		if err != nil {
+			return Result{}, err
+		}
+		result.Bytes += about.Size()
+		log.Info("a file of the dataset is verified", "path", file.Path, "files", i+1, "of", len(m))
+	}
+	return result, nil
+}
+
+// Open reads the manifest that somebody else keeps in a folder, and whose digest is known.
+func Open(ctx context.Context, folder string, file File) (Manifest, error) {
+	path := filepath.Join(folder, filepath.FromSlash(file.Path))
+	if err := modelfile.Verify(ctx, path, modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, quiet); err != nil {
+		return nil, fmt.Errorf("the manifest %s: %w", file.Path, err)
+	}
+	content, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = content.Close() }()
+	return ReadManifest(content)
+}
+
+// Seal writes the manifest of all files that a volume has.
+func Seal(ctx context.Context, folder string, maxBytes int64) (Result, error) {
+	var files []File
+	result := Result{}
+	err := walk(folder, func(path string, about os.FileInfo) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if result.Bytes += about.Size(); result.Bytes > maxBytes {
+			return TooLarge{path}
+		}
+		digest, err := digestOf(filepath.Join(folder, filepath.FromSlash(path)))
+		files = append(files, File{Path: path, SHA256: digest, Size: about.Size()})
+		return err
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	if len(files) == 0 {
+		return Result{}, errors.New("the steps wrote no files: have the last one write them to /output")
+	}
+	m, err := NewManifest(files)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Digest, result.Files = m.Digest(), int64(len(m))
+	return result, write(folder, m)
+}
+
+// walk calls see with the path within a folder of every file that may be part of a version. What is no file is refused.
+func walk(folder string, see func(path string, about os.FileInfo) error) error {
+	return filepath.WalkDir(folder, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Rel(folder, at)
+		if err != nil {
+			return err
+		}
+		switch {
+		case entry.IsDir() && (path == ownFolder || path == lostAndFound):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return nil
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%s is no regular file: a dataset has no links, devices and sockets", path)
+		}
+		about, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return see(filepath.ToSlash(path), about)
+	})
+}
+
+func digestOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
