@@ -30,6 +30,8 @@ type PodStep struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// RunAsUser is the numeric ID of the user; that of the image when left out.
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
+	// FSGroup is the numeric ID of the group that may write to the volumes of claims; they stay as they are when left out.
+	FSGroup *int64 `json:"fsGroup,omitempty"`
 	// Confinement of the pod. Default Restricted.
 	Confinement Confinement `json:"confinement,omitempty"`
 	// Outputs are the lines NAME=VALUE that the container writes to /dev/termination-log, 4096 bytes in all: the CUE constraint of each

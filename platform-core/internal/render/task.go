@@ -36,8 +36,12 @@ type Task struct {
 
 // TaskJob returns the Job of a task. Its pod is tried once: another attempt is a matter of the Operation.
 func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
+	image := t.Image
+	if image != s.AgentImage {
+		image = (&context{settings: s}).image(image)
+	}
 	container := corev1.Container{
-		Name: jobContainer, Image: (&context{settings: s}).image(t.Image), Command: t.Command, Args: t.Args, Env: taskEnv(t.Env), Resources: jobResources(t.Resources),
+		Name: jobContainer, Image: image, Command: t.Command, Args: t.Args, Env: taskEnv(t.Env), Resources: jobResources(t.Resources),
 		// What a command that fails said last is read there, too.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts:             []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
@@ -48,7 +52,7 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 		AutomountServiceAccountToken: new(t.Pod.ServiceAccountName != ""),
 		EnableServiceLinks:           new(false),
 		NodeSelector:                 maps.Clone(t.Pod.NodeSelector),
-		SecurityContext:              &corev1.PodSecurityContext{RunAsUser: t.Pod.RunAsUser},
+		SecurityContext:              &corev1.PodSecurityContext{RunAsUser: t.Pod.RunAsUser, FSGroup: t.Pod.FSGroup},
 		Volumes:                      []corev1.Volume{scratch("tmp", corev1.StorageMediumDefault, "64Mi")},
 		Containers:                   []corev1.Container{container},
 	}

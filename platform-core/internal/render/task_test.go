@@ -18,6 +18,7 @@ func task(pod *plugin.PodStep) render.Task {
 func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 	one := task(&plugin.PodStep{})
 	one.Env = []plugin.TaskEnv{{Name: "A", Value: "1"}, {Name: "P", Secret: &plugin.KeyReference{Name: "s", Key: "k"}}}
+	one.Pod.RunAsUser, one.Pod.FSGroup = new(int64(7)), new(int64(8))
 	one.Mounts = []plugin.TaskMount{{Path: "/data", Claim: "c"}, {Path: "/cache", Scratch: "1Gi"}}
 	job, err := render.TaskJob(render.Settings{}, one)
 	if err != nil {
@@ -34,6 +35,9 @@ func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 	if ref := container.Env[1].ValueFrom; ref == nil || ref.SecretKeyRef.Name != "s" || container.Env[1].Value != "" {
 		t.Errorf("the secret is no reference: %+v", container.Env[1])
 	}
+	if s := spec.SecurityContext; *s.RunAsUser != 7 || *s.FSGroup != 8 {
+		t.Errorf("the user is %+v", s)
+	}
 	if len(container.VolumeMounts) != 3 || spec.Volumes[1].PersistentVolumeClaim.ClaimName != "c" {
 		t.Errorf("the volumes are %+v", spec.Volumes)
 	}
@@ -47,5 +51,20 @@ func TestTaskJobOfABaselinePodMayBeRoot(t *testing.T) {
 	spec := job.Spec.Template.Spec
 	if spec.SecurityContext.RunAsNonRoot != nil || *spec.Containers[0].SecurityContext.AllowPrivilegeEscalation || !*spec.AutomountServiceAccountToken {
 		t.Errorf("the pod is %+v", spec)
+	}
+}
+
+func TestTaskJobWithTheAgentsHasTheirImageAsItIs(t *testing.T) {
+	settings := render.Settings{AgentImage: "registry.example/agent:1", ImageRegistry: "mirror.example"}
+	for image, want := range map[string]string{"registry.example/agent:1": "registry.example/agent:1", "example/tool:1": "mirror.example/example/tool:1"} {
+		one := task(&plugin.PodStep{})
+		one.Image = image
+		job, err := render.TaskJob(settings, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := job.Spec.Template.Spec.Containers[0].Image; got != want {
+			t.Errorf("%s is run as %s, want %s", image, got, want)
+		}
 	}
 }

@@ -49,6 +49,8 @@ type ControllerSettings struct {
 	CheckSchedule func(line platformv1.CronLine, zone platformv1.TimeZone) error
 	// CheckTemplate says what is wrong with an inline template of an Operation.
 	CheckTemplate func(text string) error
+	// AgentImage is the image of the agents, which a step of an Operation may run.
+	AgentImage string
 }
 
 // setupControllers adds those that the operator has of its own.
@@ -56,6 +58,7 @@ func setupControllers(mgr ctrl.Manager, o Options, s settings, l *live) error {
 	for _, c := range o.Controllers {
 		err := c.Setup(mgr, ControllerSettings{
 			Workers: l.workers, Namespaces: watched(s.watchNamespaces), CheckSchedule: engine.CheckSchedule, CheckTemplate: engine.CheckTemplate,
+			AgentImage: s.agentImage,
 		})
 		if err != nil {
 			return err
