@@ -18,6 +18,7 @@ var AddToScheme = schemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&Dataset{}, &DatasetList{},
 		&Inference{}, &InferenceList{},
 		&Model{}, &ModelList{},
 	)

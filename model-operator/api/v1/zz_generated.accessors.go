@@ -11,6 +11,18 @@ import (
 )
 
 // GetConditions implements platformv1.Conditioned.
+func (d *Dataset) GetConditions() []metav1.Condition { return d.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (d *Dataset) SetConditions(to []metav1.Condition) { d.Status.Conditions = to }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (d *Dataset) SetObservedGeneration(to int64) { d.Status.ObservedGeneration = to }
+
+// SetPhase implements typed.Object.
+func (d *Dataset) SetPhase(to platformv1.Phase) { d.Status.Phase = to }
+
+// GetConditions implements platformv1.Conditioned.
 func (i *Inference) GetConditions() []metav1.Condition { return i.Status.Conditions }
 
 // SetConditions implements platformv1.Conditioned.

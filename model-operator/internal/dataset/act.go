@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataset
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// act carries a plan out. It may be cut off anywhere: what is decided afterwards is the same.
+func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
+	adds := p.finalizer && !controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer) && ds.DeletionTimestamp.IsZero()
+	drops := !p.finalizer && controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer)
+	if adds || drops || len(p.claims)+len(p.operations)+len(p.remove) > 0 {
+		if err := c.apply.Current(ctx, ds); err != nil {
+			return err
+		}
+	}
+	if adds {
+		if err := c.finalize(ctx, ds, controllerutil.AddFinalizer); err != nil {
+			return err
+		}
+	}
+	for _, claim := range p.claims {
+		if _, err := c.apply.Create(ctx, claim); err != nil {
+			return err
+		}
+	}
+	for _, op := range p.operations {
+		if err := controllerutil.SetControllerReference(ds, op, c.client.Scheme()); err != nil {
+			return err
+		}
+		if _, err := c.apply.Create(ctx, op); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.cancel {
+		if err := c.cancel(ctx, ds.Namespace, name); err != nil {
+			return err
+		}
+	}
+	for _, claim := range p.remove {
+		if err := c.apply.Delete(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if drops {
+		return c.finalize(ctx, ds, controllerutil.RemoveFinalizer)
+	}
+	return nil
+}
+
+// finalize adds or removes the finalizer. Whoever adds one meanwhile keeps it.
+func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, change func(client.Object, string) bool) error {
+	changed := ds.DeepCopy()
+	change(changed, aiv1.DatasetClaimsFinalizer)
+	err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(ds, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot change the finalizers of Dataset %q: %w", ds.Name, err)
+	}
+	return nil
+}
+
+// cancel cancels an Operation.
+func (c *Controller) cancel(ctx context.Context, namespace, name string) error {
+	op := &platformv1.Operation{}
+	op.Namespace, op.Name = namespace, name
+	err := c.client.Patch(ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)), client.FieldOwner(owner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot cancel the Operation %q: %w", name, err)
+	}
+	return nil
+}
