@@ -115,7 +115,6 @@ type DatasetProvenance struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=datasets,singular=dataset,categories=zeroinfra
-// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.spec.versions[*].name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Latest",type=string,JSONPath=`.status.latest`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
