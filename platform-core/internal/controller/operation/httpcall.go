@@ -25,6 +25,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/secretvalue"
 )
 
 const (
@@ -174,7 +175,9 @@ func (c *Controller) request(ctx context.Context, op *platformv1.Operation, want
 			if refusal != nil || err != nil {
 				return nil, nil, refusal, err
 			}
-			text = strings.TrimRight(text, "\r\n")
+			if why := secretvalue.Problem(header.Secret.Name, header.Secret.Key, []byte(text)); why != "" {
+				return nil, nil, refuse("the header %q cannot be set: %s", header.Name, why), nil
+			}
 			request.secrets = append(request.secrets, text)
 			value = header.Prefix + text
 		}

@@ -164,6 +164,18 @@ func TestCallsAreRepeatedAndTellNoSecret(t *testing.T) {
 	}
 }
 
+func TestSecretOfAHeaderThatEndsWithANewlineIsRefused(t *testing.T) {
+	f := newFixture(t, 0)
+	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "login"}, StringData: map[string]string{"token": "hush-hush\n"}})
+	f.controller(nil)
+	op := f.inline("newline", strings.Replace(calling, "limit: 2", "limit: 0", 1), f.worker())
+	f.waitPhase(op, platformv1.OperationFailed)
+	want := `the header "Authorization" cannot be set: the value under the key "token" of Secret "login" ends with a newline, and is refused`
+	if !strings.Contains(op.Status.Error, want) || strings.Contains(fmt.Sprintf("%+v", op), "hush") {
+		t.Errorf("the error is %q, want one with %q, and no secret on record", op.Status.Error, want)
+	}
+}
+
 func TestCallsToTheNodeAreRefused(t *testing.T) {
 	f := newFixture(t, 0)
 	f.controller(nil)
