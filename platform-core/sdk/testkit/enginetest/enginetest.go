@@ -10,6 +10,8 @@ package enginetest
 import (
 	"context"
 	"net"
+	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,6 +48,17 @@ type Options struct {
 
 // CheckTemplate says what is wrong with an inline template, as operator.ControllerSettings has it.
 func CheckTemplate(text string) error { return engine.CheckTemplate(text) }
+
+// StepType returns the type of what a step of the named kind says, for tests that compare the tasks of a typed kind with it. It panics where
+// there is no such kind.
+func StepType(kind string) reflect.Type {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[plugin.OperationStep]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == kind {
+			return field.Type.Elem()
+		}
+	}
+	panic("there are no steps of the kind " + kind)
+}
 
 // NewManager returns a manager of the account env.System with the controller of Operations. testkit.Run runs it.
 func NewManager(t testing.TB, env *testkit.Env, o Options) ctrl.Manager {
