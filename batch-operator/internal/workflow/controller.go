@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
 const (
@@ -52,10 +53,10 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 	if spec.TemplateFrom != nil {
 		return nil
 	}
-	if _, err := prepare(sourceOf(spec), spec.Parallelism, s.CheckTemplate); err != nil || spec.TemplateOnly {
+	if _, err := taskgraph.Prepare(taskgraph.SourceOf(spec), spec.Parallelism, s.CheckTemplate); err != nil || spec.TemplateOnly {
 		return err
 	}
-	return checkArguments(spec.Parameters, spec.Arguments)
+	return taskgraph.CheckArguments(spec.Parameters, spec.Arguments)
 }
 
 // Setup implements operator.Controller.

@@ -4,9 +4,7 @@ package workflow
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
 // domain of the operator.
@@ -93,49 +92,14 @@ func decide(wf *batchv1.Workflow, f facts) plan {
 // checkTemplate checks a Workflow that does not run.
 func checkTemplate(wf *batchv1.Workflow, f facts) plan {
 	wf.Status.Phase, wf.Status.Message = batchv1.WorkflowIsTemplate, ""
-	_, err := prepare(sourceOf(&wf.Spec), nil, f.check)
+	_, err := taskgraph.Prepare(taskgraph.SourceOf(&wf.Spec), nil, f.check)
 	return plan{invalid: err}
-}
-
-// prepare is the checked template of a run.
-func prepare(from source, parallelism *int32, check func(string) error) (string, error) {
-	if err := checkParameters(from.parameters); err != nil {
-		return "", err
-	}
-	text, err := compile(from, parallelism)
-	if err != nil {
-		return "", err
-	}
-	if err := check(text); err != nil {
-		return "", located(err, from)
-	}
-	return text, nil
-}
-
-var (
-	lineAt = regexp.MustCompile(`line \d+: `)
-	stepAt = regexp.MustCompile(`steps\[(\d+)\]`)
-)
-
-// located has an error about a template name the path in the spec of the Workflow.
-func located(err error, from source) error {
-	text := stepAt.ReplaceAllStringFunc(lineAt.ReplaceAllString(err.Error(), ""), func(at string) string {
-		i, _ := strconv.Atoi(stepAt.FindStringSubmatch(at)[1])
-		switch {
-		case i < len(from.tasks):
-			return "spec.tasks[" + from.tasks[i].Name + "]"
-		case i < len(from.tasks)+len(from.onExit):
-			return "spec.onExit[" + from.onExit[i-len(from.tasks)].Name + "]"
-		}
-		return at
-	})
-	return errors.New(said(text))
 }
 
 // begin creates the Operation of the first attempt or of a retry.
 func begin(wf *batchv1.Workflow, f facts) plan {
 	s := &wf.Status
-	from := sourceOf(&wf.Spec)
+	from := taskgraph.SourceOf(&wf.Spec)
 	if ref := wf.Spec.TemplateFrom; ref != nil {
 		switch {
 		case f.template == nil:
@@ -143,11 +107,11 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 		case f.template.Spec.TemplateFrom != nil:
 			return plan{invalid: fmt.Errorf("spec.templateFrom: Workflow %q has its tasks from Workflow %q: name that one", ref.Name, f.template.Spec.TemplateFrom.Name)}
 		}
-		from = sourceOf(&f.template.Spec)
+		from = taskgraph.SourceOf(&f.template.Spec)
 	}
-	text, err := prepare(from, wf.Spec.Parallelism, f.check)
+	text, err := taskgraph.Prepare(from, wf.Spec.Parallelism, f.check)
 	if err == nil {
-		err = checkArguments(from.parameters, wf.Spec.Arguments)
+		err = taskgraph.CheckArguments(from.Parameters, wf.Spec.Arguments)
 	}
 	if err != nil {
 		return plan{invalid: err}
@@ -159,11 +123,11 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 	s.LastRetry = wf.Annotations[batchv1.RetryAnnotation]
 	s.Attempt, s.Operation, s.OperationUID, s.StartTime, s.CompletionTime = s.Attempt+1, op.Name, "", nil, nil
 	s.Phase, s.Message, s.Tasks = batchv1.WorkflowPending, "", nil
-	for i := range from.tasks {
-		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.tasks[i].Name, Phase: platformv1.OperationPending})
+	for i := range from.Tasks {
+		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.Tasks[i].Name, Phase: platformv1.OperationPending})
 	}
-	for i := range from.onExit {
-		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.onExit[i].Name, Phase: platformv1.OperationPending})
+	for i := range from.OnExit {
+		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.OnExit[i].Name, Phase: platformv1.OperationPending})
 	}
 	s.Progress = progress(s.Tasks)
 	return plan{create: op}
@@ -202,7 +166,7 @@ func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
 	mirror(s.Tasks, op)
 	s.Progress = progress(s.Tasks)
 	if op.Status.Phase.Ended() {
-		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(said(op.Status.Error), "it was stopped")
+		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(taskgraph.Said(op.Status.Error), "it was stopped")
 		if s.Phase == batchv1.WorkflowSucceeded {
 			s.Message = ""
 		}
@@ -251,18 +215,13 @@ func messageOf(op *platformv1.Operation) string {
 		if c.Type != platformv1.ReadyCondition || c.Message == "" {
 			continue
 		}
-		message := said(c.Message)
+		message := taskgraph.Said(c.Message)
 		if op.Status.Phase == platformv1.OperationAwaitingApproval {
 			message += fmt.Sprintf("; spec.approval of Operation %q says so", op.Name)
 		}
 		return message
 	}
 	return "waiting for the Operation to begin"
-}
-
-// said is what an Operation says in the words of a Workflow.
-func said(text string) string {
-	return strings.TrimSuffix(strings.ReplaceAll(text, "step \"", "task \""), ": ")
 }
 
 // mirror copies how far the steps are into the tasks.
@@ -277,7 +236,7 @@ func mirror(tasks []batchv1.TaskStatus, op *platformv1.Operation) {
 			continue
 		}
 		tasks[i] = batchv1.TaskStatus{
-			Name: from.Name, Phase: from.Phase, Message: said(from.Message), Attempts: from.Attempts,
+			Name: from.Name, Phase: from.Phase, Message: taskgraph.Said(from.Message), Attempts: from.Attempts,
 			StartTime: from.StartTime, CompletionTime: from.CompletionTime, Job: from.Outputs["job"],
 		}
 		if n := len(from.Targets); n > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package workflow
+package taskgraph
 
 import (
 	"encoding/json"
@@ -72,41 +72,41 @@ type object struct {
 	Content map[string]any `json:"content,omitempty"`
 }
 
-// source is what a Workflow has of its own or from a template.
-type source struct {
-	parameters []batchv1.WorkflowParameter
-	tasks      []batchv1.WorkflowTask
-	onExit     []batchv1.ExitTask
+// Source is what a run has of its own or from a template.
+type Source struct {
+	Parameters []batchv1.WorkflowParameter
+	Tasks      []batchv1.WorkflowTask
+	OnExit     []batchv1.ExitTask
 }
 
-// sourceOf is that of a spec with tasks.
-func sourceOf(spec *batchv1.WorkflowSpec) source {
-	return source{parameters: spec.Parameters, tasks: spec.Tasks, onExit: spec.OnExit}
+// SourceOf is that of a spec with tasks.
+func SourceOf(spec *batchv1.WorkflowSpec) Source {
+	return Source{Parameters: spec.Parameters, Tasks: spec.Tasks, OnExit: spec.OnExit}
 }
 
 // compile returns the inline template of a run. The error names the path in the spec.
-func compile(from source, parallelism *int32) (string, error) {
-	if path := cycle(from.tasks); path != "" {
+func compile(from Source, parallelism *int32) (string, error) {
+	if path := cycle(from.Tasks); path != "" {
 		return "", fmt.Errorf("spec.tasks: tasks depend on each other in a cycle: %s", path)
 	}
 	t := template{Name: "Workflow", Parameters: map[string]parameter{}}
 	if parallelism != nil {
 		t.Parallelism = *parallelism
 	}
-	for _, p := range from.parameters {
+	for _, p := range from.Parameters {
 		t.Parameters[p.Name] = parameter{Schema: schemaOf(p), Default: p.Default}
 	}
-	for i := range from.tasks {
-		s, err := stepOf(&from.tasks[i])
+	for i := range from.Tasks {
+		s, err := stepOf(&from.Tasks[i])
 		if err != nil {
-			return "", fmt.Errorf("spec.tasks[%s].%w", from.tasks[i].Name, err)
+			return "", fmt.Errorf("spec.tasks[%s].%w", from.Tasks[i].Name, err)
 		}
 		t.Steps = append(t.Steps, s)
 	}
-	for i := range from.onExit {
-		s, err := exitStep(&from.onExit[i], from.tasks)
+	for i := range from.OnExit {
+		s, err := exitStep(&from.OnExit[i], from.Tasks)
 		if err != nil {
-			return "", fmt.Errorf("spec.onExit[%s].%w", from.onExit[i].Name, err)
+			return "", fmt.Errorf("spec.onExit[%s].%w", from.OnExit[i].Name, err)
 		}
 		t.Steps = append(t.Steps, s)
 	}

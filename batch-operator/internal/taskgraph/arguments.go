@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package workflow
+package taskgraph
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// checkArguments says what is wrong with the arguments of a Workflow; nil for nothing. Templates have none.
-func checkArguments(parameters []batchv1.WorkflowParameter, arguments map[string]batchv1.Argument) error {
+// CheckArguments says what is wrong with the arguments of a Workflow; nil for nothing. Templates have none.
+func CheckArguments(parameters []batchv1.WorkflowParameter, arguments map[string]batchv1.Argument) error {
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
 		if !slices.ContainsFunc(parameters, func(p batchv1.WorkflowParameter) bool { return p.Name == name }) {
 			return fmt.Errorf("spec.arguments[%s]: there is no such parameter: there are %s", name, namesOf(parameters))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package workflow
+package taskgraph
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 func TestCompile(t *testing.T) {
 	testkit.Golden(t, "testdata", func(wf batchv1.Workflow) (any, error) {
-		text, err := prepare(sourceOf(&wf.Spec), wf.Spec.Parallelism, func(string) error { return nil })
+		text, err := Prepare(SourceOf(&wf.Spec), wf.Spec.Parallelism, func(string) error { return nil })
 		if err != nil {
 			return nil, err
 		}
