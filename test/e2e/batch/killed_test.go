@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package batch
+
+import (
+	"fmt"
+	"testing"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+// TestRunsGoOnWhenTheOperatorIsKilled kills every process of the operator three times while runs are under way. Each attempt has one Job, each time
+// of a schedule one run, and all end.
+func TestRunsGoOnWhenTheOperatorIsKilled(t *testing.T) {
+	p := newPlace(framework.NewNamespace(t, "killed"))
+	cj := p.cronJob("ticks", "concurrency: {policy: Allow}\nmissedRuns: {policy: All, max: 1000}\nhistory: {succeeded: 1000}\ntask: {http: {url: '"+p.url("/ticks")+"'}}")
+	wf := p.workflow("killed", `
+tasks:
+  - {name: first, script: {`+shell+`, source: sleep 5}}
+  - {name: many, dependsOn: [{name: first}], forEach: {items: [a, b, c, d, e, f], parallelism: 2}, script: {`+shell+`, source: sleep 3}}
+  - {name: last, dependsOn: [{name: many}], http: {url: '`+p.url("/killed")+`'}}
+`)
+	for kill := range 3 {
+		jobs := 1 + 2*kill
+		p.Eventually(framework.ReadyTimeout, fmt.Sprintf("%d Jobs were made", jobs), func() error {
+			p.MustGet(wf.Name, wf)
+			return expect(wf.Status.Operation != "" && len(p.jobs(wf.Status.Operation)) >= jobs, wf.Status)
+		})
+		p.killOperator()
+	}
+	p.ended(wf, batchv1.WorkflowSucceeded)
+	if n := len(p.jobs(wf.Status.Operation)); n != 7 {
+		t.Errorf("the run has %d Jobs, want 7: one for each attempt", n)
+	}
+	p.until(cj, "has runs", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded >= 3 })
+	p.change(cj, "suspend: true")
+	p.once(cj)
+}
+
+// killOperator kills the processes of the operator, and waits until one leads again.
+func (p *place) killOperator() {
+	p.Helper()
+	pods, err := framework.PodsOf(p.Ctx, batchOperator)
+	if err != nil {
+		p.Fatal(err)
+	}
+	before := map[string]int32{}
+	for i := range pods {
+		for _, n := range framework.Restarts(&pods[i]) {
+			before[pods[i].Name] += n
+		}
+	}
+	p.PreparePodKill(pods...)()
+	p.Eventually(framework.LeaderTimeout, batchOperator+" was restarted and leads", func() error {
+		pods, err := framework.PodsOf(p.Ctx, batchOperator)
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			after := int32(0)
+			for _, n := range framework.Restarts(&pods[i]) {
+				after += n
+			}
+			if after == before[pods[i].Name] {
+				return fmt.Errorf("pod %q has not been restarted", pods[i].Name)
+			}
+			for _, status := range pods[i].Status.ContainerStatuses {
+				if !status.Ready {
+					return fmt.Errorf("pod %q is not ready", pods[i].Name)
+				}
+			}
+		}
+		_, err = framework.LeaderOf(p.Ctx, batchOperator)
+		return err
+	})
+}
