@@ -9,7 +9,7 @@ import (
 )
 
 // CronJobSpec says what runs, when, and what happens when a run cannot begin or fails.
-// +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || has(self.task.http)",message="set serviceAccountName: the pods of the runs are made with the rights of that ServiceAccount, which needs the verb create on jobs of the group batch"
+// +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || has(self.task.http) || has(self.task.workflow)",message="set serviceAccountName: the pods of the runs are made with the rights of that ServiceAccount, which needs the verb create on jobs of the group batch"
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !has(self.task.http) || !has(self.task.http.authority) && !(has(self.task.http.headers) && self.task.http.headers.exists(h, has(h.secret)))",message="set serviceAccountName: Secrets and ConfigMaps of a call are read with the rights of that ServiceAccount"
 type CronJobSpec struct {
 	// schedules are cron lines of five fields, or of six where the first one has seconds: minute, hour, day of month, month, day of week. H stands for a
@@ -51,10 +51,11 @@ type CronJobSpec struct {
 	// suspend begins no run. Runs that are under way go on.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// dependsOn are CronJobs that have to succeed before a run begins.
+	// dependsOn are CronJobs and Workflows that have to succeed before a run begins.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +listMapKey=kind
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 	// serviceAccountName is the account that makes the pods of the runs and reads the Secrets of calls. Whoever sets it, or changes the task, needs the
@@ -125,13 +126,24 @@ type Concurrency struct {
 	Max *int32 `json:"max,omitempty"`
 }
 
-// Dependency is a CronJob that has to succeed first.
+// Kinds that a run can depend on.
+const (
+	DependsOnCronJob  = "CronJob"
+	DependsOnWorkflow = "Workflow"
+)
+
+// Dependency is a CronJob or a Workflow that has to succeed first.
 type Dependency struct {
-	// name of the CronJob, in the same namespace.
+	// name of the CronJob or Workflow, in the same namespace. Of a Workflow, those count too that have their tasks from it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// kind: CronJob or Workflow. Default CronJob.
+	// +optional
+	// +kubebuilder:validation:Enum=CronJob;Workflow
+	// +kubebuilder:default=CronJob
+	Kind string `json:"kind,omitempty"`
 	// within is how long before the time of a run its last success may have been.
 	// +required
 	// +kubebuilder:validation:Type=string
@@ -270,7 +282,7 @@ type RunCounts struct {
 // +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextTimes[0]`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",message="a CronJob cannot depend on itself"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name || has(d.kind) && d.kind == 'Workflow')",message="a CronJob cannot depend on itself"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="the name of a CronJob has at most 40 characters: names of its runs and pods begin with it"
 type CronJob struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -91,7 +91,8 @@ func TestCreateCronJob(t *testing.T) {
 		"history of less":         {"x", `history: {failed: -1}`, "spec.history.failed"},
 		"history of no time":      {"x", `history: {maxAge: 0s}`, "maxAge must be greater than 0"},
 		"a field that is not":     {"x", `startingDeadlineSeconds: 3`, "spec.startingDeadlineSeconds"},
-		"a task that is a flow":   {"x", `task: {workflow: {name: a}}`, "spec.task"},
+		"depends on a Workflow":   {"m", `dependsOn: [{name: m, kind: Workflow, within: 1h}, {name: a, within: 1h}]`, ""},
+		"depends on a kind":       {"x", `dependsOn: [{name: a, kind: Job, within: 1h}]`, "spec.dependsOn[0].kind"},
 		"everything but the task": {"l", `{suspend: true, jitter: 1m, missedRuns: {policy: Latest}, concurrency: {policy: Allow}, serviceAccountName: a}`, ""},
 	})
 }
@@ -100,8 +101,8 @@ func TestCreateTask(t *testing.T) {
 	const container = `serviceAccountName: w, task: {container: {image: a, `
 	const call = `task: {http: {url: "https://a", `
 	createEach(t, map[string]creation{
-		"no task":                    {"x", `task: {}`, "set exactly one of container, script and http"},
-		"two tasks":                  {"x", `{serviceAccountName: w, task: {container: {image: a}, http: {url: "https://a"}}}`, "set exactly one of container, script and http"},
+		"no task":                    {"x", `task: {}`, "set exactly one of container, script, http and workflow"},
+		"two tasks":                  {"x", `{serviceAccountName: w, task: {container: {image: a}, http: {url: "https://a"}}}`, "set exactly one of container, script, http and workflow"},
 		"container":                  {"a", `{` + container + `args: [a]}}}`, ""},
 		"container without account":  {"x", `task: {container: {image: a}}`, "set serviceAccountName: the pods of the runs"},
 		"container without image":    {"x", `{serviceAccountName: w, task: {container: {args: [a]}}}`, "spec.task.container.image"},
@@ -132,6 +133,18 @@ func TestCreateTask(t *testing.T) {
 		"header twice":               {"x", `{` + call + `headers: [{name: A, value: a}, {name: A, value: b}]}}}`, "spec.task.http.headers[1]"},
 		"header with a blank":        {"x", `{` + call + `headers: [{name: "A B", value: a}]}}}`, "spec.task.http.headers[0].name"},
 		"a key of a secret not said": {"x", `{serviceAccountName: w, ` + call + `headers: [{name: A, secret: {name: s}}]}}}`, "spec.task.http.headers[0].secret.key"},
+	})
+}
+
+func TestCreateWorkflowTask(t *testing.T) {
+	const task = `task: {workflow: {templateFrom: {name: a}`
+	createEach(t, map[string]creation{
+		"workflow":                   {"a", task + `, arguments: {day: "1"}, parallelism: 2}}`, ""},
+		"workflow without a name":    {"x", `task: {workflow: {templateFrom: {}}}`, "spec.task.workflow.templateFrom.name"},
+		"workflow and call":          {"x", `task: {http: {url: "https://a"}, workflow: {templateFrom: {name: a}}}`, "set exactly one of"},
+		"argument of the run":        {"x", task + `, arguments: {scheduledTime: "1"}}}`, "scheduledTime and idempotencyKey are those of the run"},
+		"no argument":                {"x", task + `, arguments: {}}}`, "spec.task.workflow.arguments"},
+		"workflow of no parallelism": {"x", task + `, parallelism: 0}}`, "spec.task.workflow.parallelism"},
 	})
 }
 

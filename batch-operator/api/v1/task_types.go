@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Task is one thing to run: exactly one of container, script and http. Its fields are those of the steps of that name of an
+// Task is what runs: exactly one of container, script, http and workflow. The fields of the first three are those of the steps of that name of an
 // Operation; placeholders in texts are CEL.
-// +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http)].filter(x, x).size() == 1",message="set exactly one of container, script and http"
+// +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.workflow)].filter(x, x).size() == 1",message="set exactly one of container, script, http and workflow"
 type Task struct {
 	// container runs an image in a pod.
 	// +optional
@@ -19,6 +19,28 @@ type Task struct {
 	// http makes a call.
 	// +optional
 	HTTP *HTTPTask `json:"http,omitempty"`
+	// workflow runs the tasks of a Workflow.
+	// +optional
+	Workflow *WorkflowRun `json:"workflow,omitempty"`
+}
+
+// WorkflowRun is a run of the tasks of a Workflow.
+type WorkflowRun struct {
+	// templateFrom names a Workflow in the same namespace whose tasks, onExit and parameters each run has. Its serviceAccountName is the same as that of
+	// the CronJob, so that nobody changes tasks who may not use the account.
+	// +required
+	TemplateFrom WorkflowTemplate `json:"templateFrom"`
+	// arguments are the values of parameters, by name. Parameters scheduledTime and idempotencyKey have those of the run.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="!('scheduledTime' in self) && !('idempotencyKey' in self)",message="scheduledTime and idempotencyKey are those of the run: leave them out"
+	Arguments map[string]Argument `json:"arguments,omitempty"`
+	// parallelism is how many container, script and http tasks are under way at a time. No limit when left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Parallelism *int32 `json:"parallelism,omitempty"`
 }
 
 // PodTask is what a container and a script have in common: one pod for each attempt.

@@ -13,7 +13,7 @@ import (
 // it is a template.
 // +kubebuilder:validation:XValidation:rule="has(self.templateFrom) != has(self.tasks)",message="set one of tasks and templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.parameters) && !has(self.onExit)",message="parameters and onExit are those of the template: leave them out with templateFrom"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.serviceAccountName), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit and parameters alone: leave out all else, which is for the Workflows that run it"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) == has(oldSelf.templateOnly) && (!has(self.templateOnly) || self.templateOnly == oldSelf.templateOnly)",message="templateOnly is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks) && has(self.onExit) == has(oldSelf.onExit) && (!has(self.onExit) || self.onExit == oldSelf.onExit)",message="tasks and onExit are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.templateFrom) == has(oldSelf.templateFrom) && (!has(self.templateFrom) || self.templateFrom == oldSelf.templateFrom) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.arguments) == has(oldSelf.arguments) && (!has(self.arguments) || self.arguments == oldSelf.arguments) && has(self.parallelism) == has(oldSelf.parallelism) && (!has(self.parallelism) || self.parallelism == oldSelf.parallelism) && has(self.activeDeadline) == has(oldSelf.activeDeadline) && (!has(self.activeDeadline) || duration(self.activeDeadline) == duration(oldSelf.activeDeadline))",message="templateFrom, parameters, arguments, parallelism and activeDeadline are immutable: create another Workflow"
@@ -72,7 +72,7 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Author string `json:"author,omitempty"`
 	// serviceAccountName is the account that creates the pods of tasks, acts on objects and reads the Secrets of calls. Whoever sets it needs the verb
-	// impersonate on it.
+	// impersonate on it. Of a template it is the account of the CronJobs that run it, and whoever changes the template needs that verb too.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

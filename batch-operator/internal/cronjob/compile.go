@@ -5,6 +5,7 @@ package cronjob
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,10 +40,17 @@ type step struct {
 
 // compile reads the schedules of a CronJob and makes the template of its runs, which check judges. The error is a
 // sentence.
-func compile(cj *batchv1.CronJob, check func(text string) error) (cron.Schedule, string, error) {
+func compile(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text string) error) (cron.Schedule, string, error) {
 	schedule, err := scheduleOf(cj)
 	if err != nil {
 		return schedule, "", err
+	}
+	if run := cj.Spec.Task.Workflow; run != nil {
+		text, err := graphOf(cj, tasks, check)
+		if err != nil {
+			return schedule, "", fmt.Errorf("spec.task.workflow: %w", err)
+		}
+		return schedule, text, nil
 	}
 	text, err := templateOf(cj)
 	if err != nil {
@@ -57,11 +65,7 @@ func compile(cj *batchv1.CronJob, check func(text string) error) (cron.Schedule,
 // templateOf compiles the task of a CronJob. Its steps have the fields of the task under the same names.
 func templateOf(cj *batchv1.CronJob) (string, error) {
 	task := cj.Spec.Task.DeepCopy()
-	for _, pod := range podsOf(task) {
-		pod.Env = append(slices.Clone(pod.Env),
-			batchv1.EnvVar{Name: envTime, Value: "${parameters." + parameterTime + "}"},
-			batchv1.EnvVar{Name: envKey, Value: "${parameters." + parameterKey + "}"})
-	}
+	tellTime(task.Container, task.Script)
 	text := map[string]string{"schema": "string"}
 	data, err := json.Marshal(template{
 		Name: "Run", Parameters: map[string]map[string]string{parameterTime: text, parameterKey: text},
@@ -73,15 +77,20 @@ func templateOf(cj *batchv1.CronJob) (string, error) {
 // inSpec has what is wrong with a template name its place in the CronJob: the template has one line and one step.
 func inSpec(text string) string { return strings.ReplaceAll(text, "line 1: steps[0].", "spec.task.") }
 
-// podsOf are the pods of a task: one or none.
-func podsOf(task *batchv1.Task) []*batchv1.PodTask {
+// tellTime gives the pod of a task, if it has one, the variables of the run.
+func tellTime(container *batchv1.ContainerTask, script *batchv1.ScriptTask) {
+	var pod *batchv1.PodTask
 	switch {
-	case task.Container != nil:
-		return []*batchv1.PodTask{&task.Container.PodTask}
-	case task.Script != nil:
-		return []*batchv1.PodTask{&task.Script.PodTask}
+	case container != nil:
+		pod = &container.PodTask
+	case script != nil:
+		pod = &script.PodTask
+	default:
+		return
 	}
-	return nil
+	pod.Env = append(slices.Clone(pod.Env),
+		batchv1.EnvVar{Name: envTime, Value: "${parameters." + parameterTime + "}"},
+		batchv1.EnvVar{Name: envKey, Value: "${parameters." + parameterKey + "}"})
 }
 
 // operationOf is the Operation of a run, complete but for its owner.
@@ -90,15 +99,20 @@ func operationOf(cj *batchv1.CronJob, text string, c creation) *platformv1.Opera
 		platformv1.DomainLabel: domain, platformv1.ManagedByLabel: platformv1.ManagedBy,
 		platformv1.TriggerLabel: string(platformv1.TriggerSchedule), batchv1.CronJobLabel: cj.Name,
 	}
+	parameters := platformv1.Parameters{
+		parameterTime: platformv1.ParameterValue(c.time.UTC().Format(time.RFC3339)), parameterKey: platformv1.ParameterValue(c.key),
+	}
+	if run := cj.Spec.Task.Workflow; run != nil {
+		for name, value := range run.Arguments {
+			parameters[name] = platformv1.ParameterValue(value)
+		}
+	}
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cj.Namespace, Name: c.name, Labels: labels,
 			Annotations: map[string]string{platformv1.ScheduledForAnnotation: c.time.UTC().Format(time.RFC3339)}},
 		Spec: platformv1.OperationSpec{
 			Template: text, ServiceAccountName: cj.Spec.ServiceAccountName, Timeout: deadlineOf(cj), Retry: cj.Spec.Retry.DeepCopy(),
-			Parameters: platformv1.Parameters{
-				parameterTime: platformv1.ParameterValue(c.time.UTC().Format(time.RFC3339)),
-				parameterKey:  platformv1.ParameterValue(c.key),
-			},
+			Parameters: parameters,
 		},
 	}
 }

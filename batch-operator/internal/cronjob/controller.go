@@ -5,6 +5,7 @@ package cronjob
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,9 +50,14 @@ var _ operator.Judge = Kind{}
 // Object implements operator.Controller.
 func (Kind) Object() client.Object { return &batchv1.CronJob{} }
 
-// Judge implements operator.Judge.
+// Judge implements operator.Judge. Tasks of a Workflow are judged when they are read.
 func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
-	_, _, err := compile(obj.(*batchv1.CronJob), s.CheckTemplate)
+	cj := obj.(*batchv1.CronJob)
+	if cj.Spec.Task.Workflow != nil {
+		_, err := scheduleOf(cj)
+		return err
+	}
+	_, _, err := compile(cj, nil, s.CheckTemplate)
 	return err
 }
 
@@ -68,6 +74,7 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		For(&batchv1.CronJob{}).
 		Owns(&platformv1.Operation{}, builder.WithPredicates(runMoved)).
 		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(succeeded)).
+		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.users), builder.WithPredicates(workflowMoved)).
 		WithOptions(queue.Options(s.Workers)).
 		Complete(c)
 }
@@ -101,19 +108,46 @@ var succeeded = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// workflowMoved passes Workflows with another spec or phase, and those that come and go.
+var workflowMoved = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*batchv1.Workflow), e.ObjectNew.(*batchv1.Workflow)
+		return before.Generation != after.Generation || before.Status.Phase != after.Status.Phase
+	},
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
 // dependents wakes the CronJobs that depend on one.
 func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.wake(ctx, obj.GetNamespace(), func(cj *batchv1.CronJob) bool {
+		return slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
+			return dependencyOf(d) == dependencyKey{kind: batchv1.DependsOnCronJob, name: obj.GetName()}
+		})
+	})
+}
+
+// users wakes the CronJobs that run the tasks of a Workflow or depend on it.
+func (c *Controller) users(ctx context.Context, obj client.Object) []reconcile.Request {
+	wf := obj.(*batchv1.Workflow)
+	return c.wake(ctx, wf.Namespace, func(cj *batchv1.CronJob) bool {
+		run := cj.Spec.Task.Workflow
+		return run != nil && run.TemplateFrom.Name == wf.Name || slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
+			return d.Kind == batchv1.DependsOnWorkflow && runsOf(wf, d.Name)
+		})
+	})
+}
+
+// wake returns the CronJobs of a namespace that are concerned.
+func (c *Controller) wake(ctx context.Context, namespace string, concerned func(*batchv1.CronJob) bool) []reconcile.Request {
 	var list batchv1.CronJobList
-	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list CronJobs")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		for _, d := range list.Items[i].Spec.DependsOn {
-			if d.Name == obj.GetName() {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
+		if concerned(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests
@@ -129,7 +163,11 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	if !cj.DeletionTimestamp.IsZero() {
 		return outcome.Done()
 	}
-	schedule, text, err := compile(cj, c.check)
+	tasks, err := c.observeTasks(ctx, cj)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	schedule, text, err := compile(cj, tasks, c.check)
 	if err != nil {
 		return refuse(cj, err)
 	}

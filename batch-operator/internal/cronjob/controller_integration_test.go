@@ -204,6 +204,73 @@ func TestRunWaitsForTheCronJobThatItDependsOn(t *testing.T) {
 	p.says(report, batchv1.LastRunSucceededCondition, platformv1.ReasonOperationFailed, "Operation "+nameOf(report, year(1))+" failed: ")
 }
 
+// load is a Workflow that has succeeded, or has not ended.
+func (p *place) load(phase batchv1.WorkflowPhase, end *metav1.Time) {
+	p.Helper()
+	wf := &batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "load-today"}}
+	testkit.Eventually(p, "the status of the Workflow is written", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(wf), wf); err != nil {
+			return err
+		}
+		wf.Status.Phase, wf.Status.CompletionTime = phase, end
+		return env.Client.Status().Update(ctx, wf)
+	})
+}
+
+// A Workflow counts that has its tasks from the one that is named.
+func TestRunWaitsForTheWorkflowThatItDependsOn(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	long := metav1.Duration{Duration: 8784 * time.Hour}
+	p.create(&batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "load-today"},
+		Spec: batchv1.WorkflowSpec{TemplateFrom: &batchv1.WorkflowTemplate{Name: "load"}}})
+	cj := p.script("report", func(s *batchv1.CronJobSpec) {
+		s.DependsOn = []batchv1.Dependency{{Name: "load", Kind: batchv1.DependsOnWorkflow, Within: long, Timeout: &long}}
+	})
+	p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })
+	p.reach(1, cj)
+	p.waits(cj, "waits", func(s batchv1.CronJobStatus) bool { return len(s.Waiting) == 1 })
+	p.load(batchv1.WorkflowFailed, stamp(year(1)))
+	p.waits(cj, "still waits", func(s batchv1.CronJobStatus) bool { return len(s.Waiting) == 1 })
+	p.load(batchv1.WorkflowSucceeded, stamp(year(1)))
+	p.wantCounts(cj, 1, 0, 0, 0)
+}
+
+// The tasks are read from a Workflow, which can come later and can change.
+func TestRunsOfTheTasksOfAWorkflow(t *testing.T) {
+	p := newPlace(t)
+	calls := newReceiver(t, p)
+	p.serve()
+	cj := p.script("graph", func(s *batchv1.CronJobSpec) {
+		s.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"}, Arguments: map[string]batchv1.Argument{"day": "1"}}}
+	})
+	p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, `spec.task.workflow: there is no Workflow "bill" in this namespace`)
+	bill := &batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "bill"}, Spec: batchv1.WorkflowSpec{
+		TemplateOnly: true, Parameters: []batchv1.WorkflowParameter{{Name: "day"}},
+		Tasks: []batchv1.WorkflowTask{
+			{Name: "task", Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}},
+			{Name: "tell", DependsOn: []batchv1.TaskDependency{{Name: "task"}}, HTTP: &batchv1.HTTPTask{URL: "http://service.shop/${parameters.day}/${parameters.scheduledTime}"}},
+		},
+	}}
+	p.create(bill)
+	p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, "they must be the same")
+	if err := env.Client.Delete(t.Context(), bill); err != nil {
+		t.Fatal(err)
+	}
+	bill.ResourceVersion, bill.UID, bill.Spec.ServiceAccountName = "", "", "worker"
+	p.create(bill)
+	testkit.WaitForReady(t, env.Client, cj)
+	p.reach(1, cj)
+	if e := p.job(cj, 1).Spec.Template.Spec.Containers[0].Env; !slices.Contains(e, corev1.EnvVar{Name: envTime, Value: year(1).Format(time.RFC3339)}) {
+		t.Errorf("the variables of the pod are %v", e)
+	}
+	p.finish(cj, 1, kubebatchv1.JobComplete)
+	p.wantCounts(cj, 1, 1, 0, 0)
+	if got := calls.received(); len(got) != 1 || !strings.HasPrefix(got[0], "GET /1/"+year(1).Format(time.RFC3339)) {
+		t.Errorf("the calls are %q", got)
+	}
+}
+
 func TestInvalidSpecIsToldAndMended(t *testing.T) {
 	p := newPlace(t)
 	p.serve()

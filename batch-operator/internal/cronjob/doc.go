@@ -4,7 +4,7 @@
 //
 // Duty: it creates an Operation with an inline template for each time of a schedule, cancels and deletes Operations by
 // the policies of the CronJob, and tells in its status what became of them. Inputs: CronJobs, their Operations, the
-// CronJobs that they depend on, the clock. What to do is decided by decide, which is pure.
+// CronJobs and Workflows that they depend on, the Workflows whose tasks they run, the clock. What to do is decided by decide, which is pure.
 //
 // # Once for each time
 //
@@ -18,6 +18,7 @@
 package cronjob
 
 // +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=cronjobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=workflows,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=cronjobs/status,verbs=get;patch
 // +kubebuilder:rbac:groups=batch.zeroinfra.github.com,resources=cronjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=cronjobs.batch.zeroinfra.github.com,verbs=patch

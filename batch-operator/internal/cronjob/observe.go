@@ -18,7 +18,7 @@ import (
 
 // observe reads what a CronJob is decided on.
 func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, error) {
-	f := facts{now: c.now(), runs: map[string]run{}, dependencies: map[string]*batchv1.CronJob{}}
+	f := facts{now: c.now(), runs: map[string]run{}}
 	var list platformv1.OperationList
 	err := c.client.List(ctx, &list, client.InNamespace(cj.Namespace), client.MatchingLabels{batchv1.CronJobLabel: cj.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -32,17 +32,25 @@ func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, e
 	if err := c.observeActive(ctx, cj, f.runs); err != nil {
 		return f, err
 	}
-	for _, d := range cj.Spec.DependsOn {
-		on := &batchv1.CronJob{}
-		err := c.client.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: d.Name}, on)
-		if client.IgnoreNotFound(err) != nil {
-			return f, fmt.Errorf("cannot read CronJob %q: %w", d.Name, err)
-		}
-		if err == nil {
-			f.dependencies[d.Name] = on
-		}
+	f.dependencies, err = c.observeDependencies(ctx, cj)
+	return f, err
+}
+
+// observeTasks reads the Workflow whose tasks a CronJob runs; nil when it names none, or that does not exist.
+func (c *Controller) observeTasks(ctx context.Context, cj *batchv1.CronJob) (*batchv1.Workflow, error) {
+	run := cj.Spec.Task.Workflow
+	if run == nil {
+		return nil, nil
 	}
-	return f, nil
+	tasks := &batchv1.Workflow{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: run.TemplateFrom.Name}, tasks)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("cannot read Workflow %q: %w", run.TemplateFrom.Name, err)
+	case err != nil:
+		return nil, nil
+	}
+	return tasks, nil
 }
 
 // observeActive reads the runs under way that the cache lacks, or that have ended: it leaves out why.

@@ -31,8 +31,8 @@ type facts struct {
 	now time.Time
 	// runs are the Operations of the CronJob by name. One in its status that is not among them was deleted.
 	runs map[string]run
-	// dependencies are the CronJobs that it depends on, by name, as far as they exist.
-	dependencies map[string]*batchv1.CronJob
+	// dependencies are what it depends on, as far as that exists.
+	dependencies map[dependencyKey]*dependency
 }
 
 // run is an Operation of the CronJob.
@@ -296,12 +296,12 @@ func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit t
 	if d.Timeout != nil {
 		limit = limit.Add(d.Timeout.Duration)
 	}
-	on := p.facts.dependencies[d.Name]
-	switch {
+	key := dependencyOf(d)
+	switch on := p.facts.dependencies[key]; {
 	case on == nil:
-		return fmt.Sprintf("CronJob %q, which it depends on, does not exist", d.Name), limit
-	case on.Status.LastSuccessTime == nil || on.Status.LastSuccessTime.Before(&metav1.Time{Time: at.Add(-d.Within.Duration)}):
-		return fmt.Sprintf("CronJob %q, which it depends on, did not succeed within %s before", d.Name, d.Within.Duration), limit
+		return fmt.Sprintf("%s %q, which it depends on, does not exist", key.kind, d.Name), limit
+	case on.success == nil || on.success.Before(&metav1.Time{Time: at.Add(-d.Within.Duration)}):
+		return fmt.Sprintf("%s %q, which it depends on, did not succeed within %s before", key.kind, d.Name, d.Within.Duration), limit
 	}
 	return "", limit
 }

@@ -151,24 +151,27 @@ func TestDependsOn(t *testing.T) {
 		"waited long": {90 * time.Minute, duration(20 * time.Minute), nil, "was skipped"},
 		"absent":      {0, nil, nil, `CronJob "load", which it depends on, does not exist`},
 	} {
-		t.Run(title, func(t *testing.T) {
-			w := newWorld(t, func(s *batchv1.CronJobSpec) {
-				s.DependsOn = []batchv1.Dependency{{Name: "load", Within: *duration(30 * time.Minute), Timeout: c.timeout}}
-			})
-			if c.success > 0 {
-				w.others["load"] = &batchv1.CronJob{}
-			}
-			for w.now.Before(begin.Add(115 * time.Minute)) {
-				if on := w.others["load"]; on != nil && w.now.Sub(begin) >= c.success {
-					on.Status.LastSuccessTime = stamp(begin.Add(c.success))
+		for _, kind := range []string{"CronJob", "Workflow"} {
+			t.Run(title+" "+kind, func(t *testing.T) {
+				w := newWorld(t, func(s *batchv1.CronJobSpec) {
+					s.DependsOn = []batchv1.Dependency{{Name: "load", Kind: kind, Within: *duration(30 * time.Minute), Timeout: c.timeout}}
+				})
+				load := dependencyKey{kind: kind, name: "load"}
+				if c.success > 0 {
+					w.others[load] = &dependency{}
 				}
-				w.live(w.now.Add(5 * time.Minute))
-			}
-			w.want(c.want...)
-			if !strings.Contains(w.cj.Status.Message, c.message) {
-				t.Errorf("the message is %q", w.cj.Status.Message)
-			}
-		})
+				for w.now.Before(begin.Add(115 * time.Minute)) {
+					if on := w.others[load]; on != nil && w.now.Sub(begin) >= c.success {
+						on.success = stamp(begin.Add(c.success))
+					}
+					w.live(w.now.Add(5 * time.Minute))
+				}
+				w.want(c.want...)
+				if !strings.Contains(w.cj.Status.Message, strings.Replace(c.message, "CronJob", kind, 1)) {
+					t.Errorf("the message is %q", w.cj.Status.Message)
+				}
+			})
+		}
 	}
 }
 

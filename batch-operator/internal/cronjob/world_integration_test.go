@@ -82,7 +82,7 @@ func (p *place) create(objects ...client.Object) {
 func (p *place) serve() (stop func()) {
 	p.Helper()
 	mgr := enginetest.NewManager(p, env, enginetest.Options{
-		Domain: domain, Namespace: p.namespace, Kinds: []client.Object{&batchv1.CronJob{}}, Dial: p.dial, NewClient: p.client,
+		Domain: domain, Namespace: p.namespace, Kinds: []client.Object{&batchv1.CronJob{}, &batchv1.Workflow{}}, Dial: p.dial, NewClient: p.client,
 	})
 	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 	if err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate}); err != nil {

@@ -33,7 +33,7 @@ type world struct {
 	runs    map[string]run
 	created map[string]time.Time
 	order   []time.Time
-	others  map[string]*batchv1.CronJob
+	others  map[dependencyKey]*dependency
 	// random decides when a controller is killed; nil for never.
 	random *rand.Rand
 }
@@ -45,7 +45,7 @@ func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
 	if change != nil {
 		change(&cj.Spec)
 	}
-	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{}, others: map[string]*batchv1.CronJob{}}
+	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{}, others: map[dependencyKey]*dependency{}}
 	w.read()
 	return w
 }

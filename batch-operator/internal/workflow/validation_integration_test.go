@@ -43,7 +43,7 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 		"condition or until":    {"b", "tasks: [{name: a, wait: {apiVersion: v1, kind: Pod, name: a}}]", "set one of condition and until"},
 		"exit approval":         {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: b, approval: {reason: x}}]", "unknown field"},
 		"exit with the name":    {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: a, " + call + "}]", "tasks and onExit have a name in common"},
-		"template that runs":    {"b", "templateOnly: true\nsuspend: true\ntasks: [{name: a, " + call + "}]", "a template has tasks, onExit and parameters alone"},
+		"template that runs":    {"b", "templateOnly: true\nsuspend: true\ntasks: [{name: a, " + call + "}]", "a template has tasks, onExit, parameters and serviceAccountName alone"},
 		"parameters of another": {"b", "templateFrom: {name: a}\nparameters: [{name: p}]", "parameters and onExit are those of the template"},
 		"pattern of a number":   {"b", "parameters: [{name: p, type: int, pattern: '[0-9]'}]\ntasks: [{name: a, " + call + "}]", "pattern is for a parameter of type string"},
 		"long name":             {strings.Repeat("b", 41), "tasks: [{name: a, " + call + "}]", "at most 40 characters"},
@@ -60,7 +60,7 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 func TestSamplesApply(t *testing.T) {
 	b := newBench(t)
 	testkit.Samples(t, b.person("kubernetes-admin"), b.namespace, "../../config/samples/batch_v1_workflow.yaml")
-	testkit.Samples(t, b.person("ada"), b.namespace, "testdata/*.in.yaml")
+	testkit.Samples(t, b.person("ada"), b.namespace, "../taskgraph/testdata/*.in.yaml")
 }
 
 func TestRunIsImmutableAndTemplateIsNot(t *testing.T) {
@@ -117,12 +117,39 @@ func TestAuthorLendsAnAccountThatHeMayUse(t *testing.T) {
 	testkit.Eventually(t, "the refusal of an account that the user may not use", refusal(c, wf, "may not have a Workflow act as ServiceAccount 'default'"))
 }
 
-// grant has a user create Workflows, and nothing else.
+// CronJobs run a template with its account: whoever changes it may use that account.
+func TestTemplateWithAnAccountIsChangedByThoseWhoMayUseIt(t *testing.T) {
+	b := newBench(t)
+	limited := rest.CopyConfig(env.Config)
+	limited.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + b.namespace + ":worker"}
+	b.grant(limited.Impersonate.UserName)
+	c, err := client.New(limited, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, s := range map[string]struct{ account, want string }{
+		"lent": {"default", "may not have a Workflow act as ServiceAccount 'default'"}, "none": {"", ""},
+	} {
+		template := b.workflow("template-"+title, "templateOnly: true\ntasks: [{name: a, "+call+"}]")
+		template.Spec.ServiceAccountName = s.account
+		b.create(template)
+		testkit.Eventually(t, title+": the answer to a change", func(ctx context.Context) error {
+			changed := template.DeepCopy()
+			changed.Spec.Tasks[0].HTTP.URL = "http://y"
+			if err := c.Patch(ctx, changed, client.MergeFrom(template)); s.want == "" && err != nil || s.want != "" && (err == nil || !strings.Contains(err.Error(), s.want)) {
+				return fmt.Errorf("the error is %v", err)
+			}
+			return nil
+		})
+	}
+}
+
+// grant has a user create and change Workflows, and nothing else.
 func (b *bench) grant(user string) {
 	b.Helper()
 	meta := metav1.ObjectMeta{Namespace: b.namespace, Name: "creator"}
 	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"workflows"}, Verbs: []string{"create"}}}})
+		{APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"workflows"}, Verbs: []string{"create", "patch"}}}})
 	b.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}})
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/taskgraph"
+)
+
+// graphOf compiles the tasks of a Workflow for the runs of a CronJob. tasks is that Workflow; nil when it does not exist. The error is a sentence.
+func graphOf(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text string) error) (string, error) {
+	run := cj.Spec.Task.Workflow
+	name := run.TemplateFrom.Name
+	switch {
+	case tasks == nil:
+		return "", fmt.Errorf("there is no Workflow %q in this namespace", name)
+	case tasks.Spec.TemplateFrom != nil:
+		return "", fmt.Errorf("Workflow %q has its tasks from Workflow %q: name that one", name, tasks.Spec.TemplateFrom.Name)
+	case tasks.Spec.ServiceAccountName != cj.Spec.ServiceAccountName:
+		return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so that nobody changes the tasks "+
+			"who may not use that account", name, tasks.Spec.ServiceAccountName, cj.Spec.ServiceAccountName)
+	case slices.ContainsFunc(tasks.Spec.Tasks, func(t batchv1.WorkflowTask) bool { return t.Approval != nil }):
+		return "", fmt.Errorf("Workflow %q has an approval, which needs an author, and the runs of a CronJob have none", name)
+	}
+	from := taskgraph.SourceOf(tasks.Spec.DeepCopy())
+	for i := range from.Tasks {
+		tellTime(from.Tasks[i].Container, from.Tasks[i].Script)
+	}
+	for i := range from.OnExit {
+		tellTime(from.OnExit[i].Container, from.OnExit[i].Script)
+	}
+	for _, name := range []string{parameterTime, parameterKey} {
+		if !slices.ContainsFunc(from.Parameters, func(p batchv1.WorkflowParameter) bool { return p.Name == name }) {
+			from.Parameters = append(from.Parameters, batchv1.WorkflowParameter{Name: name})
+		}
+	}
+	text, err := taskgraph.Prepare(from, run.Parallelism, check)
+	if err != nil {
+		return "", fmt.Errorf("Workflow %q cannot be run: %w", name, err)
+	}
+	return text, checkArguments(from.Parameters, run.Arguments)
+}
+
+// checkArguments says what is wrong with the arguments of the runs; nil for nothing.
+func checkArguments(parameters []batchv1.WorkflowParameter, arguments map[string]batchv1.Argument) error {
+	set := slices.DeleteFunc(slices.Clone(parameters), func(p batchv1.WorkflowParameter) bool { return p.Name == parameterTime || p.Name == parameterKey })
+	return taskgraph.CheckArguments(set, arguments)
+}
