@@ -90,9 +90,9 @@ func phase(s *framework.Namespace, pod *corev1.Pod, want corev1.PodPhase) {
 	})
 }
 
-// TestDataset fetches a version, makes another one of it, has two pods read each, and refuses a file that is another.
+// TestDataset fetches a version, makes another one of it, has two pods read each, and refuses a file that is another. It
+// runs before the tests beside which others may run, since each installs the operator.
 func TestDataset(t *testing.T) {
-	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1, 2)
 	allowJobs(s)
