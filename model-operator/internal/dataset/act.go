@@ -19,7 +19,7 @@ import (
 func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
 	adds := p.finalizer && !controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer) && ds.DeletionTimestamp.IsZero()
 	drops := !p.finalizer && controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer)
-	if adds || drops || len(p.claims)+len(p.operations)+len(p.remove) > 0 {
+	if adds || drops || len(p.claims)+len(p.operations)+len(p.remove)+len(p.discard) > 0 {
 		if err := c.apply.Current(ctx, ds); err != nil {
 			return err
 		}
@@ -49,6 +49,11 @@ func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
 	}
 	for _, claim := range p.remove {
 		if err := c.apply.Delete(ctx, claim); err != nil {
+			return err
+		}
+	}
+	for _, pod := range p.discard {
+		if err := c.apply.Delete(ctx, pod); err != nil {
 			return err
 		}
 	}

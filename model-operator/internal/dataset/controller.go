@@ -189,7 +189,7 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 		return f, err
 	}
 	if len(going(ds, f)) > 0 {
-		f.mounted, err = c.mounted(ctx, ds.Namespace)
+		err = c.observePods(ctx, ds, &f)
 	}
 	return f, err
 }
@@ -229,26 +229,4 @@ func (c *Controller) operation(ctx context.Context, ds *aiv1.Dataset, name strin
 		return nil, fmt.Errorf("cannot read Operation %q: %w", name, err)
 	}
 	return op, nil
-}
-
-// mounted is a pod that has not ended, by the name of a claim that it mounts. Pods are of anybody: the cache has but those of
-// operators.
-func (c *Controller) mounted(ctx context.Context, namespace string) (map[string]string, error) {
-	var pods corev1.PodList
-	if err := c.live.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("cannot list the pods that may mount a claim: %w", err)
-	}
-	all := map[string]string{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		for _, volume := range pod.Spec.Volumes {
-			if from := volume.PersistentVolumeClaim; from != nil {
-				all[from.ClaimName] = pod.Name
-			}
-		}
-	}
-	return all, nil
 }

@@ -32,6 +32,9 @@ type facts struct {
 	taken map[string]bool
 	// mounted is a pod that has not ended, by the name of a claim that it mounts: of those in going.
 	mounted map[string]string
+	// spent are the pods of the Dataset's own Operations that have ended, by the name of a claim that they mount: of those in
+	// going. Kubernetes keeps a claim as long as there is such a pod.
+	spent map[string][]*corev1.Pod
 	// check says what is wrong with an inline template.
 	check func(text string) error
 }
@@ -45,8 +48,9 @@ type plan struct {
 	operations []*platformv1.Operation
 	// cancel names Operations to cancel.
 	cancel []string
-	// remove are claims to delete.
-	remove []*corev1.PersistentVolumeClaim
+	// remove are claims to delete, and discard the pods that have ended and keep them.
+	remove  []*corev1.PersistentVolumeClaim
+	discard []*corev1.Pod
 	// outcome of all versions.
 	outcome outcome.Outcome
 	// wake is when to look again although nothing happened; zero for never.

@@ -273,7 +273,8 @@ func TestDatasetGoesWithItsClaimsWhereThePolicyIsDelete(t *testing.T) {
 		t.Errorf("the plan is %+v", waits)
 	}
 	clear(p.f.mounted)
-	if goes := p.turn(); !goes.finalizer || len(goes.remove) != 1 {
+	p.f.spent = map[string][]*corev1.Pod{"dataset-digits.1.0": {{}}, "another": {{}}}
+	if goes := p.turn(); !goes.finalizer || len(goes.remove) != 1 || len(goes.discard) != 1 {
 		t.Errorf("the plan is %+v", goes)
 	}
 	if gone := p.turn(); gone.finalizer {

@@ -88,7 +88,7 @@ func (d *decision) expire(claim, why string, st *aiv1.DatasetVersionStatus) {
 		d.again(d.facts.now.Add(recheck))
 		return
 	}
-	d.remove = append(d.remove, d.facts.claims[claim])
+	d.delete(d.facts.claims[claim])
 	st.Phase, st.Message, st.Claim = aiv1.DatasetExpired, why, ""
 }
 
@@ -119,8 +119,14 @@ func (d *decision) leave(claim *corev1.PersistentVolumeClaim) string {
 		d.again(d.facts.now.Add(recheck))
 		return fmt.Sprintf("pod %q mounts PersistentVolumeClaim %q, which goes when no pod does", pod, claim.Name)
 	}
-	d.remove = append(d.remove, claim)
+	d.delete(claim)
 	return fmt.Sprintf("PersistentVolumeClaim %q is being deleted", claim.Name)
+}
+
+// delete deletes a claim, and what is left of the pods that prepared it.
+func (d *decision) delete(claim *corev1.PersistentVolumeClaim) {
+	d.remove = append(d.remove, claim)
+	d.discard = append(d.discard, d.facts.spent[claim.Name]...)
 }
 
 // depart lets a Dataset go that is being deleted: with its claims where the policy says so.
