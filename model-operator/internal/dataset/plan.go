@@ -35,6 +35,8 @@ type facts struct {
 	// spent are the pods of the Dataset's own Operations that have ended, by the name of a claim that they mount: of those in
 	// going. Kubernetes keeps a claim as long as there is such a pod.
 	spent map[string][]*corev1.Pod
+	// ended is a pod of somebody else that has ended, by the name of a claim that it keeps: of those in going.
+	ended map[string]string
 	// check says what is wrong with an inline template.
 	check func(text string) error
 }

@@ -25,7 +25,7 @@ func (c *Controller) observePods(ctx context.Context, ds *aiv1.Dataset, f *facts
 	if err != nil {
 		return err
 	}
-	f.mounted, f.spent = map[string]string{}, map[string][]*corev1.Pod{}
+	f.mounted, f.ended, f.spent = map[string]string{}, map[string]string{}, map[string][]*corev1.Pod{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -34,8 +34,10 @@ func (c *Controller) observePods(ctx context.Context, ds *aiv1.Dataset, f *facts
 			case from == nil:
 			case !ended:
 				f.mounted[from.ClaimName] = pod.Name
-			case own[pod.Labels[platformv1.OperationLabel]] && pod.DeletionTimestamp.IsZero():
+			case own[pod.Labels[platformv1.OperationLabel]]:
 				f.spent[from.ClaimName] = append(f.spent[from.ClaimName], pod)
+			default:
+				f.ended[from.ClaimName] = pod.Name
 			}
 		}
 	}

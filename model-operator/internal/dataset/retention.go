@@ -120,6 +120,9 @@ func (d *decision) leave(claim *corev1.PersistentVolumeClaim) string {
 		return fmt.Sprintf("pod %q mounts PersistentVolumeClaim %q, which goes when no pod does", pod, claim.Name)
 	}
 	d.delete(claim)
+	if pod := d.facts.ended[claim.Name]; pod != "" {
+		return fmt.Sprintf("PersistentVolumeClaim %q is being deleted, and goes when somebody deletes pod %q, which has ended", claim.Name, pod)
+	}
 	return fmt.Sprintf("PersistentVolumeClaim %q is being deleted", claim.Name)
 }
 

@@ -28,6 +28,8 @@ const (
 	token = "hush-hush-token"
 	// serverPod is the pod of the HTTP server, its container and its Service.
 	serverPod = "server"
+	// serverPort is where it listens.
+	serverPort = 8080
 )
 
 // serverConfig of nginx: it notes each call, knows who may call /private, and answers /broken with an error.
@@ -65,20 +67,16 @@ func newPlace(s *framework.Namespace) *place {
 	p.CreateSecret("login", "token", token)
 	p.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(serverPod), Data: map[string]string{"nginx.conf": serverConfig}})
 	p.Create(&corev1.Service{ObjectMeta: framework.ObjectMeta(serverPod), Spec: corev1.ServiceSpec{
-		Selector: map[string]string{"app": serverPod}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": serverPod}, Ports: []corev1.ServicePort{{Port: serverPort}},
 	}})
 	p.Create(server())
-	p.Eventually(framework.ReadyTimeout, "the HTTP server is ready", func() error {
-		pod := &corev1.Pod{}
-		if err := p.Get(serverPod, pod); err != nil {
+	outside := p.NewExternalClient()
+	p.Eventually(framework.ReadyTimeout, "the HTTP server is reached by its name", func() error {
+		conn, err := outside.Dial(p.Ctx, "tcp", p.host())
+		if err != nil {
 			return err
 		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("its status is %+v", pod.Status)
+		return conn.Close()
 	})
 	return p
 }
@@ -109,7 +107,7 @@ func server() *corev1.Pod {
 			Name: serverPod, Image: "zeroinfra/nginx:1.26", Command: []string{"nginx", "-c", "/config/nginx.conf", "-g", "daemon off;"},
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/config"}, {Name: "tmp", MountPath: "/tmp"}},
-			ReadinessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}}},
+			ReadinessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(serverPort)}}},
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: serverPod}}}},
@@ -119,8 +117,11 @@ func server() *corev1.Pod {
 	return pod
 }
 
-// url of a path of the server, as pods and the operator reach it.
-func (p *place) url(path string) string { return "http://" + serverPod + "." + p.Name + ".svc" + path }
+// host of the server, as pods and the operator reach it: its Service leads to the pod without a proxy that learns of it later.
+func (p *place) host() string { return fmt.Sprintf("%s.%s.svc:%d", serverPod, p.Name, serverPort) }
+
+// url of a path of the server.
+func (p *place) url(path string) string { return "http://" + p.host() + path }
 
 // calls of a path that the server has noted, one a line.
 func (p *place) calls(path string) []string {

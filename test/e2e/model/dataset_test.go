@@ -104,6 +104,8 @@ func TestDataset(t *testing.T) {
 		for i := range 2 {
 			pod := reader(s, fmt.Sprintf("%s-%d", name, i), one, "/usr/bin/busybox", "sha256sum", "-c", ".zeroinfra/SHA256SUMS")
 			phase(s, pod, corev1.PodSucceeded)
+			// One that has ended keeps a claim as long as it exists.
+			s.Delete(pod)
 		}
 	}
 	bad := version(s, ds, "bad", "Failed")
