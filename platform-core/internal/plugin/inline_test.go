@@ -68,7 +68,7 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 
 // What the batch operator compiles Workflows to is valid.
 func TestParseInlineAcceptsWorkflows(t *testing.T) {
-	files, err := filepath.Glob("../../../batch-operator/internal/workflow/testdata/*.out.yaml")
+	files, err := filepath.Glob("../../../batch-operator/internal/taskgraph/testdata/*.out.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no templates: %v", err)
 	}

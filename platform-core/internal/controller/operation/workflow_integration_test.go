@@ -49,7 +49,7 @@ func (s *service) sorted() string {
 
 // The template is what the batch operator makes of a Workflow with seven tasks and two of onExit. The controller ends while somebody has to approve.
 func TestTasksOfAWorkflow(t *testing.T) {
-	text, err := os.ReadFile("../../../../batch-operator/internal/workflow/testdata/calls.out.yaml")
+	text, err := os.ReadFile("../../../../batch-operator/internal/taskgraph/testdata/calls.out.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
