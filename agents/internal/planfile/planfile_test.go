@@ -136,7 +136,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"expanded folder", func(p *plan.Plan) { p.Process.Dir = "${pod.name}/x" }, `"redis-orders-2/x" is not absolute`},
 		{"negative timeout", func(p *plan.Plan) { p.Process.Stop.TimeoutSeconds = -1 }, "stop.timeoutSeconds is -1"},
 		{"negative interval", func(p *plan.Plan) { p.Probe.IntervalSeconds = -1 }, "probe: intervalSeconds"},
-		{"probe of two ways", func(p *plan.Plan) { p.Probe.HTTP = &plan.HTTPProbe{Port: 80, Path: "/"} }, "probe: it has a command and http"},
+		{"timeout of the probe", func(p *plan.Plan) { p.Probe.HTTP = &plan.HTTPProbe{Port: 80, Path: "/", TimeoutSeconds: -1} }, "probe: http.timeoutSeconds"},
 		{"port of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 65536, Path: "/"}} }, "probe: http.port is 65536"},
 		{"path of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 80, Path: "x"}} }, `probe: http.path is "x"`},
 		{"probe command", func(p *plan.Plan) { p.Probe.Command = []string{""} }, "probe: the command is empty"},

@@ -211,12 +211,13 @@ func validateReload(r plan.Reload) error {
 func validateProbe(p plan.Probe) error {
 	if h := p.HTTP; h != nil {
 		switch {
-		case len(p.Command) > 0:
-			return errors.New("it has a command and http: it can have one of them")
 		case h.Port < 1 || h.Port > 65535:
 			return fmt.Errorf("http.port is %d: it must be from 1 to 65535", h.Port)
 		case !strings.HasPrefix(h.Path, "/"):
 			return fmt.Errorf("http.path is %q: it must begin with /", h.Path)
+		}
+		if err := notNegative(map[string]int{"http.intervalSeconds": h.IntervalSeconds, "http.timeoutSeconds": h.TimeoutSeconds}); err != nil {
+			return err
 		}
 	}
 	if len(p.Command) > 0 {

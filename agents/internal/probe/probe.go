@@ -62,6 +62,9 @@ type Probe struct {
 	expressions *Expressions
 	secret      configfile.Lookup
 	starter     command.Starter
+	// process is the one that is probed, and first what the command said of it; nil until it has succeeded.
+	process int64
+	first   *Outcome
 }
 
 // New compiles the probe of a plan. Its secrets are looked up each time that it is run.
@@ -76,16 +79,41 @@ func New(p plan.Probe, secret configfile.Lookup, starter command.Starter) (*Prob
 	return &Probe{plan: p, expressions: expressions, secret: secret, starter: starter}, nil
 }
 
+// Of has the next run be about a process, by its PID. A probe with a command and a request begins with the command for
+// each process. It is not called during a run.
+func (p *Probe) Of(process int64) {
+	if process != p.process {
+		p.process, p.first = process, nil
+	}
+}
+
 // Interval between runs while all is well.
 func (p *Probe) Interval() time.Duration {
+	if h := p.plan.HTTP; h != nil && h.IntervalSeconds > 0 && (p.first != nil || len(p.plan.Command) == 0) {
+		return planfile.Seconds(h.IntervalSeconds, DefaultSeconds)
+	}
 	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
 }
 
-// Run makes the request, or runs the command, and again by the reserved way where the middleware has no connection left.
+// Run makes the request, or runs the command. With both it runs the command until that has succeeded for the process.
 func (p *Probe) Run(ctx context.Context) Outcome {
-	if p.plan.HTTP != nil {
-		return p.request(ctx, p.plan.HTTP)
+	switch {
+	case p.plan.HTTP == nil:
+		return p.command(ctx)
+	case len(p.plan.Command) == 0:
+		return p.request(ctx, p.plan.HTTP, p.expressions.describe)
+	case p.first != nil:
+		return p.request(ctx, p.plan.HTTP, func(map[string]any) Outcome { return *p.first })
 	}
+	outcome := p.command(ctx)
+	if outcome.Cause == "" {
+		p.first = &outcome
+	}
+	return outcome
+}
+
+// command runs the command, and again by the reserved way where the middleware has no connection left.
+func (p *Probe) command(ctx context.Context) Outcome {
 	env, err := planfile.Environ(os.Environ(), p.plan.Env, p.secret)
 	if err != nil {
 		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
@@ -119,15 +147,16 @@ func (p *Probe) once(ctx context.Context, argv, env []string) Outcome {
 
 // Judge maps the result of the command.
 func (x *Expressions) Judge(result command.Result) Outcome {
-	return x.judge(result, result.Exit.String())
+	return x.judge(result, result.Exit.String(), x.describe)
 }
 
-// judge maps a result. end is how it ended, for a result that is a failure by itself.
-func (x *Expressions) judge(result command.Result, end string) Outcome {
+// judge maps a result. end is how it ended, for a result that is a failure by itself, and describe says more of a
+// middleware that is healthy.
+func (x *Expressions) judge(result command.Result, end string, describe func(map[string]any) Outcome) Outcome {
 	vars := expression.Variables(result)
 	healthy, err := x.healthy.Evaluate(vars)
 	if err == nil && healthy {
-		return x.describe(vars)
+		return describe(vars)
 	}
 	if x.turnedAway(vars) {
 		said := expression.FirstLine(result.Stderr + "\n" + result.Stdout)

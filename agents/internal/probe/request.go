@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,9 +40,9 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// request makes the request of a plan.
-func (p *Probe) request(ctx context.Context, h *plan.HTTPProbe) Outcome {
-	timeout := planfile.Seconds(p.plan.TimeoutSeconds, DefaultSeconds)
+// request makes the request of a plan. describe says more of a middleware that is healthy.
+func (p *Probe) request(ctx context.Context, h *plan.HTTPProbe, describe func(map[string]any) Outcome) Outcome {
+	timeout := planfile.Seconds(cmp.Or(h.TimeoutSeconds, p.plan.TimeoutSeconds), DefaultSeconds)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	status, body, err := get(ctx, address(h))
@@ -51,13 +52,13 @@ func (p *Probe) request(ctx context.Context, h *plan.HTTPProbe) Outcome {
 	case errors.Is(err, command.ErrTooMuchOutput):
 		return Outcome{Cause: CauseStart, Message: fmt.Sprintf("the probe got an answer of more than %d KiB", command.MaxOutput>>10)}
 	case err != nil:
-		return p.expressions.judge(command.Result{Stderr: err.Error(), Exit: reaper.Exit{Code: noAnswer}}, "no answer")
+		return p.expressions.judge(command.Result{Stderr: err.Error(), Exit: reaper.Exit{Code: noAnswer}}, "no answer", describe)
 	}
 	result := command.Result{Stdout: body}
 	if status < http.StatusOK || status >= http.StatusBadRequest {
 		result.Exit.Code = status
 	}
-	return p.expressions.judge(result, "status "+strconv.Itoa(status))
+	return p.expressions.judge(result, "status "+strconv.Itoa(status), describe)
 }
 
 func address(h *plan.HTTPProbe) string {

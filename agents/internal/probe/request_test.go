@@ -7,10 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/zeroinfra/agents/internal/probe"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -103,4 +107,44 @@ func TestRequestsWithoutAServer(t *testing.T) {
 	if got.Cause != "no answer" || !strings.Contains(got.Message, "connection refused") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// A command has to succeed once for each process; from then on the request alone is made, and what the command said of
+// the middleware stays.
+func TestRequestFollowsACommandThatHasSucceeded(t *testing.T) {
+	var status atomic.Int32
+	status.Store(http.StatusOK)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	t.Cleanup(server.Close)
+	runs, flag := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "flag")
+	r, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `echo >>"$0"; echo version=1.2; test -e "$1"`
+	p, err := probe.New(plan.Probe{Command: []string{"sh", "-c", script, runs, flag}, Version: "fields['version']", IntervalSeconds: 1, TimeoutSeconds: 30,
+		HTTP: &plan.HTTPProbe{Port: portOf(t, server.Listener.Addr()), Path: "/", IntervalSeconds: 9}}, nil, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(pid int64, cause probe.Cause, commands int, interval time.Duration) {
+		t.Helper()
+		p.Of(pid)
+		got := p.Run(t.Context())
+		lines, err := os.ReadFile(runs)
+		if err != nil || got.Cause != cause || cause == "" && got.Version != "1.2" || len(lines) != commands || p.Interval() != interval {
+			t.Errorf("process %d: %+v after %d commands, then %v, %v", pid, got, len(lines), p.Interval(), err)
+		}
+	}
+	check(7, "exit code 1", 1, time.Second)
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(7, "", 2, 9*time.Second)
+	check(7, "", 2, 9*time.Second)
+	status.Store(http.StatusServiceUnavailable)
+	check(7, "status 503", 2, 9*time.Second)
+	status.Store(http.StatusOK)
+	check(7, "", 2, 9*time.Second)
+	check(8, "", 3, 9*time.Second)
 }

@@ -150,6 +150,7 @@ func (l *loop) onProbeTime(ctx context.Context) {
 		return
 	}
 	l.secrets.begin(pid)
+	p.Of(pid)
 	ctx, l.cancel = context.WithCancel(ctx)
 	go func() { l.outcomes <- outcome{pid: pid, Outcome: p.Run(ctx)} }()
 }

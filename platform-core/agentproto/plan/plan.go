@@ -241,9 +241,10 @@ type Entry struct {
 // The expressions are CEL over: stdout and stderr (string), exitCode (int), and
 // fields (map of string to string: the lines "key:value" or "key=value" of stdout, trimmed).
 type Probe struct {
-	// Command and arguments; never through a shell. Empty with HTTP.
+	// Command and arguments; never through a shell. Empty where HTTP is asked from the start.
 	Command []string `json:"command,omitempty"`
-	// HTTP is a request in place of Command; nil with that.
+	// HTTP is a request in place of Command. With both, Command has to succeed once for each process; after that the
+	// request alone says whether it is healthy, and role, version and attributes stay what Command has said.
 	HTTP *HTTPProbe `json:"http,omitempty"`
 	// Env is added to the container's environment of Command.
 	Env []EnvVar `json:"env,omitempty"`
@@ -278,4 +279,8 @@ type HTTPProbe struct {
 	Path string `json:"path"`
 	// TLS says that the port speaks TLS. The certificate is not looked at: both ends are in the pod.
 	TLS bool `json:"tls,omitempty"`
+	// IntervalSeconds between requests while they succeed. Default: that of the probe.
+	IntervalSeconds int `json:"intervalSeconds,omitempty"`
+	// TimeoutSeconds of a request. Default: that of the probe.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }

@@ -52,10 +52,11 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{
-		Version: 1, Process: rendered.Process,
-		Probe: rendered.Probe.planned(&b.Components.Components[index], v.App.TLS),
+	probe, err := rendered.Probe.planned(&b.Components.Components[index], v.App.TLS)
+	if err != nil {
+		return plan.Plan{}, &leafError{path: componentPath(index, "probe"), err: err}
 	}
+	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: probe}
 	if reload := p.Process.Reload; reload != nil && len(reload.Each) > 0 {
 		reload.ResetValues = b.resetValues(&b.Components.Components[index], v.App.Version)
 	}

@@ -3,16 +3,22 @@
 package plugin
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// Probe of a component: a command of its image, or a request that the status agent makes.
+// Probe of a component: a command of its image, or a request that the status agent makes, or a command that has to
+// succeed once for each process and a request from then on.
 type Probe struct {
 	plan.Probe `json:",inline"`
-	// HTTP in place of the command; nil for that.
+	// HTTP in place of the command, or after it; nil for the command alone.
 	HTTP *HTTPProbe `json:"http,omitempty"`
 }
 
@@ -20,32 +26,56 @@ type Probe struct {
 type HTTPProbe struct {
 	// Port of the component, by name.
 	Port string `json:"port"`
-	// Path of the request, with its query.
+	// Path of the request, with its query. It may hold placeholders.
 	Path string `json:"path"`
+	// Interval between requests while they succeed, such as 10s, in whole seconds; it may be a placeholder. That of the
+	// probe when empty or 0s.
+	Interval string `json:"interval,omitempty"`
+	// Timeout of a request, likewise.
+	Timeout string `json:"timeout,omitempty"`
 	// TLS says that the port speaks TLS where the instance does.
 	TLS bool `json:"tls,omitempty"`
 }
 
 // planned is the probe of an instance of a component.
-func (p *Probe) planned(c *Component, tls bool) plan.Probe {
+func (p *Probe) planned(c *Component, tls bool) (plan.Probe, error) {
 	planned := p.Probe
-	if p.HTTP != nil {
-		i := slices.IndexFunc(c.Ports, func(port Port) bool { return port.Name == p.HTTP.Port })
-		planned.HTTP = &plan.HTTPProbe{Port: c.Ports[i].Port, Path: p.HTTP.Path, TLS: p.HTTP.TLS && tls}
+	if p.HTTP == nil {
+		return planned, nil
 	}
-	return planned
+	i := slices.IndexFunc(c.Ports, func(port Port) bool { return port.Name == p.HTTP.Port })
+	planned.HTTP = &plan.HTTPProbe{Port: c.Ports[i].Port, Path: p.HTTP.Path, TLS: p.HTTP.TLS && tls}
+	if !strings.HasPrefix(p.HTTP.Path, "/") || strings.ContainsAny(p.HTTP.Path, " \t\r\n#") {
+		return planned, fmt.Errorf("probe.http.path is %q: it must be the path of a URL, such as /health", p.HTTP.Path)
+	}
+	var errs [2]error
+	planned.HTTP.IntervalSeconds, errs[0] = secondsOf("interval", p.HTTP.Interval)
+	planned.HTTP.TimeoutSeconds, errs[1] = secondsOf("timeout", p.HTTP.Timeout)
+	return planned, errors.Join(errs[:]...)
 }
 
-// checkProbeMeans: a probe is either a command, with what only that has, or a request.
+// secondsOf are the seconds of a field of a request; 0 where it has none.
+func secondsOf(field, text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d%time.Second != 0 {
+		return 0, fmt.Errorf("probe.http.%s is %q: it must be whole seconds, such as 10s", field, text)
+	}
+	return int(d / time.Second), nil
+}
+
+// checkProbeMeans: a probe is a command, with what only that has, or a request, or both.
 func (l *loader) checkProbeMeans(path document.Path, c *Component) {
 	probe := &c.Probe
-	if (probe.HTTP == nil) == (len(probe.Command) == 0) {
-		l.wrong(path, "must have exactly one of command and http")
-	}
 	if probe.HTTP == nil {
+		if len(probe.Command) == 0 {
+			l.wrong(path, "must have a command, or http, or both")
+		}
 		return
 	}
-	if len(probe.Env) > 0 {
+	if len(probe.Env) > 0 && len(probe.Command) == 0 {
 		l.wrong(path.With("env"), "is for a command: a request has none, take it out")
 	}
 	if len(probe.Reserved) > 0 {
@@ -55,6 +85,11 @@ func (l *loader) checkProbeMeans(path document.Path, c *Component) {
 	l.oneOf(at.With("port"), probe.HTTP.Port, "port", portNames(c))
 	if c.accessOf(probe.HTTP.Port) == PortMetrics {
 		l.wrong(at.With("port"), "names the port %q, whose access is Metrics: it is there only where metrics are wanted", probe.HTTP.Port)
+	}
+	for field, text := range map[string]string{"interval": probe.HTTP.Interval, "timeout": probe.HTTP.Timeout} {
+		if _, err := secondsOf(field, text); err != nil && !placeholder.In(text) {
+			l.wrong(at.With(field), "is %q: it must be whole seconds, such as 10s", text)
+		}
 	}
 	if probe.HTTP.TLS && c.TLS == nil {
 		l.wrong(at.With("tls"), "is true, and the component does not say that it can speak TLS: add tls")

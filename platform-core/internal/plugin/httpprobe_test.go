@@ -31,6 +31,8 @@ func TestProbesByHTTP(t *testing.T) {
 		"http: {port: http, path: '/health?all', tls: true}": {
 			false: {Port: 8080, Path: "/health?all"}, true: {Port: 8080, Path: "/health?all", TLS: true}},
 		"http: {port: http, path: /}": {false: {Port: 8080, Path: "/"}, true: {Port: 8080, Path: "/"}},
+		"http: {port: http, path: '/${app.topology}', interval: '${app.tls ? \"30s\" : \"0s\"}', timeout: 5s}": {
+			false: {Port: 8080, Path: "/web", TimeoutSeconds: 5}, true: {Port: 8080, Path: "/web", IntervalSeconds: 30, TimeoutSeconds: 5}},
 	} {
 		bundle, errs := Load(asking(t, probe))
 		if len(errs) > 0 {
@@ -53,15 +55,15 @@ func TestProbesByHTTP(t *testing.T) {
 
 func TestBrokenProbesByHTTP(t *testing.T) {
 	for probe, says := range map[string]string{
-		"": "components[0].probe must have exactly one of command and http",
-		"command: ['true']\n      http: {port: http, path: /}": "components[0].probe must have exactly one of command and http",
-		"http: {path: /}":                                               "components[0].probe.http.port is missing",
-		"http: {port: http}":                                            "components[0].probe.http.path is missing",
-		"http: {port: http, path: there}":                               "components[0].probe.http.path is \"there\": it must be the path of a URL",
-		"http: {port: 8080, path: /}":                                   "components[0].probe.http.port is 8080: it must be text",
-		"http: {port: web, path: /}":                                    `components[0].probe.http.port names the port "web", which is not there: there is http, metrics`,
-		"http: {port: metrics, path: /}":                                "it is there only where metrics are wanted",
-		"http: {port: http, path: '/${app.name}'}":                      "components[0].probe.http.path: a placeholder is not allowed here",
+		"":                                           "components[0].probe must have a command, or http, or both",
+		"http: {path: /}":                            "components[0].probe.http.port is missing",
+		"http: {port: http}":                         "components[0].probe.http.path is missing",
+		"http: {port: http, path: there}":            "components[0].probe.http.path is \"there\": it must be the path of a URL",
+		"http: {port: 8080, path: /}":                "components[0].probe.http.port is 8080: it must be text",
+		"http: {port: web, path: /}":                 `components[0].probe.http.port names the port "web", which is not there: there is http, metrics`,
+		"http: {port: metrics, path: /}":             "it is there only where metrics are wanted",
+		"http: {port: http, path: '/${pod.name}'}":   "a placeholder that uses pod is not allowed here",
+		"http: {port: http, path: /, timeout: soon}": `components[0].probe.http.timeout is "soon": it must be whole seconds`,
 		"http: {port: http, path: /}\n      env: [{name: A, value: b}]": "components[0].probe.env is for a command",
 		"http: {port: http, path: /}\n      reserved: [-a]":             "components[0].probe.reserved is for a command",
 		"http: {port: http, path: /, scheme: HTTPS}":                    `field "components[0].probe.http.scheme" is not known`,
@@ -82,5 +84,21 @@ func TestProbesByHTTPSNeedTLS(t *testing.T) {
 	_, errs := Load(sources)
 	if says := "components[0].probe.http.tls is true, and the component does not say that it can speak TLS"; !strings.Contains(list(errs), says) {
 		t.Errorf("got\n%s\nwant %q", list(errs), says)
+	}
+}
+
+// A command has to succeed once for each process, and the request is made after that.
+func TestProbesOfBothKinds(t *testing.T) {
+	bundle, errs := Load(asking(t, "command: ['true']\n      env: [{name: A, value: b}]\n      http: {port: http, path: /}"))
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	c, _ := bundle.Component("nginx")
+	p, err := bundle.RenderPlan("nginx", sampleValues(c, "web", bundle.Manifest.SupportedVersions[0], 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Probe; got.HTTP == nil || len(got.Command) != 1 || len(got.Env) != 1 {
+		t.Errorf("the probe is %+v", got)
 	}
 }

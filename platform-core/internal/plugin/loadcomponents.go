@@ -92,7 +92,7 @@ func inPlan(path document.Path) bool {
 	case "process", "files", "tls":
 		return true
 	case "probe":
-		return path[3] == "command" || path[3] == "reserved" || path[3] == "env"
+		return path[3] == "command" || path[3] == "reserved" || path[3] == "env" || ofRequest(path)
 	case "actions":
 		return len(path) > 5 && (path[4] == "command" || path[4] == "env" || path[4] == "query" && path[5] == "arguments")
 	case "monitoring":
@@ -101,6 +101,11 @@ func inPlan(path document.Path) bool {
 		return ofRoute(path)
 	}
 	return false
+}
+
+// ofRequest says whether a path leads to a text of probe.http that may hold placeholders.
+func ofRequest(path document.Path) bool {
+	return len(path) == 5 && path[3] == "http" && slices.Contains([]string{"path", "interval", "timeout"}, path[4])
 }
 
 // scopeOf says what the placeholders of a text see. An exporter's environment is part of the pod: it must not change with the
