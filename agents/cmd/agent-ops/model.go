@@ -27,7 +27,7 @@ const modelFolder = "model"
 // modelCommand is what is run beside a server of a language model.
 func modelCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "model", Short: "Look after a server of a language model"}
-	cmd.AddCommand(modelStart(), modelProbe(), modelComplete())
+	cmd.AddCommand(modelStart(), modelProbe(), modelComplete(), modelDrain())
 	return cmd
 }
 
@@ -113,7 +113,6 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 	flags.StringVar(&probe.Address, "address", "127.0.0.1:8080", "host and port of the server")
 	flags.StringVar(&key, "api-key", "", "credential that has the key of the server's API; none when empty")
 	flags.StringVar(&probe.Path, "path", "/health", "path that is asked for")
-	flags.DurationVar(&probe.Interval, "interval", 0, "how long an answer holds")
 	flags.DurationVar(&probe.Timeout, "timeout", 2*time.Second, "after which the server counts as one that does not answer")
 	return func() (*modelserver.Probe, error) {
 		program.Lean(memoryLimit)
@@ -128,7 +127,7 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 }
 
 func modelProbe() *cobra.Command {
-	cmd := &cobra.Command{Use: "probe", Short: "Say whether the server answers, and its version; after each start it has to complete a prompt first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "probe", Short: "Say whether the server answers and completes a prompt, and its version", Args: cobra.NoArgs}
 	probe := addProbe(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, err := probe()
@@ -159,6 +158,22 @@ func modelComplete() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "milliseconds=%d\n", time.Since(begin).Milliseconds())
 		return err
+	}
+	return cmd
+}
+
+func modelDrain() *cobra.Command {
+	cmd := &cobra.Command{Use: "drain", Short: "Wait until the server has no requests in flight", Args: cobra.NoArgs}
+	probe, drainer := addProbe(cmd), &modelserver.Drainer{}
+	flags := cmd.Flags()
+	flags.DurationVar(&drainer.Settle, "settle", modelserver.Settle, "how long the server goes on at least, until clients have learned that it ends")
+	flags.DurationVar(&drainer.Timeout, "within", 30*time.Second, "after which the server is stopped whatever it does; 0 has it be stopped at once")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		var err error
+		if drainer.Probe, err = probe(); err != nil {
+			return err
+		}
+		return drainer.Drain(context.Background())
 	}
 	return cmd
 }

@@ -50,29 +50,17 @@ type Probe struct {
 	Run string
 	// Address of the server: host and port.
 	Address string
-	// Path that is asked, once the server has completed a prompt.
+	// Path that is asked before the server has to complete a prompt.
 	Path string
-	// Interval between two requests; at each call when 0.
-	Interval time.Duration
 	// Timeout of a request to Path.
 	Timeout time.Duration
 	// Key of the server's API; empty for none.
 	Key string
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 }
 
-// answer is the last that a server gave.
-type answer struct {
-	// Start is that of the server.
-	Start string
-	// Time in seconds.
-	Time int64
-}
-
-// Check returns the version of a server that answers; else the error is a NotReady. After each start the server has to
-// complete a prompt once: one that has loaded a model may still be unable to compute with it. Later it is asked for the
-// path alone, which a server answers while all of its slots are busy.
+// Check returns the version of a server that answers, and has completed a prompt; else the error is a NotReady. One that
+// has loaded a model may still be unable to compute with it. It is for once after each start: from then on the path
+// alone is to be asked, which a server answers while all of its slots are busy.
 func (p *Probe) Check(ctx context.Context) (version string, err error) {
 	f := files{p.Run}
 	var state State
@@ -85,27 +73,13 @@ func (p *Probe) Check(ctx context.Context) (version string, err error) {
 	if why := notReady(state); why != nil {
 		return "", *why
 	}
-	now := time.Now
-	if p.Now != nil {
-		now = p.Now
-	}
-	var last answer
-	known := f.read(f.answered(), &last) == nil && last.Start == state.Start
-	if age := now().Unix() - last.Time; known && age >= 0 && time.Duration(age)*time.Second < p.Interval {
-		return state.Version, nil
-	}
 	if err := p.ask(ctx, cmp.Or(p.Timeout, time.Second), http.MethodGet, p.Path, nil); err != nil {
 		return "", NotReady{ExitSilent, err.Error()}
 	}
-	if !known {
-		if err := p.Complete(ctx); err != nil {
-			return "", NotReady{ExitSilent, err.Error()}
-		}
+	if err := p.Complete(ctx); err != nil {
+		return "", NotReady{ExitSilent, err.Error()}
 	}
-	if !known || p.Interval > 0 {
-		err = f.write(f.answered(), answer{Start: state.Start, Time: now().Unix()})
-	}
-	return state.Version, err
+	return state.Version, nil
 }
 
 // notReady says why a server was not started yet; nil for one that was.
@@ -128,19 +102,25 @@ func (p *Probe) Complete(ctx context.Context) error {
 
 // ask makes a request, whose answer must be of a status below 400.
 func (p *Probe) ask(ctx context.Context, timeout time.Duration, method, path string, content any) error {
+	_, err := p.answer(ctx, timeout, method, path, content)
+	return err
+}
+
+// answer makes a request and returns what is answered with a status below 400.
+func (p *Probe) answer(ctx context.Context, timeout time.Duration, method, path string, content any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var body io.Reader
 	if content != nil {
 		data, err := json.Marshal(content)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body = bytes.NewReader(data)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+p.Address+path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if p.Key != "" {
@@ -149,18 +129,18 @@ func (p *Probe) ask(ctx context.Context, timeout time.Duration, method, path str
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s was not answered within %s", path, timeout)
+		return nil, fmt.Errorf("%s was not answered within %s", path, timeout)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not answered: %w", path, errors.Unwrap(err))
+		return nil, fmt.Errorf("%s is not answered: %w", path, errors.Unwrap(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	said, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case err != nil:
-		return fmt.Errorf("the answer to %s was cut off: %w", path, err)
+		return nil, fmt.Errorf("the answer to %s was cut off: %w", path, err)
 	case response.StatusCode >= http.StatusBadRequest:
-		return fmt.Errorf("%s is answered with %q: %.200s", path, response.Status, said)
+		return nil, fmt.Errorf("%s is answered with %q: %.200s", path, response.Status, said)
 	}
-	return nil
+	return said, nil
 }

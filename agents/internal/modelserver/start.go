@@ -11,8 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strconv"
-	"time"
 
 	"github.com/zeroinfra/agents/internal/modelfile"
 )
@@ -61,8 +59,7 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := strconv.FormatInt(time.Now().UnixNano(), 36)
-	if err := s.tell(State{Phase: Serving, Percent: 100, Version: version, Start: start}); err != nil {
+	if err := s.tell(State{Phase: Serving, Percent: 100, Version: version}); err != nil {
 		return nil, err
 	}
 	return append(append([]string{program}, s.Command[1:]...), "--host", anyAddress(), "--model", file), nil

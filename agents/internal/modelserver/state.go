@@ -35,17 +35,12 @@ type State struct {
 	Reason string `json:"reason,omitempty"`
 	// Version of the server.
 	Version string `json:"version,omitempty"`
-	// Start tells starts apart.
-	Start string `json:"start,omitempty"`
 }
 
 // files are those of the shared folder.
 type files struct{ folder string }
 
 func (f files) state() string { return filepath.Join(f.folder, "state.json") }
-
-// answered has the start whose server has answered, and when it did last.
-func (f files) answered() string { return filepath.Join(f.folder, "answered.json") }
 
 // verified says which file has the right digest.
 func (f files) verified() string { return filepath.Join(f.folder, "verified.json") }

@@ -16,7 +16,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and an Inference has none: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls)",message="llama-server does not read a renewed certificate: take tls out, and let ingress or httpRoute speak TLS"
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled",message="metrics are behind the API key as well, where Prometheus cannot read them: take monitoring or apiKeySecretRef out"
-// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health. or route. are set by the fields modelRef, healthCheck, ingress and httpRoute: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.healthCheck) || !has(self.healthCheck.path) || self.healthCheck.path in ['/health', '/v1/health']",fieldPath=".healthCheck.path",message="with apiKeySecretRef healthCheck.path must be /health or /v1/health: other paths are behind the API key"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('drain.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health., drain. or route. are set by the fields modelRef, healthCheck, drainTimeout, ingress and httpRoute: take them out"
 // +kubebuilder:validation:XValidation:rule="(has(self.maxReplicas) && self.maxReplicas > 0) == (has(self.minReplicas) && self.minReplicas > 0)",message="set minReplicas and maxReplicas together; 0, or neither of them, is no autoscaling"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas cannot be above maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
@@ -61,6 +62,13 @@ type InferenceSpec struct {
 	// prompt by one token; the check is what follows.
 	// +optional
 	HealthCheck *InferenceHealthCheck `json:"healthCheck,omitempty"`
+	// drainTimeout is how long requests in flight may take before a server is stopped, in whole seconds, up to 5m. Default
+	// 30s. A server that ends takes no new requests, but for the first 5s, in which clients learn of it. 0 stops it at once.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('5m') && duration(self).getMilliseconds() % 1000 == 0",message="drainTimeout must be whole seconds, at most 5m"
+	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// apiKeySecretRef names the Secret, and the key in it, with the key that clients show as a bearer token. Whoever
 	// reaches the Service is answered when left out. Another key restarts the servers, one after the other.
 	// +optional
@@ -118,7 +126,7 @@ type InferenceHealthCheck struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]{0,250}$`
 	Path string `json:"path,omitempty"`
-	// interval for which an answer holds, in whole seconds, up to 1h. The agent looks every 5s: what is shorter, and 0, is each time.
+	// interval between two requests, in whole seconds, up to 1h. Default 5s, also for 0.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20

@@ -667,6 +667,11 @@ func (in *InferenceSpec) DeepCopyInto(out *InferenceSpec) {
 		*out = new(InferenceHealthCheck)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.DrainTimeout != nil {
+		in, out := &in.DrainTimeout, &out.DrainTimeout
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.APIKeySecretRef != nil {
 		in, out := &in.APIKeySecretRef, &out.APIKeySecretRef
 		*out = new(apiv1.SecretKeyReference)

@@ -66,6 +66,7 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	parameters := platformv1.Parameters{}
 	maps.Copy(parameters, spec.Parameters)
 	health(parameters, spec.HealthCheck)
+	seconds(parameters, "drain.timeout", spec.DrainTimeout)
 	routes(parameters, spec)
 	if m, found := referents[reference(i)].(*aiv1.Model); found {
 		version, err := versionOf(&spec.ModelRef, m)
@@ -175,10 +176,14 @@ func health(parameters platformv1.Parameters, check *aiv1.InferenceHealthCheck) 
 	if check.Path != "" {
 		parameters["health.path"] = platformv1.ParameterValue(check.Path)
 	}
-	for name, d := range map[string]*metav1.Duration{"health.interval": check.Interval, "health.timeout": check.Timeout} {
-		if d != nil {
-			parameters[name] = platformv1.ParameterValue(strconv.Itoa(int(d.Seconds())) + "s")
-		}
+	seconds(parameters, "health.interval", check.Interval)
+	seconds(parameters, "health.timeout", check.Timeout)
+}
+
+// seconds sets a parameter that is a time, where there is one.
+func seconds(parameters platformv1.Parameters, name string, d *metav1.Duration) {
+	if d != nil {
+		parameters[name] = platformv1.ParameterValue(strconv.Itoa(int(d.Seconds())) + "s")
 	}
 }
 

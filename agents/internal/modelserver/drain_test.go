@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modelserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// busy is a server whose requests end one after the other, each time that it is asked how many there are.
+func busy(t *testing.T, requests int) (*httptest.Server, *int) {
+	t.Helper()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != metricsPath || r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		left := max(requests-asked, 0)
+		asked++
+		fmt.Fprintf(w, "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing %d\nllamacpp:requests_deferred %d\n",
+			min(left, 1), max(left-1, 0))
+	}))
+	t.Cleanup(server.Close)
+	return server, &asked
+}
+
+// drainer waits for the requests of a server that was started.
+func drainer(t *testing.T, server *httptest.Server, phase Phase, timeout time.Duration) *Drainer {
+	t.Helper()
+	f := files{t.TempDir()}
+	if err := f.write(f.state(), State{Phase: phase}); err != nil {
+		t.Fatal(err)
+	}
+	return &Drainer{Timeout: timeout, Probe: &Probe{Run: f.folder, Address: server.Listener.Addr().String(), Key: "k"}}
+}
+
+func TestDrainWaitsForRequests(t *testing.T) {
+	server, asked := busy(t, 3)
+	if err := drainer(t, server, Serving, 2*time.Minute).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if *asked != 5 {
+		t.Errorf("the server was asked %d times; want 3 with requests and 2 without", *asked)
+	}
+}
+
+func TestDrainEndsAtItsTimeout(t *testing.T) {
+	server, _ := busy(t, 1<<30)
+	err := drainer(t, server, Serving, time.Second).Drain(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "requests were not finished within 1s") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDrainHasNothingToWaitFor(t *testing.T) {
+	server, asked := busy(t, 1)
+	for name, d := range map[string]*Drainer{
+		"downloading":  drainer(t, server, Downloading, 2*time.Minute),
+		"switched off": drainer(t, server, Serving, 0),
+		"not started":  {Timeout: 2 * time.Minute, Probe: &Probe{Run: t.TempDir()}},
+	} {
+		if err := d.Drain(t.Context()); err != nil || *asked != 0 {
+			t.Errorf("%s: got %v, asked %d times", name, err, *asked)
+		}
+	}
+}
+
+// A server that is gone has no requests; the stop goes on, and says why nobody waited.
+func TestDrainOfAServerThatDoesNotAnswer(t *testing.T) {
+	server, _ := busy(t, 1)
+	d := drainer(t, server, Serving, 2*time.Minute)
+	server.Close()
+	if err := d.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot count the requests of the server") {
+		t.Errorf("got %v", err)
+	}
+}
