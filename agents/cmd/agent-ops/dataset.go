@@ -48,7 +48,8 @@ type datasetFiles struct {
 
 func (d *datasetFiles) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&d.files, "file", nil, "SHA256:SIZE:PATH of a file; the size is 0 where it is not known")
-	cmd.Flags().StringVar(&d.manifest, "manifest", "", "SHA256:0:PATH of a file that names the files as sha256sum prints them, in place of --file")
+	cmd.Flags().StringVar(&d.manifest, "manifest", "",
+		"SHA256:0:PATH of a file that names the files as sha256sum prints them, in place of --file")
 }
 
 // of is the manifest. open has one that the source keeps.
@@ -91,15 +92,22 @@ func datasetFetch() *cobra.Command {
 	var base, prefix string
 	var s3 modelfile.S3
 	fetcher := &datasetfile.Fetcher{Pause: datasetPause}
-	cmd := &cobra.Command{Use: "fetch", Short: "Fetch the files of a version over HTTP or from a bucket", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "fetch", Short: "Fetch the files of a version over HTTP or from a bucket",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
 				s3.AccessKey, s3.SecretKey = os.Getenv(datasetAccessKey), os.Getenv(datasetSecretKey)
 				if (base == "") == (s3.Endpoint == "") {
 					return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
 				}
-				fetcher.Log, fetcher.Source = log, func(path string) modelfile.Source { return datasetSource(base, s3, prefix, path) }
-				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) { return fetcher.Manifest(ctx, file) })
+				fetcher.Log, fetcher.Source = log, func(path string) modelfile.Source {
+					return datasetSource(base, s3,
+						prefix, path)
+				}
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest,
+					error) {
+					return fetcher.Manifest(ctx, file)
+				})
 				if err != nil {
 					return datasetfile.Result{}, err
 				}
@@ -130,10 +138,14 @@ func datasetSource(base string, s3 modelfile.S3, prefix, path string) modelfile.
 func datasetVerify() *cobra.Command {
 	var files datasetFiles
 	var folder string
-	cmd := &cobra.Command{Use: "verify", Short: "Read the files of a version that somebody else keeps", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "verify", Short: "Read the files of a version that somebody else keeps",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
-				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) { return datasetfile.Open(ctx, folder, file) })
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest,
+					error) {
+					return datasetfile.Open(ctx, folder, file)
+				})
 				if err != nil {
 					return datasetfile.Result{}, err
 				}

@@ -78,7 +78,8 @@ func TestFetchResumesAndFetchesNothingTwice(t *testing.T) {
 	if first != want {
 		t.Errorf("got %+v, want %+v", first, want)
 	}
-	if got := strings.Join(*asked, "\n"); got != "/b c.txt \n/b c.txt bytes=2-\n/train/a.csv \n/train/a.csv bytes=100000-" {
+	if got := strings.Join(*asked,
+		"\n"); got != "/b c.txt \n/b c.txt bytes=2-\n/train/a.csv \n/train/a.csv bytes=100000-" {
 		t.Errorf("asked for %s", got)
 	}
 	for path, data := range contents {
@@ -106,10 +107,12 @@ func TestFetchRefusesWhatWasNotAskedFor(t *testing.T) {
 		change func(t *testing.T, f *Fetcher, m Manifest)
 		want   string
 	}{
-		"another digest": {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].SHA256 = strings.Repeat("0", 64) }, "file train/a.csv: the file has the SHA-256 digest"},
-		"another size":   {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].Size = 7 }, "200000 bytes at its source, and 7 are wanted"},
-		"no such file":   {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].Path = "none" }, "404"},
-		"too large":      {func(_ *testing.T, f *Fetcher, _ Manifest) { f.MaxBytes = 1000 }, "larger than its claim"},
+		"another digest": {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].SHA256 = strings.Repeat("0", 64) },
+			"file train/a.csv: the file has the SHA-256 digest"},
+		"another size": {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].Size = 7 },
+			"200000 bytes at its source, and 7 are wanted"},
+		"no such file": {func(_ *testing.T, _ *Fetcher, m Manifest) { m[1].Path = "none" }, "404"},
+		"too large":    {func(_ *testing.T, f *Fetcher, _ Manifest) { f.MaxBytes = 1000 }, "larger than its claim"},
 		"something beside": {func(t *testing.T, f *Fetcher, _ Manifest) {
 			if err := os.WriteFile(filepath.Join(f.Folder, "x"), nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -136,7 +139,8 @@ func TestManifestOfTheSource(t *testing.T) {
 	if err != nil || got.Digest() != m.Digest() {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := f.Manifest(t.Context(), File{Path: "SHA256SUMS", SHA256: strings.Repeat("0", 64)}); !errors.As(err, &modelfile.WrongDigest{}) {
+	if _, err := f.Manifest(t.Context(), File{Path: "SHA256SUMS", SHA256: strings.Repeat("0", 64)}); !errors.As(err,
+		&modelfile.WrongDigest{}) {
 		t.Errorf("got %v", err)
 	}
 }

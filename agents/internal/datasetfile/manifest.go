@@ -95,7 +95,8 @@ func ReadManifest(from io.Reader) (Manifest, error) {
 		}
 		digest, path, found := strings.Cut(line, " ")
 		if !found || len(path) < 2 || path[0] != ' ' && path[0] != '*' {
-			return nil, fmt.Errorf("line %d of the manifest is not one that sha256sum prints: digest, two spaces, path", len(files)+1)
+			return nil, fmt.Errorf("line %d of the manifest is not one that sha256sum prints: digest, two spaces, path",
+				len(files)+1)
 		}
 		files = append(files, File{Path: strings.TrimPrefix(path[1:], "./"), SHA256: strings.ToLower(digest)})
 	}

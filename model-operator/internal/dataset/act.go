@@ -17,7 +17,8 @@ import (
 
 // act carries a plan out. It may be cut off anywhere: what is decided afterwards is the same.
 func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
-	adds := p.finalizer && !controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer) && ds.DeletionTimestamp.IsZero()
+	adds := p.finalizer && !controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer) &&
+		ds.DeletionTimestamp.IsZero()
 	drops := !p.finalizer && controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer)
 	if adds || drops || len(p.claims)+len(p.operations)+len(p.remove)+len(p.discard) > 0 {
 		if err := c.apply.Current(ctx, ds); err != nil {
@@ -67,7 +68,8 @@ func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
 func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, change func(client.Object, string) bool) error {
 	changed := ds.DeepCopy()
 	change(changed, aiv1.DatasetClaimsFinalizer)
-	err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(ds, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner))
+	err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(ds, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(owner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot change the finalizers of Dataset %q: %w", ds.Name, err)
 	}
@@ -78,7 +80,8 @@ func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, change func
 func (c *Controller) cancel(ctx context.Context, namespace, name string) error {
 	op := &platformv1.Operation{}
 	op.Namespace, op.Name = namespace, name
-	err := c.client.Patch(ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)), client.FieldOwner(owner))
+	err := c.client.Patch(ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)),
+		client.FieldOwner(owner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot cancel the Operation %q: %w", name, err)
 	}

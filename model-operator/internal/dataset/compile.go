@@ -5,6 +5,7 @@ package dataset
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -84,7 +85,8 @@ var attempts = retry{Limit: 2, Backoff: "5s"}
 
 // compile returns the template that prepares a version on a claim. parent is the version that it is made from, as it
 // stands; nil for one with a source.
-func compile(image, claim string, v *aiv1.DatasetVersion, size int64, parent *aiv1.DatasetVersionStatus) (string, error) {
+func compile(image, claim string, v *aiv1.DatasetVersion, size int64, parent *aiv1.DatasetVersionStatus) (string,
+	error) {
 	t := template{Name: "Prepare"}
 	switch {
 	case v.From != nil:
@@ -96,6 +98,23 @@ func compile(image, claim string, v *aiv1.DatasetVersion, size int64, parent *ai
 	}
 	data, err := json.Marshal(t)
 	return string(data), err
+}
+
+// templateOf is the template that prepares a version, once check has judged it. The error names the place in the spec.
+func templateOf(image, claim string, v *aiv1.DatasetVersion, size int64, parent *aiv1.DatasetVersionStatus,
+	check func(string) error) (string, error) {
+	text, err := compile(image, claim, v, size, parent)
+	if err == nil {
+		err = check(text)
+	}
+	if err == nil {
+		return text, nil
+	}
+	said, at := strings.TrimPrefix(err.Error(), "line 1: "), fmt.Sprintf("spec.versions[%s].", v.Name)
+	if v.From == nil || !strings.HasPrefix(said, "steps[") {
+		return "", errors.New(at + said)
+	}
+	return "", errors.New(at + "from." + strings.Replace(said, "].container.", "].", 1))
 }
 
 // plain has a text be what it is: an expression of its author is not evaluated.
@@ -112,7 +131,8 @@ func allPlain(texts []string) []string {
 // agent is a step of the agents.
 func agent(name, image string, args []string, mounts ...mount) step {
 	return step{Name: name, Needs: []string{}, Retry: attempts, Container: container{
-		Image: plain(image), Command: []string{binary, "dataset"}, Args: args, Mounts: mounts, RunAsUser: new(int64(agents)), Outputs: outputs}}
+		Image: plain(image), Command: []string{binary, "dataset"}, Args: args, Mounts: mounts,
+		RunAsUser: new(int64(agents)), Outputs: outputs}}
 }
 
 // files are the arguments that name the files of a version.
@@ -133,13 +153,15 @@ func files(v *aiv1.DatasetVersion) []string {
 
 // fetched is the step that fetches a version.
 func fetched(image, claim string, v *aiv1.DatasetVersion, size int64) step {
-	args := append([]string{"fetch", "--into=" + datasetFolder, "--max-bytes=" + strconv.FormatInt(size, 10)}, files(v)...)
+	args := append([]string{"fetch", "--into=" + datasetFolder, "--max-bytes=" + strconv.FormatInt(size, 10)},
+		files(v)...)
 	var env []variable
 	if from := v.Source.HTTP; from != nil {
 		args = append(args, "--url="+plain(from.URL))
 	}
 	if from := v.Source.S3; from != nil {
-		args = append(args, "--endpoint="+from.Endpoint, "--region="+from.Region, "--bucket="+from.Bucket, "--prefix="+plain(from.Prefix))
+		args = append(args, "--endpoint="+from.Endpoint, "--region="+from.Region, "--bucket="+from.Bucket,
+			"--prefix="+plain(from.Prefix))
 		if ref := from.CredentialsSecretRef; ref != nil {
 			env = []variable{
 				{Name: "DATASET_ACCESS_KEY", Secret: &secret{Name: ref.Name, Key: "accessKey"}},
@@ -169,13 +191,15 @@ func made(image, claim string, from *aiv1.DatasetFrom, size int64, parent *aiv1.
 			env = append(env, variable{Name: one.Name, Value: plain(one.Value)})
 		}
 		steps = append(steps, step{Name: s.Name, Needs: needs, Retry: attempts, Container: container{
-			Image: plain(s.Image), Command: allPlain(s.Command), Args: allPlain(s.Args), Env: env, Resources: s.Resources, RunAsUser: s.RunAsUser,
+			Image: plain(s.Image), Command: allPlain(s.Command), Args: allPlain(s.Args), Env: env,
+			Resources: s.Resources, RunAsUser: s.RunAsUser,
 			FSGroup: new(int64(agents)),
 			Mounts:  []mount{{Path: inputFolder, Claim: parent.Claim, SubPath: parent.Path, ReadOnly: true}, output},
 		}})
 		needs = []string{s.Name}
 	}
-	last := agent(sealStep, image, []string{sealStep, "--from=" + outputFolder, "--max-bytes=" + strconv.FormatInt(size, 10)}, output)
+	last := agent(sealStep, image, []string{sealStep, "--from=" + outputFolder, "--max-bytes=" + strconv.FormatInt(size,
+		10)}, output)
 	last.Needs, last.Container.FSGroup = needs, new(int64(agents))
 	return append(steps, last)
 }

@@ -4,8 +4,13 @@ package dataset
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/zeroinfra/platform-core/sdk/operator"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/testkit/enginetest"
 
@@ -27,4 +32,20 @@ func TestTemplates(t *testing.T) {
 		}
 		return template, enginetest.CheckTemplate(text)
 	})
+}
+
+// The webhook refuses what the controller would refuse, in the words of the spec.
+func TestJudge(t *testing.T) {
+	ds := &aiv1.Dataset{Spec: aiv1.DatasetSpec{Versions: []aiv1.DatasetVersion{web("1.0"), madeFrom("clean", "1.0")}}}
+	s := operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate}
+	if err := (Kind{}).Judge(ds, s); err != nil {
+		t.Error(err)
+	}
+	ds.Spec.Versions[1].From.Steps[0].Resources = aiv1.DatasetResources{
+		Requests: corev1.ResourceList{"memory": resource.MustParse("2Gi")},
+		Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
+	err := (Kind{}).Judge(ds, s)
+	if want := "spec.versions[clean].from.steps[0].resources"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the error is %v, want one with %q", err, want)
+	}
 }

@@ -52,12 +52,10 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 	ds := obj.(*aiv1.Dataset)
 	for i := range ds.Spec.Versions {
 		v := &ds.Spec.Versions[i]
-		text, err := compile("agents", claimName(ds, v.Name), v, sizeOf(ds, v), &aiv1.DatasetVersionStatus{Claim: "input"})
-		if err == nil {
-			err = s.CheckTemplate(text)
-		}
-		if err != nil {
-			return fmt.Errorf("spec.versions[%s]: %w", v.Name, err)
+		parent := &aiv1.DatasetVersionStatus{Claim: "input"}
+		if _, err := templateOf("agents", claimName(ds, v.Name), v, sizeOf(ds, v), parent,
+			s.CheckTemplate); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -65,13 +63,15 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 
 // Setup implements operator.Controller.
 func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
-	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), image: s.AgentImage, check: s.CheckTemplate, now: k.Now}
+	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), image: s.AgentImage, check: s.CheckTemplate,
+		now: k.Now}
 	if c.now == nil {
 		c.now = time.Now
 	}
 	c.apply = apply.NewWithReader(c.client, c.live, owner)
 	c.frame = frame.New(c.client, c.work, finish).AtOnce(turned).Counting(owner)
-	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&aiv1.Dataset{}, builder.WithPredicates(changed)).
@@ -173,7 +173,8 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 		}
 	}
 	var list corev1.PersistentVolumeClaimList
-	err := c.client.List(ctx, &list, client.InNamespace(ds.Namespace), client.MatchingLabels{aiv1.DatasetLabel: ds.Name})
+	err := c.client.List(ctx, &list, client.InNamespace(ds.Namespace),
+		client.MatchingLabels{aiv1.DatasetLabel: ds.Name})
 	if err != nil {
 		return f, fmt.Errorf("cannot list the claims of Dataset %q: %w", ds.Name, err)
 	}
@@ -195,7 +196,8 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 }
 
 // confirmClaims adds the claims of versions that are ready, and that the cache does not have yet.
-func (c *Controller) confirmClaims(ctx context.Context, ds *aiv1.Dataset, claims map[string]*corev1.PersistentVolumeClaim) error {
+func (c *Controller) confirmClaims(ctx context.Context, ds *aiv1.Dataset,
+	claims map[string]*corev1.PersistentVolumeClaim) error {
 	for _, st := range ds.Status.Versions {
 		name := claimName(ds, st.Name)
 		if st.Phase != aiv1.DatasetReady || st.Claim != name || claims[name] != nil {

@@ -54,7 +54,8 @@ func TestVersionsArePreparedAlthoughTheOperatorIsKilled(t *testing.T) {
 	ds := b.dataset("digits", `versions: [`+clean+`, `+raw+`]`)
 	b.reaches(ds, "clean", aiv1.DatasetPending, `from.version "1.0" is not ready`)
 	fetch := b.job("1.0", "fetch")
-	if c := fetch.Spec.Template.Spec.Containers[0]; c.Image != "agent:test" || !slices.Equal(c.Command, []string{"/agent-ops", "dataset"}) || *fetch.Spec.Template.Spec.SecurityContext.FSGroup != agents {
+	if c := fetch.Spec.Template.Spec.Containers[0]; c.Image != "agent:test" || !slices.Equal(c.Command,
+		[]string{"/agent-ops", "dataset"}) || *fetch.Spec.Template.Spec.SecurityContext.FSGroup != agents {
 		t.Errorf("the container is %+v", c)
 	}
 	if got := mountsOf(fetch); len(got) != 1 || got["/dataset"] != "dataset-digits.1.0" {
@@ -64,11 +65,13 @@ func TestVersionsArePreparedAlthoughTheOperatorIsKilled(t *testing.T) {
 	b.end("1.0", "fetch", 0, outcomeOf("1"))
 	kill = serve(t)
 	st := b.reaches(ds, "1.0", aiv1.DatasetReady, "")
-	if st.Claim != "dataset-digits.1.0" || st.Digest != "sha256:"+strings.Repeat("1", 64) || st.Files != 1 || st.Bytes != 12 || st.Attempt != 1 {
+	if st.Claim != "dataset-digits.1.0" || st.Digest != "sha256:"+strings.Repeat("1", 64) || st.Files != 1 ||
+		st.Bytes != 12 || st.Attempt != 1 {
 		t.Errorf("the version is %+v", st)
 	}
 	strip := b.job("clean", "strip")
-	if got := mountsOf(strip); got["/input"] != "dataset-digits.1.0 read-only" || got["/output"] != "dataset-digits.clean" || strip.Spec.Template.Spec.Containers[0].Args[0] != "${x}" {
+	if got := mountsOf(strip); got["/input"] != "dataset-digits.1.0 read-only" ||
+		got["/output"] != "dataset-digits.clean" || strip.Spec.Template.Spec.Containers[0].Args[0] != "${x}" {
 		t.Errorf("the claims are %v, the container %+v", got, strip.Spec.Template.Spec.Containers[0])
 	}
 	b.end("clean", "strip", 0, "")
@@ -78,7 +81,9 @@ func TestVersionsArePreparedAlthoughTheOperatorIsKilled(t *testing.T) {
 	b.end("clean", "shuffle", 0, "")
 	b.end("clean", "seal", 0, outcomeOf("2"))
 	st = b.reaches(ds, "clean", aiv1.DatasetReady, "")
-	if from := st.Provenance; st.Attempt != 1 || from == nil || from.Version != "1.0" || from.Digest != "sha256:"+strings.Repeat("1", 64) || !slices.Equal(from.Images, []string{"example/tool:1", "example/tool:2"}) {
+	if from := st.Provenance; st.Attempt != 1 || from == nil || from.Version != "1.0" ||
+		from.Digest != "sha256:"+strings.Repeat("1", 64) || !slices.Equal(from.Images, []string{"example/tool:1",
+		"example/tool:2"}) {
 		t.Errorf("the version is %+v of %+v", st, from)
 	}
 	testkit.WaitForReady(t, env.Client, ds)
@@ -86,7 +91,8 @@ func TestVersionsArePreparedAlthoughTheOperatorIsKilled(t *testing.T) {
 		t.Errorf("the status is %+v", ds.Status)
 	}
 	var operations platformv1.OperationList
-	if err := env.Client.List(t.Context(), &operations, client.InNamespace(b.namespace)); err != nil || len(operations.Items) != 2 {
+	if err := env.Client.List(t.Context(), &operations, client.InNamespace(b.namespace)); err != nil ||
+		len(operations.Items) != 2 {
 		t.Errorf("there are %d Operations: %v", len(operations.Items), err)
 	}
 	if err := env.Denied(env.System.User); err != nil {
@@ -107,7 +113,8 @@ func TestWrongDigestIsToldAndTheClaimIsNot(t *testing.T) {
 		t.Errorf("the version is %+v", st)
 	}
 	b.says(ds, platformv1.ReasonOperationFailed, said)
-	err := testkit.Edit(t.Context(), env.Client, ds, func() { ds.Annotations = map[string]string{aiv1.DatasetRetryAnnotation: "now"} })
+	err := testkit.Edit(t.Context(), env.Client, ds,
+		func() { ds.Annotations = map[string]string{aiv1.DatasetRetryAnnotation: "now"} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +128,14 @@ func TestWrongDigestIsToldAndTheClaimIsNot(t *testing.T) {
 func TestBadInputIsTold(t *testing.T) {
 	b := newBench(t)
 	serve(t)
-	held := &corev1.PersistentVolumeClaim{ObjectMeta: b.meta("dataset-taken.1.0"), Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceStorage: *sizeOfTest}}}}
+	held := &corev1.PersistentVolumeClaim{ObjectMeta: b.meta("dataset-taken.1.0"),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: *sizeOfTest}}}}
 	b.create(held)
-	b.says(b.dataset("taken", `versions: [`+raw+`]`), platformv1.ReasonNameTaken, `PersistentVolumeClaim "`+b.namespace+`/dataset-taken.1.0"`)
+	b.says(b.dataset("taken", `versions: [`+raw+`]`), platformv1.ReasonNameTaken,
+		`PersistentVolumeClaim "`+b.namespace+`/dataset-taken.1.0"`)
 	full := b.dataset("full", "maxSize: 1Gi\nversions: ["+raw+`, `+strings.Replace(raw, `"1.0"`, `"2.0"`, 1)+`]`)
 	b.says(full, platformv1.ReasonQuotaExceeded, `version "2.0": its claim needs 1Gi, and of spec.maxSize 0 are left`)
 	b.reaches(full, "1.0", aiv1.DatasetPreparing, "")
@@ -149,7 +159,8 @@ func TestClaimThatAPodMountsStays(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), ds); err != nil {
 		t.Fatal(err)
 	}
-	b.says(ds, platformv1.ReasonDeleting, `pod "reader" mounts PersistentVolumeClaim "dataset-digits.1.0", which goes when no pod does`)
+	b.says(ds, platformv1.ReasonDeleting,
+		`pod "reader" mounts PersistentVolumeClaim "dataset-digits.1.0", which goes when no pod does`)
 	if ds.Status.Phase != platformv1.PhaseDeleting {
 		t.Errorf("the phase is %s", ds.Status.Phase)
 	}
@@ -170,7 +181,8 @@ func release(b *bench, name string) {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err == nil && claim.DeletionTimestamp != nil:
-			err = env.Client.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			err = env.Client.Patch(ctx, claim, client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"finalizers":null}}`)))
 		}
 		return fmt.Errorf("it is there: %v", err)
 	})
@@ -188,10 +200,12 @@ func TestClaimsAreRetained(t *testing.T) {
 	}
 	testkit.WaitGone(t, env.Client, ds)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: b.meta("dataset-digits.1.0")}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil ||
+		claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
 		t.Errorf("the claim is %+v: %v", claim.ObjectMeta, err)
 	}
-	b.says(b.dataset("digits", `versions: [`+raw+`]`), platformv1.ReasonNameTaken, `"dataset-digits.1.0" has an earlier version of that name`)
+	b.says(b.dataset("digits", `versions: [`+raw+`]`), platformv1.ReasonNameTaken,
+		`"dataset-digits.1.0" has an earlier version of that name`)
 }
 
 // Nobody has a version prepared with the rights of an account that he may not use.
@@ -199,7 +213,8 @@ func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 	b := newBench(t)
 	b.create(&rbacv1.Role{ObjectMeta: b.meta("editor"), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{aiv1.GroupVersion.Group}, Resources: []string{"datasets"}, Verbs: []string{"create"}}}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: b.meta("editor"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
+	b.create(&rbacv1.RoleBinding{ObjectMeta: b.meta("editor"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName,
+		Kind: "Role", Name: "editor"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "bob"}}})
 	config := rest.CopyConfig(env.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "bob"}
@@ -208,10 +223,12 @@ func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "lent"}, Spec: aiv1.DatasetSpec{
-		ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: *sizeOfTest}, Versions: []aiv1.DatasetVersion{web("1.0")}}}
+		ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: *sizeOfTest},
+		Versions: []aiv1.DatasetVersion{web("1.0")}}}
 	testkit.Eventually(t, "the refusal", func(ctx context.Context) error {
 		err := bob.Create(ctx, ds.DeepCopy())
-		if err == nil || !strings.Contains(err.Error(), "user 'bob' may not have a version prepared as ServiceAccount 'preparer'") {
+		if err == nil || !strings.Contains(err.Error(),
+			"user 'bob' may not have a version prepared as ServiceAccount 'preparer'") {
 			return fmt.Errorf("the error is %v", err)
 		}
 		return nil

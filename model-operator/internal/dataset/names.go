@@ -72,11 +72,13 @@ func claimOf(ds *aiv1.Dataset, v *aiv1.DatasetVersion) *corev1.PersistentVolumeC
 // operationOf is the Operation of an attempt, complete but for its owner.
 func operationOf(ds *aiv1.Dataset, version aiv1.DatasetVersionName, text string, attempt int32) *platformv1.Operation {
 	id, _, _ := strings.Cut(string(ds.UID), "-")
-	name := platformv1.DerivedName(platformv1.MaxLabelValue, ds.Name, strings.ReplaceAll(string(version), ".", "-"), shortDigest(string(version)), id, strconv.Itoa(int(attempt)))
+	name := platformv1.DerivedName(platformv1.MaxLabelValue, ds.Name, strings.ReplaceAll(string(version), ".", "-"),
+		shortDigest(string(version)), id, strconv.Itoa(int(attempt)))
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Name: name, Labels: labels(ds, version)},
 		Spec: platformv1.OperationSpec{
-			Template: text, ServiceAccountName: ds.Spec.ServiceAccountName, Timeout: &metav1.Duration{Duration: deadline},
+			Template: text, ServiceAccountName: ds.Spec.ServiceAccountName,
+			Timeout: &metav1.Duration{Duration: deadline},
 		},
 	}
 }

@@ -137,7 +137,8 @@ func (d *decision) version(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus
 	}
 	if st.Phase == aiv1.DatasetFailed {
 		d.add(outcome.Stalled(platformv1.ReasonOperationFailed, fmt.Sprintf(
-			"version %q cannot be prepared: %s; mend that and annotate the Dataset with %s, or take the version out", v.Name, st.Message, aiv1.DatasetRetryAnnotation)))
+			"version %q cannot be prepared: %s; mend that and annotate the Dataset with %s, or take the version out",
+			v.Name, st.Message, aiv1.DatasetRetryAnnotation)))
 	}
 }
 
@@ -158,10 +159,7 @@ func (d *decision) begin(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus) 
 		d.waits(st, o)
 		return
 	}
-	text, err := compile(d.facts.image, claimName(d.ds, v.Name), v, sizeOf(d.ds, v), parent)
-	if err == nil {
-		err = d.facts.check(text)
-	}
+	text, err := templateOf(d.facts.image, claimName(d.ds, v.Name), v, sizeOf(d.ds, v), parent, d.facts.check)
 	if err != nil {
 		d.waits(st, outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error()))
 		return
@@ -172,11 +170,13 @@ func (d *decision) begin(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus) 
 	}
 	op := operationOf(d.ds, v.Name, text, st.Attempt+1)
 	d.operations = append(d.operations, op)
-	*st = aiv1.DatasetVersionStatus{Name: st.Name, Phase: aiv1.DatasetPreparing, Attempt: st.Attempt + 1, Operation: op.Name, Message: "waiting for the Operation to begin"}
+	*st = aiv1.DatasetVersionStatus{Name: st.Name, Phase: aiv1.DatasetPreparing, Attempt: st.Attempt + 1,
+		Operation: op.Name, Message: "waiting for the Operation to begin"}
 	if parent != nil {
 		st.Provenance = &aiv1.DatasetProvenance{Version: parent.Name, Digest: parent.Digest, Images: imagesOf(v.From)}
 	}
-	d.add(outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("version %q is being prepared by Operation %q", v.Name, op.Name)))
+	d.add(outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("version %q is being prepared by Operation %q",
+		v.Name, op.Name)))
 }
 
 // parent is the version that another one is made from; nil for one with a source. The outcome says what has to come first.
@@ -184,9 +184,11 @@ func (d *decision) parent(v *aiv1.DatasetVersion) (*aiv1.DatasetVersionStatus, o
 	if v.From == nil {
 		return nil, outcome.Done()
 	}
-	at := slices.IndexFunc(d.ds.Status.Versions, func(st aiv1.DatasetVersionStatus) bool { return st.Name == v.From.Version })
+	at := slices.IndexFunc(d.ds.Status.Versions,
+		func(st aiv1.DatasetVersionStatus) bool { return st.Name == v.From.Version })
 	if at < 0 {
-		return nil, outcome.Stalled(platformv1.ReasonReferenceNotFound, fmt.Sprintf("from.version %q is not in spec.versions: add it", v.From.Version))
+		return nil, outcome.Stalled(platformv1.ReasonReferenceNotFound,
+			fmt.Sprintf("from.version %q is not in spec.versions: add it", v.From.Version))
 	}
 	parent := &d.ds.Status.Versions[at]
 	switch parent.Phase {
@@ -211,7 +213,8 @@ func (d *decision) claim(v *aiv1.DatasetVersion) outcome.Outcome {
 		return outcome.Stalled(platformv1.ReasonNameTaken, fmt.Sprintf(
 			"PersistentVolumeClaim %q has an earlier version of that name: add this one under another name, or delete the claim", name))
 	case have != nil && !have.DeletionTimestamp.IsZero():
-		return outcome.WaitingFor(recheck, platformv1.ReasonDeleting, fmt.Sprintf("PersistentVolumeClaim %q is being deleted: it goes when no pod mounts it", name))
+		return outcome.WaitingFor(recheck, platformv1.ReasonDeleting,
+			fmt.Sprintf("PersistentVolumeClaim %q is being deleted: it goes when no pod mounts it", name))
 	case have != nil || d.ds.Spec.MaxSize == nil:
 		return outcome.Done()
 	}
@@ -235,10 +238,12 @@ func (d *decision) follow(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus)
 	case op.Status.Phase == platformv1.OperationSucceeded:
 		d.prepared(v, st, op)
 	case op.Status.Phase.Ended():
-		st.Phase, st.Message = aiv1.DatasetFailed, cmp.Or(strings.TrimSuffix(op.Status.Error, "."), fmt.Sprintf("Operation %q was cancelled", op.Name))
+		st.Phase, st.Message = aiv1.DatasetFailed, cmp.Or(strings.TrimSuffix(op.Status.Error, "."),
+			fmt.Sprintf("Operation %q was cancelled", op.Name))
 	default:
 		st.Message = cmp.Or(op.Status.Progress, "waiting for the Operation to begin")
-		d.add(outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("version %q is being prepared by Operation %q: %s", v.Name, op.Name, st.Message)))
+		d.add(outcome.Waiting(platformv1.ReasonProgressing,
+			fmt.Sprintf("version %q is being prepared by Operation %q: %s", v.Name, op.Name, st.Message)))
 	}
 }
 
@@ -255,10 +260,12 @@ func (d *decision) prepared(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatu
 		st.Bytes, err = strconv.ParseInt(said["bytes"], 10, 64)
 	}
 	if err != nil {
-		st.Phase, st.Message = aiv1.DatasetFailed, fmt.Sprintf("Operation %q does not say what the version has", op.Name)
+		st.Phase = aiv1.DatasetFailed
+		st.Message = fmt.Sprintf("Operation %q does not say what the version has", op.Name)
 		return
 	}
-	st.Phase, st.Message, st.Digest, st.PreparedTime = aiv1.DatasetReady, "", "sha256:"+said["digest"], op.Status.CompletionTime
+	st.Phase, st.Message, st.Digest, st.PreparedTime = aiv1.DatasetReady, "", "sha256:"+said["digest"],
+		op.Status.CompletionTime
 	if st.PreparedTime == nil {
 		st.PreparedTime = new(metav1.NewTime(d.facts.now))
 	}

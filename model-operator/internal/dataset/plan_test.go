@@ -31,7 +31,8 @@ func web(name aiv1.DatasetVersionName) aiv1.DatasetVersion {
 
 // madeFrom is a version that is made from another one.
 func madeFrom(name, parent aiv1.DatasetVersionName) aiv1.DatasetVersion {
-	return aiv1.DatasetVersion{Name: name, From: &aiv1.DatasetFrom{Version: parent, Steps: []aiv1.DatasetStep{{Name: "clean", Image: "tool@sha256:1"}}}}
+	return aiv1.DatasetVersion{Name: name, From: &aiv1.DatasetFrom{Version: parent,
+		Steps: []aiv1.DatasetStep{{Name: "clean", Image: "tool@sha256:1"}}}}
 }
 
 // place is a Dataset and what is known beside it.
@@ -43,10 +44,13 @@ type place struct {
 
 func newPlace(t *testing.T, versions ...aiv1.DatasetVersion) *place {
 	t.Helper()
-	p := &place{T: t, ds: &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "digits", UID: "12345678-1"}}}
-	p.ds.Spec = aiv1.DatasetSpec{ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: resource.MustParse("1Gi")}, Versions: versions}
-	p.f = facts{now: noon, image: "agent:1", operations: map[string]*platformv1.Operation{}, claims: map[string]*corev1.PersistentVolumeClaim{},
-		taken: map[string]bool{}, mounted: map[string]string{}, check: func(string) error { return nil }}
+	p := &place{T: t, ds: &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "digits",
+		UID: "12345678-1"}}}
+	p.ds.Spec = aiv1.DatasetSpec{ServiceAccountName: "preparer",
+		Storage: aiv1.DatasetStorage{Size: resource.MustParse("1Gi")}, Versions: versions}
+	p.f = facts{now: noon, image: "agent:1", operations: map[string]*platformv1.Operation{},
+		claims: map[string]*corev1.PersistentVolumeClaim{},
+		taken:  map[string]bool{}, mounted: map[string]string{}, check: func(string) error { return nil }}
 	return p
 }
 
@@ -73,8 +77,10 @@ func (p *place) end(version aiv1.DatasetVersionName, phase platformv1.OperationP
 	if op == nil {
 		p.Fatalf("version %q has no Operation: %+v", version, p.status(version))
 	}
-	op.Status = platformv1.OperationStatus{Phase: phase, CompletionTime: new(metav1.NewTime(noon.Add(-ago))), Error: "file a.csv: another digest",
-		Steps: []platformv1.StepStatus{{Name: "fetch", Outputs: map[string]string{"digest": strings.Repeat("d", 64), "files": "1", "bytes": "7"}}}}
+	op.Status = platformv1.OperationStatus{Phase: phase, CompletionTime: new(metav1.NewTime(noon.Add(-ago))),
+		Error: "file a.csv: another digest",
+		Steps: []platformv1.StepStatus{{Name: "fetch", Outputs: map[string]string{"digest": strings.Repeat("d", 64),
+			"files": "1", "bytes": "7"}}}}
 }
 
 func (p *place) status(version aiv1.DatasetVersionName) *aiv1.DatasetVersionStatus {
@@ -97,7 +103,8 @@ func (p *place) prepared(version aiv1.DatasetVersionName, ago time.Duration) {
 
 func (p *place) want(version aiv1.DatasetVersionName, phase aiv1.DatasetPhase, message string) {
 	p.Helper()
-	if st := p.status(version); st.Phase != phase || !strings.Contains(st.Message, message) || (st.Claim != "") != (phase == aiv1.DatasetReady) {
+	if st := p.status(version); st.Phase != phase || !strings.Contains(st.Message, message) ||
+		(st.Claim != "") != (phase == aiv1.DatasetReady) {
 		p.Errorf("version %q is %+v, want %s: %s", version, st, phase, message)
 	}
 }
@@ -112,7 +119,8 @@ func says(t *testing.T, decided plan, kind outcome.Kind, reason, text string) {
 func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 	p := newPlace(t, web("1.0"))
 	first := p.turn()
-	if len(first.claims) != 1 || len(first.operations) != 1 || first.claims[0].Name != "dataset-digits.1.0" || first.claims[0].OwnerReferences != nil {
+	if len(first.claims) != 1 || len(first.operations) != 1 || first.claims[0].Name != "dataset-digits.1.0" ||
+		first.claims[0].OwnerReferences != nil {
 		t.Fatalf("the plan is %+v", first)
 	}
 	p.want("1.0", aiv1.DatasetPreparing, "waiting for the Operation")
@@ -125,7 +133,8 @@ func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 	}
 	p.ds.Status = st
 	p.end("1.0", platformv1.OperationFailed, 0)
-	says(t, p.turn(), outcome.KindStalled, platformv1.ReasonOperationFailed, `version "1.0" cannot be prepared: file a.csv: another digest`)
+	says(t, p.turn(), outcome.KindStalled, platformv1.ReasonOperationFailed,
+		`version "1.0" cannot be prepared: file a.csv: another digest`)
 	p.want("1.0", aiv1.DatasetFailed, "another digest")
 	p.turn()
 	p.want("1.0", aiv1.DatasetFailed, "another digest")
@@ -135,10 +144,12 @@ func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 		t.Fatalf("the plan of the retry is %+v", retry)
 	}
 	p.prepared("1.0", 0)
-	if st := p.status("1.0"); st.Digest != "sha256:"+strings.Repeat("d", 64) || st.Files != 1 || st.Bytes != 7 || st.Attempt != 2 || st.PreparedTime == nil {
+	if st := p.status("1.0"); st.Digest != "sha256:"+strings.Repeat("d", 64) || st.Files != 1 || st.Bytes != 7 ||
+		st.Attempt != 2 || st.PreparedTime == nil {
 		t.Errorf("the status is %+v", st)
 	}
-	if done := p.turn(); done.outcome.Kind() != outcome.KindDone || p.ds.Status.Ready != "1/1" || p.ds.Status.Latest != "1.0" {
+	if done := p.turn(); done.outcome.Kind() != outcome.KindDone || p.ds.Status.Ready != "1/1" ||
+		p.ds.Status.Latest != "1.0" {
 		t.Errorf("the outcome is %v, the status %+v", done.outcome, p.ds.Status)
 	}
 	// Somebody deletes the claim.
@@ -157,7 +168,8 @@ func TestVersionIsMadeFromOneThatIsReady(t *testing.T) {
 	p.turn()
 	p.want("clean", aiv1.DatasetPreparing, "")
 	from := p.status("clean").Provenance
-	if from == nil || from.Version != "raw" || from.Digest != p.status("raw").Digest || from.Images[0] != "tool@sha256:1" {
+	if from == nil || from.Version != "raw" || from.Digest != p.status("raw").Digest ||
+		from.Images[0] != "tool@sha256:1" {
 		t.Errorf("the provenance is %+v", from)
 	}
 	p.prepared("clean", 0)
@@ -170,7 +182,8 @@ func TestVersionOnAClaimOfTheUserHasNoneOfItsOwn(t *testing.T) {
 	v := web("1.0")
 	v.Source = &aiv1.DatasetSource{PVC: &aiv1.DatasetPVCSource{ClaimName: "sets", Path: "digits"}}
 	p := newPlace(t, v)
-	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete, ExpireAfter: &metav1.Duration{Duration: time.Hour}}
+	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete,
+		ExpireAfter: &metav1.Duration{Duration: time.Hour}}
 	if first := p.turn(); len(first.claims) != 0 || len(first.operations) != 1 {
 		t.Fatalf("the plan is %+v", first)
 	}
@@ -187,17 +200,23 @@ func TestRefusals(t *testing.T) {
 		kind         outcome.Kind
 		reason, text string
 	}{
-		"no room": {func(p *place) { p.ds.Spec.MaxSize = new(resource.MustParse("1Gi")) }, outcome.KindStalled, platformv1.ReasonQuotaExceeded,
+		"no room": {func(p *place) { p.ds.Spec.MaxSize = new(resource.MustParse("1Gi")) }, outcome.KindStalled,
+			platformv1.ReasonQuotaExceeded,
 			`version "2.0": its claim needs 1Gi, and of spec.maxSize 0 are left`},
-		"a claim of another Dataset": {func(p *place) { p.f.taken["dataset-digits.1.0"] = true }, outcome.KindStalled, platformv1.ReasonNameTaken, "has an earlier version"},
-		"a claim of another version": {func(p *place) { p.f.claims["dataset-digits.1.0"] = claimOf(p.ds, new(madeFrom("1.0", "0"))) },
+		"a claim of another Dataset": {func(p *place) { p.f.taken["dataset-digits.1.0"] = true }, outcome.KindStalled,
+			platformv1.ReasonNameTaken, "has an earlier version"},
+		"a claim of another version": {func(p *place) {
+			p.f.claims["dataset-digits.1.0"] = claimOf(p.ds,
+				new(madeFrom("1.0", "0")))
+		},
 			outcome.KindStalled, platformv1.ReasonNameTaken, "has an earlier version"},
 		"a claim on its way out": {func(p *place) {
 			claim := claimOf(p.ds, &p.ds.Spec.Versions[0])
 			claim.DeletionTimestamp = new(metav1.NewTime(noon))
 			p.f.claims[claim.Name] = claim
 		}, outcome.KindWaiting, platformv1.ReasonDeleting, "is being deleted"},
-		"from none": {func(p *place) { p.ds.Spec.Versions[1] = madeFrom("2.0", "3.0") }, outcome.KindStalled, platformv1.ReasonReferenceNotFound, "add it"},
+		"from none": {func(p *place) { p.ds.Spec.Versions[1] = madeFrom("2.0", "3.0") }, outcome.KindStalled,
+			platformv1.ReasonReferenceNotFound, "add it"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			p := newPlace(t, web("1.0"), web("2.0"))
@@ -213,14 +232,16 @@ func TestRetentionDeletesNoClaimThatAPodMounts(t *testing.T) {
 	p.prepared("1.0", 3*time.Hour)
 	p.prepared("2.0", 2*time.Hour)
 	p.prepared("3.0", time.Hour)
-	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete, Keep: new(int32(1)), ExpireAfter: &metav1.Duration{Duration: 4 * time.Hour}}
+	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete, Keep: new(int32(1)),
+		ExpireAfter: &metav1.Duration{Duration: 4 * time.Hour}}
 	p.f.mounted["dataset-digits.2.0"] = "reader"
 	decided := p.turn()
 	if !decided.finalizer || len(decided.remove) != 0 || decided.wake != noon.Add(recheck) {
 		t.Errorf("the plan is %+v", decided)
 	}
 	p.want("1.0", aiv1.DatasetReady, "") // 4.0 is still to be made from it.
-	p.want("2.0", aiv1.DatasetReady, `retention.keep is 1, and so many were prepared later, and its claim goes when pod "reader"`)
+	p.want("2.0", aiv1.DatasetReady,
+		`retention.keep is 1, and so many were prepared later, and its claim goes when pod "reader"`)
 	delete(p.f.mounted, "dataset-digits.2.0")
 	p.turn()
 	p.want("2.0", aiv1.DatasetExpired, "retention.keep is 1")
@@ -247,7 +268,8 @@ func TestVersionThatIsTakenOutKeepsItsClaimUnlessThePolicyIsDelete(t *testing.T)
 	}
 	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete}
 	p.f.mounted["dataset-digits.2.0"] = "reader"
-	says(t, p.turn(), outcome.KindWaiting, platformv1.ReasonDeleting, `version "2.0" was taken out: pod "reader" mounts`)
+	says(t, p.turn(), outcome.KindWaiting, platformv1.ReasonDeleting,
+		`version "2.0" was taken out: pod "reader" mounts`)
 	p.want("2.0", aiv1.DatasetRemoving, "reader")
 	clear(p.f.mounted)
 	if gone := p.turn(); len(gone.remove) != 1 {
@@ -268,7 +290,8 @@ func TestDatasetGoesWithItsClaimsWhereThePolicyIsDelete(t *testing.T) {
 	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete}
 	p.f.mounted["dataset-digits.1.0"] = "reader"
 	waits := p.turn()
-	says(t, waits, outcome.KindWaiting, platformv1.ReasonDeleting, `pod "reader" mounts PersistentVolumeClaim "dataset-digits.1.0", which goes when no pod does`)
+	says(t, waits, outcome.KindWaiting, platformv1.ReasonDeleting,
+		`pod "reader" mounts PersistentVolumeClaim "dataset-digits.1.0", which goes when no pod does`)
 	if !waits.finalizer || len(waits.remove) != 0 {
 		t.Errorf("the plan is %+v", waits)
 	}

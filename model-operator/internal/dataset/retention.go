@@ -67,7 +67,9 @@ func expiring(ds *aiv1.Dataset, f facts) map[aiv1.DatasetVersionName]string {
 			kept = append(kept, st)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b *aiv1.DatasetVersionStatus) int { return b.PreparedTime.Compare(a.PreparedTime.Time) })
+	slices.SortStableFunc(kept, func(a, b *aiv1.DatasetVersionStatus) int {
+		return b.PreparedTime.Compare(a.PreparedTime.Time)
+	})
 	r := ds.Spec.Retention
 	for i, st := range kept {
 		switch {
@@ -95,9 +97,7 @@ func (d *decision) expire(claim, why string, st *aiv1.DatasetVersionStatus) {
 // takenOut ends what is under way for versions that are no longer in the spec, and tells of the claims that are still to go.
 func (d *decision) takenOut(before map[aiv1.DatasetVersionName]aiv1.DatasetVersionStatus) {
 	for _, st := range before {
-		if op := d.facts.operations[st.Operation]; st.Phase == aiv1.DatasetPreparing && op != nil && !op.Status.Phase.Ended() {
-			d.cancel = append(d.cancel, op.Name)
-		}
+		d.stop(&st)
 	}
 	slices.Sort(d.cancel)
 	for _, name := range slices.Sorted(maps.Keys(d.going)) {
@@ -106,10 +106,20 @@ func (d *decision) takenOut(before map[aiv1.DatasetVersionName]aiv1.DatasetVersi
 		if slices.ContainsFunc(d.ds.Spec.Versions, func(v aiv1.DatasetVersion) bool { return v.Name == version }) {
 			continue
 		}
-		st := aiv1.DatasetVersionStatus{Name: version, Phase: aiv1.DatasetRemoving, Digest: before[version].Digest, Attempt: before[version].Attempt}
+		st := aiv1.DatasetVersionStatus{Name: version, Phase: aiv1.DatasetRemoving, Digest: before[version].Digest,
+			Attempt: before[version].Attempt}
 		st.Message = d.leave(claim)
 		d.ds.Status.Versions = append(d.ds.Status.Versions, st)
-		d.add(outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("version %q was taken out: %s", version, st.Message)))
+		d.add(outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("version %q was taken out: %s", version,
+			st.Message)))
+	}
+}
+
+// stop cancels what prepares a version.
+func (d *decision) stop(st *aiv1.DatasetVersionStatus) {
+	op := d.facts.operations[st.Operation]
+	if st.Phase == aiv1.DatasetPreparing && op != nil && !op.Status.Phase.Ended() {
+		d.cancel = append(d.cancel, op.Name)
 	}
 }
 
@@ -135,10 +145,8 @@ func (d *decision) delete(claim *corev1.PersistentVolumeClaim) {
 // depart lets a Dataset go that is being deleted: with its claims where the policy says so.
 func depart(ds *aiv1.Dataset, f facts) plan {
 	d := decision{ds: ds, facts: f, going: going(ds, f)}
-	for _, st := range ds.Status.Versions {
-		if op := f.operations[st.Operation]; st.Phase == aiv1.DatasetPreparing && op != nil && !op.Status.Phase.Ended() {
-			d.cancel = append(d.cancel, op.Name)
-		}
+	for i := range ds.Status.Versions {
+		d.stop(&ds.Status.Versions[i])
 	}
 	message := "what it owns is being removed"
 	for _, name := range slices.Sorted(maps.Keys(d.going)) {

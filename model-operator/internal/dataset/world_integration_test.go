@@ -58,7 +58,8 @@ func TestMain(m *testing.M) {
 // serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in order.
 func serve(t *testing.T) (kill func()) {
 	t.Helper()
-	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system, "--agent-image=agent:test",
+	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
+		"--agent-image=agent:test",
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=warn")
 	command.Env = append(os.Environ(), asOperator+"=1")
 	output, err := os.CreateTemp(t.TempDir(), "log")
@@ -106,8 +107,10 @@ func newBench(t *testing.T) *bench {
 	b := &bench{T: t, namespace: env.Namespace(t)}
 	meta := b.meta("preparer")
 	b.create(&corev1.ServiceAccount{ObjectMeta: meta})
-	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"},
+		Resources: []string{"jobs"}, Verbs: []string{"create"}}}})
+	b.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role",
+		Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: meta.Name}}})
 	return b
 }
@@ -135,7 +138,8 @@ func (b *bench) dataset(name, spec string) *aiv1.Dataset {
 func (b *bench) datasetOf(account, name, spec string) *aiv1.Dataset {
 	b.Helper()
 	ds := &aiv1.Dataset{ObjectMeta: b.meta(name)}
-	if err := yaml.UnmarshalStrict([]byte("serviceAccountName: "+account+"\nstorage: {size: 1Gi}\n"+spec), &ds.Spec); err != nil {
+	if err := yaml.UnmarshalStrict([]byte("serviceAccountName: "+account+"\nstorage: {size: 1Gi}\n"+spec),
+		&ds.Spec); err != nil {
 		b.Fatal(err)
 	}
 	b.create(ds)
@@ -143,7 +147,8 @@ func (b *bench) datasetOf(account, name, spec string) *aiv1.Dataset {
 }
 
 // reaches waits until a version has a phase and a message with a text.
-func (b *bench) reaches(ds *aiv1.Dataset, version aiv1.DatasetVersionName, phase aiv1.DatasetPhase, message string) aiv1.DatasetVersionStatus {
+func (b *bench) reaches(ds *aiv1.Dataset, version aiv1.DatasetVersionName, phase aiv1.DatasetPhase,
+	message string) aiv1.DatasetVersionStatus {
 	b.Helper()
 	var found aiv1.DatasetVersionStatus
 	testkit.WaitFor(b, env.Client, ds, fmt.Sprintf("version %s: %s: %s", version, phase, message), func() error {
@@ -176,26 +181,30 @@ func (b *bench) says(ds *aiv1.Dataset, reason, text string) {
 func (b *bench) job(version aiv1.DatasetVersionName, step string) *batchv1.Job {
 	b.Helper()
 	var found *batchv1.Job
-	testkit.Eventually(b, fmt.Sprintf("a Job of step %s of version %s", step, version), func(ctx context.Context) error {
-		var operations platformv1.OperationList
-		err := env.Client.List(ctx, &operations, client.InNamespace(b.namespace), client.MatchingLabels{aiv1.DatasetVersionLabel: string(version)})
-		if err != nil {
-			return err
-		}
-		var jobs batchv1.JobList
-		if err := env.Client.List(ctx, &jobs, client.InNamespace(b.namespace), client.MatchingLabels{platformv1.StepLabel: step}); err != nil {
-			return err
-		}
-		for i := range jobs.Items {
-			for k := range operations.Items {
-				if job := &jobs.Items[i]; len(job.Status.Conditions) == 0 && metav1.IsControlledBy(job, &operations.Items[k]) {
-					found = job
-					return nil
+	testkit.Eventually(b, fmt.Sprintf("a Job of step %s of version %s", step, version),
+		func(ctx context.Context) error {
+			var operations platformv1.OperationList
+			err := env.Client.List(ctx, &operations, client.InNamespace(b.namespace),
+				client.MatchingLabels{aiv1.DatasetVersionLabel: string(version)})
+			if err != nil {
+				return err
+			}
+			var jobs batchv1.JobList
+			if err := env.Client.List(ctx, &jobs, client.InNamespace(b.namespace),
+				client.MatchingLabels{platformv1.StepLabel: step}); err != nil {
+				return err
+			}
+			for i := range jobs.Items {
+				for k := range operations.Items {
+					if job := &jobs.Items[i]; len(job.Status.Conditions) == 0 && metav1.IsControlledBy(job,
+						&operations.Items[k]) {
+						found = job
+						return nil
+					}
 				}
 			}
-		}
-		return fmt.Errorf("there are %d Jobs and %d Operations", len(jobs.Items), len(operations.Items))
-	})
+			return fmt.Errorf("there are %d Jobs and %d Operations", len(jobs.Items), len(operations.Items))
+		})
 	return found
 }
 
@@ -204,8 +213,10 @@ func (b *bench) end(version aiv1.DatasetVersionName, step string, code int32, sa
 	b.Helper()
 	job := b.job(version, step)
 	container := job.Spec.Template.Spec.Containers[0].Name
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: job.Name, Labels: map[string]string{batchv1.JobNameLabel: job.Name},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}, Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: job.Name,
+		Labels: map[string]string{batchv1.JobNameLabel: job.Name},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job,
+			batchv1.SchemeGroupVersion.WithKind("Job"))}}, Spec: *job.Spec.Template.Spec.DeepCopy()}
 	b.create(pod)
 	pod.Status.Phase = corev1.PodSucceeded
 	condition := batchv1.JobComplete

@@ -36,7 +36,8 @@ func datasetSpec(versions ...string) string {
 
 // fetched is a version of the file of a seed, from the library.
 func fetched(name string, seed uint64, digest string) string {
-	return fmt.Sprintf(`{name: %s, source: {http: {url: "http://%s:8080"}}, files: [{path: m%d.gguf, sha256: %s}]}`, name, libraryPod, seed, digest)
+	return fmt.Sprintf(`{name: %s, source: {http: {url: "http://%s:8080"}}, files: [{path: m%d.gguf, sha256: %s}]}`,
+		name, libraryPod, seed, digest)
 }
 
 // version waits until one of a Dataset has a phase, and returns its status.
@@ -64,14 +65,16 @@ func reader(s *framework.Namespace, name string, version map[string]any, command
 	claim, _ := version["claim"].(string)
 	path, _ := version["path"].(string)
 	pod := &corev1.Pod{ObjectMeta: framework.ObjectMeta(name), Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
+		TerminationGracePeriodSeconds: new(int64(0)),
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(999)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: true}}}},
 		Containers: []corev1.Container{{Name: name, Image: image, Command: command, WorkingDir: "/data",
-			VolumeMounts:    []corev1.VolumeMount{{Name: "data", MountPath: "/data", SubPath: path, ReadOnly: true}},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data", SubPath: path, ReadOnly: true}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
 	}}
 	s.Create(pod)
 	return pod
@@ -98,18 +101,21 @@ func TestDataset(t *testing.T) {
 	allowJobs(s)
 	made := `{name: copied, from: {version: v1, steps: [{name: copy, image: "` + image + `", runAsUser: 999,
       command: [/usr/bin/busybox, sh, -ec, "/usr/bin/busybox mkdir -p /output/all && /usr/bin/busybox cp /input/m1.gguf /output/all/"]}]}}`
-	ds := object(s, "Dataset", "weights", datasetSpec(fetched("v1", 1, digests[1]), fetched("bad", 1, digests[2]), made))
+	ds := object(s, "Dataset", "weights", datasetSpec(fetched("v1", 1, digests[1]), fetched("bad", 1, digests[2]),
+		made))
 	v1, copied := version(s, ds, "v1", "Ready"), version(s, ds, "copied", "Ready")
 	for name, one := range map[string]map[string]any{"v1": v1, "copied": copied} {
 		for i := range 2 {
-			pod := reader(s, fmt.Sprintf("%s-%d", name, i), one, "/usr/bin/busybox", "sha256sum", "-c", ".zeroinfra/SHA256SUMS")
+			pod := reader(s, fmt.Sprintf("%s-%d", name, i), one, "/usr/bin/busybox", "sha256sum", "-c",
+				".zeroinfra/SHA256SUMS")
 			phase(s, pod, corev1.PodSucceeded)
 			// One that has ended keeps a claim as long as it exists.
 			s.Delete(pod)
 		}
 	}
 	bad := version(s, ds, "bad", "Failed")
-	if said, _ := bad["message"].(string); bad["claim"] != nil || !strings.Contains(said, "has the SHA-256 digest "+digests[1]) {
+	if said, _ := bad["message"].(string); bad["claim"] != nil || !strings.Contains(said,
+		"has the SHA-256 digest "+digests[1]) {
 		s.Errorf("the version with another digest is %v", bad)
 	}
 	if from, _, _ := unstructured.NestedString(copied, "provenance", "digest"); from == "" || from != v1["digest"] {
@@ -118,8 +124,11 @@ func TestDataset(t *testing.T) {
 
 	// The same files under the same names have the same digest, wherever they are.
 	claim, _ := v1["claim"].(string)
-	again := object(s, "Dataset", "again", datasetSpec(fmt.Sprintf(`{name: v1, source: {pvc: {claimName: %s}}, files: [{path: m1.gguf, sha256: %s}]}`, claim, digests[1])))
-	if verified := version(s, again, "v1", "Ready"); verified["digest"] != v1["digest"] || verified["claim"] != v1["claim"] {
+	again := object(s, "Dataset", "again",
+		datasetSpec(fmt.Sprintf(`{name: v1, source: {pvc: {claimName: %s}}, files: [{path: m1.gguf, sha256: %s}]}`,
+			claim, digests[1])))
+	if verified := version(s, again, "v1", "Ready"); verified["digest"] != v1["digest"] ||
+		verified["claim"] != v1["claim"] {
 		s.Errorf("the version on the claim is %v, want the digest and the claim of %v", verified, v1)
 	}
 	s.Delete(again)
