@@ -180,7 +180,7 @@ type WorkflowTask struct {
 	// http makes a call.
 	// +optional
 	HTTP *HTTPTask `json:"http,omitempty"`
-	// approval waits for somebody else than the author to approve.
+	// approval waits for somebody else than the author to approve, or for several.
 	// +optional
 	Approval *ApprovalTask `json:"approval,omitempty"`
 	// wait waits for an object.
@@ -284,6 +284,12 @@ type ApprovalTask struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
+	// approvals is how many users have to approve, each other than the author. One who rejects is enough. Default 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	// +kubebuilder:default=1
+	Approvals int32 `json:"approvals,omitempty"`
 }
 
 // ObjectReference names an object in the same namespace.

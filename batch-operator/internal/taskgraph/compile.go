@@ -56,6 +56,7 @@ type retry struct {
 
 type approval struct {
 	Message string `json:"message"`
+	Count   int32  `json:"count,omitempty"`
 }
 
 type wait struct {
@@ -136,6 +137,9 @@ func stepOf(t *batchv1.WorkflowTask) (step, error) {
 	}
 	if t.Approval != nil {
 		s.Approval = &approval{Message: t.Approval.Reason}
+		if t.Approval.Approvals > 1 {
+			s.Approval.Count = t.Approval.Approvals
+		}
 	}
 	if t.Wait != nil {
 		s.Wait = waitOf(t.Wait)

@@ -217,7 +217,7 @@ func messageOf(op *platformv1.Operation) string {
 		}
 		message := taskgraph.Said(c.Message)
 		if op.Status.Phase == platformv1.OperationAwaitingApproval {
-			message += fmt.Sprintf("; spec.approval of Operation %q says so", op.Name)
+			message += fmt.Sprintf("; that is said in Operation %q", op.Name)
 		}
 		return message
 	}

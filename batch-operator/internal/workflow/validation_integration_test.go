@@ -35,6 +35,8 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 		"no type":               {"b", "tasks: [{name: a}]", "set exactly one of container, script, http, approval, wait, apply and delete"},
 		"two approvals":         {"b", "author: x\ntasks: [{name: a, approval: {reason: x}}, {name: b, approval: {reason: x}}]", "a Workflow has one approval at most"},
 		"approval of nobody":    {"b", "tasks: [{name: a, approval: {reason: x}}]", "an approval needs spec.author"},
+		"approval by two":       {"c", "templateOnly: true\ntasks: [{name: a, approval: {reason: x, approvals: 2}}]", ""},
+		"approval by eleven":    {"b", "author: x\ntasks: [{name: a, approval: {reason: x, approvals: 11}}]", "spec.tasks[0].approval.approvals"},
 		"approvals of items":    {"b", "tasks: [{name: a, forEach: {items: [x]}, approval: {reason: x}}]", "an approval is given once: leave out forEach"},
 		"outputs of items":      {"b", "tasks: [{name: a, forEach: {items: [x]}, http: {url: 'http://x', outputs: {a: response.body}}}]", "outputs are those of one item"},
 		"items twice":           {"b", "tasks: [{name: a, forEach: {items: [x, x]}, " + call + "}]", "Duplicate value"},

@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationSpec asks for one run of a named procedure. It is immutable but for cancel, suspend and approval.
+// OperationSpec asks for one run of a named procedure. It is immutable but for cancel, suspend, approval and approvals.
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(oldSelf.templateRef) && (!has(self.templateRef) || self.templateRef == oldSelf.templateRef) && has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) && has(self.targetRef) == has(oldSelf.targetRef) && (!has(self.targetRef) || self.targetRef == oldSelf.targetRef) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.targetSpec) == has(oldSelf.targetSpec) && (!has(self.targetSpec) || self.targetSpec == oldSelf.targetSpec) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || duration(self.timeout) == duration(oldSelf.timeout)) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry.limit == oldSelf.retry.limit && has(self.retry.backoff) == has(oldSelf.retry.backoff) && (!has(self.retry.backoff) || duration(self.retry.backoff) == duration(oldSelf.retry.backoff))) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.approvals) || has(self.approvals) && oldSelf.approvals.all(user, user in self.approvals && self.approvals[user] == oldSelf.approvals[user])",message="a decision in approvals is given once and cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) != has(self.template)",message="set one of templateRef and template"
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) == has(self.targetRef)",message="targetRef is required with templateRef, and is not allowed with template: an inline template acts on no instance"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspend) || has(self.template)",message="suspend is for an inline template: set suspend of the instance, or cancel the Operation"
@@ -86,6 +87,10 @@ type OperationSpec struct {
 	// approval is what someone else than the author decided, where the template waits for that. It is added to an Operation that is there.
 	// +optional
 	Approval *OperationApproval `json:"approval,omitempty"`
+	// approvals are decisions by user, as the API server knows him, where the template waits for several users. Each writes his own, once.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Approvals map[string]OperationDecision `json:"approvals,omitempty"`
 	// cancel ends the run at the next safe point; what the template declares to compensate is done. It cannot be taken back.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`

@@ -233,7 +233,8 @@ func (p *planner) rehearse(ctx context.Context, of *prospect, object *unstructur
 		return fmt.Errorf("%s cannot be read: %w", of, err)
 	}
 	op.ObjectMeta = metav1.ObjectMeta{Namespace: of.Namespace, GenerateName: "plan-", Labels: op.Labels}
-	op.Spec.DryRun, op.Spec.Cancel, op.Spec.Approval, op.Spec.TTLSecondsAfterFinished = true, false, nil, new(int32(recordSeconds))
+	op.Spec.DryRun, op.Spec.Cancel, op.Spec.TTLSecondsAfterFinished = true, false, new(int32(recordSeconds))
+	op.Spec.Approval, op.Spec.Approvals = nil, nil
 	if err := p.answer(ctx, of, op); err != nil {
 		return err
 	}

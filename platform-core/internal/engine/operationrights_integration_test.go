@@ -301,3 +301,40 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("somebody who may cannot reject: %v", err)
 	}
 }
+
+// Of several users who approve, each writes for himself, and the author does not.
+func TestApprovalsOfSeveralUsers(t *testing.T) {
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	namespace := env.Namespace(t)
+	verbs := []string{"get", "create", "update", "patch"}
+	ada, bob, eve := as(t, namespace, "ada", append(verbs, "approve")...), as(t, namespace, "bob", append(verbs, "approve")...), as(t, namespace, "eve", verbs...)
+	dan := as(t, namespace, "dan", append(verbs, "approve")...)
+	admits(t, namespace, ada)
+	begun := asked(namespace, "ada")
+	begun.Spec.Approvals = map[string]platformv1.OperationDecision{"bob": platformv1.OperationApproved}
+	forbidden(t, "approved from the start", ada.Create(t.Context(), begun), "cannot be created as approved")
+	op := asked(namespace, "ada")
+	if err := ada.Create(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+	decide := func(c client.Client, by, decision string) error {
+		body := fmt.Appendf(nil, `{"spec":{"approvals":{%q:%s}}}`, by, decision)
+		return c.Patch(t.Context(), op.DeepCopy(), client.RawPatch(types.MergePatchType, body))
+	}
+	const approved = `"Approved"`
+	forbidden(t, "by its author", decide(ada, "ada", approved), "the author of an Operation cannot approve it")
+	forbidden(t, "in the name of another", decide(bob, "dan", approved), "in spec.approvals each user writes under his own name: write 'bob'")
+	forbidden(t, "without the right", decide(eve, "eve", approved), "user 'eve' may not approve Operations in namespace '"+namespace+"'")
+	for who, c := range map[string]client.Client{"bob": bob, "dan": dan} {
+		if err := decide(c, who, approved); err != nil {
+			t.Fatalf("%s, who may, cannot approve: %v", who, err)
+		}
+	}
+	for what, err := range map[string]error{"another decision": decide(bob, "bob", `"Rejected"`), "taken back": decide(bob, "bob", "null"), "of another": decide(ada, "dan", "null")} {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a decision in approvals is given once and cannot be changed") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -144,6 +144,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:
 		return r.describeEdit(t)
+	case t.Approval != nil && t.Approval.Count > 1:
+		return []string{fmt.Sprintf("waits for %d users other than the author to approve", t.Approval.Count)}, ""
 	case t.Approval != nil:
 		return []string{"waits for somebody else than the author to approve"}, ""
 	case t.Wait != nil:

@@ -87,3 +87,41 @@ func TestInlineOperationGoesThroughItsSteps(t *testing.T) {
 		t.Errorf("it ended as %+v", d.Status)
 	}
 }
+
+// Each step of a run with several approvals: who has decided, and what is waited for or came of it.
+func TestApprovalBySeveralUsers(t *testing.T) {
+	approved, rejected := platformv1.OperationApproved, platformv1.OperationRejected
+	for title, c := range map[string]struct {
+		approval  *platformv1.OperationApproval
+		approvals map[string]platformv1.OperationDecision
+		phase     platformv1.OperationPhase
+		want      string
+	}{
+		"nobody":         {nil, nil, platformv1.OperationAwaitingApproval, "2 users other than ada to approve, 0 of whom have: sign it"},
+		"one":            {nil, map[string]platformv1.OperationDecision{"bob": approved}, platformv1.OperationAwaitingApproval, "1 of whom have"},
+		"the same twice": {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"bob": approved}, platformv1.OperationAwaitingApproval, "1 of whom have"},
+		"two":            {nil, map[string]platformv1.OperationDecision{"eve": approved, "bob": approved}, platformv1.OperationRunning, "bob, eve"},
+		"one of each":    {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"eve": approved}, platformv1.OperationRunning, "bob, eve"},
+		"one rejects":    {nil, map[string]platformv1.OperationDecision{"eve": rejected, "bob": approved}, platformv1.OperationFailed, "eve rejected it: sign it"},
+		"author as well": {nil, map[string]platformv1.OperationDecision{"ada": approved, "bob": approved, "eve": approved}, platformv1.OperationFailed, "ada cannot approve his own Operation"},
+		"changes his mind": {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"bob": rejected, "eve": approved},
+			platformv1.OperationFailed, "bob rejected it"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			op := inlineOperation()
+			op.Spec.Template = strings.Replace(inlineSteps, "sign it", "sign it, count: 2", 1)
+			op.Spec.Approval, op.Spec.Approvals = c.approval, c.approvals
+			template, refusal := opsflow.InlineTemplate(op.Spec)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			facts := opsflow.Facts{Now: time.Unix(1000, 0), Target: opsflow.Subject(op), Template: template,
+				Parameters: opsflow.ParametersInForce(op.Spec, template), Answers: map[string]*opsflow.Answer{}}
+			d := opsflow.Start(op, "", facts, nil)
+			step := d.Status.Steps[0]
+			if d.Status.Phase != c.phase || !strings.Contains(step.Message+step.Outputs["by"], c.want) {
+				t.Errorf("it is %s: %q with %v, want %s and %q", d.Status.Phase, step.Message, step.Outputs, c.phase, c.want)
+			}
+		})
+	}
+}

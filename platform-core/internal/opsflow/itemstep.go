@@ -375,32 +375,6 @@ func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []st
 	return value, verdict{}
 }
 
-// approvalStep waits for somebody to approve.
-type approvalStep struct{}
-
-func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
-	if step.Phase == platformv1.OperationPending {
-		r.begin(step)
-	}
-	message, v := r.text(t, t.Approval.Message, item{})
-	if !v.done() {
-		return v
-	}
-	approval := r.op.Spec.Approval
-	switch {
-	case r.op.Spec.Author == "":
-		return failedf("step %q needs somebody else than the author to approve, and spec.author is not set: create the Operation with your user name there", t.Name)
-	case approval == nil:
-		return verdict{waiting: fmt.Sprintf("somebody else than %s to approve: %s", r.op.Spec.Author, message), approval: yes}
-	case approval.By == r.op.Spec.Author:
-		return failedf("%s cannot approve his own Operation", approval.By)
-	case approval.Decision == platformv1.OperationRejected:
-		return failedf("%s rejected it: %s", approval.By, message)
-	}
-	step.Outputs = map[string]string{"by": approval.By}
-	return verdict{}
-}
-
 // recorded are the outputs of a step in the form in which they are kept; the error is a sentence about one that is not of its type.
 func (r *run) recorded(t *plugin.OperationStep, outputs map[string]string) (map[string]string, error) {
 	kept := make(map[string]string, len(outputs))

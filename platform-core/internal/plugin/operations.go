@@ -292,6 +292,8 @@ type NestedStep struct {
 type ApprovalStep struct {
 	// Message says what is to be approved, with placeholders.
 	Message string `json:"message"`
+	// Count is how many users have to approve. Default 1; more than one is for inline templates, which hold nobody up meanwhile.
+	Count int `json:"count,omitempty"`
 }
 
 // ObjectStep is an object in the namespace of the target. Texts in its content may hold placeholders.

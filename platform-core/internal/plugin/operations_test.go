@@ -144,6 +144,7 @@ func TestBrokenSteps(t *testing.T) {
 		"needs what compensates":          {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
 		"compensation before":             {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]", "does not stand after"},
 		"two approvals":                   {"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n", "    approval: {message: x}\n", "- name: check", "one approval"},
+		"approval by two":                 {"    approval: {message: \"move ${parameters.count} of ${target.name}\"}\n", "    approval: {message: x, count: 2}\n", "approval: {message: x", "is 2: more than one is for an inline template"},
 		"two points of no return":         {"  - name: undo\n", "  - name: more\n    commits: x\n    operation: {templateRef: Restart}\n  - name: again\n    commits: y\n    operation: {templateRef: Restart}\n  - name: undo\n", "commits: y", `a second point of no return after step "more"`},
 		"point of no return out of reach": {"  - name: undo\n", "  - name: undo\n    commits: x\n", "commits: x", "never reached"},
 		"point of no return when never":   {"    onFailure: Continue\n", "    when: \"false\"\n    commits: x\n", "commits: x", "never reached"},

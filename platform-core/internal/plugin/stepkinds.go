@@ -34,7 +34,8 @@ func stepKinds() []stepKind {
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.engine(path, s.Engine) }},
 		{name: "wait", given: func(s *OperationStep) bool { return s.Wait != nil }},
 		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil }, origins: instance},
-		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once"},
+		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once",
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.approval(path, s.Approval) }},
 		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.job(path, s.Job) }},
 		{name: "container", given: func(s *OperationStep) bool { return s.Container != nil }, origins: []templateOrigin{inline},
@@ -85,6 +86,13 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	}
 	if kind.check != nil {
 		kind.check(c, path.With(kind.name), step)
+	}
+}
+
+// approval checks how many users have to approve.
+func (c operationCheck) approval(path document.Path, step *ApprovalStep) {
+	if step.Count > 1 && c.origin != inline {
+		c.fail(path.With("count"), "is %d: more than one is for an inline template", step.Count)
 	}
 }
 

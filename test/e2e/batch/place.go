@@ -285,6 +285,15 @@ func (p *place) decide(wf *batchv1.Workflow, user string, decision platformv1.Op
 	return p.as(user).Patch(p.Ctx, op, client.MergeFrom(before))
 }
 
+// decideAsOne has one of several users approve or reject the run of a Workflow.
+func (p *place) decideAsOne(wf *batchv1.Workflow, by, name string, decision platformv1.OperationDecision) error {
+	p.Helper()
+	op := &platformv1.Operation{}
+	p.MustGet(wf.Status.Operation, op)
+	data := fmt.Appendf(nil, `{"spec":{"approvals":{%q:%q}}}`, name, decision)
+	return p.as(by).Patch(p.Ctx, op, client.RawPatch("application/merge-patch+json", data))
+}
+
 // annotate gives an object an annotation.
 func (p *place) annotate(obj client.Object, key, value string) {
 	p.Helper()

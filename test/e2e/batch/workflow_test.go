@@ -18,7 +18,7 @@ func TestWorkflow(t *testing.T) {
 	p := newPlace(framework.NewNamespace(t, "workflow"))
 	for name, part := range map[string]func(*place){
 		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry, "StopAndSuspend": stopAndSuspend,
-		"Rejected": rejected, "Template": templated, "Broken": brokenThings,
+		"Rejected": rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,6 +208,37 @@ tasks:
 	p.ended(wf, batchv1.WorkflowFailed)
 	if !strings.Contains(wf.Status.Message, "bob@example.com rejected it") || len(p.calls("/rejected")) != 0 {
 		p.Errorf("it says %q, and calls %q", wf.Status.Message, p.calls("/rejected"))
+	}
+}
+
+// approvedByTwo waits until two users have approved, of whom none is the author.
+func approvedByTwo(p *place) {
+	wf := p.workflow("two", `
+author: `+p.CurrentUser()+`
+tasks:
+  - {name: ask, approval: {reason: go on, approvals: 2}}
+  - name: go
+    dependsOn: [{name: ask}]
+    when: tasks.ask.outputs.by == "bob@example.com, eve@example.com"
+    http: {url: '`+p.url("/two")+`'}
+`)
+	const bob, eve, approved = "bob@example.com", "eve@example.com", platformv1.OperationApproved
+	p.phase(wf, batchv1.WorkflowAwaitingApproval)
+	p.ExpectRefused(p.decideAsOne(wf, p.CurrentUser(), p.CurrentUser(), approved), "the author of an Operation cannot approve it")
+	p.ExpectRefused(p.decideAsOne(wf, bob, eve, approved), "each user writes under his own name")
+	if err := p.decideAsOne(wf, bob, bob, approved); err != nil {
+		p.Fatal(err)
+	}
+	p.Eventually(framework.SettleTimeout, "one of two has approved", func() error {
+		p.MustGet(wf.Name, wf)
+		return expect(wf.Status.Phase == batchv1.WorkflowAwaitingApproval && strings.Contains(p.task(wf, "ask").Message, "1 of whom have"), wf.Status)
+	})
+	if err := p.decideAsOne(wf, eve, eve, approved); err != nil {
+		p.Fatal(err)
+	}
+	p.ended(wf, batchv1.WorkflowSucceeded)
+	if calls := p.calls("/two"); len(calls) != 1 {
+		p.Errorf("the calls are %q", calls)
 	}
 }
 

@@ -62,7 +62,7 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wa
 // asMade says whether a step could have made an Operation with this spec. What people add later does not count, and neither do parameters,
 // which follow from how the target was at that moment.
 func asMade(present, wanted platformv1.OperationSpec) bool {
-	present.Cancel, present.Approval, present.Parameters = false, nil, nil
+	present.Cancel, present.Approval, present.Approvals, present.Parameters = false, nil, nil, nil
 	wanted.Parameters = nil
 	if present.Timeout == nil {
 		// Made by an operator that asked for none where its own Operation had none.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// approvalStep waits until as many users have approved as the template wants. One who rejects is enough to fail it.
+type approvalStep struct{}
+
+func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		r.begin(step)
+	}
+	message, v := r.text(t, t.Approval.Message, item{})
+	if !v.done() {
+		return v
+	}
+	author, decisions := r.op.Spec.Author, decisionsOf(r.op)
+	if author == "" {
+		return failedf("step %q needs somebody else than the author to approve, and spec.author is not set: create the Operation with your user name there", t.Name)
+	}
+	if _, own := decisions[author]; own {
+		return failedf("%s cannot approve his own Operation", author)
+	}
+	var by []string
+	for _, user := range slices.Sorted(maps.Keys(decisions)) {
+		if decisions[user] == platformv1.OperationRejected {
+			return failedf("%s rejected it: %s", user, message)
+		}
+		by = append(by, user)
+	}
+	switch wanted := max(t.Approval.Count, 1); {
+	case len(by) >= wanted:
+		step.Outputs = map[string]string{"by": strings.Join(by, ", ")}
+		return verdict{}
+	case wanted == 1:
+		return verdict{waiting: fmt.Sprintf("somebody else than %s to approve: %s", author, message), approval: yes}
+	default:
+		return verdict{waiting: fmt.Sprintf("%d users other than %s to approve, %d of whom have: %s", wanted, author, len(by), message), approval: yes}
+	}
+}
+
+// decisionsOf are all decisions about an Operation, by user.
+func decisionsOf(op *platformv1.Operation) map[string]platformv1.OperationDecision {
+	all := map[string]platformv1.OperationDecision{}
+	maps.Copy(all, op.Spec.Approvals)
+	if one := op.Spec.Approval; one != nil && all[one.By] != platformv1.OperationRejected {
+		all[one.By] = one.Decision
+	}
+	return all
+}
