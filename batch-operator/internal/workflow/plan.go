@@ -67,12 +67,22 @@ func retries(wf *batchv1.Workflow) bool {
 
 // decide plans what comes of a Workflow now, and fills in its status but for the conditions.
 func decide(wf *batchv1.Workflow, f facts) plan {
+	if !wf.Spec.TemplateOnly && finished(&wf.Status) && !retries(wf) {
+		return expire(wf, f)
+	}
+	p := proceed(wf, f)
+	if finished(&wf.Status) {
+		p.wake = expire(wf, f).wake
+	}
+	return p
+}
+
+// proceed is decide for a Workflow that has not finished, or is to be tried again.
+func proceed(wf *batchv1.Workflow, f facts) plan {
 	s := &wf.Status
 	switch {
 	case wf.Spec.TemplateOnly:
 		return checkTemplate(wf, f)
-	case finished(s) && !retries(wf):
-		return expire(wf, f)
 	case s.Operation == "" && wf.Spec.Stop:
 		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began", new(metav1.NewTime(f.now))
 		return plan{}

@@ -84,3 +84,14 @@ func TestTimeAfterTheEnd(t *testing.T) {
 		t.Errorf("after its time the plan is %+v", p)
 	}
 }
+
+// TestTimeAfterTheEndBeginsWithIt: nothing else happens to a Workflow after its end.
+func TestTimeAfterTheEndBeginsWithIt(t *testing.T) {
+	wf := simple()
+	wf.Spec.TTLSecondsAfterFinished = new(int32(60))
+	op := decide(wf, facts{now: noon, check: accept}).create
+	op.Status.Phase, op.Status.CompletionTime = platformv1.OperationSucceeded, new(metav1.NewTime(noon))
+	if p := decide(wf, facts{now: noon, check: accept, operation: op}); wf.Status.Phase != batchv1.WorkflowSucceeded || !p.wake.Equal(noon.Add(time.Minute)) {
+		t.Errorf("it is %s, and the plan is %+v", wf.Status.Phase, p)
+	}
+}
