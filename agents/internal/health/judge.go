@@ -45,6 +45,8 @@ type Judge struct {
 	// good is the last successful outcome; goodPID the process that it was about.
 	good    probe.Outcome
 	goodPID int64
+	// attributes of a process that is not healthy, where its probe gives some.
+	attributes map[string]string
 	// failures in a row, since when, and how long that was when health became what it is.
 	failures     int
 	failingSince time.Time
@@ -92,6 +94,9 @@ func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 	if changed {
 		j.failures, j.refusals, j.outOfConnections = 0, 0, ""
 	}
+	if j.PID() == 0 || changed {
+		j.attributes = nil
+	}
 	return changed || otherRole
 }
 
@@ -113,7 +118,7 @@ func (j *Judge) Away() {
 	if j.process == nil {
 		return
 	}
-	j.away = true
+	j.away, j.attributes = true, nil
 	j.set(report.Unhealthy, causeAway, "the process manager does not answer")
 }
 
@@ -134,6 +139,7 @@ func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold
 		threshold = DefaultThreshold
 	}
 	j.connections(now, outcome, threshold)
+	j.attributes = outcome.Attributes
 	switch outcome.Cause {
 	case "":
 		j.failures, j.crashedAt = 0, time.Time{}
@@ -206,13 +212,14 @@ func (j *Judge) set(health report.Health, cause probe.Cause, message string) {
 	j.health, j.cause, j.message, j.failedFor = health, cause, message, 0
 }
 
-// Report is what is to be said now. Role and attributes are those of a healthy
-// middleware only; the version stays known.
+// Report is what is to be said now. The role is that of a healthy middleware only,
+// and so are attributes unless its probe gives them; the version stays known.
 func (j *Judge) Report() report.Report {
 	r := report.Report{
 		Health:        j.health,
 		Message:       j.message,
 		Version:       j.good.Version,
+		Attributes:    j.attributes,
 		ConfigDigest:  j.process.GetConfigDigest(),
 		RestartDigest: j.process.GetRestartDigest(),
 		Starts:        j.process.GetStarts(),

@@ -302,6 +302,44 @@ func TestStopAndStart(t *testing.T) {
 	s.want(report.Healthy, "")
 }
 
+// Attributes of a process that is not healthy are those of its latest probe, and end with it.
+func TestAttributesWithoutHealth(t *testing.T) {
+	copies := probe.Outcome{Cause: probe.CauseUnhealthy, Message: "it copies", Attributes: map[string]string{"a": "2"}}
+	s := begin(t)
+	has := func(h report.Health, attribute string) {
+		t.Helper()
+		if got := s.judge.Report(); got.Health != h || got.Attributes["a"] != attribute || h != report.Healthy && got.Role != "" {
+			t.Errorf("got %+v; want %s with %q", got, h, attribute)
+		}
+	}
+	s.up(7, 1)
+	s.probe(copies)
+	has(report.Starting, "2")
+	s.probe(refused)
+	has(report.Starting, "")
+	s.probe(good)
+	for range 2 {
+		s.probe(copies)
+		has(report.Healthy, "1")
+	}
+	s.probe(copies)
+	has(report.Unhealthy, "2")
+	s.up(8, 2)
+	has(report.Starting, "")
+	for name, end := range map[string]func(){
+		"it is stopped":   func() { s.process(agentv1.ProcessState_PROCESS_STATE_STOPPING, 8, 2) },
+		"it crashes":      func() { s.process(agentv1.ProcessState_PROCESS_STATE_BACKOFF, 0, 2) },
+		"nobody hears it": func() { s.judge.Away() },
+	} {
+		s.up(8, 2)
+		s.probe(copies)
+		end()
+		if got := s.judge.Report(); got.Attributes != nil {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 func TestStaleProbesAreIgnored(t *testing.T) {
 	s := begin(t)
 	s.judge.Probe(s.now, 0, good, 0)

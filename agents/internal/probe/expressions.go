@@ -23,6 +23,8 @@ type Expressions struct {
 	role       *expression.Expression[string]
 	version    *expression.Expression[string]
 	attributes map[string]expression.Expression[string]
+	// attributesWhen is nil where only a healthy middleware has attributes.
+	attributesWhen *expression.Expression[bool]
 }
 
 // Compile checks and compiles the expressions of a probe.
@@ -52,6 +54,9 @@ func Compile(p plan.Probe) (*Expressions, error) {
 		if x.attributes[name], err = expression.Compile[string](env, fmt.Sprintf("attributes[%q]", name), p.Attributes[name]); err != nil {
 			return nil, err
 		}
+	}
+	if x.attributesWhen, err = compileOptional[bool](env, "attributesWhen", p.AttributesWhen); err != nil {
+		return nil, err
 	}
 	return x, nil
 }

@@ -51,9 +51,10 @@ type Outcome struct {
 	// OutOfConnections is what the middleware said when it had no connection left for the probe, also where the probe
 	// was let in by the reserved way.
 	OutOfConnections string
-	// Role, Version and Attributes are there when it is healthy.
+	// Role and Version are there when it is healthy.
 	Role, Version string
-	Attributes    map[string]string
+	// Attributes are there when it is healthy, and otherwise where the plan says so.
+	Attributes map[string]string
 }
 
 // Probe is a plan's probe, ready to be run.
@@ -158,7 +159,17 @@ func (x *Expressions) judge(result command.Result, end string, describe func(map
 	if err == nil && healthy {
 		return describe(vars)
 	}
-	if x.turnedAway(vars) {
+	outcome := x.failure(result, end, vars, err)
+	if is(x.attributesWhen, vars) {
+		// Attributes that cannot be computed are none: why it is not healthy has been said.
+		outcome.Attributes, _ = x.describeAttributes(vars)
+	}
+	return outcome
+}
+
+// failure says why a middleware is not healthy. err is what became of the expression healthy.
+func (x *Expressions) failure(result command.Result, end string, vars map[string]any, err error) Outcome {
+	if is(x.outOfConnections, vars) {
 		said := expression.FirstLine(result.Stderr + "\n" + result.Stdout)
 		message := "there is no connection left for the probe: " + said
 		return Outcome{Cause: CauseOutOfConnections, Message: message, OutOfConnections: said}
@@ -173,13 +184,13 @@ func (x *Expressions) judge(result command.Result, end string, describe func(map
 	return Outcome{Cause: CauseUnhealthy, Message: expression.WithOutput("the probe says that it is not healthy", result)}
 }
 
-// turnedAway says whether the middleware has no connection left. An expression that fails says nothing of that.
-func (x *Expressions) turnedAway(vars map[string]any) bool {
-	if x.outOfConnections == nil {
+// is says whether an expression is there and true. One that fails is not.
+func is(x *expression.Expression[bool], vars map[string]any) bool {
+	if x == nil {
 		return false
 	}
-	away, err := x.outOfConnections.Evaluate(vars)
-	return err == nil && away
+	holds, err := x.Evaluate(vars)
+	return err == nil && holds
 }
 
 // describe evaluates the other expressions of a healthy middleware.
@@ -197,15 +208,24 @@ func (x *Expressions) describe(vars map[string]any) Outcome {
 			return fail(err)
 		}
 	}
+	if o.Attributes, err = x.describeAttributes(vars); err != nil {
+		return fail(err)
+	}
+	return o
+}
+
+// describeAttributes evaluates the attributes; nil for none.
+func (x *Expressions) describeAttributes(vars map[string]any) (map[string]string, error) {
+	if len(x.attributes) == 0 {
+		return nil, nil
+	}
+	values := make(map[string]string, len(x.attributes))
 	for name, attribute := range x.attributes {
 		value, err := attribute.Evaluate(vars)
 		if err != nil {
-			return fail(err)
+			return nil, err
 		}
-		if o.Attributes == nil {
-			o.Attributes = make(map[string]string, len(x.attributes))
-		}
-		o.Attributes[name] = value
+		values[name] = value
 	}
-	return o
+	return values, nil
 }

@@ -93,6 +93,33 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A middleware that is not healthy has attributes where its plan says so, and neither a role nor a version.
+func TestAttributesOfAMiddlewareThatIsNotHealthy(t *testing.T) {
+	p := redis
+	p.AttributesWhen = "fields['state'] == 'copies'"
+	copies := command.Result{Stdout: strings.Replace(info, "loading:0", "loading:1\r\nstate:copies", 1)}
+	got := judge(t, p, copies)
+	if want := map[string]string{"mode": "standalone", "first": "server"}; got.Cause != probe.CauseUnhealthy || got.Role != "" || !reflect.DeepEqual(got.Attributes, want) {
+		t.Errorf("got %+v, want the attributes %v", got, want)
+	}
+	for name, stdout := range map[string]string{
+		"which the expression is not for": strings.Replace(info, "loading:0", "loading:1\r\nstate:waits", 1),
+		"for which the expression fails":  strings.Replace(info, "loading:0", "loading:1", 1),
+		"whose attributes fail":           "loading:1\nstate:copies\n",
+	} {
+		if got := judge(t, p, command.Result{Stdout: stdout}); got.Cause != probe.CauseUnhealthy || got.Attributes != nil {
+			t.Errorf("one %s: got %+v", name, got)
+		}
+	}
+	if got := judge(t, redis, copies); got.Attributes != nil {
+		t.Errorf("a plan that does not say so: got %+v", got)
+	}
+	p.AttributesWhen = "nonsense"
+	if _, err := probe.Compile(p); err == nil || !strings.Contains(err.Error(), "attributesWhen") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // full is what a middleware says that turns its probe away.
 const full = "AUTH failed: ERR max number of clients reached\nError: Server closed the connection\n"
 

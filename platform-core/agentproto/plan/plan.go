@@ -268,6 +268,9 @@ type Probe struct {
 	Version string `json:"version,omitempty"`
 	// Attributes are string expressions by name. Only such as change rarely: a change is an API write.
 	Attributes map[string]string `json:"attributes,omitempty"`
+	// AttributesWhen is a boolean expression, asked where Healthy is not true: the attributes are reported all the same, as
+	// of a member that copies what it lacks and votes meanwhile. Default: never.
+	AttributesWhen string `json:"attributesWhen,omitempty"`
 }
 
 // HTTPProbe is a GET that the status agent makes within the pod. What is answered is stdout. exitCode is 0 for a status from 200 to

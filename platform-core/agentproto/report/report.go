@@ -57,7 +57,8 @@ type Report struct {
 	Starts int64 `json:"starts,omitempty"`
 	// LastCall is the latest recorded call to the process manager.
 	LastCall *Call `json:"lastCall,omitempty"`
-	// Attributes as the plan's probe defines them.
+	// Attributes as the plan's probe defines them: those of a healthy middleware, and of one that is not where the probe
+	// says so (AttributesWhen).
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// Member is the pod's part in who may write; nil where the plan has no Writing, and until its data folder was read.
 	Member *Member `json:"member,omitempty"`

@@ -43,6 +43,7 @@ func TestBrokenProbeOfConnections(t *testing.T) {
 	run(t, map[string]broken{
 		"gives text":               c("outOfConnections: stderr", "outOfConnections:", "gives string: it must give bool"),
 		"is no expression":         c("outOfConnections: nonsense", "outOfConnections:", "undeclared reference"),
+		"attributes when a text":   c("attributesWhen: stdout", "attributesWhen:", "gives string: it must give bool"),
 		"reserved way for nothing": c("reserved: [-a]", "reserved:", "add probe.outOfConnections"),
 	})
 }

@@ -46,6 +46,10 @@ func (l *loader) checkProbe(path document.Path, c *Component) {
 	for _, name := range slices.Sorted(maps.Keys(c.Probe.Attributes)) {
 		l.checkProbeExpression(path.With("attributes").With(name), c.Probe.Attributes[name], cel.StringType)
 	}
+	l.checkProbeExpression(path.With("attributesWhen"), c.Probe.AttributesWhen, cel.BoolType)
+	if c.Probe.AttributesWhen != "" && len(c.Probe.Attributes) == 0 {
+		l.wrong(path.With("attributesWhen"), "says when attributes are reported, and there are none: add probe.attributes")
+	}
 	if c.Probe.Role != "" && len(c.Roles) == 0 {
 		l.wrong(path.With("role"), "gives a role, and the component declares none: add roles")
 	}

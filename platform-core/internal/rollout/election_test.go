@@ -16,7 +16,8 @@ import (
 var byAttributes = platformv1.SetElection{Member: "id", Primary: "leader", Epoch: "term"}
 
 // elector is a pod by what it reports, such as "0 names 1 in 5": pod a-0, which is member m0, names member m1 in epoch 5. Further words: "labelled" has
-// the label of a primary, "away" is on a node that is not reached, "ending" is on its way out, "as" has the member that follows, "silent" reports nothing.
+// the label of a primary, "away" is on a node that is not reached, "ending" is on its way out, "as" has the member that follows, "silent" reports nothing,
+// "copying" is not healthy and reports all the same.
 func elector(t *testing.T, text string) rollout.Pod {
 	t.Helper()
 	words := strings.Fields(text)
@@ -44,6 +45,8 @@ func elector(t *testing.T, text string) rollout.Pod {
 			p.Node = rollout.Unreachable
 		case "ending":
 			p.Life = rollout.Terminating
+		case "copying":
+			p.Ready, p.Report.Health, p.Report.Role = rollout.NotReady, report.Starting, ""
 		case "silent":
 			has = nil
 			p.Report.Health, p.Report.Role = report.Unhealthy, ""
@@ -129,7 +132,11 @@ func TestElectFollowsAMajorityOfTheExpectedMembers(t *testing.T) {
 		"two that claim to be one are none":       {"a-1 in 2", 3, []string{"0 names 0 in 3", "1 names 0 in 3 as m2", "2 names 0 in 3"}, `Unknown: a-1 in 2, label for ""`},
 		"before the first record the label stays": {"", 3, []string{"0 silent", "1 silent labelled", "2 silent"}, `Unknown: nobody, label for "a-1"`},
 		"a label that the record does not have":   {"a-1 in 2", 3, []string{"0 silent labelled", "1 silent", "2 silent"}, `Unknown: a-1 in 2, label for ""`},
-		"no pod is wanted":                        {"a-1 in 2", 0, nil, `Unknown: a-1 in 2, label for ""`},
+		"those that copy data vote": {"a-2 in 2", 5, []string{"0 names 0 in 3", "1 names 0 in 3", "2 silent labelled", "3 names 0 in 3 copying", "4 silent"},
+			`Changed: a-0 in 3, label for ""`},
+		"two healthy ones of five and one that copies and is late": {"a-2 in 2", 5,
+			[]string{"0 names 0 in 3", "1 names 0 in 3", "2 silent", "3 names 2 in 2 copying", "4 silent"}, `Unknown: a-2 in 2, label for ""`},
+		"no pod is wanted": {"a-1 in 2", 0, nil, `Unknown: a-1 in 2, label for ""`},
 	} {
 		if got := said(rollout.Elect(electors(t, tc.replicas, tc.pods...), byAttributes, recordedAs(tc.recorded))); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
@@ -150,6 +157,7 @@ func TestLabelsFollowTheRecordedElection(t *testing.T) {
 			`SetRole a-0 "": it is not the one that may write`}},
 		"once it is recorded, the old one first": {"a-0 in 3", two, []string{`SetRole a-1 "": it is not the one that may write`}},
 		"then the new one":                       {"a-0 in 3", []string{"0 names 0 in 3", "1 silent", "2 names 0 in 3"}, []string{`SetRole a-0 "primary": it reports role "primary"`}},
+		"one that copies gets none":              {"a-0 in 3", []string{"0 names 0 in 3 copying", "1 names 0 in 3", "2 names 0 in 3"}, nil},
 		"without a majority no pod gets one":     {"a-0 in 3", []string{"0 names 0 in 3", "1 silent", "2 silent"}, []string{`SetRole a-0 "": it is not the one that may write`}},
 		"without a majority a pod keeps its own": {"a-0 in 3", []string{"0 names 0 in 3 labelled", "1 silent", "2 silent"}, nil},
 	} {

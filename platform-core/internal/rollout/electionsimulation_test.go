@@ -20,13 +20,15 @@ type view struct{ epoch, leader int }
 // stored is what the API server has of the set: what the pods last reported, their labels, and the recorded election with its version.
 type stored struct {
 	reports []view
+	// copying says which of the reports are of members that copy data: they vote, and are not healthy.
+	copying []bool
 	labels  []string
 	record  *platformv1.ElectionRecord
 	version int
 }
 
 func (s stored) copied() stored {
-	s.reports, s.labels = slices.Clone(s.reports), slices.Clone(s.labels)
+	s.reports, s.copying, s.labels = slices.Clone(s.reports), slices.Clone(s.copying), slices.Clone(s.labels)
 	return s
 }
 
@@ -35,7 +37,9 @@ type electorate struct {
 	*testing.T
 	random *rand.Rand
 	views  []view
-	server stored
+	// copying are members that copy what they lack.
+	copying []bool
+	server  stored
 	// cache is what the engine sees of it: of pods and of the record at different times.
 	cache stored
 	// earlier is what members took for true some time ago.
@@ -46,7 +50,8 @@ type electorate struct {
 func newElectorate(t *testing.T, seed uint64) *electorate {
 	e := &electorate{T: t, random: rand.New(rand.NewPCG(seed, 7))}
 	size := []int{1, 3, 5}[e.random.IntN(3)]
-	e.views, e.server = make([]view, size), stored{reports: make([]view, size), labels: make([]string, size)}
+	e.views, e.copying = make([]view, size), make([]bool, size)
+	e.server = stored{reports: make([]view, size), copying: make([]bool, size), labels: make([]string, size)}
 	e.cache = e.server.copied()
 	return e
 }
@@ -101,15 +106,23 @@ func (e *electorate) revert() {
 func (e *electorate) deliver() {
 	for i, v := range e.views {
 		if e.random.IntN(3) == 0 {
-			e.server.reports[i] = v
+			e.server.reports[i], e.server.copying[i] = v, e.copying[i]
 		}
 	}
+}
+
+// copy has a member begin or end to copy what it lacks.
+func (e *electorate) copy() {
+	i := e.random.IntN(len(e.copying))
+	e.copying[i] = !e.copying[i]
+	e.note("member %d copies: %t", i, e.copying[i])
 }
 
 // refresh brings the cache up to date: pods and record by themselves.
 func (e *electorate) refresh() {
 	if e.random.IntN(2) == 0 {
-		e.cache.reports, e.cache.labels = slices.Clone(e.server.reports), slices.Clone(e.server.labels)
+		read := e.server.copied()
+		e.cache.reports, e.cache.copying, e.cache.labels = read.reports, read.copying, read.labels
 	}
 	if e.random.IntN(2) == 0 {
 		e.cache.record, e.cache.version = e.server.record, e.server.version
@@ -129,6 +142,9 @@ func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
 		}
 		if v.leader >= 0 {
 			p.Report.Attributes["leader"] = "m" + strconv.Itoa(v.leader)
+		}
+		if s.copying[i] {
+			p.Ready, p.Report.Health, p.Report.Role = rollout.NotReady, report.Starting, ""
 		}
 		f.Pods = append(f.Pods, p)
 	}
@@ -218,7 +234,7 @@ func (e *electorate) settle() {
 	for i := range e.views {
 		e.views[i] = latest
 	}
-	e.server.reports = slices.Clone(e.views)
+	e.server.reports, e.server.copying = slices.Clone(e.views), make([]bool, len(e.views))
 	for range 2 + 2*len(e.views) {
 		e.cache = e.server.copied()
 		e.turn(-1)
@@ -241,7 +257,7 @@ func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			e := newElectorate(t, seed)
 			for range 300 {
-				switch n := e.random.IntN(40); {
+				switch n := e.random.IntN(42); {
 				case n < 2:
 					e.elect()
 				case n < 20:
@@ -253,6 +269,8 @@ func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 				case n < 39:
 					e.turn(e.random.IntN(3))
 					e.cache = e.server.copied() // The next one begins with what is there.
+				case n > 39:
+					e.copy()
 				case e.random.IntN(4) == 0:
 					e.restore()
 				case e.random.IntN(2) == 0:

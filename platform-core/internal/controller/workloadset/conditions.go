@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/rollout"
@@ -67,7 +68,11 @@ func connectionsOf(p rollout.Pod) string {
 func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *metav1.Condition, heard bool) {
 	for _, p := range pods {
 		// The label, and not the report: a pod that nobody hears of any more may have reported that it writes.
-		if p.Life == rollout.Terminating || len(p.Report.Attributes) == 0 || len(declared.Roles) > 0 && !slices.Contains(declared.Roles, p.Role) {
+		if p.Life == rollout.Terminating || len(declared.Roles) > 0 && !slices.Contains(declared.Roles, p.Role) {
+			continue
+		}
+		// One that is not healthy may report attributes all the same, and those are for an election alone.
+		if p.Report.Health != agentreport.Healthy || len(p.Report.Attributes) == 0 {
 			continue
 		}
 		heard = true
