@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/program"
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
@@ -54,9 +55,9 @@ func mysqlServer(use, short string, do func(context.Context, *server.Server) err
 
 func mysqlStart() *cobra.Command {
 	slow, g := "", server.Group{}
-	host, ca := "", ""
+	host, ca, archive := "", "", ""
 	cmd := mysqlServer("start", "Make the data where there is none, and become the server", func(ctx context.Context, s *server.Server) error {
-		s.SlowLog = slow
+		s.SlowLog, s.Archive = slow, archive
 		if g.Name != "" {
 			g.Address, g.Own, g.CAFile = net.JoinHostPort(host, "3306"), net.JoinHostPort(host, groupPort), ca
 			for i := range g.Peers {
@@ -70,6 +71,7 @@ func mysqlStart() *cobra.Command {
 	cmd.Flags().StringVar(&host, "host", "", "name by which other members find it")
 	cmd.Flags().StringSliceVar(&g.Peers, "peers", nil, "names of all pods that there may be")
 	cmd.Flags().StringVar(&ca, "ca", "", "file that the certificates of the members lead to; empty without TLS")
+	cmd.Flags().StringVar(&archive, "archive", "", "file that says where its binary logs are archived; empty for nowhere")
 	cmd.Flags().StringVar(&slow, "slow-log", "/tmp/slow.log", "file of the slow query log, which is forwarded to standard output; empty for none")
 	return cmd
 }
@@ -79,24 +81,29 @@ const groupPort = "33061"
 
 // mysqlBeside is what is done beside a server for as long as the process lives that started this one.
 func mysqlBeside() *cobra.Command {
-	slow, watch := "", false
+	slow, archive, watch := "", "", false
 	cmd := mysqlServer("beside", "Forward the slow query log of a server, and look at its tables, until the process ends that started this one",
 		func(ctx context.Context, s *server.Server) error {
 			ctx, cancel := server.WithParent(ctx)
 			defer cancel()
-			var both sync.WaitGroup
-			var forwarded, watched error
+			var all sync.WaitGroup
+			var forwarded, watched, settled, kept error
+			all.Go(func() { settled = s.Settle(ctx) })
 			if slow != "" {
-				both.Go(func() { forwarded = server.Forward(ctx, slow, os.Stdout) })
+				all.Go(func() { forwarded = server.Forward(ctx, slow, os.Stdout) })
 			}
 			if watch {
-				both.Go(func() { watched = s.Watch(ctx) })
+				all.Go(func() { watched = s.Watch(ctx) })
 			}
-			both.Wait()
-			return errors.Join(forwarded, watched)
+			if archive != "" {
+				all.Go(func() { kept = keepLogs(ctx, s, archive) })
+			}
+			all.Wait()
+			return errors.Join(forwarded, watched, settled, kept)
 		})
 	cmd.Flags().StringVar(&slow, "slow-log", "", "file of the slow query log, which is written to standard output; empty for none")
 	cmd.Flags().BoolVar(&watch, "watch", false, "look at the tables of a member of a group")
+	cmd.Flags().StringVar(&archive, "archive", "", "file that says where its binary logs are archived; empty for nowhere")
 	return cmd
 }
 
@@ -159,7 +166,9 @@ func mysqlDump() *cobra.Command {
 
 func mysqlLoad() *cobra.Command {
 	var target server.Target
+	var replay replayOptions
 	cmd := &cobra.Command{Use: "load", Short: "Make the data of a server with what a dump has that is read from standard input", Args: cobra.NoArgs,
+		Long: "It goes on by the logs of an archive to the point in time of " + mover.TargetEnv + ", where there is one.",
 		RunE: func(*cobra.Command, []string) error {
 			return until(func(ctx context.Context) error {
 				// The server resolves paths from the folder of its data.
@@ -168,7 +177,7 @@ func mysqlLoad() *cobra.Command {
 					return err
 				}
 				target.Dir = dir
-				return target.Load(ctx, os.Stdin)
+				return replay.load(ctx, &target)
 			})
 		}}
 	flags := cmd.Flags()
@@ -176,5 +185,7 @@ func mysqlLoad() *cobra.Command {
 	flags.StringVar(&target.Client, "client", "mysql", "its client")
 	flags.StringVar(&target.Dir, "dir", ".", "folder below which the data is made")
 	flags.StringVar(&target.Run, "run", "/tmp", "folder of the socket")
+	flags.StringVar(&replay.program, "binlog-program", "mysqlbinlog", "what reads binary logs")
+	flags.StringVar(&replay.secrets, "secrets", plan.SecretsDir, "folder with a folder for each credential")
 	return cmd
 }

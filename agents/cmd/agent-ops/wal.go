@@ -24,10 +24,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/driver/minio"
-	"github.com/zeroinfra/agents/internal/driver/postgres/recovery"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/agents/internal/modelserver"
 	"github.com/zeroinfra/agents/internal/objects"
+	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
@@ -47,7 +47,7 @@ const (
 
 // told is what is said of an error. That a target cannot be reached is a sentence for whoever asked for it.
 func told(err error) string {
-	if refused := (recovery.OutOfRange{}); errors.As(err, &refused) {
+	if refused := (pointintime.OutOfRange{}); errors.As(err, &refused) {
 		return refused.Why
 	}
 	if waits := (modelserver.NotReady{}); errors.As(err, &waits) {
@@ -58,7 +58,7 @@ func told(err error) string {
 
 // exitCode of a program that failed. A server that recovers takes 1 for the end of the archive, and nothing else may be taken for that.
 func exitCode(err error, args []string) int {
-	if errors.As(err, new(recovery.OutOfRange)) {
+	if errors.As(err, new(pointintime.OutOfRange)) {
 		return mover.ExitOutOfRange
 	}
 	if errors.Is(err, minio.ErrKeys) {
@@ -126,8 +126,14 @@ func (o *placeOptions) archive(ctx context.Context, p place, data wal.Data) (*wa
 
 // archiveIn a folder below the place that the file names; empty for the place itself.
 func (o *placeOptions) archiveIn(ctx context.Context, p place, below string) (*wal.Archive, error) {
+	s, err := o.storeIn(ctx, p, below)
+	return &wal.Archive{Store: s}, err
+}
+
+// storeIn is the store in a folder below the place that the file names.
+func (o *placeOptions) storeIn(ctx context.Context, p place, below string) (store.Store, error) {
 	if folder := p["archive.folder"]; folder != "" {
-		return o.archiveOn(ctx, folder, path.Join(p["archive.prefix"], below))
+		return o.storeOn(ctx, folder, path.Join(p["archive.prefix"], below))
 	}
 	account := []byte(p["archive.accessKey"])
 	if len(account) == 0 {
@@ -148,14 +154,13 @@ func (o *placeOptions) archiveIn(ctx context.Context, p place, below string) (*w
 	if below != "" {
 		prefix = strings.TrimSuffix(prefix, "/") + "/" + below
 	}
-	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: prefix,
+	return store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: prefix,
 		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: string(bytes.TrimSpace(account)), SecretKey: string(bytes.TrimSpace(key)), CA: ca})
-	return &wal.Archive{Store: s}, err
 }
 
-// archiveOn a volume that is mounted in a folder. Movers keep backups there, too: what is made is of their group. Where nothing can be written, as where a
+// storeOn a volume that is mounted in a folder. Movers keep backups there, too: what is made is of their group. Where nothing can be written, as where a
 // restore reads, a folder that would have to be made has no archive.
-func (o *placeOptions) archiveOn(ctx context.Context, volume, below string) (*wal.Archive, error) {
+func (o *placeOptions) storeOn(ctx context.Context, volume, below string) (store.Store, error) {
 	s, err := store.OpenFolder(ctx, store.Patience{Answer: o.patience, Log: o.log}, mover.User, volume, below)
 	at := filepath.Join(volume, below)
 	switch {
@@ -164,7 +169,7 @@ func (o *placeOptions) archiveOn(ctx context.Context, volume, below string) (*wa
 	case err != nil:
 		err = fmt.Errorf("cannot open the archive at %s: %w", at, err)
 	}
-	return &wal.Archive{Store: s}, err
+	return s, err
 }
 
 func archiveCommand() *cobra.Command {

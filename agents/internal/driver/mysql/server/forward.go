@@ -23,10 +23,13 @@ const (
 // at the tables of a member of a group. It ends with the server.
 func (s *Server) beside() error {
 	arguments := []string{"mysql", "beside", "--slow-log=" + s.SlowLog, "--run=" + s.Run}
-	switch {
-	case s.Group != nil:
+	if s.Group != nil {
 		arguments = append(arguments, "--watch")
-	case s.SlowLog == "":
+	}
+	if s.Archive != "" {
+		arguments = append(arguments, "--archive="+s.Archive, "--secrets="+s.Secrets, "--dir="+s.Dir)
+	}
+	if s.Group == nil && s.Archive == "" && s.SlowLog == "" {
 		return nil
 	}
 	own, err := os.Executable()

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/driver/mysql"
+	"github.com/zeroinfra/agents/internal/driver/mysql/binlog"
+	"github.com/zeroinfra/agents/internal/pointintime"
 )
 
 const loadPoll = 100 * time.Millisecond
@@ -30,6 +32,8 @@ type Target struct {
 	Dir string
 	// Run is a folder for the socket.
 	Run string
+	// Replay is what is carried out on the data of the dump; nil where that is to be as the dump has it.
+	Replay *binlog.Replay
 }
 
 // Load makes the data. It is whole when there is no error.
@@ -37,6 +41,11 @@ func (t *Target) Load(ctx context.Context, from io.Reader) error {
 	stream, err := newDump(from)
 	if err != nil {
 		return err
+	}
+	if t.Replay != nil {
+		if err := t.Replay.Check(ctx); err != nil {
+			return err
+		}
 	}
 	data := filepath.Join(t.Dir, dataFolder)
 	if err := initialize(ctx, t.Program, data, "--no-defaults"); err != nil {
@@ -63,6 +72,22 @@ type dump struct {
 	whole bool
 }
 
+// maxTail is how much of the end of a dump is looked at.
+const maxTail = 256 << 10
+
+// transactions is the GTID set of what is in a whole dump; empty where logs cannot go on from it.
+func (d *dump) transactions() string {
+	lines := strings.Split(strings.TrimSuffix(string(d.tail), lastLine), "\n")
+	if len(lines) < 2 {
+		return ""
+	}
+	found, ok := strings.CutPrefix(lines[len(lines)-2], transactionsLine)
+	if !ok {
+		return ""
+	}
+	return found
+}
+
 func newDump(from io.Reader) (*dump, error) {
 	d := &dump{from: bufio.NewReader(from)}
 	line, err := d.from.ReadString('\n')
@@ -76,7 +101,9 @@ func newDump(from io.Reader) (*dump, error) {
 func (d *dump) Read(p []byte) (int, error) {
 	n, err := d.from.Read(p)
 	d.tail = append(d.tail, p[:n]...)
-	d.tail = bytes.Clone(d.tail[max(0, len(d.tail)-len(lastLine)-1):])
+	if extra := len(d.tail) - maxTail; extra > maxTail {
+		d.tail = d.tail[:copy(d.tail, d.tail[extra:])]
+	}
 	d.whole = bytes.HasSuffix(d.tail, []byte(lastLine))
 	return n, err
 }
@@ -100,7 +127,9 @@ func (t *Target) start(data string) (*running, error) {
 	arguments := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + t.Dir, "--socket=" + r.socket, "--pid-file=" + r.socket + ".pid",
 		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2",
 		// Half of what it needs by default, to stay within the memory of a mover.
-		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M"}
+		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M",
+		// What somebody has scheduled in the server does not happen meanwhile.
+		"--event-scheduler=OFF"}
 	r.cmd = exec.Command(path, append(arguments, asRoot()...)...)
 	r.cmd.Stdout, r.cmd.Stderr = os.Stderr, os.Stderr
 	if err := r.cmd.Start(); err != nil {
@@ -111,7 +140,7 @@ func (t *Target) start(data string) (*running, error) {
 }
 
 // fill waits for the server, and has the client give it the dump.
-func (t *Target) fill(ctx context.Context, r *running, from io.Reader) error {
+func (t *Target) fill(ctx context.Context, r *running, from *dump) error {
 	d := mysql.New(mysql.Options{Address: r.socket, Username: "root", Password: func() (string, error) { return "", nil }})
 	for {
 		_, err := d.Content(ctx)
@@ -127,16 +156,58 @@ func (t *Target) fill(ctx context.Context, r *running, from io.Reader) error {
 		case <-time.After(loadPoll):
 		}
 	}
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, t.Client, "--no-defaults", "--socket="+r.socket, "--user=root", "--binary-mode", "--default-character-set=utf8mb4",
-		"--max-allowed-packet=1G")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = from, os.Stderr, &said
-	if err := cmd.Run(); err != nil {
-		return errors.Join(fmt.Errorf("mysql failed: %w: %s", err, strings.TrimSpace(said.String())), context.Cause(ctx))
+	if err := t.carryOut(ctx, r, from); err != nil {
+		return err
+	}
+	if t.Replay != nil {
+		if err := t.replay(ctx, r, from); err != nil {
+			return err
+		}
 	}
 	// The data stands for one transaction, which is in no binary log: a member of a group that does not have it copies
 	// all data.
 	return d.Purge(ctx, uuid()+":1")
+}
+
+// carryOut has the client carry SQL out.
+func (t *Target) carryOut(ctx context.Context, r *running, from io.Reader) error {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, t.Client, "--no-defaults", "--socket="+r.socket, "--user=root", "--binary-mode",
+		"--default-character-set=utf8mb4", "--max-allowed-packet=1G")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = from, os.Stderr, &said
+	if err := cmd.Run(); err != nil {
+		return errors.Join(fmt.Errorf("mysql failed: %w: %s", err, strings.TrimSpace(said.String())), context.Cause(ctx))
+	}
+	return nil
+}
+
+// replay carries out the logs that lead from the dump to the time that is wanted.
+func (t *Target) replay(ctx context.Context, r *running, from *dump) error {
+	has := from.transactions()
+	if !from.whole || has == "" {
+		return pointintime.Refused("the dump does not say which transactions it has: it was made without an archive, or before that began. Take a later backup")
+	}
+	var sql strings.Builder
+	// The logs of a group have changes of the instance's own accounts, which no dump has. They get their passwords when the
+	// server starts.
+	for _, a := range accounts {
+		fmt.Fprintf(&sql, "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED WITH caching_sha2_password BY '%s' ACCOUNT LOCK;\n", a.user, rand.Text())
+	}
+	reader, writer := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := t.Replay.Write(ctx, has, writer)
+		written <- err
+		// Without an error the client comes to the end of what it reads.
+		_ = writer.CloseWithError(err)
+	}()
+	err := t.carryOut(ctx, r, io.MultiReader(strings.NewReader(sql.String()), reader))
+	// The client may have ended before all is written.
+	_ = reader.Close()
+	if failed := <-written; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
+		return failed
+	}
+	return err
 }
 
 func uuid() string { return uuidOf(rand.Text()) }

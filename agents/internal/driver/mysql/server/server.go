@@ -73,6 +73,8 @@ type Server struct {
 	SlowLog string
 	// Group that it is to be a member of; nil for a server alone.
 	Group *Group
+	// Archive is the file that says where its binary logs are archived; empty for nowhere.
+	Archive string
 }
 
 // Start makes the data where there is none, and becomes the server. Whoever calls it keeps any other process away from
@@ -123,6 +125,9 @@ func asRoot() []string {
 	}
 	return nil
 }
+
+// copied marks data that was copied as a whole from another server, until a server has started on it.
+func (s *Server) copied() string { return filepath.Join(s.Dir, dataFolder+".copied") }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, dataFolder) }
 
@@ -231,6 +236,10 @@ func (s *Server) writeAccounts() error {
 	password := hex.EncodeToString(random)
 	// Nothing of it is in the binary log: members of a group each have an account of their own.
 	lines := []string{"SET SESSION sql_log_bin = 0", "SET SESSION sql_mode = ''", "DROP USER IF EXISTS 'root'@'localhost'"}
+	if _, err := os.Stat(s.copied()); err == nil {
+		// It is other data than its source from now on, and is archived as that.
+		lines = append(lines, "DROP TABLE IF EXISTS "+mysql.ArchiveTable)
+	}
 	for _, host := range []string{"localhost", "127.0.0.1"} {
 		lines = append(lines, accountLines("'"+internal+"'@'"+host+"'", password, grantAll)...)
 	}

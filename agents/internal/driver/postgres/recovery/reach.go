@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -25,17 +26,7 @@ const (
 	// lookedAt is how many segments, from the last one back, are looked through for a transaction. One that writes more than these 1 GiB hides those
 	// before it.
 	lookedAt = 64
-	// timeForm is how times are written for people, in UTC.
-	timeForm = "2006-01-02T15:04:05.999999Z"
 )
-
-// OutOfRange says that a target cannot be reached, and what can be. What is archived later may change that.
-type OutOfRange struct{ Why string }
-
-// Error implements error.
-func (o OutOfRange) Error() string { return o.Why }
-
-func outOfRange(format string, args ...any) error { return OutOfRange{fmt.Sprintf(format, args...)} }
 
 // errNotFound says that the last segments have no end of a transaction, and that there are more before them.
 var errNotFound = errors.New("no transaction ended in the last segments")
@@ -94,7 +85,7 @@ func (r *Reach) holds(ctx context.Context, lineage *wal.Lineage, c copied) (bool
 func (r *Reach) Check(ctx context.Context) error {
 	t := r.Target
 	if t.Time.Before(t.Since) {
-		return outOfRange("%s is before %s, when the backup was whole: take an earlier backup", inWords(t.Time), inWords(t.Since))
+		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup", pointintime.InWords(t.Time), pointintime.InWords(t.Since))
 	}
 	lineage, err := r.Archive.LineageOf(ctx, nil)
 	if err != nil {
@@ -119,13 +110,13 @@ func (r *Reach) Check(ctx context.Context) error {
 		return err
 	}
 	if !last.After(t.Since) {
-		return outOfRange("%s cannot be reached: the archive at %s has no transaction after the backup, which was whole at %s", inWords(t.Time), r.Archive.Store, inWords(t.Since))
+		return pointintime.Refused("%s cannot be reached: the archive at %s has no transaction after the backup, which was whole at %s", pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since))
 	}
 	if !t.Time.Before(last) {
-		return outOfRange("%s cannot be reached: with this backup and the archive at %s it can be from %s to before %s, when the last transaction ended that is archived",
-			inWords(t.Time), r.Archive.Store, inWords(t.Since), inWords(last))
+		return pointintime.Refused("%s cannot be reached: with this backup and the archive at %s it can be from %s to before %s, when the last transaction ended that is archived",
+			pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since), pointintime.InWords(last))
 	}
-	r.Log.Info("the target can be reached", "time", inWords(t.Time), "since", inWords(t.Since), "last", inWords(last))
+	r.Log.Info("the target can be reached", "time", pointintime.InWords(t.Time), "since", pointintime.InWords(t.Since), "last", pointintime.InWords(last))
 	return nil
 }
 
@@ -133,14 +124,14 @@ func (r *Reach) Check(ctx context.Context) error {
 func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) error {
 	last := lineage.Timelines[len(lineage.Timelines)-1]
 	if _, found := lineage.Timeline(c.timeline); !found {
-		return outOfRange("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
+		return pointintime.Refused("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
-		return outOfRange("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
+		return pointintime.Refused("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	holds, err := r.holds(ctx, lineage, c)
 	if err == nil && !holds {
-		err = outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
+		err = pointintime.Refused("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
 	}
 	return err
 }
@@ -200,8 +191,4 @@ func (r *Reach) lastOf(ctx context.Context, t wal.Timeline, f wal.File) (time.Ti
 		}
 	}
 	return last, nil
-}
-
-func inWords(t time.Time) string {
-	return t.UTC().Format(timeForm)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver/postgres/alone"
+	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -118,9 +119,9 @@ func (l *log) explained(target mover.Target, why string) error {
 		if l.reached != "" {
 			what = ": the last transaction that there is ended at " + l.reached
 		}
-		return outOfRange("%s was not reached%s", inWords(target.Time), what)
+		return pointintime.Refused("%s was not reached%s", pointintime.InWords(target.Time), what)
 	case strings.Contains(why, "requested recovery stop point is before consistent recovery point"):
-		return outOfRange("%s is before the backup was whole: take an earlier backup", inWords(target.Time))
+		return pointintime.Refused("%s is before the backup was whole: take an earlier backup", pointintime.InWords(target.Time))
 	}
 	return fmt.Errorf("the recovery failed: %s", why)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -26,7 +27,7 @@ func TestExplained(t *testing.T) {
 			var l log
 			l.hear(test.heard)
 			err := l.explained(mover.Target{Time: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)}, test.why)
-			if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(OutOfRange)) != test.outOfRange {
+			if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(pointintime.OutOfRange)) != test.outOfRange {
 				t.Errorf("it is %v", err)
 			}
 		})
