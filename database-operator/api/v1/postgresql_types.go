@@ -88,7 +88,7 @@ type PostgreSQLSpec struct {
 	// archive has the primary keep its write-ahead log in a BackupRepository or in a bucket, for restores to any point in time. The condition Archiving says how that goes.
 	// Turning it on or off, or another volume, replaces the pods.
 	// +optional
-	Archive *PostgreSQLArchive `json:"archive,omitempty"`
+	Archive *LogArchive `json:"archive,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an
 	// Operation of template UpgradeApp. Default 1.0.0.
 	// +optional

@@ -4,6 +4,8 @@
 package mysqlparts
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -30,7 +32,13 @@ func Instance() typed.Instance {
 	}
 }
 
-// Credentials says where the password of the user app comes from; nil for one that is made.
-func Credentials(auth *databasev1.Auth) []platformv1.Credential {
-	return kindparts.Credentials(clientUser, auth)
+// Complete says in an Application where the password of the user app comes from, and where its binary log is archived.
+func Complete(app *platformv1.Application, servers *databasev1.MySQLServers) {
+	app.Spec.Archive = kindparts.ArchiveIn(servers.Archive)
+	app.Spec.Credentials = append(kindparts.Credentials(clientUser, servers.Auth), kindparts.ArchiveCredentials(servers.Archive)...)
+	if more := kindparts.ArchiveParameters(servers.Archive); len(more) > 0 {
+		main := &app.Spec.Components[0]
+		maps.Copy(more, main.Parameters)
+		main.Parameters = more
+	}
 }

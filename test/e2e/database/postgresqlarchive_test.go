@@ -79,8 +79,8 @@ func shelvedSpec() databasev1.PostgreSQLSpec {
 	}
 }
 
-func shelvedArchive() *databasev1.PostgreSQLArchive {
-	return &databasev1.PostgreSQLArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"}, Timeout: &metav1.Duration{Duration: 10 * time.Second}}
+func shelvedArchive() *databasev1.LogArchive {
+	return &databasev1.LogArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"}, Timeout: &metav1.Duration{Duration: 10 * time.Second}}
 }
 
 func (a *shelved) connects() {

@@ -93,7 +93,7 @@ func (m *timeMachine) spec(prefix string) databasev1.PostgreSQLSpec {
 		},
 		Replicas:  1,
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
-		Archive: &databasev1.PostgreSQLArchive{Endpoint: m.storage.Binding()["endpoint"], Bucket: logBucket, Prefix: prefix, Addressing: databasev1.ArchiveAddressingPath, AccessKey: keeper,
+		Archive: &databasev1.LogArchive{Endpoint: m.storage.Binding()["endpoint"], Bucket: logBucket, Prefix: prefix, Addressing: databasev1.ArchiveAddressingPath, AccessKey: keeper,
 			SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"}, CAFrom: m.authority(), Timeout: &metav1.Duration{Duration: 10 * time.Second}},
 	}
 }

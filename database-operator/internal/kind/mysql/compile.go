@@ -19,6 +19,7 @@ var instance = mysqlparts.Instance()
 func (Kind) Compile(m *databasev1.MySQL) (*typed.Output, error) {
 	spec := &m.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
-	app.Spec.Topology, app.Spec.Credentials = topology, mysqlparts.Credentials(spec.Auth)
+	app.Spec.Topology = topology
+	mysqlparts.Complete(app, &spec.MySQLServers)
 	return &typed.Output{Application: app, Entities: mysqlparts.Entities(&spec.MySQLServers, spec.RestoreFrom)}, nil
 }

@@ -41,7 +41,8 @@ func (Kind) Compile(m *databasev1.MySQLCluster) (*typed.Output, error) {
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
 	main.Replicas, main.Parameters = new(cmp.Or(spec.Members, defaultMembers)), parameters(spec)
-	app.Spec.Topology, app.Spec.Credentials = topology, mysqlparts.Credentials(spec.Auth)
+	app.Spec.Topology = topology
+	mysqlparts.Complete(app, &spec.MySQLServers)
 	return &typed.Output{Application: app, Entities: mysqlparts.Entities(&spec.MySQLServers, spec.RestoreFrom)}, nil
 }
 

@@ -43,8 +43,8 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	if main.Autoscaling == nil {
 		main.Replicas = new(spec.Replicas + 1)
 	}
-	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), archiveIn(spec.Archive)
-	app.Spec.Credentials = append(credentials(spec), archiveCredentials(spec.Archive)...)
+	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), kindparts.ArchiveIn(spec.Archive)
+	app.Spec.Credentials = append(credentials(spec), kindparts.ArchiveCredentials(spec.Archive)...)
 	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)
 	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
@@ -54,7 +54,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	maps.Copy(out, spec.Parameters)
-	maps.Copy(out, archiveParameters(spec.Archive))
+	maps.Copy(out, kindparts.ArchiveParameters(spec.Archive))
 	maps.Copy(out, hbaParameters(spec.HBA))
 	s := spec.Synchronous
 	if s == nil {
