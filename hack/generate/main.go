@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command generate writes the files of the repository that are made from others:
-// CustomResourceDefinitions with their revisions, accessors of statuses, and the charts. Its subcommand newkind
-// writes what a new typed kind begins with.
+// CustomResourceDefinitions with their revisions, accessors of statuses, the charts, and the page of conditions and
+// reasons. Its subcommand newkind writes what a new typed kind begins with.
 package main
 
 import (
@@ -18,16 +18,19 @@ import (
 	"github.com/zeroinfra/hack/generate/internal/crds"
 	"github.com/zeroinfra/hack/generate/internal/newkind"
 	"github.com/zeroinfra/hack/generate/internal/plugins"
+	"github.com/zeroinfra/hack/generate/internal/reasons"
 	"github.com/zeroinfra/hack/generate/internal/repo"
 )
 
 func main() {
 	root := &cobra.Command{
 		Use:   "generate",
-		Short: "Package the plugins into config/plugins and write charts/, or what a subcommand says",
+		Short: "Package the plugins into config/plugins, write charts/ and docs/conditions.md, or what a subcommand says",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return withRoot(func(root string) error { return errors.Join(plugins.Write(root), charts.Write(root)) })
+			return withRoot(func(root string) error {
+				return errors.Join(plugins.Write(root), charts.Write(root), reasons.Write(root))
+			})
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -46,6 +49,12 @@ func main() {
 			Short: "Write charts/ only, with the plugins as they are packaged",
 			Args:  cobra.NoArgs,
 			RunE:  func(*cobra.Command, []string) error { return withRoot(charts.Write) },
+		},
+		&cobra.Command{
+			Use:   "reasons",
+			Short: "Write docs/conditions.md from the comments of condition types and reasons",
+			Args:  cobra.NoArgs,
+			RunE:  func(*cobra.Command, []string) error { return withRoot(reasons.Write) },
 		},
 		&cobra.Command{
 			Use:   "accessors FOLDER...",

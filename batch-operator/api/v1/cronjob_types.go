@@ -310,6 +310,8 @@ const (
 	CronJobLabel = "batch.zeroinfra.github.com/cronjob"
 	// RunAnnotation of a CronJob asks for a run now: each new value for one.
 	RunAnnotation = "batch.zeroinfra.github.com/run"
-	// LastRunSucceededCondition says how the last run ended.
+	// LastRunSucceededCondition: True when the last run of a CronJob succeeded, False when it did not; absent
+	// before the first one has ended. Read the Operation that the message names when it is False.
+	// Kinds: CronJob.
 	LastRunSucceededCondition = "LastRunSucceeded"
 )

@@ -464,6 +464,8 @@ const (
 	WorkflowLabel = "batch.zeroinfra.github.com/workflow"
 	// RetryAnnotation of a Workflow that failed or was stopped has it go on with the tasks that did not succeed: each new value once.
 	RetryAnnotation = "batch.zeroinfra.github.com/retry"
-	// SucceededCondition says how the run ended.
+	// SucceededCondition: True when the run succeeded, False when it failed or was stopped, Unknown until it has
+	// ended. Read the message when it is False, and annotate the Workflow to have it tried again.
+	// Kinds: Workflow.
 	SucceededCondition = "Succeeded"
 )

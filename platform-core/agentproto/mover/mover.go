@@ -275,34 +275,47 @@ type Result struct {
 	Recall []byte `json:"recall,omitempty"`
 }
 
-// Reasons of a Result.
+// Reasons of movers. Backup, BackupRepository and WorkloadSet have them in their status or in a message: the Job
+// that carries the data ended with them.
 const (
-	// ReasonRefused: the repository does not let it in, or has no such bucket. Trying again is of no use before somebody mends that.
+	// ReasonRefused: the repository refuses the credentials, or the bucket or a right is missing. Correct the
+	// credentials, the bucket or the rights.
 	ReasonRefused = "RepositoryRefused"
-	// ReasonUnreachable: no answer, or the store had a fault of its own.
+	// ReasonUnreachable: the repository does not answer, or has a fault of its own. Look at the store and the
+	// network.
 	ReasonUnreachable = "RepositoryUnreachable"
-	// ReasonNoRoom: the store is full.
+	// ReasonNoRoom: the repository has no room left. Delete Backups, or make the store larger.
 	ReasonNoRoom = "RepositoryFull"
-	// ReasonCommandFailed: the command of the middleware ended with an error, or said nothing.
+	// ReasonCommandFailed: the command of the middleware ended with an error, or wrote nothing. The message ends
+	// with the last lines of its output. Look at the middleware.
 	ReasonCommandFailed = "CommandFailed"
-	// ReasonUnsteady: what must not change while the data is taken is changing, or has changed.
+	// ReasonUnsteady: something that must not change during a Backup changes or has changed, for example the slots
+	// of a cluster. Create another Backup once it is at rest.
 	ReasonUnsteady = "Unsteady"
-	// ReasonNotFound: there is no such backup.
+	// ReasonNotFound: the repository has no backup of this key, or the backup has no manifest. Look for it with an
+	// inventory or an import, or restore another Backup.
 	ReasonNotFound = "BackupNotFound"
-	// ReasonDamaged: the data is not what the manifest says.
+	// ReasonDamaged: the data is not what the manifest says: a file is missing or differs. Restore another Backup,
+	// and find out who changed the store.
 	ReasonDamaged = "BackupDamaged"
-	// ReasonSuperseded: a later attempt works on the same backup.
+	// ReasonSuperseded: a later attempt works on the same backup, or it was deleted. This attempt ends and keeps
+	// nothing. Nothing to do.
 	ReasonSuperseded = "Superseded"
-	// ReasonBadPlan: the plan or the key cannot be read.
+	// ReasonBadPlan: the plan, the credentials or the passphrase cannot be read, or there is more data than the
+	// format has room for. Do what the message says.
 	ReasonBadPlan = "BadPlan"
-	// ReasonTargetNotEmpty: the volume that is to be filled has something on it.
+	// ReasonTargetNotEmpty: the volume that the data is to be written to is not empty. The mover does not
+	// overwrite it. Use an empty volume.
 	ReasonTargetNotEmpty = "TargetNotEmpty"
-	// ReasonTargetFailed: the volume that is to be filled cannot be written, or has no room.
+	// ReasonTargetFailed: the volume that the data is to be written to cannot be written, or has no room. Look at
+	// the volume and its size.
 	ReasonTargetFailed = "TargetFailed"
-	// ReasonWrongPassphrase: the backup was encrypted with another passphrase.
+	// ReasonWrongPassphrase: the backup was encrypted with another passphrase. Give the repository the passphrase
+	// of that time.
 	ReasonWrongPassphrase = "WrongPassphrase"
-	// ReasonUnsupported: the backup has a higher format version than is known.
+	// ReasonUnsupported: the backup has a newer format than the mover knows. Use a newer operator.
 	ReasonUnsupported = "FormatUnsupported"
-	// ReasonTerminated: it was told to end (SIGTERM) before it was done.
+	// ReasonTerminated: the mover was stopped (SIGTERM) before it was done. Another attempt follows where one is
+	// left. Nothing to do.
 	ReasonTerminated = "Terminated"
 )

@@ -11,7 +11,12 @@ const (
 	// ExitOutOfRange is the exit code by which that command says that the target is out of what it can reach: ReasonOutOfRange. What it says
 	// last on standard error is the sentence for a person.
 	ExitOutOfRange = 65
-	// ReasonOutOfRange: the logs that are kept do not lead from the backup to the target, or not yet.
+)
+
+// Reasons of movers. This one is of those that restore to a point in time.
+const (
+	// ReasonOutOfRange: the logs that are kept do not lead from the backup to the point in time, or not yet. The
+	// operator tries again. Wait until the log is archived, or restore to another time or from another Backup.
 	ReasonOutOfRange = "TargetOutOfRange"
 )
 

@@ -95,11 +95,13 @@ type Call struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Reasons of calls that failed.
+// Reasons of calls to agents. The report of a pod has them, in its annotation.
 const (
-	// ReasonRestartRequired says that a reload cannot take over the change.
+	// ReasonRestartRequired: a reload cannot apply the change of the configuration. The operator restarts the
+	// process in its turn. Nothing to do.
 	ReasonRestartRequired = "RestartRequired"
-	// ReasonDataBad says that an action has found the data itself to be bad: it ended with plan.ExitDataBad.
+	// ReasonDataBad: an action found the data itself to be bad: it ended with plan.ExitDataBad. The Operation
+	// fails. Restore another Backup.
 	ReasonDataBad = "DataBad"
 )
 

@@ -2,250 +2,73 @@
 
 package v1
 
-// Condition types that every object of the suite has (kstatus).
+// Condition types of the suite. Those that all kinds have are the ones of kstatus. The comment of each is its row
+// in docs/conditions.md, as for reasons.
 const (
-	// ReadyCondition is True when the object does what its spec asks, at its observed generation.
+	// ReadyCondition: True when the object does what its spec asks, at its observed generation; False while it
+	// does not, and the reason says why. Read the message of this condition first.
+	// Kinds: all.
 	ReadyCondition = "Ready"
-	// ReconcilingCondition is True while the engine works on the object; absent at rest.
+	// ReconcilingCondition: True while the operator works on the object; absent at rest. Wait.
+	// Kinds: all.
 	ReconcilingCondition = "Reconciling"
-	// StalledCondition is True when nothing will change until someone mends what its message names; absent otherwise.
+	// StalledCondition: True when nothing changes until somebody removes the cause that the message names; absent
+	// otherwise. Do what the message says.
+	// Kinds: all.
 	StalledCondition = "Stalled"
-	// AcceptedCondition says whether the inputs of an object (plugin, version, parameters, references) are usable.
+	// AcceptedCondition: True when the inputs of the object can be used: plugin, version, parameters and
+	// references. While it is False, what runs goes on with the spec of before. Correct what the message names.
+	// Kinds: Application, Plugin, typed kinds.
 	AcceptedCondition = "Accepted"
-	// CertificateServedCondition says whether every pod of a Component, and of all those of an Application, serves the present certificate.
+	// CertificateServedCondition: True when every pod serves the present certificate; absent without TLS. The
+	// operator has the others load it. Look at the pods that the message names when it stays False.
+	// Kinds: Application, Component.
 	CertificateServedCondition = "CertificateServed"
-	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
+	// MonitoredCondition: True when a Prometheus can find the metrics of a Component; absent when no metrics are
+	// asked for. The instance is ready all the same. Do what the message says when it is False.
+	// Kinds: Application, Component.
 	MonitoredCondition = "Monitored"
-	// RoutedCondition says whether the Ingresses and HTTPRoutes are there by which clients outside of the cluster reach a
-	// Component; absent for one without.
+	// RoutedCondition: True when the Ingresses and HTTPRoutes exist by which clients outside of the cluster reach
+	// a Component; absent when none are asked for. Do what the message says when it is False.
+	// Kinds: Application, Component.
 	RoutedCondition = "Routed"
-	// RestoredCondition says whether the data of the Backup is there that an instance begins with; absent where it begins with none.
+	// RestoredCondition: True when the data of the Backup that an instance begins with is complete; absent when it
+	// begins without one. Wait while it is False, and do what the message says.
+	// Kinds: Application, Component, WorkloadSet, typed kinds.
 	RestoredCondition = "Restored"
-	// ArchiveFoundCondition says whether the BackupRepository is there that an instance keeps its archive in; absent where it keeps none there.
+	// ArchiveFoundCondition: True when the BackupRepository that an instance keeps its archive in can be used;
+	// absent when it keeps none there. Do what the message says when it is False.
+	// Kinds: Application, typed kinds.
 	ArchiveFoundCondition = "ArchiveFound"
-	// BackupsVerifiedCondition says what the last restore drill of an instance's Backups came to; absent when there was none.
+	// BackupsVerifiedCondition: True when the last restore drill of the Backups of an instance found good data,
+	// False when it did not; absent when there was none. Create another Backup and drill it when it is False.
+	// Kinds: Application, BackupPolicy, typed kinds.
 	BackupsVerifiedCondition = "BackupsVerified"
-	// PointOfNoReturnCondition is True once an Operation has passed the point from which on there is no way back, False before; absent for one
-	// whose template has none.
+	// PointOfNoReturnCondition: True when an Operation can no longer be cancelled, False while it can; absent when
+	// its template has no such point. Cancel the Operation before if it is not wanted.
+	// Kinds: Operation.
 	PointOfNoReturnCondition = "PointOfNoReturn"
-	// HeldCondition is True while an Operation waits for a maintenance window, which its message names, and False once that is over; absent for one
-	// that waited for none.
+	// HeldCondition: True while an Operation waits for the maintenance window that its message names, False
+	// afterwards; absent when it waited for none. Wait for the window, or change the windows.
+	// Kinds: Operation.
 	HeldCondition = "Held"
-	// ConnectionsAvailableCondition is False while a pod's middleware turns its own probe away for want of connections;
-	// absent otherwise. It goes up like the conditions that plugins declare, and is none of EngineConditions.
+	// ConnectionsAvailableCondition: False while the middleware of a pod refuses its own probe because clients use
+	// all connections; absent otherwise. Close connections, use a pool, or raise the limit in the parameters.
+	// Kinds: WorkloadSet, Component, Application, typed kinds.
 	ConnectionsAvailableCondition = "ConnectionsAvailable"
-	// SuspendedCondition is True while the spec of a typed object has the engine do nothing at all; absent otherwise.
+	// SuspendedCondition: True while the operator does nothing, because the spec of a typed object has suspend:
+	// true; absent otherwise. Set suspend to false to have it go on.
+	// Kinds: typed kinds.
 	SuspendedCondition = "Suspended"
 )
 
-// EngineConditions are the types that the engine has itself: no plugin declares one of them.
-var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
-	RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
-
-// Reasons of the conditions above. A reason is stable and for machines; the
-// message beside it says what to do.
-const (
-	// ReasonReady: all is as asked.
-	ReasonReady = "Ready"
-	// ReasonAccepted: the inputs are usable.
-	ReasonAccepted = "Accepted"
-	// ReasonProgressing: the engine is at work.
-	ReasonProgressing = "Progressing"
-	// ReasonCancelled: somebody asked for that.
-	ReasonCancelled = "Cancelled"
-	// ReasonBackupRefused: the instance cannot be backed up in this way, or the repository is not as it says.
-	ReasonBackupRefused = "BackupRefused"
-	// ReasonBackupQueued: other Backups of the repository run or come before it.
-	ReasonBackupQueued = "BackupQueued"
-	// ReasonNoBackupSource: there is no pod at present that the data can be taken from.
-	ReasonNoBackupSource = "NoBackupSource"
-	// ReasonBackupLate: a Backup was not whole in time.
-	ReasonBackupLate = "BackupLate"
-	// ReasonMoverLost: the Job that carried a backup is gone, or ended without saying what came of it.
-	ReasonMoverLost = "MoverLost"
-	// ReasonFreezeFailed: the source of a Backup did not keep still until the snapshot was made.
-	ReasonFreezeFailed = "FreezeFailed"
-	// ReasonMoverNotStarted: the pod of a mover did not start in time; the message says why.
-	ReasonMoverNotStarted = "MoverNotStarted"
-	// ReasonBackupFailed: there is no backup; the message says why.
-	ReasonBackupFailed = "BackupFailed"
-	// ReasonBackupDataMissing: a Backup was whole, and what was kept is not in its repository any more.
-	ReasonBackupDataMissing = "DataMissing"
-	// ReasonBackupNotRemoved: what is kept of a Backup that is deleted cannot be removed from its repository.
-	ReasonBackupNotRemoved = "BackupNotRemoved"
-	// ReasonBackupNotFound: there is no Backup of the name that an instance is to be restored from.
-	ReasonBackupNotFound = "BackupNotFound"
-	// ReasonBackupNotCompleted: the Backup that an instance is to be restored from is not whole yet.
-	ReasonBackupNotCompleted = "BackupNotCompleted"
-	// ReasonRestoreRefused: the instance cannot begin with the data of the Backup.
-	ReasonRestoreRefused = "RestoreRefused"
-	// ReasonRestoring: the data of a Backup is on its way, and no pod is made before it is there.
-	ReasonRestoring = "Restoring"
-	// ReasonRestoreFailed: it did not get there; the message says why, and whether it is tried again.
-	ReasonRestoreFailed = "RestoreFailed"
-	// ReasonTargetOutOfRange: the logs that are kept do not lead from the Backup to the point in time that is asked for, or not yet.
-	ReasonTargetOutOfRange = "TargetOutOfRange"
-	// ReasonRestored: it is there.
-	ReasonRestored = "Restored"
-	// ReasonRepositoryNotFound: the BackupRepository that the spec names is absent, or is being deleted.
-	ReasonRepositoryNotFound = "RepositoryNotFound"
-	// ReasonClaimNotFound: the claim of the volume that a BackupRepository is on is absent, or is being deleted.
-	ReasonClaimNotFound = "ClaimNotFound"
-	// ReasonArchiveRefused: the instance cannot keep its archive in the BackupRepository that it names.
-	ReasonArchiveRefused = "ArchiveRefused"
-	// ReasonArchiveFound: it is there.
-	ReasonArchiveFound = "ArchiveFound"
-	// ReasonVerified: an instance began with the data of a Backup in a restore drill, and it was good.
-	ReasonVerified = "Verified"
-	// ReasonVerificationFailed: the data of a Backup could not be restored in a drill, or was not good.
-	ReasonVerificationFailed = "VerificationFailed"
-	// ReasonDrillUnfinished: a restore drill came to no end, so that nobody knows whether the data is good.
-	ReasonDrillUnfinished = "DrillUnfinished"
-	// ReasonNotPossible: an instance does not have what it takes.
-	ReasonNotPossible = "NotPossible"
-	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
-	ReasonPluginNotFound = "PluginNotFound"
-	// ReasonPluginInvalid: a bundle is there and was refused.
-	ReasonPluginInvalid = "PluginInvalid"
-	// ReasonPluginMissing: a bundle that a running instance uses is gone; its pods are left alone.
-	ReasonPluginMissing = "PluginMissing"
-	// ReasonPluginChanged: the bundle has another digest than the one pinned.
-	ReasonPluginChanged = "PluginChanged"
-	// ReasonUpgradeNotAllowed: the plugin's version does not take over from the one that the instance is made from.
-	ReasonUpgradeNotAllowed = "UpgradeNotAllowed"
-	// ReasonVersionNotSupported: the plugin does not support this version of the middleware.
-	ReasonVersionNotSupported = "VersionNotSupported"
-	// ReasonTopologyNotFound: the plugin has no such topology.
-	ReasonTopologyNotFound = "TopologyNotFound"
-	// ReasonComponentNotFound: the topology has no such component.
-	ReasonComponentNotFound = "ComponentNotFound"
-	// ReasonInvalidParameters: a parameter is unknown or its value is not allowed.
-	ReasonInvalidParameters = "InvalidParameters"
-	// ReasonInvalidSpec: a field has a value that the plugin does not allow.
-	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonPasswordHeld: no password is taken over, since the one that processes log in at each other with is in no Secret any more.
-	ReasonPasswordHeld = "PasswordHeld"
-	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
-	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretInvalid: what a Secret that the spec names has under a key cannot be a password or key.
-	ReasonSecretInvalid = "SecretInvalid"
-	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.
-	ReasonCertManagerNotFound = "CertManagerNotFound"
-	// ReasonIssuerNotReady: the issuer that the spec names is absent or cannot issue.
-	ReasonIssuerNotReady = "IssuerNotReady"
-	// ReasonCertificateCurrent: every pod serves the present certificate.
-	ReasonCertificateCurrent = "CertificateCurrent"
-	// ReasonCertificateOutdated: some pods serve a certificate from before.
-	ReasonCertificateOutdated = "CertificateOutdated"
-	// ReasonCertificateNotReady: the certificate of a component is not issued.
-	ReasonCertificateNotReady = "CertificateNotReady"
-	// ReasonPodMonitorApplied: the PodMonitor is there.
-	ReasonPodMonitorApplied = "PodMonitorApplied"
-	// ReasonPodMonitorNotFound: metrics are wanted, and the cluster has no PodMonitors.
-	ReasonPodMonitorNotFound = "PodMonitorNotFound"
-	// ReasonPodMonitorRefused: the API server takes the PodMonitor not.
-	ReasonPodMonitorRefused = "PodMonitorRefused"
-	// ReasonRoutesApplied: the objects by which clients outside of the cluster reach a Component are there.
-	ReasonRoutesApplied = "RoutesApplied"
-	// ReasonHTTPRouteNotFound: an HTTPRoute is wanted, and the cluster has no such kind.
-	ReasonHTTPRouteNotFound = "HTTPRouteNotFound"
-	// ReasonRouteRefused: the API server rejects such an object, or somebody else's has its name.
-	ReasonRouteRefused = "RouteRefused"
-	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
-	ReasonStorageClassNotFound = "StorageClassNotFound"
-	// ReasonVolumeShrinkRefused: a volume can only grow.
-	ReasonVolumeShrinkRefused = "VolumeShrinkRefused"
-	// ReasonVolumeExpansionUnsupported: a volume cannot grow, since its class, its storage, its node or a quota does not allow it.
-	ReasonVolumeExpansionUnsupported = "VolumeExpansionUnsupported"
-	// ReasonVolumeClassRefused: a volume keeps its StorageClass.
-	ReasonVolumeClassRefused = "VolumeClassRefused"
-	// ReasonRetainedVolumesExist: volumes of an earlier Application with this name are still there.
-	ReasonRetainedVolumesExist = "RetainedVolumesExist"
-	// ReasonNameTaken: an object that is not ours has the name that we need.
-	ReasonNameTaken = "NameTaken"
-	// ReasonPodsNotReady: pods are being made, updated or healed.
-	ReasonPodsNotReady = "PodsNotReady"
-	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
-	ReasonPodUnschedulable = "PodUnschedulable"
-	// ReasonVolumeUnavailable: a volume of a pod is not provisioned, is lost, or is not mounted on the node of the pod.
-	ReasonVolumeUnavailable = "VolumeUnavailable"
-	// ReasonQuotaExceeded: a ResourceQuota of the namespace does not allow an object to be created.
-	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonNodeUnreachable: nobody reaches the node of a pod, so that nobody knows whether the pod runs.
-	ReasonNodeUnreachable = "NodeUnreachable"
-	// ReasonImageUnavailable: a node cannot get an image.
-	ReasonImageUnavailable = "ImageUnavailable"
-	// ReasonProcessFailing: the middleware's process does not stay up.
-	ReasonProcessFailing = "ProcessFailing"
-	// ReasonTooManyClients: the middleware is alive, and clients have all of its connections.
-	ReasonTooManyClients = "TooManyClients"
-	// ReasonConfigurationPending: the running process does not yet have the wanted configuration.
-	ReasonConfigurationPending = "ConfigurationPending"
-	// ReasonAddressPending: a pod has no address for clients outside of the cluster yet.
-	ReasonAddressPending = "AddressPending"
-	// ReasonNeedNotReady: a component waits for another one, to start or to stop.
-	ReasonNeedNotReady = "NeedNotReady"
-	// ReasonTargetNotFound: the object that an Operation names is absent.
-	ReasonTargetNotFound = "TargetNotFound"
-	// ReasonTemplateNotFound: the plugin has no Operation template of this name.
-	ReasonTemplateNotFound = "TemplateNotFound"
-	// ReasonDeleting: the object is being deleted.
-	ReasonDeleting = "Deleting"
-	// ReasonStopped: the pods are gone since running is false; the volumes are kept.
-	ReasonStopped = "Stopped"
-	// ReasonSuspended: the engine does nothing since suspend is true.
-	ReasonSuspended = "Suspended"
-	// ReasonOperationAtWork: an Operation works through the pods, and what an edited spec changes of those that serve waits for that.
-	ReasonOperationAtWork = "OperationAtWork"
-	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
-	ReasonWaitingForMaintenance = "WaitingForMaintenance"
-	// ReasonWindowOpen: what waited for a maintenance window goes on.
-	ReasonWindowOpen = "WindowOpen"
-	// ReasonPassed: there is no way back.
-	ReasonPassed = "Passed"
-	// ReasonNotPassed: there still is.
-	ReasonNotPassed = "NotPassed"
-	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
-	ReasonAdoptionRefused = "AdoptionRefused"
-	// ReasonSnapshotFailed: there is no VolumeSnapshot of a volume that is to be deleted once there is one, or none that has the data of a Backup.
-	ReasonSnapshotFailed = "SnapshotFailed"
-	// ReasonFailoverPending: nobody writes, or the pod that writes is down, and another one is to take over.
-	ReasonFailoverPending = "FailoverPending"
-	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.
-	ReasonSwitchoverPending = "SwitchoverPending"
-	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
-	ReasonSwitchoverFailed = "SwitchoverFailed"
-	// ReasonMembersPending: pods are being brought to be members of one cluster, or to leave it.
-	ReasonMembersPending = "MembersPending"
-	// ReasonMembersRefused: they cannot be, until somebody does what the message says.
-	ReasonMembersRefused = "MembersRefused"
-	// ReasonApplicationNotFound: the Application that an Entity names is absent.
-	ReasonApplicationNotFound = "ApplicationNotFound"
-	// ReasonReferenceNotFound: an object that the spec names does not exist in the namespace.
-	ReasonReferenceNotFound = "ReferenceNotFound"
-	// ReasonReferenceDeleting: an object that the spec names is being deleted.
-	ReasonReferenceDeleting = "ReferenceDeleting"
-	// ReasonReferenceNotAllowed: the spec names an object in another namespace.
-	ReasonReferenceNotAllowed = "ReferenceNotAllowed"
-	// ReasonKindNotInstalled: the cluster has no objects of a kind that is needed.
-	ReasonKindNotInstalled = "KindNotInstalled"
-	// ReasonForbidden: the API server does not let the operator read or write an object that is needed.
-	ReasonForbidden = "Forbidden"
-	// ReasonOperationFailed: an Operation that an object declares failed.
-	ReasonOperationFailed = "OperationFailed"
-	// ReasonTypeNotFound: the plugin has no entities of this type.
-	ReasonTypeNotFound = "TypeNotFound"
-	// ReasonAlreadyExists: the middleware has an object of the name that is not the Entity's.
-	ReasonAlreadyExists = "AlreadyExists"
-	// ReasonMiddlewareNotReady: no pod can be asked about an Entity now.
-	ReasonMiddlewareNotReady = "MiddlewareNotReady"
-	// ReasonRefusedByMiddleware: the middleware does not do what an Entity asks for.
-	ReasonRefusedByMiddleware = "RefusedByMiddleware"
-	// ReasonResizePending: a node has not yet given a pod its new resources.
-	ReasonResizePending = "ResizePending"
-	// ReasonResizeInfeasible: no node has room for the new resources of a pod.
-	ReasonResizeInfeasible = "ResizeInfeasible"
-)
+// EngineConditions are the types that the engine sets itself: a plugin cannot declare one of them. The type
+// ConnectionsAvailable is not among them, since it is passed on to the owners like those that plugins declare.
+var EngineConditions = []string{
+	ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition,
+	MonitoredCondition, RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition,
+	PointOfNoReturnCondition, HeldCondition, SuspendedCondition,
+}
 
 // StopsPods says whether a reason names what keeps a pod from starting or from staying up: its message comes before any
 // other.

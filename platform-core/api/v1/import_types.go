@@ -104,5 +104,9 @@ type ImportFailure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ReasonNotImported is that of a failure where the backup itself is whole.
-const ReasonNotImported = "NotImported"
+// Reasons of imports. BackupRepository has them in status.import.failures, beside those of movers.
+const (
+	// ReasonNotImported: the backup in the folder is good, and no Backup was created of it; the message says why.
+	// Do what the message says, and import again.
+	ReasonNotImported = "NotImported"
+)

@@ -17,23 +17,28 @@ import (
 // DefaultTimeout is the timeout of a run where neither its spec nor its template gives one.
 const DefaultTimeout = 10 * time.Minute
 
-// Reasons of an Operation's conditions, beside those of the core API.
+// Reasons of Operations. These are beside those of package platformv1.
 const (
-	// ReasonQueued: another Operation of the same Application runs.
+	// ReasonQueued: another Operation of the same Application runs. This one begins by itself when that has ended.
+	// Wait, or cancel the Operation that the message names.
 	ReasonQueued = "Queued"
-	// ReasonStepFailed: a step failed.
+	// ReasonStepFailed: a step of the Operation failed, and the message says which and why. The Operation fails.
+	// Remove the cause, and create another Operation, with retryOf to go on after the steps that succeeded.
 	ReasonStepFailed = "StepFailed"
-	// ReasonTimedOut: the run did not end in time.
+	// ReasonTimedOut: the Operation did not end within its timeout. It fails. Remove what the message waits for,
+	// and create another Operation, or set a longer timeout.
 	ReasonTimedOut = "TimedOut"
-	// ReasonAgentUnreachable: an agent does not answer; the call is made again.
+	// ReasonAgentUnreachable: the agent of a pod does not answer. The operator makes the call again. Look at the
+	// pod that the message names when it stays the same for long.
 	ReasonAgentUnreachable = "AgentUnreachable"
-	// ReasonCancelled: somebody asked for that.
-	ReasonCancelled = "Cancelled"
-	// ReasonAwaitingApproval: somebody has to approve.
+	// ReasonAwaitingApproval: the Operation waits until it is approved. Have somebody other than its author
+	// approve it, or cancel it.
 	ReasonAwaitingApproval = "AwaitingApproval"
-	// ReasonSpecRefused: what was edited last cannot be had, so that the edit before it cannot be seen through.
+	// ReasonSpecRefused: the last edit of the spec cannot be carried out, so the edit before it cannot be
+	// completed either. The operator goes on when the spec is correct. Correct the spec as the message says.
 	ReasonSpecRefused = "SpecRefused"
-	// ReasonDryRun: status.plan says what would be done.
+	// ReasonDryRun: the Operation is a dry run, and status.plan says what it would do. Create it without dryRun to
+	// have it done.
 	ReasonDryRun = "DryRun"
 )
 
@@ -72,7 +77,7 @@ func Abandon(op *platformv1.Operation, now time.Time) Decision {
 	target := op.Spec.TargetRef
 	r.status.Error = fmt.Sprintf("pre-empted by the deletion of %s %q", target.Kind, target.Name)
 	r.stopSteps("it was "+r.status.Error, platformv1.OperationCancelled)
-	return r.finish(platformv1.OperationCancelled, r.status.Error, outcome.Stalled(ReasonCancelled, "it was "+r.status.Error))
+	return r.finish(platformv1.OperationCancelled, r.status.Error, outcome.Stalled(platformv1.ReasonCancelled, "it was "+r.status.Error))
 }
 
 // Wait leaves an Operation that has done nothing yet pending, with the reason why. One that is cancelled ends instead.
@@ -81,7 +86,7 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	r.status.Application = application
 	if op.Spec.Cancel {
 		r.stopSteps("it was cancelled", platformv1.OperationCancelled)
-		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(ReasonCancelled, "it was cancelled before it began"))
+		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(platformv1.ReasonCancelled, "it was cancelled before it began"))
 	}
 	r.letGo()
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"

@@ -338,7 +338,7 @@ func (r *run) ended() Decision {
 		message = join(message, r.goForward())
 	}
 	if r.status.Ending == platformv1.EndingCancelled {
-		return r.finish(platformv1.OperationCancelled, message, outcome.Stalled(ReasonCancelled, join("it was cancelled", message)))
+		return r.finish(platformv1.OperationCancelled, message, outcome.Stalled(platformv1.ReasonCancelled, join("it was cancelled", message)))
 	}
 	reason := r.reason
 	if reason == "" {

@@ -21,11 +21,15 @@ type Refusal struct {
 	Message string
 }
 
-// ReasonNotSupported says that the plugin of the target cannot do what the template asks.
-const ReasonNotSupported = "NotSupported"
-
-// ReasonPreconditionFailed says that something that the template asks for first does not hold.
-const ReasonPreconditionFailed = "PreconditionFailed"
+// Reasons of Operations. These are of those that cannot begin.
+const (
+	// ReasonNotSupported: the plugin of the target cannot do what the template asks for. The Operation fails
+	// before it changes anything. Use the template that the message names.
+	ReasonNotSupported = "NotSupported"
+	// ReasonPreconditionFailed: a precondition of the template does not hold. The Operation fails before it
+	// changes anything. Do what the message says, and create another Operation.
+	ReasonPreconditionFailed = "PreconditionFailed"
+)
 
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }

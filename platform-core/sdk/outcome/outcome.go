@@ -54,8 +54,12 @@ func (k Kind) String() string {
 	}
 }
 
-// ReasonFailed is the reason of a failure whose error names no reason of its own.
-const ReasonFailed = "ReconcileFailed"
+// Reasons of every object. All kinds of the suite have them.
+const (
+	// ReasonFailed: a reconcile failed with an error that has no reason of its own. The operator tries again with
+	// increasing pauses. Read the message, and the log of the operator when it stays the same for long.
+	ReasonFailed = "ReconcileFailed"
+)
 
 // Reasoned is an error that knows its reason, a CamelCase word for conditions.
 type Reasoned interface {

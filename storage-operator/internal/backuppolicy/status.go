@@ -15,10 +15,14 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// Reasons of a policy that is not as it is to be.
+// Reasons of a BackupPolicy. BackupPolicy has them.
 const (
+	// reasonUncovered: instances that the policy selects are not backed up by it. The message and status.sources
+	// name them and say why. Do what they say.
 	reasonUncovered = "Uncovered"
-	reasonFailing   = "BackupsFail"
+	// reasonFailing: instances that the policy selects have no Backup of the last time that was due. The next time
+	// is tried all the same. Read the Backups that status.sources names.
+	reasonFailing = "BackupsFail"
 )
 
 const (

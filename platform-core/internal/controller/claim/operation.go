@@ -19,8 +19,12 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// reasonTargetUnclaimed: the target of an Operation is there, and no operator has claimed it yet.
-const reasonTargetUnclaimed = "TargetUnclaimed"
+// Reasons of Operations. Operation has them.
+const (
+	// reasonTargetUnclaimed: the target of the Operation exists, and no operator has claimed it yet. The Operation
+	// waits. Install the operator of the domain of the target, or correct the target.
+	reasonTargetUnclaimed = "TargetUnclaimed"
+)
 
 // reconcileOperation claims an Operation, or fails it when its target is absent.
 func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

@@ -24,11 +24,17 @@ const (
 	longestMessage = 600
 )
 
-// Reasons of a state, beside those of a mover and of package stores.
+// Reasons of the state of a repository. BackupRepository has them in status.domains, beside those of movers and
+// of package stores.
 const (
-	reasonReady    = "Ready"
+	// reasonChecking: a mover checks whether it can write, read and delete in the repository. Wait.
 	reasonChecking = "Checking"
-	reasonFailed   = "CheckFailed"
+	// reasonFailed: the mover that checked the repository ended without a result. The operator checks again. Read
+	// the message, which ends with its last words.
+	reasonFailed = "CheckFailed"
+	// reasonInUse: the repository is being deleted, and instances keep their archive on its volume. The operator
+	// keeps it until they do not. Name another BackupRepository in their archive, or remove the archive.
+	reasonInUse = "InUse"
 )
 
 // facts are all that a decision rests on.
@@ -110,7 +116,7 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 	at := metav1.NewTime(f.now)
 	state.LastChecked = &at
 	found := resultOf(f.check)
-	state.Ready, state.Reason, state.Message, state.FreeBytes = metav1.ConditionTrue, reasonReady, "movers can write, read and delete there", found.FreeBytes
+	state.Ready, state.Reason, state.Message, state.FreeBytes = metav1.ConditionTrue, platformv1.ReasonReady, "movers can write, read and delete there", found.FreeBytes
 	if found.Reason != "" {
 		state.Ready, state.Reason, state.Message = metav1.ConditionFalse, found.Reason, found.Message
 	}

@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// reasonInUse: a repository is being deleted, and instances keep their archive on its volume.
-	reasonInUse = "InUse"
 	// useLook is how often it is looked whether they still do.
 	useLook = 15 * time.Second
 )

@@ -16,8 +16,12 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
-// reasonUnreadable is of a condition whose expressions cannot be evaluated.
-const reasonUnreadable = "CannotTell"
+// Reasons of conditions that a plugin declares. WorkloadSet and its owners have them.
+const (
+	// reasonUnreadable: the expressions of the plugin give no status or reason for the report of a pod. The
+	// condition is Unknown. Correct the plugin as the message says, and publish it under a new version.
+	reasonUnreadable = "CannotTell"
+)
 
 // reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of it now, as while one
 // takes over from another, the condition stays as it is.

@@ -21,8 +21,12 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
-// reasonRefused is the reason of the event on a ConfigMap that cannot work.
-const reasonRefused = "InvalidSettings"
+// Reasons of an operator's settings. An event on their ConfigMap has them.
+const (
+	// reasonRefused: the ConfigMap of the settings has a value that is not allowed. The operator keeps the
+	// settings of before. Correct the value that the event names.
+	reasonRefused = "InvalidSettings"
+)
 
 // Keeper keeps an operator to its settings.
 type Keeper struct {
