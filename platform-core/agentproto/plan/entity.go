@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -19,9 +18,6 @@ const (
 	// ProtocolS3 is for a storage outside of the pod and of the cluster: Settings say where it is.
 	ProtocolS3 = "s3"
 )
-
-// Protocols are all that there is a driver for.
-func Protocols() []string { return slices.Sorted(maps.Keys(driverKinds)) }
 
 // EntityKind is what a driver knows of one kind of objects.
 type EntityKind struct {
@@ -99,7 +95,7 @@ func DriverSettings(protocol string) []string { return slices.Clone(driverSettin
 
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
 type Driver struct {
-	// Protocol is one of Protocols.
+	// Protocol is one of those above.
 	Protocol string `json:"protocol"`
 	// Address of the process in its pod: host and port. Empty where Settings say where it is.
 	Address string `json:"address,omitempty"`

@@ -90,7 +90,6 @@ const (
 	PhaseCreating  Phase = "Creating"
 	PhaseUpdating  Phase = "Updating"
 	PhaseReady     Phase = "Ready"
-	PhaseDegraded  Phase = "Degraded"
 	PhaseStalled   Phase = "Stalled"
 	PhaseStopped   Phase = "Stopped"
 	PhaseSuspended Phase = "Suspended"

@@ -89,15 +89,6 @@ func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string
 	return refusals, warnings
 }
 
-// Rendered returns what would be made of an Application, or each thing that is wrong with what it asks. The plugin must be usable.
-func Rendered(app *platformv1.Application, f Facts) ([]*render.ComponentOutput, []*render.Refusal) {
-	wanted, refusals := Check(app, f)
-	if len(refusals) > 0 {
-		return nil, refusals
-	}
-	return rendered(app, f, wanted)
-}
-
 // Still is the warning about what was refused before and keeps a change from nothing.
 func Still(refusal string) string { return "it is still refused: " + refusal }
 

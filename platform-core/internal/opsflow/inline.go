@@ -12,14 +12,6 @@ import (
 // IsInline says whether an Operation brings its template along and acts on no instance.
 func IsInline(op *platformv1.Operation) bool { return op.Spec.Template != "" }
 
-// NameOf is the name of the template of an Operation: the reference to it, or Inline for one that it brings along.
-func NameOf(op *platformv1.Operation) string {
-	if IsInline(op) {
-		return "Inline"
-	}
-	return op.Spec.TemplateRef
-}
-
 // CheckInline refuses what a spec asks for and its inline template does not offer. What an inline template does it does with the rights of an
 // account that its author may use.
 func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal {

@@ -17,7 +17,7 @@ import (
 
 // Driver has the ops agent speak the middleware's own protocol.
 type Driver struct {
-	// Protocol is one of plan.Protocols.
+	// Protocol is one of those that package plan names.
 	Protocol string `json:"protocol"`
 	// Address of the process within its pod: host and port. Empty for a protocol of what is elsewhere, which has Settings.
 	Address string `json:"address,omitempty"`
@@ -132,14 +132,6 @@ func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv
 		return nil, []error{err}
 	}
 	return inForce, nil
-}
-
-// EntityParameterNames are those of the parameters that objects of the type have in a version.
-func (b *Bundle) EntityParameterNames(e *Entity, version string) []string {
-	if file := b.parameters[e.Parameters]; file != nil {
-		return file.Names(version)
-	}
-	return nil
 }
 
 // planEntities adds what the ops agent needs to know of the component's entities.

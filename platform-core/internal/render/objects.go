@@ -11,19 +11,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// Objects returns what an Application becomes, for people to look at and for golden
-// files: its Components, Services, PodDisruptionBudgets, NetworkPolicies, WorkloadSets, plans, Pods and the binding Secret. Passwords are
-// shown as the text "password".
-func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runtime.Object, *Refusal) {
-	specs, r := Components(b, app)
-	if r != nil {
-		return nil, r
-	}
-	return ObjectsOf(b, s, app, specs)
-}
-
-// ObjectsOf is Objects with the Components that the Application asks for.
-func ObjectsOf(b *plugin.Bundle, s Settings, app *platformv1.Application, specs []platformv1.ComponentSpec) ([]runtime.Object, *Refusal) {
+// ObjectsOf returns the objects of an Application with these Components, for people and for golden files: Components,
+// Services, PodDisruptionBudgets, NetworkPolicies, WorkloadSets, plans, Pods and the binding Secret. Passwords are shown
+// as the text "password".
+func ObjectsOf(
+	b *plugin.Bundle, s Settings, app *platformv1.Application, specs []platformv1.ComponentSpec,
+) ([]runtime.Object, *Refusal) {
 	owner := Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: b.Manifest.Domain}
 	var objects []runtime.Object
 	for _, issuer := range Authority(app) {

@@ -47,9 +47,6 @@ func Start(name, logs, path string, arguments ...string) (*Program, error) {
 	return p, nil
 }
 
-// Ended closes when the program has ended.
-func (p *Program) Ended() <-chan struct{} { return p.ended }
-
 // Failure says how a program ended that should have run on.
 func (p *Program) Failure() error {
 	select {
