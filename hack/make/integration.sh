@@ -12,7 +12,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 events=$1
 shift
 engine=internal/engine
-shards=6
+shards=4
 flags=(-tags integration)
 [ -z "${RACE:-}" ] || flags+=(-race)
 export GOWORK=off
@@ -40,7 +40,7 @@ in_module() {
   [ ${#found[@]} -gt 0 ] || return 0
   # A test that fails and then passes is counted as flaky, and named at the end of the run.
   job "${module//\//-}" --rerun-fails=1 --rerun-fails-max-failures=2 --packages="${found[*]}" -- \
-    "${flags[@]}" -p 4 -parallel 6 -count=1 -timeout 30m -skip "${SKIP:-^$}"
+    "${flags[@]}" -p 3 -parallel 4 -count=1 -timeout 30m -skip "${SKIP:-^$}"
 }
 
 # engine_shard N: runs each of the tests of the engine whose turn it is.

@@ -230,7 +230,9 @@ func TakesTurn(op *platformv1.Operation, facts Facts) bool {
 }
 
 // decided says whether somebody has approved or rejected an Operation.
-func decided(op *platformv1.Operation) bool { return op.Spec.Approval != nil || len(op.Spec.Approvals) > 0 }
+func decided(op *platformv1.Operation) bool {
+	return op.Spec.Approval != nil || len(op.Spec.Approvals) > 0
+}
 
 // Behind is the sentence of an Operation that waits for another.
 func Behind(first *platformv1.Operation, application string) string {

@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	// batchOperator is the chart that brings the kinds CronJob and Workflow.
+	batchOperator = "batch-operator"
 	// account that the tasks of the tests are run as.
 	account = "worker"
 	// shell is the pod of a task that runs a script of the tests, without its source.

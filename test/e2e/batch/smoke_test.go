@@ -16,8 +16,6 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-const batchOperator = "batch-operator"
-
 // TestSmokeBatch uses the samples of the batch operator: two runs come at their times and one on request, and all go
 // with the CronJob; a Workflow runs its tasks.
 func TestSmokeBatch(t *testing.T) {
