@@ -78,6 +78,10 @@ type PodTask struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
+	// fsGroup is the numeric ID of the group that may write to the volumes of claims. They stay as they are when left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	FSGroup *int64 `json:"fsGroup,omitempty"`
 	// confinement of the pod: Restricted takes no root user and allows writes to /tmp and the mounts only, Baseline allows both. Default Restricted.
 	// +optional
 	// +kubebuilder:validation:Enum=Restricted;Baseline

@@ -590,6 +590,11 @@ func (in *PodTask) DeepCopyInto(out *PodTask) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.FSGroup != nil {
+		in, out := &in.FSGroup, &out.FSGroup
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Outputs != nil {
 		in, out := &in.Outputs, &out.Outputs
 		*out = make(map[string]string, len(*in))
