@@ -100,12 +100,9 @@ func datasetFetch() *cobra.Command {
 				if (base == "") == (s3.Endpoint == "") {
 					return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
 				}
-				fetcher.Log, fetcher.Source = log, func(path string) modelfile.Source {
-					return datasetSource(base, s3,
-						prefix, path)
-				}
-				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest,
-					error) {
+				fetcher.Log = log
+				fetcher.Source = func(path string) modelfile.Source { return datasetSource(base, s3, prefix, path) }
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
 					return fetcher.Manifest(ctx, file)
 				})
 				if err != nil {
@@ -142,8 +139,7 @@ func datasetVerify() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
-				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest,
-					error) {
+				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
 					return datasetfile.Open(ctx, folder, file)
 				})
 				if err != nil {

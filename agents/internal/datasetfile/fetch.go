@@ -75,8 +75,8 @@ func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
 		result.Bytes += size
 		if now := (i + 1) * 100 / len(m); now != percent {
 			percent = now
-			f.Log.Info("files of the dataset are here", "files", i+1, "of", len(m), "bytes", result.Bytes, "percent",
-				percent)
+			f.Log.Info("files of the dataset are here", "files", i+1, "of", len(m), "bytes", result.Bytes,
+				"percent", percent)
 		}
 	}
 	if err := f.onlyThese(m); err != nil {
@@ -129,8 +129,8 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64) (string, 
 				best, attempt, pause = done, 1, f.Pause
 			}
 		})
-		if err == nil || attempt >= attempts || errors.As(err, &modelfile.WrongDigest{}) || errors.As(err,
-			&TooLarge{}) || ctx.Err() != nil {
+		if err == nil || attempt >= attempts || errors.As(err, &modelfile.WrongDigest{}) ||
+			errors.As(err, &TooLarge{}) || ctx.Err() != nil {
 			return path, err
 		}
 		f.Log.Warn("a file is tried again", "path", file.Path, "after", pause.String(), "error", err.Error())

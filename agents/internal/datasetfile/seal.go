@@ -4,8 +4,6 @@ package datasetfile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -65,7 +63,7 @@ func Seal(ctx context.Context, folder string, maxBytes int64) (Result, error) {
 		if result.Bytes += about.Size(); result.Bytes > maxBytes {
 			return TooLarge{path}
 		}
-		digest, err := digestOf(filepath.Join(folder, filepath.FromSlash(path)))
+		digest, err := modelfile.Digest(ctx, filepath.Join(folder, filepath.FromSlash(path)), io.Discard)
 		files = append(files, File{Path: path, SHA256: digest, Size: about.Size()})
 		return err
 	})
@@ -107,17 +105,4 @@ func walk(folder string, see func(path string, about os.FileInfo) error) error {
 		}
 		return see(filepath.ToSlash(path), about)
 	})
-}
-
-func digestOf(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

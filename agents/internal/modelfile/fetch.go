@@ -165,27 +165,35 @@ func (c *counter) Write(data []byte) (int, error) {
 
 // Verify reads a file that somebody else keeps, and fails where it is not the one that is wanted.
 func Verify(ctx context.Context, path string, want Wanted, progress Progress) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	about, err := file.Stat()
+	about, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	if want.Size > 0 && about.Size() != want.Size {
 		return fmt.Errorf("%s has %d bytes, and %d are wanted", path, about.Size(), want.Size)
 	}
-	sum := sha256.New()
-	to := io.MultiWriter(sum, &counter{total: about.Size(), tell: progress})
-	if _, err := io.CopyBuffer(to, reading{ctx, file}, make([]byte, bufferSize)); err != nil {
+	digest, err := Digest(ctx, path, &counter{total: about.Size(), tell: progress})
+	if err != nil {
 		return err
 	}
-	if digest := hex.EncodeToString(sum.Sum(nil)); digest != want.SHA256 {
+	if digest != want.SHA256 {
 		return WrongDigest{Got: digest, Want: want.SHA256}
 	}
 	return nil
+}
+
+// Digest is the SHA-256 digest of a file in hexadecimal digits. What is read of it goes to also as well.
+func Digest(ctx context.Context, path string, also io.Writer) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(io.MultiWriter(sum, also), reading{ctx, file}, make([]byte, bufferSize)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // reading ends with its context.
