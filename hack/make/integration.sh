@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the integration tests: packages side by side, on one API server that testserver starts, or on one of their own where they say
-# why. The package of the engine is the longest: its tests run in several processes. The tests wait far more than they compute
-# (a quarter of a core each), so more of them run at a time than there are cores.
+# why. The package of the engine is the longest: its tests run in several processes.
 # Usage: integration.sh EVENTS OPERATOR... with the folder for the events of the tests. SKIP is a pattern of tests to leave out;
 # with RACE=1 the race detector is on.
 set -euo pipefail
@@ -12,7 +11,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 events=$1
 shift
 engine=internal/engine
-shards=4
+shards=2
 flags=(-tags integration)
 [ -z "${RACE:-}" ] || flags+=(-race)
 export GOWORK=off
@@ -40,7 +39,7 @@ in_module() {
   [ ${#found[@]} -gt 0 ] || return 0
   # A test that fails and then passes is counted as flaky, and named at the end of the run.
   job "${module//\//-}" --rerun-fails=1 --rerun-fails-max-failures=2 --packages="${found[*]}" -- \
-    "${flags[@]}" -p 3 -parallel 4 -count=1 -timeout 30m -skip "${SKIP:-^$}"
+    "${flags[@]}" -p 2 -count=1 -timeout 30m -skip "${SKIP:-^$}"
 }
 
 # engine_shard N: runs each of the tests of the engine whose turn it is.
