@@ -31,11 +31,8 @@ func (c *Controller) act(ctx context.Context, cj *batchv1.CronJob, text string, 
 		}
 	}
 	for _, name := range p.cancel {
-		op := &platformv1.Operation{}
-		op.Namespace, op.Name = cj.Namespace, name
-		cancel := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancel":true}}`))
-		if err := c.client.Patch(ctx, op, cancel, client.FieldOwner(owner)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("cannot cancel the run %q: %w", name, err)
+		if err := c.apply.CancelOperation(ctx, cj.Namespace, name); err != nil {
+			return err
 		}
 	}
 	for _, name := range p.remove {

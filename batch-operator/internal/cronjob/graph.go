@@ -14,11 +14,10 @@ import (
 func graphOf(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text string) error) (string, error) {
 	run := cj.Spec.Task.Workflow
 	name := run.TemplateFrom.Name
+	if err := taskgraph.CheckTemplate(run.TemplateFrom, tasks); err != nil {
+		return "", err
+	}
 	switch {
-	case tasks == nil:
-		return "", fmt.Errorf("there is no Workflow %q in this namespace", name)
-	case tasks.Spec.TemplateFrom != nil:
-		return "", fmt.Errorf("Workflow %q has its tasks from Workflow %q: name that one", name, tasks.Spec.TemplateFrom.Name)
 	case tasks.Spec.ServiceAccountName != cj.Spec.ServiceAccountName:
 		return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so that nobody changes the tasks "+
 			"who may not use that account", name, tasks.Spec.ServiceAccountName, cj.Spec.ServiceAccountName)

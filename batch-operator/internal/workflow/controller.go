@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,7 +146,7 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, error) {
 	f := facts{now: c.now(), check: c.check}
 	if wf.Status.Operation != "" && (!finished(&wf.Status) || retries(wf)) {
-		op, err := c.operation(ctx, wf)
+		op, err := c.apply.Operation(ctx, wf, wf.Status.Operation)
 		if err != nil {
 			return f, err
 		}
@@ -165,22 +163,4 @@ func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, 
 		}
 	}
 	return f, nil
-}
-
-// operation is that of the status; nil when it does not exist. One that the cache lacks, or that has ended, is read from the API server: of those the
-// cache leaves out what happened.
-func (c *Controller) operation(ctx context.Context, wf *batchv1.Workflow) (*platformv1.Operation, error) {
-	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: wf.Namespace, Name: wf.Status.Operation}
-	err := c.client.Get(ctx, key, op)
-	if apierrors.IsNotFound(err) || err == nil && op.Status.Phase.Ended() {
-		op = &platformv1.Operation{}
-		err = c.live.Get(ctx, key, op)
-	}
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(op, wf):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("cannot read Operation %q: %w", wf.Status.Operation, err)
-	}
-	return op, nil
 }

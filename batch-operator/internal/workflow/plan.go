@@ -111,11 +111,8 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 	s := &wf.Status
 	from := taskgraph.SourceOf(&wf.Spec)
 	if ref := wf.Spec.TemplateFrom; ref != nil {
-		switch {
-		case f.template == nil:
-			return plan{invalid: fmt.Errorf("spec.templateFrom: there is no Workflow %q in this namespace", ref.Name)}
-		case f.template.Spec.TemplateFrom != nil:
-			return plan{invalid: fmt.Errorf("spec.templateFrom: Workflow %q has its tasks from Workflow %q: name that one", ref.Name, f.template.Spec.TemplateFrom.Name)}
+		if err := taskgraph.CheckTemplate(*ref, f.template); err != nil {
+			return plan{invalid: fmt.Errorf("spec.templateFrom: %w", err)}
 		}
 		from = taskgraph.SourceOf(&f.template.Spec)
 	}

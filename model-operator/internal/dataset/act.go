@@ -6,11 +6,8 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -44,7 +41,7 @@ func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
 		}
 	}
 	for _, name := range p.cancel {
-		if err := c.cancel(ctx, ds.Namespace, name); err != nil {
+		if err := c.apply.CancelOperation(ctx, ds.Namespace, name); err != nil {
 			return err
 		}
 	}
@@ -72,18 +69,6 @@ func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, change func
 		client.FieldOwner(owner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot change the finalizers of Dataset %q: %w", ds.Name, err)
-	}
-	return nil
-}
-
-// cancel cancels an Operation.
-func (c *Controller) cancel(ctx context.Context, namespace, name string) error {
-	op := &platformv1.Operation{}
-	op.Namespace, op.Name = namespace, name
-	err := c.client.Patch(ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)),
-		client.FieldOwner(owner))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("cannot cancel the Operation %q: %w", name, err)
 	}
 	return nil
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,7 +162,7 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 		if st.Phase != aiv1.DatasetPreparing {
 			continue
 		}
-		op, err := c.operation(ctx, ds, st.Operation)
+		op, err := c.apply.Operation(ctx, ds, st.Operation)
 		if err != nil {
 			return f, err
 		}
@@ -213,22 +211,4 @@ func (c *Controller) confirmClaims(ctx context.Context, ds *aiv1.Dataset,
 		}
 	}
 	return nil
-}
-
-// operation returns an Operation of a Dataset; nil when it does not exist. One that the cache lacks, or that has ended, is
-// read from the API server: of those the cache leaves out what they said.
-func (c *Controller) operation(ctx context.Context, ds *aiv1.Dataset, name string) (*platformv1.Operation, error) {
-	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: ds.Namespace, Name: name}
-	err := c.client.Get(ctx, key, op)
-	if apierrors.IsNotFound(err) || err == nil && op.Status.Phase.Ended() {
-		op = &platformv1.Operation{}
-		err = c.live.Get(ctx, key, op)
-	}
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(op, ds):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("cannot read Operation %q: %w", name, err)
-	}
-	return op, nil
 }
