@@ -17,9 +17,10 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-// Sets of pods of the component. Without a canary the plugin itself names the one that there is.
+// Sets of pods of the component.
 const (
-	stableSet = "0"
+	// stableSet has the name that the only set of a component has: pods keep theirs when there is a canary.
+	stableSet = platformv1.DefaultSet
 	canarySet = "canary"
 )
 
@@ -48,6 +49,7 @@ func canaryReference(i *aiv1.Inference) typed.Reference {
 
 // split gives the canary pods of its own. It returns the set that they are; nil for none.
 func split(spec *aiv1.InferenceSpec, main *platformv1.ApplicationComponent) (*platformv1.ComponentSet, error) {
+	main.Sets = []platformv1.ComponentSet{{Name: stableSet}}
 	if spec.Canary == nil {
 		return nil, nil
 	}

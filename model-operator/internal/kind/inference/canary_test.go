@@ -58,7 +58,7 @@ func TestCanaryPods(t *testing.T) {
 		"tenth of ten":        {withCanary(10, "4.0", 10), []int32{9, 1}},
 		"half of two":         {withCanary(2, "4.0", 50), []int32{1, 1}},
 		"third of three":      {withCanary(3, "4.0", 33), []int32{2, 1}},
-		"nothing":             {withCanary(10, "4.0", 0), nil},
+		"nothing":             {withCanary(10, "4.0", 0), []int32{-1}},
 		"a route":             {routedTo(withCanary(3, "4.0", 10)), []int32{-1, 1}},
 		"a route, half":       {routedTo(withCanary(3, "4.0", 50)), []int32{-1, 2}},
 		"a route, all":        {routedTo(withCanary(3, "4.0", 100)), []int32{-1, 3}},

@@ -37,6 +37,11 @@ func (Kind) New() *aiv1.Inference { return &aiv1.Inference{} }
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
 	fields := instance.WriteThrough()
-	fields["components["+instance.Component+"].replicas"] = "replicas"
+	of := "components[" + instance.Component + "]."
+	fields[of+"replicas"] = "replicas"
+	// What is edited at the pods that are always there is said of all.
+	for _, field := range []string{"replicas", "resources"} {
+		fields[of+"sets["+stableSet+"]."+field] = field
+	}
 	return fields
 }
