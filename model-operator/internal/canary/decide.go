@@ -54,7 +54,8 @@ func decide(i *aiv1.Inference, f facts) decision {
 		case inForce(i, p.Step):
 			p = turn(p, aiv1.CanaryMeasuring, f.now)
 		case !f.now.Before(ends):
-			return rollBack(p, f.now, fmt.Sprintf("step %d: after %s %s", p.Step+1, startTimeout(i.Spec.Canary.Gate), standing(i)))
+			return rollBack(p, f.now, fmt.Sprintf("step %d: after %s %s",
+				p.Step+1, startTimeout(i.Spec.Canary.Gate), standing(i)))
 		default:
 			return decision{p, ends}
 		}
@@ -140,5 +141,6 @@ func standing(i *aiv1.Inference) string {
 	if now == nil {
 		return "the canary has no pods yet"
 	}
-	return fmt.Sprintf("%d of %d pods of the canary are ready, and its weight is %d", now.ReadyReplicas, now.Replicas, now.Weight)
+	return fmt.Sprintf("%d of %d pods of the canary are ready, and its weight is %d",
+		now.ReadyReplicas, now.Replicas, now.Weight)
 }
