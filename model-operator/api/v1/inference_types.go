@@ -28,6 +28,9 @@ type InferenceSpec struct {
 	// modelRef names the Model, and the version or stage of it that is served.
 	// +required
 	ModelRef InferenceModelReference `json:"modelRef"`
+	// canary has pods of its own serve another version, and gives them a part of the requests.
+	// +optional
+	Canary *InferenceCanary `json:"canary,omitempty"`
 	// runtime is the plugin that serves the model. Default llama-cpp. Immutable.
 	// +optional
 	// +kubebuilder:default=llama-cpp
@@ -102,6 +105,22 @@ type InferenceModelReference struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Staging;Production;Archived
 	Stage ModelStage `json:"stage,omitempty"`
+}
+
+// InferenceCanary is a version that gets a part of the requests.
+type InferenceCanary struct {
+	// modelRef names the Model, and the version or stage of it that the canary serves. Clients call it by the same name
+	// as the other one.
+	// +required
+	ModelRef InferenceModelReference `json:"modelRef"`
+	// weight is the part of the requests that the canary gets, in percent, 0 to 100. With httpRoute the Gateway splits
+	// requests, and the canary has pods beside the replicas: none of the requests until one of them is ready. Without it the
+	// canary has as many of the replicas, since the Service leads to each as often: a weight that the replicas cannot have
+	// within 3 points is refused, and so is 100.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight"`
 }
 
 // InferenceGPUs are those of one pod.
@@ -183,6 +202,40 @@ type InferenceStatus struct {
 	// model is the version that all pods serve; during an update, the one before.
 	// +optional
 	Model *InferenceModelStatus `json:"model,omitempty"`
+	// canary is how that is; absent without one.
+	// +optional
+	Canary *InferenceCanaryStatus `json:"canary,omitempty"`
+}
+
+// CanaryMechanism is what splits requests between a canary and the other pods.
+// +kubebuilder:validation:Enum=HTTPRoute;Replicas
+type CanaryMechanism string
+
+// Mechanisms.
+const (
+	// CanaryByHTTPRoute: the Gateway, by the weights of an HTTPRoute.
+	CanaryByHTTPRoute CanaryMechanism = "HTTPRoute"
+	// CanaryByReplicas: the Service, which leads to each ready pod as often.
+	CanaryByReplicas CanaryMechanism = "Replicas"
+)
+
+// InferenceCanaryStatus is how a canary is.
+type InferenceCanaryStatus struct {
+	// model is the version that the canary is to serve.
+	// +optional
+	Model *InferenceModelStatus `json:"model,omitempty"`
+	// mechanism that splits requests: HTTPRoute or Replicas.
+	// +required
+	Mechanism CanaryMechanism `json:"mechanism"`
+	// weight that is in force, in percent: that of the HTTPRoute, or the canary's part of the ready pods.
+	// +required
+	Weight int32 `json:"weight"`
+	// replicas are the pods of the canary.
+	// +required
+	Replicas int32 `json:"replicas"`
+	// readyReplicas are those that serve.
+	// +required
+	ReadyReplicas int32 `json:"readyReplicas"`
 }
 
 // InferenceModelStatus is a version of a model that is served.
@@ -204,6 +257,7 @@ type InferenceModelStatus struct {
 // +kubebuilder:resource:path=inferences,singular=inference,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.modelRef.name`
 // +kubebuilder:printcolumn:name="Serves",type=string,JSONPath=`.status.model.version`
+// +kubebuilder:printcolumn:name="Canary",type=integer,JSONPath=`.status.canary.weight`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`

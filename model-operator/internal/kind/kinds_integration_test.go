@@ -182,6 +182,40 @@ func TestInferenceFollowsTheStageOfItsModel(t *testing.T) {
 	}
 }
 
+// A canary uses its version, has pods of its own, and is refused where the replicas cannot have its weight.
+func TestInferenceWithACanary(t *testing.T) {
+	namespace := env.Namespace(t)
+	kindtest.Serve(t, env, kind.All()...)
+	m := modelOf(namespace, "chat")
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
+	i.Spec.Version, i.Spec.ModelRef, i.Spec.Replicas = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, new(int32(4))
+	i.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "2.0"}, Weight: 50}
+	create(t, m, i)
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
+	serves(t, app, "1")
+	if sets := app.Spec.Components[0].Sets; len(sets) != 2 || *sets[1].Replicas != 2 || sets[1].Parameters["model.sha256"] != platformv1.ParameterValue(strings.Repeat("2", 64)) {
+		t.Errorf("the sets are %+v", sets)
+	}
+	testkit.WaitForReady(t, env.Client, i)
+	counts(t, m, 1, 1)
+	if s := i.Status.Canary; s == nil || s.Mechanism != aiv1.CanaryByReplicas || s.Model == nil || s.Model.Version != "2.0" {
+		t.Errorf("the canary is %+v", s)
+	}
+	if err := testkit.Edit(t.Context(), env.Client, i, func() { i.Spec.Canary.Weight = 10 }); err != nil {
+		t.Fatal(err)
+	}
+	says(t, i, platformv1.ReasonInvalidSpec, "1 of 4 pods would have 25 %")
+	if err := testkit.Edit(t.Context(), env.Client, i, func() {
+		i.Spec.HTTPRoute = &aiv1.InferenceHTTPRoute{Host: "chat.example.org", Gateway: "public"}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, i, platformv1.ReasonKindNotInstalled, "HTTPRoute")
+	if err := env.Denied(env.System.User); err != nil {
+		t.Error(err)
+	}
+}
+
 // A Model is of no use without those that it requires, and keeps them.
 func TestRequiredModelsStay(t *testing.T) {
 	namespace := env.Namespace(t)

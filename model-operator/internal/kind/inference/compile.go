@@ -45,7 +45,11 @@ func (Kind) ReferredKinds() []schema.GroupVersionKind { return []schema.GroupVer
 
 // References implements typed.Referrer.
 func (Kind) References(i *aiv1.Inference) []typed.Reference {
-	return []typed.Reference{reference(i)}
+	references := []typed.Reference{reference(i)}
+	if i.Spec.Canary != nil {
+		references = append(references, canaryReference(i))
+	}
+	return references
 }
 
 func reference(i *aiv1.Inference) typed.Reference {
@@ -63,50 +67,76 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	main := &app.Spec.Components[0]
 	main.Replicas, main.Autoscaling = replicas(spec)
 	main.Resources = resources(spec)
-	parameters := platformv1.Parameters{}
-	maps.Copy(parameters, spec.Parameters)
-	health(parameters, spec.HealthCheck)
-	seconds(parameters, "drain.timeout", spec.DrainTimeout)
-	routes(parameters, spec)
-	if m, found := referents[reference(i)].(*aiv1.Model); found {
-		version, err := versionOf(&spec.ModelRef, m)
-		if err != nil {
-			return nil, err
-		}
-		app.Annotations = map[string]string{modelAnnotation: m.Name, versionAnnotation: string(version.Name)}
-		serve(app, parameters, version)
-		if _, named := parameters["alias"]; !named {
-			// What clients call it stays when another version takes its place.
-			parameters["alias"] = platformv1.ParameterValue(m.Name)
-		}
+	main.Parameters = platformv1.Parameters{}
+	maps.Copy(main.Parameters, spec.Parameters)
+	health(main.Parameters, spec.HealthCheck)
+	seconds(main.Parameters, "drain.timeout", spec.DrainTimeout)
+	ingress(main.Parameters, spec.Ingress)
+	canary, err := split(spec, main)
+	if err != nil {
+		return nil, err
 	}
-	if len(parameters) > 0 {
-		main.Parameters = parameters
+	if err := models(app, i, canary, referents); err != nil {
+		return nil, err
+	}
+	if len(main.Parameters) == 0 {
+		main.Parameters = nil
 	}
 	if ref := spec.APIKeySecretRef; ref != nil {
 		app.Spec.Credentials = append(app.Spec.Credentials, credential("api-key", ref.Name, ref.Key))
 	}
-	return &typed.Output{Application: app}, nil
+	out := &typed.Output{Application: app}
+	route(i, out)
+	return out, nil
+}
+
+// models has the pods serve the versions that are named, as far as their Models are there to read.
+func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.ComponentSet, referents typed.Referents) error {
+	m, found := referents[reference(i)].(*aiv1.Model)
+	if !found {
+		return nil
+	}
+	version, err := versionOf("spec.modelRef", &i.Spec.ModelRef, m)
+	if err != nil {
+		return err
+	}
+	app.Annotations = map[string]string{modelAnnotation: m.Name, versionAnnotation: string(version.Name)}
+	parameters := app.Spec.Components[0].Parameters
+	serve(app, parameters, version)
+	if _, named := parameters["alias"]; !named {
+		// What clients call it stays when another version takes its place.
+		parameters["alias"] = platformv1.ParameterValue(m.Name)
+	}
+	if canary == nil {
+		return nil
+	}
+	if m, found = referents[canaryReference(i)].(*aiv1.Model); !found {
+		return nil
+	}
+	if version, err = versionOf("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
+		return err
+	}
+	return serveCanary(app, canary, m, version)
 }
 
 // versionOf finds the version that is to be served.
-func versionOf(ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
+func versionOf(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
 	if m.Spec.Format != aiv1.FormatGGUF {
-		return nil, fmt.Errorf("spec.modelRef names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another one", m.Name, m.Spec.Format)
+		return nil, fmt.Errorf("%s names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another one", field, m.Name, m.Spec.Format)
 	}
 	name := ref.Version
 	if ref.Stage != "" {
 		in, set := m.Spec.Stages[ref.Stage]
 		if !set {
 			return nil, typed.Refuse(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
-				"spec.modelRef.stage is %s, and no version of Model %q is in that stage: put one in spec.stages of the Model, or name another stage", ref.Stage, m.Name))
+				"%s.stage is %s, and no version of Model %q is in that stage: put one in spec.stages of the Model, or name another stage", field, ref.Stage, m.Name))
 		}
 		name = in
 	}
 	at := slices.IndexFunc(m.Spec.Versions, func(v aiv1.ModelVersion) bool { return v.Name == name })
 	if at < 0 {
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
-			"spec.modelRef.version is %q, which Model %q does not have: add it there, or name another version", name, m.Name))
+			"%s.version is %q, which Model %q does not have: add it there, or name another version", field, name, m.Name))
 	}
 	return &m.Spec.Versions[at], nil
 }
@@ -187,20 +217,14 @@ func seconds(parameters platformv1.Parameters, name string, d *metav1.Duration) 
 	}
 }
 
-// routes lead clients outside of the cluster to the servers.
-func routes(parameters platformv1.Parameters, spec *aiv1.InferenceSpec) {
-	set := func(name, value string) {
+// ingress leads clients outside of the cluster to the servers.
+func ingress(parameters platformv1.Parameters, in *aiv1.InferenceIngress) {
+	if in == nil {
+		return
+	}
+	for name, value := range map[string]string{"host": string(in.Host), "class": in.ClassName, "tlsSecret": in.TLSSecretName} {
 		if value != "" {
 			parameters["route."+name] = platformv1.ParameterValue(value)
 		}
-	}
-	if in := spec.Ingress; in != nil {
-		set("host", string(in.Host))
-		set("class", in.ClassName)
-		set("tlsSecret", in.TLSSecretName)
-	}
-	if r := spec.HTTPRoute; r != nil {
-		set("gatewayHost", string(r.Host))
-		set("gateway", r.Gateway)
 	}
 }

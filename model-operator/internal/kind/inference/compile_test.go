@@ -16,7 +16,7 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-// modelNamed is a Model with a version for each source: 1.0 is downloaded, 2.0 on a claim, and 3.0 in a bucket.
+// modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, and 3.0 in a bucket.
 func modelNamed(name string) *aiv1.Model {
 	version := func(name, digit string, source aiv1.ModelSource) aiv1.ModelVersion {
 		return aiv1.ModelVersion{Name: aiv1.ModelVersionName(name), SHA256: strings.Repeat(digit, 64), Source: source}
@@ -28,6 +28,7 @@ func modelNamed(name string) *aiv1.Model {
 			version("2.0", "2", aiv1.ModelSource{PVC: &aiv1.ModelPVCSource{ClaimName: "models", Path: "chat/q4.gguf"}}),
 			version("3.0", "3", aiv1.ModelSource{S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models", Key: "chat.gguf",
 				CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}}),
+			version("4.0", "4", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat4.gguf"}}),
 		},
 		Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
 	}}
@@ -38,7 +39,11 @@ func modelNamed(name string) *aiv1.Model {
 
 // compiled is what an Inference becomes where its Model is there.
 func compiled(i *aiv1.Inference, m *aiv1.Model) (*typed.Output, error) {
-	return Kind{}.CompileWith(i, typed.Referents{reference(i): m})
+	referents := typed.Referents{}
+	for _, reference := range (Kind{}).References(i) {
+		referents[reference] = m
+	}
+	return Kind{}.CompileWith(i, referents)
 }
 
 func TestCompile(t *testing.T) {

@@ -10,6 +10,11 @@
 // Application, mirrors its conditions (Ready, Reconciling, Stalled, Accepted) and phase, and has Report fill in the rest of
 // the status.
 //
+// A canary is a second set of pods of the same component, with model parameters of its own, so that the Service of the
+// component leads to the pods of both: their numbers split requests. The other set has the name that it has without a
+// canary, so that its pods stay. With httpRoute the kind makes the HTTPRoute itself, and a Service for each set, between
+// which it has weights. Steps are the user's, who edits the weight.
+//
 // Fields left out, of those that instances can have: logs, since what the processes log is on their standard output. tls is
 // refused, since the server does not read a renewed certificate. autoscaling is minReplicas, maxReplicas and
 // cpuUtilization.

@@ -13,6 +13,7 @@ import (
 func (Kind) Report(i *aiv1.Inference, app *platformv1.Application) {
 	s := &i.Status
 	instance.Report(&s.InstanceStatus, app)
+	reportCanary(i, app)
 	s.Replicas = 0
 	for _, c := range app.Status.Components {
 		if c.Name == instance.Component {

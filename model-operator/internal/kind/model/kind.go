@@ -72,11 +72,15 @@ func (Kind) UserKinds() []schema.GroupVersionKind {
 func (Kind) UsedBy(user typed.User) []string {
 	switch user := user.(type) {
 	case *aiv1.Inference:
-		names := []string{user.Spec.ModelRef.Name}
-		if serves := user.Status.Model; serves != nil && serves.Name != names[0] {
-			names = append(names, serves.Name)
+		var names []string
+		for _, ref := range modelRefs(user) {
+			names = append(names, ref.Name)
 		}
-		return names
+		for _, now := range reported(user) {
+			names = append(names, now.Name)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
 	case *aiv1.Model:
 		var names []string
 		for _, required := range user.Spec.Requires {
@@ -111,9 +115,27 @@ func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
 
 // serves says whether an Inference is to serve a version, or pods of it still do.
 func serves(i *aiv1.Inference, m *aiv1.Model, version aiv1.ModelVersionName) bool {
-	if now := i.Status.Model; now != nil && now.Name == m.Name && now.Version == version {
-		return true
+	return slices.ContainsFunc(reported(i), func(now *aiv1.InferenceModelStatus) bool {
+		return now.Name == m.Name && now.Version == version
+	}) || slices.ContainsFunc(modelRefs(i), func(ref aiv1.InferenceModelReference) bool {
+		return ref.Name == m.Name && (ref.Version == version || ref.Stage != "" && m.Spec.Stages[ref.Stage] == version)
+	})
+}
+
+// modelRefs are what an Inference names, for its canary as well.
+func modelRefs(i *aiv1.Inference) []aiv1.InferenceModelReference {
+	all := []aiv1.InferenceModelReference{i.Spec.ModelRef}
+	if canary := i.Spec.Canary; canary != nil {
+		all = append(all, canary.ModelRef)
 	}
-	ref := i.Spec.ModelRef
-	return ref.Name == m.Name && (ref.Version == version || ref.Stage != "" && m.Spec.Stages[ref.Stage] == version)
+	return all
+}
+
+// reported are what pods of an Inference served when they were last looked at.
+func reported(i *aiv1.Inference) []*aiv1.InferenceModelStatus {
+	all := []*aiv1.InferenceModelStatus{i.Status.Model}
+	if canary := i.Status.Canary; canary != nil {
+		all = append(all, canary.Model)
+	}
+	return slices.DeleteFunc(all, func(now *aiv1.InferenceModelStatus) bool { return now == nil })
 }

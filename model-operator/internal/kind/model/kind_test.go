@@ -31,7 +31,12 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 		Stages:   map[aiv1.ModelStage]aiv1.ModelVersionName{"Staging": "2.0", "Production": "2.0"},
 	}}
 	adapter := &aiv1.Model{ObjectMeta: named("adapter"), Spec: aiv1.ModelSpec{Requires: []aiv1.ModelReference{{Name: "chat"}, {Name: "adapter"}}}}
+	// Its canary is on its way from 3.0 to 1.0.
+	canary := served("d", aiv1.InferenceModelReference{Name: "other", Version: "1.0"}, "")
+	canary.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}}
+	canary.Status.Canary = &aiv1.InferenceCanaryStatus{Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "3.0"}}
 	users := []typed.User{
+		canary,
 		adapter,
 		// It is on its way from 1.0 to what is in production.
 		served("a", aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}, "1.0"),
@@ -48,10 +53,10 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 		t.Errorf("the adapter uses %q", got)
 	}
 	Kind{}.ReportUsers(m, users)
-	want := aiv1.ModelStatus{InUse: 4, Versions: []aiv1.ModelVersionStatus{
-		{Name: "1.0", InUse: 2},
+	want := aiv1.ModelStatus{InUse: 5, Versions: []aiv1.ModelVersionStatus{
+		{Name: "1.0", InUse: 3},
 		{Name: "2.0", InUse: 2, Stages: []aiv1.ModelStage{"Production", "Staging"}},
-		{Name: "3.0"},
+		{Name: "3.0", InUse: 1},
 	}}
 	if !reflect.DeepEqual(m.Status, want) {
 		t.Errorf("got %+v, want %+v", m.Status, want)

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// Sets of pods of the component.
+const (
+	// stableSet has the name that the only set of a component has: pods keep theirs when there is a canary.
+	stableSet = platformv1.DefaultSet
+	canarySet = "canary"
+)
+
+// Annotations of the Application, by which the report of its canary is understood.
+const (
+	canaryModelAnnotation   = "ai.zeroinfra.github.com/canary-model"
+	canaryVersionAnnotation = "ai.zeroinfra.github.com/canary-version"
+)
+
+// maxDeviation is by how many points the share of pods may miss the weight, where pods are what splits requests.
+const maxDeviation = 3
+
+// fullWeight is all requests.
+const fullWeight = 100
+
+// modelParameters are those that say which file is served, with what each is without a value. A canary that has no value
+// for one does not have that of the others.
+var modelParameters = platformv1.Parameters{
+	"model.sha256": "", "model.size": "0", "model.file": "", "model.url": "", "model.endpoint": "", "model.region": "us-east-1", "model.bucket": "", "model.key": "",
+}
+
+// canaryReference is the Model that the canary serves a version of.
+func canaryReference(i *aiv1.Inference) typed.Reference {
+	return typed.Reference{GVK: model, Name: i.Spec.Canary.ModelRef.Name, Field: "spec.canary.modelRef"}
+}
+
+// split gives the canary pods of its own. It returns the set that they are; nil for none.
+func split(spec *aiv1.InferenceSpec, main *platformv1.ApplicationComponent) (*platformv1.ComponentSet, error) {
+	main.Sets = []platformv1.ComponentSet{{Name: stableSet}}
+	if spec.Canary == nil {
+		return nil, nil
+	}
+	stable, canary := platformv1.ComponentSet{Name: stableSet}, platformv1.ComponentSet{Name: canarySet}
+	switch {
+	case main.Autoscaling != nil && spec.HTTPRoute == nil:
+		return nil, fmt.Errorf("spec.canary without httpRoute has the number of pods split requests, which autoscaling would change: " +
+			"set httpRoute, or take minReplicas and maxReplicas out")
+	case main.Autoscaling != nil:
+	case spec.HTTPRoute != nil:
+		canary.Replicas = new(canaryPods(spec))
+	default:
+		count, err := canaryShare(spec)
+		if err != nil || count == 0 {
+			return nil, err
+		}
+		stable.Replicas, canary.Replicas = new(podsOf(spec)-count), &count
+	}
+	main.Sets = []platformv1.ComponentSet{stable, canary}
+	return &main.Sets[1], nil
+}
+
+// podsOf are the replicas that the spec asks for.
+func podsOf(spec *aiv1.InferenceSpec) int32 {
+	if spec.Replicas == nil {
+		return 1
+	}
+	return *spec.Replicas
+}
+
+// canaryPods are those that take the weight of the canary as well as the others would: one at least.
+func canaryPods(spec *aiv1.InferenceSpec) int32 {
+	return max((podsOf(spec)*spec.Canary.Weight+fullWeight-1)/fullWeight, 1)
+}
+
+// canaryShare is how many of the replicas are the canary's, where pods split requests: a Service leads to each as often.
+func canaryShare(spec *aiv1.InferenceSpec) (int32, error) {
+	pods, weight := podsOf(spec), spec.Canary.Weight
+	if weight == 0 {
+		return 0, nil
+	}
+	count := (pods*weight + fullWeight/2) / fullWeight
+	if off := count*fullWeight - weight*pods; count >= 1 && count < pods && max(off, -off) <= maxDeviation*pods {
+		return count, nil
+	}
+	where := fmt.Sprintf("spec.canary.weight is %d, and without httpRoute the number of pods splits requests", weight)
+	if pods < 2 {
+		return 0, fmt.Errorf("%s, of which there is one: set replicas to 2 at least, or set httpRoute", where)
+	}
+	near := min(max(count, 1), pods-1)
+	return 0, fmt.Errorf("%s: %d of %d pods would have %d %%; set that weight, other replicas, or httpRoute",
+		where, near, pods, (near*fullWeight+pods/2)/pods)
+}
+
+// serveCanary has the set of the canary serve a version. What pods have in common cannot differ.
+func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *aiv1.Model, version *aiv1.ModelVersion) error {
+	own := &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{}}}}
+	parameters := maps.Clone(modelParameters)
+	serve(own, parameters, version)
+	if from := version.Source; from.PVC != nil && !sameClaim(app, from.PVC.ClaimName) {
+		return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all pods mount the same claim, name a version on that of modelRef, or one that is downloaded",
+			from.PVC.ClaimName)
+	}
+	if version.Source.S3 != nil && secretsOf(app) != secretsOf(own) {
+		return fmt.Errorf("spec.canary.modelRef names a version in a bucket with credentialsSecretRef %q, and that of the other pods is %q: all pods have the same account, give both versions the same",
+			secretsOf(own), secretsOf(app))
+	}
+	set.Parameters = parameters
+	app.Annotations[canaryModelAnnotation], app.Annotations[canaryVersionAnnotation] = m.Name, string(version.Name)
+	return nil
+}
+
+// sameClaim says whether pods mount a claim.
+func sameClaim(app *platformv1.Application, claim string) bool {
+	for _, mount := range app.Spec.Components[0].Mounts {
+		if mount.PersistentVolumeClaim != nil && mount.PersistentVolumeClaim.Name == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// secretsOf is the Secret with the account of the bucket; empty for none.
+func secretsOf(app *platformv1.Application) string {
+	for _, credential := range app.Spec.Credentials {
+		if credential.Name == "access-key" {
+			return credential.PasswordFrom.Name
+		}
+	}
+	return ""
+}
+
+// serviceName is that of the Service that leads to the pods of a set alone.
+func serviceName(i *aiv1.Inference, of string) string {
+	return platformv1.ApplicationNameFor(Kind{}.Name(), i.Name) + "-" + of
+}
+
+// service leads to the pods of a set alone.
+func service(i *aiv1.Inference, of, set string) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName(i, of)},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP,
+			Selector: map[string]string{
+				platformv1.ApplicationLabel: platformv1.ApplicationNameFor(Kind{}.Name(), i.Name),
+				platformv1.ComponentLabel:   instance.Component, platformv1.SetLabel: set,
+			},
+			Ports: []corev1.ServicePort{{Name: "http", Port: port, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}},
+		},
+	}
+}
+
+// routedWeight is what an HTTPRoute gives the canary: nothing until a pod of it is ready, since a Gateway answers for a
+// Service without pods with an error.
+func routedWeight(i *aiv1.Inference) int64 {
+	if s := i.Status.Canary; s == nil || s.ReadyReplicas == 0 {
+		return 0
+	}
+	return int64(i.Spec.Canary.Weight)
+}
+
+// reportCanary says how the canary is.
+func reportCanary(i *aiv1.Inference, app *platformv1.Application) {
+	before := cmp.Or(i.Status.Canary, &aiv1.InferenceCanaryStatus{})
+	i.Status.Canary = nil
+	if i.Spec.Canary == nil || len(app.Spec.Components) == 0 {
+		return
+	}
+	now := &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByReplicas}
+	ready := int32(0)
+	for _, c := range app.Status.Components {
+		for _, set := range c.Sets {
+			ready += set.ReadyReplicas
+			if set.Name == canarySet {
+				now.Replicas, now.ReadyReplicas = set.Replicas, set.ReadyReplicas
+			}
+		}
+	}
+	if i.Spec.HTTPRoute != nil {
+		now.Mechanism, now.Weight = aiv1.CanaryByHTTPRoute, before.Weight
+	} else if ready > 0 {
+		now.Weight = (now.ReadyReplicas*fullWeight + ready/2) / ready
+	}
+	for _, set := range app.Spec.Components[0].Sets {
+		if digest := set.Parameters[digestParameter]; set.Name == canarySet && digest != "" {
+			now.Model = &aiv1.InferenceModelStatus{Name: app.Annotations[canaryModelAnnotation],
+				Version: aiv1.ModelVersionName(app.Annotations[canaryVersionAnnotation]), Digest: "sha256:" + string(digest)}
+		}
+	}
+	i.Status.Canary = now
+}

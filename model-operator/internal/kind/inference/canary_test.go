@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// withCanary is an Inference of version 1.0 with so many replicas and a canary of another version.
+func withCanary(replicas int32, version string, weight int32) *aiv1.Inference {
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Name: "chat", Namespace: "shop"}}
+	i.Spec.Replicas, i.Spec.ModelRef = &replicas, aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}
+	i.Spec.Canary = &aiv1.InferenceCanary{Weight: weight,
+		ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: aiv1.ModelVersionName(version)}}
+	return i
+}
+
+// routedTo has a Gateway split the requests.
+func routedTo(i *aiv1.Inference) *aiv1.Inference {
+	i.Spec.HTTPRoute = &aiv1.InferenceHTTPRoute{Host: "chat.example.org", Gateway: "public"}
+	return i
+}
+
+// podsIn are the replicas of the sets of what an Inference compiles to, in their order.
+func podsIn(t *testing.T, i *aiv1.Inference) []int32 {
+	t.Helper()
+	out, err := compiled(i, modelNamed("chat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pods []int32
+	for _, set := range out.Application.Spec.Components[0].Sets {
+		switch {
+		case set.Replicas == nil:
+			pods = append(pods, -1)
+		default:
+			pods = append(pods, *set.Replicas)
+		}
+	}
+	return pods
+}
+
+func TestCanaryPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		i    *aiv1.Inference
+		want []int32
+	}{
+		"tenth of ten":        {withCanary(10, "4.0", 10), []int32{9, 1}},
+		"half of two":         {withCanary(2, "4.0", 50), []int32{1, 1}},
+		"third of three":      {withCanary(3, "4.0", 33), []int32{2, 1}},
+		"nothing":             {withCanary(10, "4.0", 0), []int32{-1}},
+		"a route":             {routedTo(withCanary(3, "4.0", 10)), []int32{-1, 1}},
+		"a route, half":       {routedTo(withCanary(3, "4.0", 50)), []int32{-1, 2}},
+		"a route, all":        {routedTo(withCanary(3, "4.0", 100)), []int32{-1, 3}},
+		"a route, nothing":    {routedTo(withCanary(3, "4.0", 0)), []int32{-1, 1}},
+		"the version of both": {withCanary(2, "1.0", 50), []int32{1, 1}},
+	} {
+		if got := podsIn(t, c.i); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: the sets have %v pods; want %v", name, got, c.want)
+		}
+	}
+}
+
+// A canary that cannot be as it is asked is refused, and never ignored.
+func TestCanaryThatCannotBe(t *testing.T) {
+	scaled := withCanary(2, "4.0", 50)
+	scaled.Spec.MinReplicas, scaled.Spec.MaxReplicas = 1, 3
+	onClaim := withCanary(2, "2.0", 50)
+	inBucket := withCanary(2, "3.0", 50)
+	unknown := withCanary(2, "9.0", 50)
+	for want, i := range map[string]*aiv1.Inference{
+		"1 of 10 pods would have 10 %":                       withCanary(10, "4.0", 5),
+		"9 of 10 pods would have 90 %":                       withCanary(10, "4.0", 100),
+		"set replicas to 2 at least":                         withCanary(1, "4.0", 50),
+		"take minReplicas and maxReplicas out":               scaled,
+		`on the claim "models", which the other pods do not`: onClaim,
+		`credentialsSecretRef "account", and that of`:        inBucket,
+		`spec.canary.modelRef.version is "9.0"`:              unknown,
+	} {
+		if _, err := compiled(i, modelNamed("chat")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// Both sides are scaled where a Gateway splits the requests.
+func TestCanaryIsScaledBesideARoute(t *testing.T) {
+	i := routedTo(withCanary(2, "4.0", 50))
+	i.Spec.MinReplicas, i.Spec.MaxReplicas = 1, 3
+	if got := podsIn(t, i); !reflect.DeepEqual(got, []int32{-1, -1}) {
+		t.Errorf("the sets have %v pods", got)
+	}
+}
+
+// The route gives a canary nothing until a pod of it is ready, and nothing again when none is any more.
+func TestRouteWaitsForTheCanary(t *testing.T) {
+	i := routedTo(withCanary(2, "4.0", 30))
+	for _, c := range []struct {
+		ready int32
+		want  []any
+	}{{0, []any{"inference-chat-stable", int64(100), "inference-chat-canary", int64(0)}}, {1, []any{"inference-chat-stable", int64(70), "inference-chat-canary", int64(30)}}} {
+		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute, ReadyReplicas: c.ready}
+		var out typed.Output
+		route(i, &out)
+		if len(out.Objects) != 3 {
+			t.Fatalf("there are %d objects", len(out.Objects))
+		}
+		made := out.Objects[2].(*unstructured.Unstructured)
+		rules, _, _ := unstructured.NestedSlice(made.Object, "spec", "rules")
+		var got []any
+		for _, b := range rules[0].(map[string]any)["backendRefs"].([]any) {
+			got = append(got, b.(map[string]any)["name"], b.(map[string]any)["weight"])
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("with %d pods ready the route leads to %v; want %v", c.ready, got, c.want)
+		}
+		Kind{}.ReportObjects(i, []*unstructured.Unstructured{made})
+		if int64(i.Status.Canary.Weight) != c.want[3] {
+			t.Errorf("the weight is told as %d; want %d", i.Status.Canary.Weight, c.want[3])
+		}
+	}
+}
+
+func TestReportOfACanary(t *testing.T) {
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{canaryModelAnnotation: "chat", canaryVersionAnnotation: "4.0"}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Sets: []platformv1.ComponentSet{{Name: stableSet},
+		{Name: canarySet, Parameters: platformv1.Parameters{digestParameter: "44"}}}}}
+	app.Status.Components = []platformv1.ComponentState{{Name: "server", Sets: []platformv1.SetState{
+		{Name: stableSet, Replicas: 3, ReadyReplicas: 3}, {Name: canarySet, Replicas: 2, ReadyReplicas: 1}}}}
+	i := withCanary(5, "4.0", 40)
+	want := aiv1.InferenceCanaryStatus{Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "4.0", Digest: "sha256:44"},
+		Mechanism: aiv1.CanaryByReplicas, Weight: 25, Replicas: 2, ReadyReplicas: 1}
+	reportCanary(i, app)
+	if i.Status.Canary == nil || !reflect.DeepEqual(*i.Status.Canary, want) {
+		t.Errorf("got %+v, want %+v", i.Status.Canary, want)
+	}
+	i.Spec.Canary = nil
+	if reportCanary(i, app); i.Status.Canary != nil {
+		t.Errorf("without a canary there is %+v", i.Status.Canary)
+	}
+}
