@@ -117,12 +117,12 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
   ObjectStorageReplication OperatorKilledDuringFailover FailoverOfANodeWithTheLeader OperatorKilledDuringCreation NginxTLS Pooler \
   RotationOfMembers RedisWithReplicas Restore EverythingIsGone RedisClusterRestore RedisClusterIsMadeInTime RedisClusterTo6AndBack \
   PostgreSQLPointInTime PostgreSQLDump PostgreSQLArchiveOnVolume RestoreDrill RestoreInPlace BackupsAsSnapshots BackupsInObjectStorage \
-  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation
+  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)
-# Tests of other targets: test-smoke, test-upgrade, bench-bare, test-nfs.
-NOT_IN_DOMAINS = $(LONG)|^TestSmoke|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$
+# Tests of other targets: test-smoke, test-upgrade, bench-bare, bench-topics, test-nfs.
+NOT_IN_DOMAINS = $(LONG)|^TestSmoke|^Test(ChartUpgrade|BesideTheBareMechanism|ManyKafkaTopics|BackupOnNFS)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suites of all domains in one, on one cluster (root)
