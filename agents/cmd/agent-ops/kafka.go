@@ -47,7 +47,8 @@ func (o *kafkaOptions) driver() *kafka.Driver {
 // kafkaCommand is what is run beside a Kafka. Its own tools start a Java machine each time, which takes seconds.
 func kafkaCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "kafka", Short: "Look after a Kafka"}
-	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop())
+	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop(),
+		kafkaCheckCommand(), holdCommand())
 	return cmd
 }
 

@@ -111,6 +111,7 @@ func TestKafkaCluster(t *testing.T) {
 	k.checkAccess()
 	k.checkTopics(of)
 	k.checkLag()
+	t.Run("stands for a Kafka elsewhere", func(t *testing.T) { k.in(t).checkElsewhere(cluster) })
 
 	t.Log("the password of admin is made anew")
 	before := k.binding()
