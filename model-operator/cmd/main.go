@@ -13,6 +13,7 @@ import (
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 	"github.com/zeroinfra/model-operator/config/crd"
+	"github.com/zeroinfra/model-operator/internal/canary"
 	"github.com/zeroinfra/model-operator/internal/dataset"
 	"github.com/zeroinfra/model-operator/internal/kind"
 )
@@ -25,7 +26,7 @@ func main() {
 		Domain:      "model",
 		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
 		Kinds:       kind.All(),
-		Controllers: []operator.Controller{dataset.Kind{}},
+		Controllers: []operator.Controller{dataset.Kind{}, canary.Steps{}},
 		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})

@@ -23,12 +23,15 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpuUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="cpuUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="with apiKeySecretRef completions and metrics are behind the API key, which the operator does not have: take maxErrorRate and maxTimePerToken out"
+// +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate and maxTimePerToken"
 type InferenceSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	// modelRef names the Model, and the version or stage of it that is served.
 	// +required
 	ModelRef InferenceModelReference `json:"modelRef"`
-	// canary has pods of its own serve another version, and gives them a part of the requests.
+	// canary has pods of its own serve another version, and gives them a part of the requests: a weight, or steps that are
+	// taken one after the other while the canary is measured.
 	// +optional
 	Canary *InferenceCanary `json:"canary,omitempty"`
 	// runtime is the plugin that serves the model. Default llama-cpp. Immutable.
@@ -105,22 +108,6 @@ type InferenceModelReference struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Staging;Production;Archived
 	Stage ModelStage `json:"stage,omitempty"`
-}
-
-// InferenceCanary is a version that gets a part of the requests.
-type InferenceCanary struct {
-	// modelRef names the Model, and the version or stage of it that the canary serves. Clients call it by the same name
-	// as the other one.
-	// +required
-	ModelRef InferenceModelReference `json:"modelRef"`
-	// weight is the part of the requests that the canary gets, in percent, 0 to 100. With httpRoute the Gateway splits
-	// requests, and the canary has pods beside the replicas: none of the requests until one of them is ready. Without it the
-	// canary has as many of the replicas, since the Service leads to each as often: a weight that the replicas cannot have
-	// within 3 points is refused, and so is 100.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	Weight int32 `json:"weight"`
 }
 
 // InferenceGPUs are those of one pod.
@@ -205,37 +192,6 @@ type InferenceStatus struct {
 	// canary is how that is; absent without one.
 	// +optional
 	Canary *InferenceCanaryStatus `json:"canary,omitempty"`
-}
-
-// CanaryMechanism is what splits requests between a canary and the other pods.
-// +kubebuilder:validation:Enum=HTTPRoute;Replicas
-type CanaryMechanism string
-
-// Mechanisms.
-const (
-	// CanaryByHTTPRoute: the Gateway, by the weights of an HTTPRoute.
-	CanaryByHTTPRoute CanaryMechanism = "HTTPRoute"
-	// CanaryByReplicas: the Service, which leads to each ready pod as often.
-	CanaryByReplicas CanaryMechanism = "Replicas"
-)
-
-// InferenceCanaryStatus is how a canary is.
-type InferenceCanaryStatus struct {
-	// model is the version that the canary is to serve.
-	// +optional
-	Model *InferenceModelStatus `json:"model,omitempty"`
-	// mechanism that splits requests: HTTPRoute or Replicas.
-	// +required
-	Mechanism CanaryMechanism `json:"mechanism"`
-	// weight that is in force, in percent: that of the HTTPRoute, or the canary's part of the ready pods.
-	// +required
-	Weight int32 `json:"weight"`
-	// replicas are the pods of the canary.
-	// +required
-	Replicas int32 `json:"replicas"`
-	// readyReplicas are those that serve.
-	// +required
-	ReadyReplicas int32 `json:"readyReplicas"`
 }
 
 // InferenceModelStatus is a version of a model that is served.

@@ -189,7 +189,7 @@ func TestInferenceWithACanary(t *testing.T) {
 	m := modelOf(namespace, "chat")
 	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
 	i.Spec.Version, i.Spec.ModelRef, i.Spec.Replicas = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, new(int32(4))
-	i.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "2.0"}, Weight: 50}
+	i.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "2.0"}, Weight: new(int32(50))}
 	create(t, m, i)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
 	serves(t, app, "1")
@@ -201,7 +201,7 @@ func TestInferenceWithACanary(t *testing.T) {
 	if s := i.Status.Canary; s == nil || s.Mechanism != aiv1.CanaryByReplicas || s.Model == nil || s.Model.Version != "2.0" {
 		t.Errorf("the canary is %+v", s)
 	}
-	if err := testkit.Edit(t.Context(), env.Client, i, func() { i.Spec.Canary.Weight = 10 }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, i, func() { i.Spec.Canary.Weight = new(int32(10)) }); err != nil {
 		t.Fatal(err)
 	}
 	says(t, i, platformv1.ReasonInvalidSpec, "1 of 4 pods would have 25 %")

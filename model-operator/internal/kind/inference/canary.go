@@ -21,7 +21,7 @@ import (
 const (
 	// stableSet has the name that the only set of a component has: pods keep theirs when there is a canary.
 	stableSet = platformv1.DefaultSet
-	canarySet = "canary"
+	canarySet = aiv1.CanarySet
 )
 
 // Annotations of the Application, by which the report of its canary is understood.
@@ -48,27 +48,28 @@ func canaryReference(i *aiv1.Inference) typed.Reference {
 }
 
 // split gives the canary pods of its own. It returns the set that they are; nil for none.
-func split(spec *aiv1.InferenceSpec, main *platformv1.ApplicationComponent) (*platformv1.ComponentSet, error) {
+func split(i *aiv1.Inference, main *platformv1.ApplicationComponent) (*platformv1.ComponentSet, error) {
 	main.Sets = []platformv1.ComponentSet{{Name: stableSet}}
-	if spec.Canary == nil {
+	if i.Spec.Canary == nil {
 		return nil, nil
 	}
-	stable, canary := platformv1.ComponentSet{Name: stableSet}, platformv1.ComponentSet{Name: canarySet}
-	switch {
-	case main.Autoscaling != nil && spec.HTTPRoute == nil:
+	byPods := i.Spec.HTTPRoute == nil
+	if main.Autoscaling != nil && byPods {
 		return nil, fmt.Errorf("spec.canary without httpRoute has the number of pods split requests, which autoscaling would change: " +
 			"set httpRoute, or take minReplicas and maxReplicas out")
-	case main.Autoscaling != nil:
-	case spec.HTTPRoute != nil:
-		canary.Replicas = new(canaryPods(spec))
-	default:
-		count, err := canaryShare(spec)
-		if err != nil || count == 0 {
-			return nil, err
-		}
-		stable.Replicas, canary.Replicas = new(podsOf(spec)-count), &count
 	}
-	main.Sets = []platformv1.ComponentSet{stable, canary}
+	count, err := canaryPods(i)
+	if err != nil || count == 0 {
+		return nil, err
+	}
+	canary := platformv1.ComponentSet{Name: canarySet}
+	if main.Autoscaling == nil {
+		canary.Replicas = &count
+	}
+	if byPods {
+		main.Sets[0].Replicas = new(podsOf(&i.Spec) - count)
+	}
+	main.Sets = append(main.Sets, canary)
 	return &main.Sets[1], nil
 }
 
@@ -80,14 +81,27 @@ func podsOf(spec *aiv1.InferenceSpec) int32 {
 	return *spec.Replicas
 }
 
-// canaryPods are those that take the weight of the canary as well as the others would: one at least.
-func canaryPods(spec *aiv1.InferenceSpec) int32 {
-	return max((podsOf(spec)*spec.Canary.Weight+fullWeight-1)/fullWeight, 1)
+// canaryPods is how many pods the canary has now. A weight of the spec that the replicas cannot have is refused, whether
+// its step is taken or not.
+func canaryPods(i *aiv1.Inference) (int32, error) {
+	spec, weight := &i.Spec, i.CanaryWeight()
+	if spec.HTTPRoute != nil {
+		if i.CanaryProgress().Phase == aiv1.CanaryRolledBack {
+			return 0, nil
+		}
+		// As many as take that part of the requests as well as the others take theirs: one at least.
+		return max((podsOf(spec)*weight+fullWeight-1)/fullWeight, 1), nil
+	}
+	for n, step := range spec.Canary.Steps {
+		if _, err := share(podsOf(spec), step.Weight, fmt.Sprintf("spec.canary.steps[%d].weight", n)); err != nil {
+			return 0, err
+		}
+	}
+	return share(podsOf(spec), weight, "spec.canary.weight")
 }
 
-// canaryShare is how many of the replicas are the canary's, where pods split requests: a Service leads to each as often.
-func canaryShare(spec *aiv1.InferenceSpec) (int32, error) {
-	pods, weight := podsOf(spec), spec.Canary.Weight
+// share is how many of the pods have a part of the requests, where pods split requests: a Service leads to each as often.
+func share(pods, weight int32, field string) (int32, error) {
 	if weight == 0 {
 		return 0, nil
 	}
@@ -95,7 +109,7 @@ func canaryShare(spec *aiv1.InferenceSpec) (int32, error) {
 	if off := count*fullWeight - weight*pods; count >= 1 && count < pods && max(off, -off) <= maxDeviation*pods {
 		return count, nil
 	}
-	where := fmt.Sprintf("spec.canary.weight is %d, and without httpRoute the number of pods splits requests", weight)
+	where := fmt.Sprintf("%s is %d, and without httpRoute the number of pods splits requests", field, weight)
 	if pods < 2 {
 		return 0, fmt.Errorf("%s, of which there is one: set replicas to 2 at least, or set httpRoute", where)
 	}
@@ -164,12 +178,20 @@ func service(i *aiv1.Inference, of, set string) *corev1.Service {
 }
 
 // routedWeight is what an HTTPRoute gives the canary: nothing until a pod of it is ready, since a Gateway answers for a
-// Service without pods with an error.
+// Service without pods with an error, and the weight of the step before until all are.
 func routedWeight(i *aiv1.Inference) int64 {
-	if s := i.Status.Canary; s == nil || s.ReadyReplicas == 0 {
+	now, weight := i.Status.Canary, i.CanaryWeight()
+	if now == nil || now.ReadyReplicas == 0 {
 		return 0
 	}
-	return int64(i.Spec.Canary.Weight)
+	steps, step := i.Spec.Canary.Steps, i.CanaryProgress().Step
+	if count, err := canaryPods(i); len(steps) > 0 && err == nil && i.Spec.MaxReplicas == 0 && now.ReadyReplicas < count {
+		if step == 0 {
+			return 0
+		}
+		return int64(min(steps[step-1].Weight, weight))
+	}
+	return int64(weight)
 }
 
 // reportCanary says how the canary is.
@@ -180,6 +202,9 @@ func reportCanary(i *aiv1.Inference, app *platformv1.Application) {
 		return
 	}
 	now := &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByReplicas}
+	if p := i.CanaryProgress(); p.Phase != "" {
+		now.Phase, now.Step, now.Since, now.Message = p.Phase, p.Step+1, &p.Since, p.Message
+	}
 	ready := int32(0)
 	for _, c := range app.Status.Components {
 		for _, set := range c.Sets {

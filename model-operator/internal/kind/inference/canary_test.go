@@ -3,6 +3,7 @@
 package inference
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 func withCanary(replicas int32, version string, weight int32) *aiv1.Inference {
 	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Name: "chat", Namespace: "shop"}}
 	i.Spec.Replicas, i.Spec.ModelRef = &replicas, aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}
-	i.Spec.Canary = &aiv1.InferenceCanary{Weight: weight,
+	i.Spec.Canary = &aiv1.InferenceCanary{Weight: &weight,
 		ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: aiv1.ModelVersionName(version)}}
 	return i
 }
@@ -128,6 +129,77 @@ func TestRouteWaitsForTheCanary(t *testing.T) {
 		if int64(i.Status.Canary.Weight) != c.want[3] {
 			t.Errorf("the weight is told as %d; want %d", i.Status.Canary.Weight, c.want[3])
 		}
+	}
+}
+
+// inStep has a canary have steps of these weights, of which one, from 0 on, is in a phase.
+func inStep(t *testing.T, i *aiv1.Inference, phase aiv1.CanaryPhase, step int32, weights ...int32) *aiv1.Inference {
+	t.Helper()
+	i.Spec.Canary.Weight = nil
+	for _, weight := range weights {
+		i.Spec.Canary.Steps = append(i.Spec.Canary.Steps, aiv1.InferenceCanaryStep{Weight: weight})
+	}
+	text, err := json.Marshal(aiv1.CanaryProgress{Of: i.Spec.Canary.Digest(), Phase: phase, Step: step, Message: "said"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Annotations = map[string]string{aiv1.CanaryProgressAnnotation: string(text)}
+	return i
+}
+
+func TestCanarySteps(t *testing.T) {
+	edited := inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50)
+	edited.Spec.Canary.ModelRef.Version = "1.0"
+	for name, c := range map[string]struct {
+		i    *aiv1.Inference
+		want []int32
+	}{
+		"the first":           {inStep(t, withCanary(10, "4.0", 0), "", 0, 10, 50), []int32{9, 1}},
+		"the second":          {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryStarting, 1, 10, 50), []int32{5, 5}},
+		"complete":            {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryComplete, 1, 10, 50), []int32{5, 5}},
+		"rolled back":         {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50), []int32{-1}},
+		"edited":              {edited, []int32{9, 1}},
+		"a route":             {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryMeasuring, 1, 10, 100)), []int32{-1, 2}},
+		"a route rolled back": {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 100)), []int32{-1}},
+	} {
+		if got := podsIn(t, c.i); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: the sets have %v pods; want %v", name, got, c.want)
+		}
+	}
+	_, err := compiled(inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryMeasuring, 0, 10, 55), modelNamed("chat"))
+	if want := "spec.canary.steps[1].weight is 55"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// The route keeps the weight of the step before until all pods of a step are ready.
+func TestRouteFollowsTheSteps(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase       aiv1.CanaryPhase
+		step, ready int32
+		want        int64
+	}{
+		"first, not ready":  {aiv1.CanaryStarting, 0, 0, 0},
+		"first":             {aiv1.CanaryMeasuring, 0, 1, 10},
+		"second, not ready": {aiv1.CanaryStarting, 1, 1, 10},
+		"second":            {aiv1.CanaryMeasuring, 1, 2, 50},
+		"rolled back":       {aiv1.CanaryRolledBack, 1, 2, 0},
+	} {
+		i := routedTo(inStep(t, withCanary(4, "4.0", 0), c.phase, c.step, 10, 50))
+		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute, ReadyReplicas: c.ready}
+		if got := routedWeight(i); got != c.want {
+			t.Errorf("%s: the weight is %d; want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestReportOfSteps(t *testing.T) {
+	app := &platformv1.Application{}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Sets: []platformv1.ComponentSet{{Name: stableSet}}}}
+	i := inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50)
+	reportCanary(i, app)
+	if s := i.Status.Canary; s == nil || s.Phase != aiv1.CanaryRolledBack || s.Step != 2 || s.Since == nil || s.Message != "said" || s.Weight != 0 {
+		t.Errorf("got %+v", s)
 	}
 }
 

@@ -72,7 +72,7 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	health(main.Parameters, spec.HealthCheck)
 	seconds(main.Parameters, "drain.timeout", spec.DrainTimeout)
 	ingress(main.Parameters, spec.Ingress)
-	canary, err := split(spec, main)
+	canary, err := split(i, main)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@
 // A canary is a second set of pods of the same component, with model parameters of its own, so that the Service of the
 // component leads to the pods of both: their numbers split requests. The other set has the name that it has without a
 // canary, so that its pods stay. With httpRoute the kind makes the HTTPRoute itself, and a Service for each set, between
-// which it has weights. Steps are the user's, who edits the weight.
+// which it has weights. Which of its steps a canary is at, the controller in internal/canary decides, and has on record in an
+// annotation that Compile goes by.
 //
 // Fields left out, of those that instances can have: logs, since what the processes log is on their standard output. tls is
 // refused, since the server does not read a renewed certificate. autoscaling is minReplicas, maxReplicas and

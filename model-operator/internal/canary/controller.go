@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package canary
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// owner names the controller, and owns what it writes.
+const owner = "canary"
+
+// Steps is the controller of the steps of canaries, for operator.Options.
+type Steps struct {
+	// Now tells the time; time.Now when nil.
+	Now func() time.Time
+}
+
+var _ operator.Controller = Steps{}
+
+// Object implements operator.Controller.
+func (Steps) Object() client.Object { return &aiv1.Inference{} }
+
+// Setup implements operator.Controller.
+func (s Steps) Setup(mgr ctrl.Manager, settings operator.ControllerSettings) error {
+	c := &Controller{client: mgr.GetClient(), ask: newAsker(), now: s.Now, memory: map[client.ObjectKey]*memory{}}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&aiv1.Inference{}).
+		WithOptions(queue.Options(settings.Workers)).
+		Complete(c)
+}
+
+// Controller takes the steps of canaries.
+type Controller struct {
+	client client.Client
+	ask    *asker
+	now    func() time.Time
+	lock   sync.Mutex
+	memory map[client.ObjectKey]*memory
+}
+
+// memory is what is known of a step of a canary. Only one turn at a time has that of an Inference.
+type memory struct {
+	// of is the step: what is known of another one does not count.
+	of string
+	// measured are the last rounds, and last is when the last of them was.
+	measured window
+	last     time.Time
+	// unready is since when no pod is ready.
+	unready time.Time
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	i := &aiv1.Inference{}
+	if err := c.client.Get(ctx, request.NamespacedName, i); err != nil {
+		c.forget(request.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	switch p := i.CanaryProgress(); {
+	case p.Of == "", !runs(i) && !p.Phase.Ended():
+		// What is stopped begins the steps anew.
+		c.forget(request.NamespacedName)
+		return reconcile.Result{}, c.record(ctx, i, nil)
+	case p.Phase.Ended():
+		c.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	f, err := c.observe(ctx, i)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(i, f)
+	err = c.record(ctx, i, &d.progress)
+	switch {
+	case apierrors.IsConflict(err):
+		// The cache was behind: what changed brings another turn.
+		return reconcile.Result{}, nil
+	case err != nil, d.wake.IsZero():
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: max(d.wake.Sub(c.now()), time.Millisecond)}, nil
+}
+
+// runs says whether an Inference is to have pods, and the engine looks after them.
+func runs(i *aiv1.Inference) bool {
+	return (i.Spec.Running == nil || *i.Spec.Running) && !i.Spec.Suspend && i.DeletionTimestamp.IsZero()
+}
+
+// observe reads what is decided on, and measures where it is time for that.
+func (c *Controller) observe(ctx context.Context, i *aiv1.Inference) (facts, error) {
+	p := i.CanaryProgress()
+	m := c.recall(client.ObjectKeyFromObject(i), fmt.Sprintf("%s %s/%d", i.UID, p.Of, p.Step))
+	if p.Phase != aiv1.CanaryMeasuring {
+		return facts{now: c.now()}, nil
+	}
+	if now := i.Status.Canary; now != nil && now.ReadyReplicas > 0 {
+		m.unready = time.Time{}
+	} else if m.unready.IsZero() {
+		m.unready = c.now()
+	}
+	if measures(i.Spec.Canary.Gate) && !c.now().Before(m.last.Add(interval)) {
+		pods, err := c.pods(ctx, i)
+		if err != nil {
+			return facts{}, err
+		}
+		m.last = c.now()
+		if len(pods) > 0 {
+			m.measured = m.measured.with(c.ask.round(ctx, pods))
+		}
+	}
+	return facts{now: c.now(), measured: m.measured, unready: m.unready}, nil
+}
+
+// pods are those of the canary that have an address and are not about to go.
+func (c *Controller) pods(ctx context.Context, i *aiv1.Inference) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := c.client.List(ctx, &list, client.InNamespace(i.Namespace), client.MatchingLabels{
+		platformv1.ApplicationLabel: platformv1.ApplicationNameFor("Inference", i.Name), platformv1.SetLabel: aiv1.CanarySet,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the pods of the canary: %w", err)
+	}
+	var pods []corev1.Pod
+	for _, pod := range list.Items {
+		made := metav1.GetControllerOf(&pod)
+		if pod.Status.PodIP != "" && pod.DeletionTimestamp.IsZero() && made != nil && made.Kind == "WorkloadSet" {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+// record writes how far a canary is, unless that is on record; nil for nothing.
+func (c *Controller) record(ctx context.Context, i *aiv1.Inference, p *aiv1.CanaryProgress) error {
+	var value any
+	before, has := i.Annotations[aiv1.CanaryProgressAnnotation]
+	switch {
+	case p == nil && !has:
+		return nil
+	case p != nil:
+		text, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if value = string(text); has && before == value {
+			return nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": i.ResourceVersion, "annotations": map[string]any{aiv1.CanaryProgressAnnotation: value},
+	}})
+	if err != nil {
+		return err
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name}}
+	target.SetGroupVersionKind(aiv1.GroupVersion.WithKind("Inference"))
+	err = c.client.Patch(ctx, target, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(owner))
+	return client.IgnoreNotFound(err)
+}
+
+// recall is what is known of a step.
+func (c *Controller) recall(key client.ObjectKey, of string) *memory {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if m := c.memory[key]; m != nil && m.of == of {
+		return m
+	}
+	c.memory[key] = &memory{of: of}
+	return c.memory[key]
+}
+
+func (c *Controller) forget(key client.ObjectKey) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	delete(c.memory, key)
+}

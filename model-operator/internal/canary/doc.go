@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package canary is the controller of the steps of canaries of Inferences.
+//
+// Duty: it decides which step of spec.canary is taken, and when a canary is rolled back. Inputs: Inferences with their
+// status, the pods of their canaries, completions and metrics of these, the clock. What it decides is on record as the
+// annotation aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles to
+// what that says, and tells of it in the status. Field owner: canary. To decide is a pure function.
+//
+// # When it measures
+//
+// Pods are asked only while a step is measured whose gate has a bound for what they answer, every interval. Measurements
+// are of the last minute, and are kept in memory: a controller that begins anew measures anew, and the pause goes on.
+//
+// # What may be lost
+//
+// The record is written where nobody has changed the Inference since it was read. Without the record, as after kubectl
+// replace, the steps begin anew.
+package canary
+
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+// TestCanarySteps has a good canary take its steps, and a slow one and one that cannot be served be rolled back; then the
+// pods are those of the other version again, and no request fails.
+func TestCanarySteps(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespaceWithOperator(t, operator)
+	digests := library(s, 1, 2)
+	object(s, "Model", "chat", modelSpec(digests, 1)+fmt.Sprintf(
+		"  - {name: bad, sha256: %s, source: {http: {url: \"http://%s:8080/m1.gguf\"}}}\n", strings.Repeat("0", 64), libraryPod))
+	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 4, parameters: {ctx-size: 512},
+  resources: {requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 512Mi}}}`)
+	s.WaitForReady(i)
+	expectDigest(s, i, digests[1])
+
+	edit(s, i, map[string]any{"canary": stepping("v2", "10s", map[string]any{"maxErrorRate": 50, "maxTimePerToken": "1m"})})
+	expectPhase(s, i, "Complete", 2)
+	expectCanary(s, i, digests[2], 50)
+
+	// No server takes less for a token. Another pause makes it another canary.
+	edit(s, i, map[string]any{"canary": nil})
+	s.WaitForReady(i)
+	edit(s, i, map[string]any{"canary": stepping("v2", "1h", map[string]any{"maxTimePerToken": "1us"})})
+	expectPhase(s, i, "RolledBack", 1)
+	expectMessage(s, i, "for a token, and 1µs are allowed")
+	expectOnly(s, i, digests[1])
+
+	edit(s, i, map[string]any{"canary": stepping("bad", "10s", map[string]any{"maxTimePerToken": nil, "startTimeout": "30s"})})
+	expectPhase(s, i, "RolledBack", 1)
+	expectMessage(s, i, "after 30s 0 of 1 pods of the canary are ready")
+	expectOnly(s, i, digests[1])
+	s.Delete(i)
+}
+
+// stepping is a canary of a version of the Model chat with two steps.
+func stepping(version, pause string, gate map[string]any) map[string]any {
+	step := func(weight int) map[string]any { return map[string]any{"weight": weight, "pause": pause} }
+	return map[string]any{"modelRef": map[string]any{"name": "chat", "version": version},
+		"steps": []any{step(25), step(50)}, "gate": gate}
+}
+
+// expectPhase waits until the steps of a canary are in a phase, while clients have prompts completed.
+func expectPhase(s *framework.Namespace, i *unstructured.Unstructured, phase string, step int64) {
+	s.Helper()
+	s.Eventually(framework.ReadyTimeout, "the canary is "+phase, func() error {
+		completions(s)
+		if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(i), i); err != nil {
+			return err
+		}
+		status, _, _ := unstructured.NestedMap(i.Object, "status", "canary")
+		if status["phase"] != phase || status["step"] != step {
+			return fmt.Errorf("it is %v", status)
+		}
+		return nil
+	})
+}
+
+// completions has the Service complete prompts, each by a connection of its own; all have to be answered.
+func completions(s *framework.Namespace) {
+	s.Helper()
+	const script = `for n in 1 2 3 4 5 6 7 8; do busybox wget -q -T 60 -O /dev/null --header 'Content-Type: application/json' \
+		--post-data '{"prompt":"hello","max_tokens":64,"ignore_eos":true}' http://inference-chat:8080/v1/completions || echo failed; done`
+	said, err := framework.Run(s.Ctx, s.Name, libraryPod, libraryPod, "", "/usr/bin/busybox", "sh", "-c", script)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if strings.Contains(said, "failed") {
+		s.Errorf("completions failed: %s", said)
+	}
+}
+
+// expectMessage checks why a canary was rolled back.
+func expectMessage(s *framework.Namespace, i *unstructured.Unstructured, want string) {
+	s.Helper()
+	got, _, _ := unstructured.NestedString(i.Object, "status", "canary", "message")
+	s.Logf("the canary was rolled back: %s", got)
+	if !strings.Contains(got, want) {
+		s.Errorf("the canary was rolled back since %q; want %q", got, want)
+	}
+}
+
+// expectOnly checks that the canary has no pods, and that all answers are from one file.
+func expectOnly(s *framework.Namespace, i *unstructured.Unstructured, digest string) {
+	s.Helper()
+	s.Eventually(framework.ReadyTimeout, "the canary has no pods", func() error {
+		if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(i), i); err != nil {
+			return err
+		}
+		status, _, _ := unstructured.NestedMap(i.Object, "status", "canary")
+		if status["replicas"] != int64(0) || status["weight"] != int64(0) {
+			return fmt.Errorf("it is %v", status)
+		}
+		return nil
+	})
+	s.WaitForReady(i)
+	if got := shares(s, batchRequests); got[digest] != batchRequests {
+		s.Errorf("after the canary was rolled back the answers are from %v", got)
+	}
+}
