@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/testmysql"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const groupPassword = "of-the-group"
@@ -26,6 +27,8 @@ type cluster struct {
 	*group.Group
 	shape   group.Shape
 	servers map[string]*testmysql.Server
+	// probe of a member, for tests that ask as its pod does.
+	probe plan.Probe
 }
 
 var pods = []string{"a", "b", "c"}
