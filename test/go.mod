@@ -20,6 +20,7 @@ require (
 	github.com/zeroinfra/model-operator v0.0.0
 	github.com/zeroinfra/platform-core v0.0.0
 	github.com/zeroinfra/storage-operator v0.0.0
+	golang.org/x/sync v0.23.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.0
 	k8s.io/apiextensions-apiserver v0.37.0
@@ -96,7 +97,6 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/term v0.46.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

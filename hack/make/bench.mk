@@ -34,6 +34,10 @@ bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memo
 bench-making: deps ## Measure how long a RedisCluster takes from apply to Ready, beside bare pods; fails over 1.5 times as long (root)
 	@E2E_HOLD_BUDGETS=1 hack/cluster/e2e.sh -run '^TestRedisClusterIsMadeInTime$$' -v
 
+.PHONY: bench-topics
+bench-topics: deps deps-images ## Measure how long 10,000 KafkaTopics take until all are Ready; fails over 180 s, or over 400 MiB of the operator (root)
+	@E2E_HOLD_BUDGETS=1 hack/cluster/e2e.sh -run '^TestManyKafkaTopics$$' -v
+
 # Rounds of bench-bare: a p95 is the longest gap of fewer than twenty.
 BARE_ROUNDS ?= 3
 

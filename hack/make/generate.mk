@@ -21,6 +21,14 @@ verify-generated: ## Fail when generated files are not up to date
 	  echo "generated files were not up to date; run 'make generate' and commit:" >&2; \
 	  diff <(echo "$$before") <(echo "$$after") | sed -n 's/^> //p' >&2; exit 1; fi
 
+# Where goldens of plugins are: those that are shipped, and those of the engine's tests.
+GOLDENS = $(sort $(dir $(wildcard */plugins/*/*/testdata platform-core/internal/engine/testdata/plugins/*/*/testdata)))
+
+.PHONY: goldens
+goldens: ## Write the goldens of all plugins anew, as after a merge: read what differs before you commit it
+	@cd platform-core && GOWORK=off go build -o $(ZICTL) ./cmd/zictl
+	@printf '%s\n' $(GOLDENS) | xargs -P 2 -I{} sh -c 'said=$$($(ZICTL) plugin test --update {} 2>&1) || { printf "=== {}\n%s\n" "$$said" >&2; exit 1; }'
+
 .PHONY: newkind
 newkind: tool-controller-gen ## Write a typed kind: OPERATOR=database-operator KIND=Etcd PLUGIN=etcd; TOPOLOGY, PLURAL (docs/kinds/authoring.md)
 	@cd hack/generate && GOWORK=off go run . newkind --topology '$(TOPOLOGY)' --plural '$(PLURAL)' '$(OPERATOR)' '$(KIND)' '$(PLUGIN)'

@@ -11,8 +11,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 events=$1
 shift
 engine=internal/engine
-shards=2
-flags=(-tags integration)
+shards=3
+# Symbols for debuggers are a third of the time of linking, and lint has run vet.
+flags=(-tags integration -ldflags=-w -vet=off)
 [ -z "${RACE:-}" ] || flags+=(-race)
 export GOWORK=off
 
@@ -29,17 +30,17 @@ job() {
   return $failed
 }
 
-# in_module MODULE [PACKAGE...]: runs the integration tests of a module.
+# in_module MODULE SIDE_BY_SIDE [PACKAGE...]: runs the integration tests of a module, those of so many packages at a time.
 in_module() {
-  local module=$1 found
-  shift
+  local module=$1 side_by_side=$2 found
+  shift 2
   cd "$root/$module"
   found=("$@")
   [ $# -gt 0 ] || mapfile -t found < <(packages)
   [ ${#found[@]} -gt 0 ] || return 0
   # A test that fails and then passes is counted as flaky, and named at the end of the run.
   job "${module//\//-}" --rerun-fails=1 --rerun-fails-max-failures=2 --packages="${found[*]}" -- \
-    "${flags[@]}" -p 2 -count=1 -timeout 30m -skip "${SKIP:-^$}"
+    "${flags[@]}" -p "$side_by_side" -count=1 -timeout 30m -skip "${SKIP:-^$}"
 }
 
 # engine_shard N: runs each of the tests of the engine whose turn it is.
@@ -55,9 +56,9 @@ run_all() {
   local jobs=() failed=0 n others
   for ((n = 0; n < shards; n++)); do engine_shard "$n" & jobs+=($!); done
   mapfile -t others < <(cd "$root/platform-core" && packages | grep -vx "./$engine")
-  in_module platform-core "${others[@]}" & jobs+=($!)
+  in_module platform-core 3 "${others[@]}" & jobs+=($!)
   (
-    for module in "$@" test; do in_module "$module" || failed=1; done
+    for module in "$@" test; do in_module "$module" 2 || failed=1; done
     exit $failed
   ) & jobs+=($!)
   for n in "${jobs[@]}"; do wait "$n" || failed=1; done

@@ -23,19 +23,20 @@ test: $(GATE) ## The gate: generated code, style, unit, integration and smoke te
 test-unit: tool-gotestsum ## Unit and golden tests: nothing but Go is needed
 	@hack/make/unit.sh $(EVENTS) platform-core $(filter-out platform-core,$(MODULES))
 
-# Tests of the engine that kill it many times, or take longer than people wait: test-fault-points runs them. The gate keeps one for
-# each kind of work, such as TestCreateSurvivesTheEngine and TestBackupSurvivesTheEngine.
+# Tests of the engine that kill it many times, make many objects, or take longer than people wait: test-fault-points runs them. The
+# gate keeps one for each kind of work, such as TestCreateSurvivesTheEngine and TestBackupSurvivesTheEngine.
 FAULT_POINTS_TESTS := ^Test(ARecordSurvivesAKillAfterEachWrite|ManyBackupsTakeTurns|OperationsSurviveKills|ChangesSurviveKills
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|AFreezeDoesNotOutliveTheEngine|NobodyIsHeldUp|RestoreOfSetsSurvivesTheEngine
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine|AFailoverThatIsAskedForSurvivesKills
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|OperationsSurviveTheEngine|SnapshotsSurviveKills|DrillSurvivesTheEngine
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RestoreInPlaceSurvivesTheEngine|AScheduleMakesItsOperationOnceWhateverCrashes
-FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|Thousand)$$
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|RecordsCostNothing|Thousand)$$
 
 .PHONY: test-integration
 test-integration: deps-integration $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds and charts against a real API server and etcd
 	@$(DEVCLUSTER) build
-	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOGC=200 ALL=1 SKIP='$(FAULT_POINTS_TESTS)'; \
+	@# API servers that are short of nothing but processor time collect garbage less often.
+	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOGC=500 ALL=1 SKIP='$(FAULT_POINTS_TESTS)'; \
 	hack/make/integration.sh $(EVENTS) $(OPERATORS)
 
 # A cluster that a killed run has left is taken down first, unless KEEP asked for it.
@@ -117,12 +118,12 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
   ObjectStorageReplication OperatorKilledDuringFailover FailoverOfANodeWithTheLeader OperatorKilledDuringCreation NginxTLS Pooler \
   RotationOfMembers RedisWithReplicas Restore EverythingIsGone RedisClusterRestore RedisClusterIsMadeInTime RedisClusterTo6AndBack \
   PostgreSQLPointInTime PostgreSQLDump PostgreSQLArchiveOnVolume RestoreDrill RestoreInPlace BackupsAsSnapshots BackupsInObjectStorage \
-  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation
+  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)
-# Tests of other targets: test-smoke, test-upgrade, bench-bare, test-nfs.
-NOT_IN_DOMAINS = $(LONG)|^TestSmoke|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$
+# Tests of other targets: test-smoke, test-upgrade, bench-bare, bench-topics, test-nfs.
+NOT_IN_DOMAINS = $(LONG)|^TestSmoke|^Test(ChartUpgrade|BesideTheBareMechanism|ManyKafkaTopics|BackupOnNFS)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suites of all domains in one, on one cluster (root)

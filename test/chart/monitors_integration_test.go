@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,8 +43,12 @@ func installMonitors(t *testing.T) {
 		t.Fatalf("module %s cannot be had: %v, %v: %s", monitoring, err, jsonErr, module.Error)
 	}
 	for _, kind := range []string{"podmonitors", "servicemonitors"} {
-		for _, definition := range documents(t, filepath.Join(module.Dir, "example", "prometheus-operator-crd",
-			"monitoring.coreos.com_"+kind+".yaml")) {
+		file := filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, definition := range documents(t, file, text) {
 			if err := env.Client.Create(t.Context(), definition); err != nil {
 				t.Fatal(err)
 			}
@@ -60,25 +66,51 @@ func installMonitors(t *testing.T) {
 	}
 }
 
-// documents are the objects in a file.
-func documents(t *testing.T, path string) []*unstructured.Unstructured {
+// documents are the objects in a text, which is of some place.
+func documents(t *testing.T, where string, text []byte) []*unstructured.Unstructured {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var objects []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
 			return objects
 		} else if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: %v", where, err)
 		}
 		if object.GetKind() != "" {
 			objects = append(objects, object)
 		}
 	}
+}
+
+// becomes are the objects that a case of a plugin's tests becomes.
+func becomes(t *testing.T, zictl, input string) []*unstructured.Unstructured {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), zictl, "plugin", "render", filepath.Dir(filepath.Dir(input)), "-f", input)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	data, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", input, err, said.String())
+	}
+	return documents(t, input, data)
+}
+
+// watched are the cases of plugins' tests that have monitoring and are not refused.
+func watched(t *testing.T) []string {
+	t.Helper()
+	cases, err := filepath.Glob(filepath.Join(root(), "*-operator", "plugins", "*", "*", "testdata", "*.in.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(cases, func(input string) bool {
+		in, err := os.ReadFile(input)
+		out, outErr := os.ReadFile(strings.TrimSuffix(input, ".in.yaml") + ".out.yaml")
+		if err := errors.Join(err, outErr); err != nil {
+			t.Fatal(err)
+		}
+		return !bytes.Contains(in, []byte("monitoring:")) || bytes.HasPrefix(out, []byte("refused:"))
+	})
 }
 
 // takesMonitor has the API server say whether a monitor is as its definition has it, unknown fields included.
@@ -98,13 +130,15 @@ func TestMonitorsFitTheirDefinitions(t *testing.T) {
 	installMonitors(t)
 	namespace := env.Namespace(t)
 	group := schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}.String()
-	cases, err := filepath.Glob(filepath.Join(root(), "*-operator", "plugins", "*", "*", "testdata", "*.out.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	zictl := filepath.Join(t.TempDir(), "zictl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", zictl, "./cmd/zictl")
+	build.Dir = filepath.Join(root(), "platform-core")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build zictl: %v: %s", err, out)
 	}
 	plugins := map[string]bool{}
-	for _, path := range cases {
-		for _, object := range documents(t, path) {
+	for _, path := range watched(t) {
+		for _, object := range becomes(t, zictl, path) {
 			if object.GetAPIVersion() == group {
 				plugins[filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(path))))] = true
 				takesMonitor(t, namespace, path, object)

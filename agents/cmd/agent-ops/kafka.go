@@ -47,7 +47,8 @@ func (o *kafkaOptions) driver() *kafka.Driver {
 // kafkaCommand is what is run beside a Kafka. Its own tools start a Java machine each time, which takes seconds.
 func kafkaCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "kafka", Short: "Look after a Kafka"}
-	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop())
+	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop(),
+		kafkaCheckCommand(), holdCommand())
 	return cmd
 }
 
@@ -138,8 +139,12 @@ func printRows(table driver.Table, err error) error {
 	return nil
 }
 
-// kafkaBegin is made for the node that is to form the cluster, and kafka-node looks for it.
-const kafkaBegin = "kafka-begin"
+const (
+	// kafkaBegin is made for the node that is to form the cluster, and kafka-node looks for it.
+	kafkaBegin = "kafka-begin"
+	// kafkaBegun is what kafka-node has made of it: the node does not form another one, also not without its disk.
+	kafkaBegun = kafkaBegin + ".done"
+)
 
 func kafkaMembers() *cobra.Command {
 	var formed, begins string
@@ -168,23 +173,32 @@ func kafkaMembers() *cobra.Command {
 
 // begin has the node of a pod form the cluster.
 func begin(dirs planfile.Dirs, pod string, access driver.Access) error {
-	mark := filepath.Join(dirs.Run, kafkaBegin)
 	phase, reason := "Working", pod+" forms the cluster"
-	_, err := os.Stat(mark)
+	marked, err := hasFile(dirs.Run, kafkaBegin, kafkaBegun)
 	switch {
 	case dirs.PodName != pod:
 		phase, reason = "Waiting", pod+" has yet to form the cluster"
-	case err == nil:
-		phase = "Waiting"
-	case !errors.Is(err, os.ErrNotExist):
+	case err != nil:
 		return err
+	case marked:
+		phase = "Waiting"
 	case access == driver.ReadWrite:
-		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dirs.Run, kafkaBegin), nil, 0o600); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Printf("phase:%s\nreason:%s\n", phase, reason)
 	return err
+}
+
+// hasFile says whether a folder has one of these files.
+func hasFile(folder string, names ...string) (bool, error) {
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(folder, name)); !errors.Is(err, os.ErrNotExist) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 func kafkaReload() *cobra.Command {

@@ -26,7 +26,7 @@ import (
 // mysqlCommand is what is run beside a MySQL.
 func mysqlCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "mysql", Short: "Start a MySQL, have it take over settings and passwords, and carry what is in it elsewhere"}
-	cmd.AddCommand(mysqlStart(), mysqlBeside(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver())
+	cmd.AddCommand(mysqlStart(), mysqlBeside(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver(), mysqlForceQuorum())
 	return cmd
 }
 

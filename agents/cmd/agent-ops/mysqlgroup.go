@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ func mysqlMembers() *cobra.Command {
 		}
 		return nil
 	})
-	cmd := mysqlGroup("members look|step SHAPE", "Say how far servers are members of their group, or take one step there, as lines phase:… and reason:…", args,
+	cmd := mysqlGroup("members look|step SHAPE", "Say how far servers are members of their group, or take one step there, as lines phase:…, reason:…, lost:… and quarantined:…", args,
 		func(ctx context.Context, g *group.Group, _ *planfile.Dirs, args []string) error {
 			var shape group.Shape
 			decoder := json.NewDecoder(bytes.NewReader([]byte(args[1])))
@@ -76,11 +77,37 @@ func mysqlMembers() *cobra.Command {
 			}
 			state, err := does(ctx, shape, history)
 			if err == nil {
-				fmt.Printf("phase:%s\nreason:%s\n", state.Phase, state.Reason)
+				fmt.Printf("phase:%s\nreason:%s\nlost:%s\nquarantined:%s\n", state.Phase, state.Reason, state.Lost, state.Quarantined)
 			}
 			return err
 		})
 	cmd.Flags().StringVar(&formed, "formed", "true", "whether there was a group already")
+	return cmd
+}
+
+func mysqlForceQuorum() *cobra.Command {
+	var loss group.Loss
+	cmd := mysqlGroup("force-quorum look|begin MEMBERS", "Say what is given up where members are declared lost, as a line given-up:…, or have another one begin the group without them", cobra.ExactArgs(2),
+		func(ctx context.Context, g *group.Group, _ *planfile.Dirs, args []string) error {
+			var sets [][]string
+			if err := json.Unmarshal([]byte(args[1]), &sets); err != nil {
+				return fmt.Errorf(`the members must be JSON such as [["mysql-0"]]: %w`, err)
+			}
+			loss.Members = slices.Concat(sets...)
+			switch args[0] {
+			case "look":
+				said, err := g.LookForced(ctx, loss)
+				if err == nil {
+					fmt.Printf("given-up:%s\n", said)
+				}
+				return err
+			case "begin":
+				return g.Force(ctx, loss)
+			}
+			return fmt.Errorf("%q is neither look nor begin", args[0])
+		})
+	cmd.Flags().StringSliceVar(&loss.Lost, "lost", nil, "the members whose data is given up")
+	cmd.Flags().StringVar(&loss.From, "from", "", "the member that begins the group")
 	return cmd
 }
 

@@ -25,7 +25,12 @@ const keysRefused = 2
 // s3Command is what runs in pods of storages that speak S3.
 func s3Command() *cobra.Command {
 	cmd := &cobra.Command{Use: "s3", Short: "Look after a storage that speaks S3"}
-	cmd.AddCommand(s3CheckCommand(), s3ReadCommand(), &cobra.Command{
+	cmd.AddCommand(s3CheckCommand(), s3ReadCommand(), holdCommand())
+	return cmd
+}
+
+func holdCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "hold",
 		Short: "Do nothing until SIGTERM: the process of a pod whose work is that of its agents",
 		Args:  cobra.NoArgs,
@@ -36,8 +41,7 @@ func s3Command() *cobra.Command {
 			<-ctx.Done()
 			return nil
 		},
-	})
-	return cmd
+	}
 }
 
 func s3CheckCommand() *cobra.Command {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/agents/internal/modelserver"
@@ -61,7 +62,7 @@ func exitCode(err error, args []string) int {
 	if errors.As(err, new(pointintime.OutOfRange)) {
 		return mover.ExitOutOfRange
 	}
-	if errors.Is(err, minio.ErrKeys) {
+	if errors.Is(err, minio.ErrKeys) || errors.Is(err, kafka.ErrAccount) {
 		return keysRefused
 	}
 	if errors.As(err, new(objects.Damaged)) {

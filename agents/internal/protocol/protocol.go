@@ -62,6 +62,9 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 			options.KeyFile = filepath.Join(d.certificates, plan.KeyFile)
 		}
 		return kafka.New(options), nil
+	case plan.ProtocolKafkaExternal:
+		return kafka.NewExternal(kafka.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password,
+			CA: declared.CA, Secret: d.secret}), nil
 	case plan.ProtocolMinIO:
 		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			TargetCA: func() (string, error) {

@@ -18,7 +18,9 @@
 #                              or @FILE with one word a line, such as --add-scram=SCRAM-SHA-512=[name=admin,password=…]
 #   KAFKA_COMMAND_CONFIG       settings of a client of the controllers, such as those of TLS; empty without
 #   KAFKA_BEGIN                a file: an initial controller with an empty metadata directory forms the cluster when that
-#                              file is there, and until then only looks whether there is one; empty without
+#                              file is there, and until then only looks whether there is one; empty without. Once the
+#                              node has formed it the file is called KAFKA_BEGIN.done: a disk that is lost later does not
+#                              form another cluster
 #   KAFKA_JOIN                 "false" leaves it to the operator to add this controller to the voters
 #   KAFKA_JOIN_INTERVAL        seconds between two attempts to add it, or to find a leader; 5 without
 #   KAFKA_METRICS              [host:]port of the Prometheus JMX agent; empty without
@@ -122,11 +124,16 @@ initial() {
   done | commas
 }
 
+# begun keeps in mind that this node has formed the cluster.
+begun() {
+  [ ! -e "${KAFKA_BEGIN:-}" ] || mv "$KAFKA_BEGIN" "$KAFKA_BEGIN.done" || fail "file $KAFKA_BEGIN cannot be renamed"
+}
+
 # form_or_join formats the empty metadata directory of an initial controller.
 form_or_join() {
   peers=$(others)
   while :; do
-    if [ -n "${KAFKA_BEGIN:-}" ]; then
+    if [ -n "${KAFKA_BEGIN:-}" ] && [ ! -e "$KAFKA_BEGIN.done" ]; then
       tries=0
       while [ $((tries += 1)) -le 60 ]; do
         [ ! -e "$KAFKA_BEGIN" ] || break 2
@@ -152,6 +159,7 @@ form_or_join() {
   done
   # shellcheck disable=SC2086
   format --initial-controllers "$(initial)" ${KAFKA_FORMAT_OPTIONS:-}
+  begun
 }
 
 # observe formats for a node that is no voter. The mark outlives a start that ends before the node is one.
@@ -245,6 +253,7 @@ patience=10
 case ,$roles, in *,controller,*) controller=true ;; *) controller=false ;; esac
 
 if [ -e "$metadata/meta.properties" ]; then
+  begun
   [ -z "$unformatted" ] || format --no-initial-controllers
 elif [ $controller = false ]; then
   format --no-initial-controllers

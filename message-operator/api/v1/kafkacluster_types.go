@@ -12,7 +12,25 @@ import (
 
 // KafkaClusterSpec describes a Kafka cluster in KRaft mode: its brokers, its controllers and its users. resources,
 // storage, parameters, service and podDisruptionBudget are those of the brokers. storage is 10Gi for each by default.
-// +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of Kafka such as 4.4"
+// With bootstrap no broker runs here: resources are those of the one pod that looks after topics.
+// +kubebuilder:validation:XValidation:rule="has(self.version) || has(self.bootstrap)",fieldPath=".version",message="version is required: a release line of Kafka such as 4.4"
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap)",message="bootstrap can neither be added nor taken out: whether brokers run here is decided when the object is made. Create another KafkaCluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.version)",fieldPath=".version",message="version is of brokers that run here, and with bootstrap none do: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.profile)",fieldPath=".profile",message="profile is of brokers that run here, and with bootstrap none do: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.parameters)",fieldPath=".parameters",message="parameters are of brokers that run here, and with bootstrap none do: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.storage)",fieldPath=".storage",message="storage is of brokers that run here, and with bootstrap none do: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.controllers)",fieldPath=".controllers",message="controllers are of brokers that run here, and with bootstrap none do: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.service)",fieldPath=".service",message="with bootstrap clients go to the brokers elsewhere, and there is no Service: take service out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.external)",fieldPath=".external",message="with bootstrap clients go to the brokers elsewhere, and there is no Service: take external out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.tls)",fieldPath=".tls",message="with bootstrap the brokers have their certificates from elsewhere: take tls out, and set bootstrap.caSecretRef to their authority"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.auth)",fieldPath=".auth",message="auth is of the user admin of a cluster that runs here, and with bootstrap none does: take it out. The account of the other cluster is bootstrap.credentialsSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.users)",fieldPath=".users",message="with bootstrap users are made where the cluster is run: take users out. What one may do, acls of a KafkaTopic say"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.podDisruptionBudget)",fieldPath=".podDisruptionBudget",message="with bootstrap there is one pod, which no client needs: take podDisruptionBudget out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.networkPolicy)",fieldPath=".networkPolicy",message="with bootstrap no client comes to a pod here: take networkPolicy out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.monitoring)",fieldPath=".monitoring",message="with bootstrap the metrics are where the cluster is run: take monitoring out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.adoptVolumes)",fieldPath=".adoptVolumes",message="with bootstrap there are no volumes to adopt: take adoptVolumes out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || self.replicas == 3",fieldPath=".replicas",message="replicas are of brokers that run here, and with bootstrap none do: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy is of volumes, and with bootstrap there are none: take it out. What becomes of a topic, its own deletionPolicy says"
 // +kubebuilder:validation:XValidation:rule="has(self.controllers) == has(oldSelf.controllers)",message="controllers can neither be added nor taken out: whether brokers are controllers too is decided when the object is made. Create another KafkaCluster and copy the topics"
 // +kubebuilder:validation:XValidation:rule="has(self.controllers) || self.replicas in [1, 3, 5]",message="replicas must be 1, 3 or 5 where each broker is a controller too, since a majority of the controllers has to agree: change replicas, or set controllers"
 // +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile != 'Durability' || self.replicas >= 3",message="profile Durability keeps each record on 3 brokers: set replicas to 3 or more, or take profile out"
@@ -52,12 +70,80 @@ type KafkaClusterSpec struct {
 	// external gives each broker a Service of its own, by which clients outside of the Kubernetes cluster reach it.
 	// +optional
 	External *platformv1.ExternalAccess `json:"external,omitempty"`
+	// bootstrap says where a Kafka is that something else runs, so that there can be KafkaTopics of it. One small pod looks
+	// after them. Fields of brokers are refused beside it. Decided for good when the object is made.
+	// +optional
+	Bootstrap *KafkaBootstrap `json:"bootstrap,omitempty"`
 	// pluginVersion is the version of the plugin kafka that runs this cluster. Immutable but through an Operation of
 	// template UpgradeApp. Default 1.0.0.
 	// +optional
 	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
+
+// KafkaBootstrap is where a Kafka is that something else runs, of version 4.0 or later in KRaft mode, and who looks after
+// its topics.
+type KafkaBootstrap struct {
+	// servers are hosts and ports of brokers, of which the first that answers is asked, such as kafka-0.example.com:9093.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=250
+	// +kubebuilder:validation:items:Pattern=`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}$`
+	Servers []string `json:"servers"`
+	// security of the listener: SASL_SSL, which speaks TLS, or SASL_PLAINTEXT. Default SASL_SSL.
+	// +optional
+	// +kubebuilder:default=SASL_SSL
+	Security KafkaSecurity `json:"security,omitempty"`
+	// mechanism by which the account logs in: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Default SCRAM-SHA-512.
+	// +optional
+	// +kubebuilder:default=SCRAM-SHA-512
+	Mechanism KafkaMechanism `json:"mechanism,omitempty"`
+	// credentialsSecretRef names the Secret, in the same namespace, that has the account under the keys username and
+	// password. A change is followed.
+	// +required
+	CredentialsSecretRef KafkaSecretReference `json:"credentialsSecretRef"`
+	// caSecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authority of the
+	// brokers' certificates, as PEM. Those that everybody knows when left out.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
+}
+
+// KafkaSecretReference names a Secret in the same namespace.
+type KafkaSecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// KafkaSecurity says whether a listener speaks TLS.
+// +kubebuilder:validation:Enum=SASL_SSL;SASL_PLAINTEXT
+type KafkaSecurity string
+
+// Values of KafkaSecurity.
+const (
+	// SecurityTLS is a listener that speaks TLS.
+	SecurityTLS KafkaSecurity = "SASL_SSL"
+	// SecurityPlaintext is one that does not.
+	SecurityPlaintext KafkaSecurity = "SASL_PLAINTEXT"
+)
+
+// KafkaMechanism is how an account logs in.
+// +kubebuilder:validation:Enum=SCRAM-SHA-512;SCRAM-SHA-256;PLAIN
+type KafkaMechanism string
+
+// Values of KafkaMechanism.
+const (
+	// MechanismSCRAM512 proves that it knows the password, by SHA-512.
+	MechanismSCRAM512 KafkaMechanism = "SCRAM-SHA-512"
+	// MechanismSCRAM256 does the same by SHA-256.
+	MechanismSCRAM256 KafkaMechanism = "SCRAM-SHA-256"
+	// MechanismPlain sends the password: use it over TLS.
+	MechanismPlain KafkaMechanism = "PLAIN"
+)
 
 // KafkaControllers are the controllers of a cluster whose brokers are none.
 // +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="controllers.storage.storageClassName is immutable"

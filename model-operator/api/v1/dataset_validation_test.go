@@ -47,6 +47,7 @@ func TestDatasetCreate(t *testing.T) {
 		"smallest":           {"a", ``, ""},
 		"claim":              {"b", `versions: [` + set("1.0", `source: {pvc: {claimName: sets, path: digits/train}}`) + `]`, ""},
 		"bucket":             {"c", `versions: [` + set("1.0", `size: 2Gi, source: {s3: {endpoint: "https://s3.example.com", bucket: sets, prefix: digits/, credentialsSecretRef: {name: account}}}`) + `]`, ""},
+		"bucket by IPv6":     {"i", `versions: [` + set("1.0", `size: 2Gi, source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: sets, prefix: digits/}}`) + `]`, ""},
 		"manifest":           {"d", `versions: [{name: "1.0", ` + manifest + `, ` + fromHTTP + `}]`, ""},
 		"made":               {"e", `versions: [` + set("1.0", fromHTTP) + `, ` + made("1.0-clean", "1.0", "") + `]`, ""},
 		"retention":          {"f", `{retention: {deletionPolicy: Delete, keep: 2, expireAfter: 720h}, maxSize: 10Gi, storage: {size: 1Gi, storageClassName: nfs, accessMode: ReadWriteMany}}`, ""},

@@ -152,7 +152,7 @@ type ModelPVCSource struct {
 type ModelS3Source struct {
 	// endpoint of the storage as a URL without a path, such as https://s3.example.com:9000.
 	// +required
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,240}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$`
+	// +kubebuilder:validation:Pattern=`^https?://([A-Za-z0-9]([A-Za-z0-9.-]{0,240}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$`
 	// +kubebuilder:validation:MaxLength=300
 	Endpoint string `json:"endpoint"`
 	// region that requests are signed for. Default us-east-1.

@@ -37,6 +37,7 @@ func TestModelCreate(t *testing.T) {
 		"smallest":             {"a", ``, ""},
 		"claim":                {"b", `versions: [` + version("1.0", `size: 501728, source: {pvc: {claimName: models, path: chat/q4.gguf}}`) + `]`, ""},
 		"bucket":               {"c", `versions: [` + version("1.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a b, credentialsSecretRef: {name: account}}}`) + `]`, ""},
+		"bucket by IPv6":       {"i", `versions: [` + version("1.0", `source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: models, key: a b}}`) + `]`, ""},
 		"stages":               {"d", `stages: {Staging: "1.0", Production: "1.0"}`, ""},
 		"no format":            {"x", `format: null`, "spec.format"},
 		"unknown format":       {"x", `format: TAR`, "spec.format"},

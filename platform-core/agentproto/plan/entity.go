@@ -8,7 +8,10 @@ import (
 
 // Protocols that the ops agent has a driver for.
 const (
-	ProtocolKafka      = "kafka"
+	ProtocolKafka = "kafka"
+	// ProtocolKafkaExternal is for a Kafka outside of the pod and of the suite: Settings say where it is.
+	ProtocolKafkaExternal = "kafka-external"
+
 	ProtocolMinIO      = "minio"
 	ProtocolMySQL      = "mysql"
 	ProtocolNginx      = "nginx"
@@ -36,6 +39,11 @@ var driverKinds = map[string]map[string]EntityKind{
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 		// A credential for SCRAM-SHA-512.
 		"user": {Parameters: []string{"iterations"}, Password: true},
+	},
+	// Users are made where the cluster is looked after.
+	ProtocolKafkaExternal: {
+		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage", "controller-mutation-rate"}},
+		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 	},
 	ProtocolMinIO: {
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
@@ -87,8 +95,21 @@ const (
 	SettingAddressing = "addressing"
 )
 
+// Settings of ProtocolKafkaExternal.
+const (
+	// SettingBootstrap are hosts and ports of brokers, separated by commas.
+	SettingBootstrap = "bootstrap"
+	// SettingMechanism of the login: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN.
+	SettingMechanism = "mechanism"
+	// SettingSecurity says whether the listener speaks TLS: SASL_SSL or SASL_PLAINTEXT.
+	SettingSecurity = "security"
+)
+
 // driverSettings are by protocol; none for one whose process is in the pod.
-var driverSettings = map[string][]string{ProtocolS3: {SettingAddressing, SettingEndpoint, SettingRegion}}
+var driverSettings = map[string][]string{
+	ProtocolKafkaExternal: {SettingBootstrap, SettingMechanism, SettingSecurity},
+	ProtocolS3:            {SettingAddressing, SettingEndpoint, SettingRegion},
+}
 
 // DriverSettings are what the driver for a protocol has to be told to find what is not in its pod; empty for one that has an address there.
 func DriverSettings(protocol string) []string { return slices.Clone(driverSettings[protocol]) }

@@ -56,14 +56,26 @@ const (
 	// all connections; absent otherwise. Close connections, use a pool, or raise the limit in the parameters.
 	// Kinds: WorkloadSet, Component, Application, typed kinds.
 	ConnectionsAvailableCondition = "ConnectionsAvailable"
+	// QuorumCondition: False while so few members of a middleware answer that nobody takes writes; absent otherwise.
+	// The operator gives up no member by itself. Bring the members back that the message names, or do what it says.
+	// Kinds: Component, Application, typed kinds.
+	QuorumCondition = "Quorum"
+	// QuarantinedCondition: True while members stay out of the cluster of a middleware, and so out of Services, because
+	// they have data that the others do not have; absent otherwise. The operator overwrites none of it. Save what the
+	// message names, and make the members anew as it says.
+	// Kinds: Component, Application, typed kinds.
+	QuarantinedCondition = "Quarantined"
 	// SuspendedCondition: True while the operator does nothing, because the spec of a typed object has suspend:
 	// true; absent otherwise. Set suspend to false to have it go on.
 	// Kinds: typed kinds.
 	SuspendedCondition = "Suspended"
 )
 
-// EngineConditions are the types that the engine sets itself: a plugin cannot declare one of them. The type
-// ConnectionsAvailable is not among them, since it is passed on to the owners like those that plugins declare.
+// MembershipConditions are the types that Components set by what the members say of each other.
+var MembershipConditions = []string{QuorumCondition, QuarantinedCondition}
+
+// EngineConditions are the types that the engine sets itself: a plugin cannot declare one of them. ConnectionsAvailable
+// and those of the membership are not among them, since they are passed on to the owners like those that plugins declare.
 var EngineConditions = []string{
 	ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition,
 	MonitoredCondition, RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition,

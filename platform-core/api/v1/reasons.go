@@ -244,6 +244,12 @@ const (
 	// ReasonMembersRefused: pods cannot join or leave the cluster of the middleware. The operator tries again and
 	// deletes no data. Do what the message says.
 	ReasonMembersRefused = "MembersRefused"
+	// ReasonQuorumLost: so few members of a middleware answer that nobody takes writes. The operator waits for the
+	// others, and gives up none of them by itself. Bring them back, or run the Operation that the message names.
+	ReasonQuorumLost = "QuorumLost"
+	// ReasonMembersDiverged: members have data that the others do not have. The operator keeps them out of the cluster
+	// of the middleware and overwrites nothing. Save what counts of it, then run RebuildMember.
+	ReasonMembersDiverged = "MembersDiverged"
 )
 
 // Reasons of Operations. Operation has them.

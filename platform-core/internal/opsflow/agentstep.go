@@ -55,7 +55,10 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		r.begin(step)
 		return verdict{}
 	}
-	pods := r.facts.inOrder()
+	pods, v := a.pods(r, t)
+	if !v.done() {
+		return v
+	}
 	if t.Agent.Call == plugin.AgentReload {
 		pods = slices.DeleteFunc(pods, func(pod Pod) bool { return r.facts.Unreloadable[pod.Component] })
 	}
@@ -80,6 +83,23 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 	r.begin(step)
 	step.Targets = targets
 	return verdict{}
+}
+
+// pods that a step chooses from, in order: the one that it names, or all.
+func (agentStep) pods(r *run, t *plugin.OperationStep) ([]Pod, verdict) {
+	pods := r.facts.inOrder()
+	if t.Agent.Pod == "" {
+		return pods, verdict{}
+	}
+	name, v := r.text(t, t.Agent.Pod, item{})
+	if !v.done() {
+		return nil, v
+	}
+	i := slices.IndexFunc(pods, func(pod Pod) bool { return pod.Name == name })
+	if i < 0 {
+		return nil, failedf("%q is no pod of %s that step %q could act on", name, r.facts.Target, t.Name)
+	}
+	return pods[i : i+1], verdict{}
 }
 
 func chosen(choice plugin.PodChoice, pod Pod) bool {

@@ -208,7 +208,18 @@ func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string)
 }
 
 func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {
-	all := r.facts.inOrder()
+	what := "calls " + string(t.Agent.Call)
+	if t.Agent.Action != "" {
+		what = "runs action " + t.Agent.Action
+	}
+	if _, v := r.text(t, t.Agent.Pod, item{}); !v.done() {
+		// It goes by what a step before it says.
+		return []string{fmt.Sprintf("%s in pod %s", what, t.Agent.Pod)}, ""
+	}
+	all, v := agentStep{}.pods(r, t)
+	if !v.done() {
+		return nil, v.failed
+	}
 	var pods []string
 	for _, pod := range all {
 		if chosen(t.Agent.Pods, pod) {
@@ -217,10 +228,6 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 	}
 	if t.Agent.Pods == plugin.PodsOne {
 		pods = pods[:min(1, len(pods))]
-	}
-	what := "calls " + string(t.Agent.Call)
-	if t.Agent.Action != "" {
-		what = "runs action " + t.Agent.Action
 	}
 	switch {
 	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == plugin.PodsOthers:

@@ -273,3 +273,32 @@ func TestADryRunNamesAllButTheWriter(t *testing.T) {
 		t.Errorf("without pods it is %s: %q, %s", got.Phase, got.Plan, got.Error)
 	}
 }
+
+// A step can name the one pod that it acts on, also where that is the one that writes.
+func TestAStepNamesItsPod(t *testing.T) {
+	const text = `name: One
+parameters: {pod: {schema: string}}
+steps: [{name: restart, agent: {call: Restart, pod: "${parameters.pod}"}}]
+`
+	named := func(name string) *world {
+		w := worldOf(text, pod(0, reader), pod(1, writer), pod(2, reader))
+		w.facts.Parameters = map[string]string{"pod": name}
+		return w
+	}
+	w := named("redis-a-main-1")
+	w.happens("The Operation starts.", nil)
+	if targets := w.op.Status.Steps[0].Targets; len(targets) != 1 || targets[0].Name != "redis-a-main-1" {
+		t.Errorf("it acts on %+v", targets)
+	}
+	w = named("redis-a-main-1")
+	w.op.Spec.DryRun = true
+	w.happens("A dry run.", nil)
+	if want := []string{"restart: calls Restart in redis-a-main-1"}; !slices.Equal(w.op.Status.Plan, want) {
+		t.Errorf("the plan is %q, want %q", w.op.Status.Plan, want)
+	}
+	w = named("redis-a-main-3")
+	w.happens("The Operation starts.", nil)
+	if got := w.op.Status; got.Phase != platformv1.OperationFailed || !strings.Contains(got.Error, `"redis-a-main-3" is no pod of Redis "a" that step "restart" could act on`) {
+		t.Errorf("it is %s: %s", got.Phase, got.Error)
+	}
+}

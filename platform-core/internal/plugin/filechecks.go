@@ -130,7 +130,7 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 		return
 	}
 	used, all := l.usedByPlaceholders(c)
-	for _, name := range c.Failover.parameters() {
+	for _, name := range slices.Concat(c.Failover.parameters(), l.bound(c)) {
 		used[name] = true
 	}
 	for _, name := range l.parameterNames(set) {
@@ -152,6 +152,20 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 				"have a file take it in, use ${params['%s']}, or take it out of %s.cue", name, name, c.Parameters)
 		}
 	}
+}
+
+// bound are the parameters of a component that clients are told.
+func (l *loader) bound(c *Component) (names []string) {
+	bindings := []*Binding{l.components.Binding}
+	for _, t := range l.components.Topologies {
+		bindings = append(bindings, t.Binding)
+	}
+	for _, b := range bindings {
+		if b != nil && b.External != nil && b.Component == c.Name {
+			names = append(names, b.External.Endpoint)
+		}
+	}
+	return names
 }
 
 // usedByPlaceholders lists the parameters that the placeholders of a component look at, in its plan and its pod template.

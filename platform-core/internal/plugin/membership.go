@@ -28,10 +28,14 @@ type Membership struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Outputs of the actions of a Membership.
+// Outputs of the actions of a Membership. The check may have the last two, each of which is empty, or a sentence that says
+// what to do: OutputLost where so few members are left that nobody takes writes, OutputQuarantined where members stay out
+// of the others' cluster since they have data that those have not.
 const (
-	OutputPhase  = "phase"
-	OutputReason = "reason"
+	OutputPhase       = "phase"
+	OutputReason      = "reason"
+	OutputLost        = "lost"
+	OutputQuarantined = "quarantined"
 )
 
 // MembershipPhase is what such an action says.

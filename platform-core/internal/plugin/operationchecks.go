@@ -52,7 +52,7 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 		return false, nil
 	}
 	if len(path) > 3 && path[0] == "steps" {
-		for _, open := range []string{"parameters", "with", "name", "message", "content", "command"} {
+		for _, open := range []string{"parameters", "pod", "with", "name", "message", "content", "command"} {
 			if path[3] == open && path[2] != "http" {
 				return false, nil
 			}
@@ -293,6 +293,8 @@ func (c operationCheck) agent(path document.Path, step *AgentStep) {
 		c.fail(path.With("parameters"), "are for an action")
 	case (step.Call == AgentSignal) != (step.Signal != ""):
 		c.fail(path, "must have a signal for the call Signal, and for no other")
+	case step.Pods != "" && step.Pod != "":
+		c.fail(path, "must have at most one of pods and pod")
 	}
 	for i := range c.components {
 		component := &c.components[i]

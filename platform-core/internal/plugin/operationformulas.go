@@ -196,6 +196,7 @@ func (s *OperationStep) texts() map[string]string {
 	switch {
 	case s.Agent != nil:
 		each(s.Agent.Parameters, "agent", "parameters")
+		add(s.Agent.Pod, "agent", "pod")
 	case s.Engine != nil:
 		each(s.Engine.With, "engine", "with")
 	case s.Wait != nil:

@@ -137,6 +137,8 @@ type AgentStep struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// Pods that it acts on. Default All.
 	Pods PodChoice `json:"pods,omitempty"`
+	// Pod is the name of the one that it acts on, in place of a choice, with placeholders.
+	Pod string `json:"pod,omitempty"`
 }
 
 // AgentCall names a method of the process manager.

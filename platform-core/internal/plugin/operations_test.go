@@ -158,6 +158,7 @@ func TestBrokenSteps(t *testing.T) {
 		"signal without a name":           {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
 		"signal of another call":          {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop", "must have a signal for the call Signal, and for no other"},
 		"call and action":                 {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
+		"pods and a pod":                  {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, pods: One, pod: a}", "agent: {call: Stop", "must have at most one of pods and pod"},
 		"neither call nor action":         {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}", "agent: {pods: One}", "must have exactly one of call and action"},
 		"parameters of a call":            {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
 		"two types":                       {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n", "- name: check", "exactly one of"},

@@ -194,9 +194,12 @@ func Write(objects []runtime.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// prune drops empty maps, but those that mean something by being there, and nulls.
+// prune drops empty maps, but those that mean something by being there, and nulls. The types of plans add none.
 func prune(tree map[string]any) {
 	for key, value := range tree {
+		if key == "plan" {
+			continue
+		}
 		switch node := value.(type) {
 		case nil:
 			delete(tree, key)

@@ -5,8 +5,10 @@ package pluginfolder
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -37,8 +39,9 @@ type Result struct {
 	Err error
 }
 
-// Test renders each testdata/*.in.yaml of a plugin and compares the outcome with its
-// *.out.yaml, which holds the objects or the refusal. A plugin without cases is an error.
+// Test renders each testdata/*.in.yaml of a plugin and compares the outcome with its *.out.yaml, which holds the objects
+// or the refusal: those of the case minimal in full, and of others what differs from its base. A plugin without cases
+// is an error.
 func Test(dir string, bundle *plugin.Bundle, mode Mode) ([]Result, error) {
 	inputs, err := filepath.Glob(filepath.Join(dir, "testdata", "*"+inputEnding))
 	if err != nil {
@@ -51,48 +54,40 @@ func Test(dir string, bundle *plugin.Bundle, mode Mode) ([]Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the golden files of %q: %w", dir, err)
 	}
-	var results []Result
-	wanted := map[string]bool{}
+	all := cases{}
 	for _, input := range inputs {
-		base := strings.TrimSuffix(input, inputEnding)
-		wanted[base+outputEnding] = true
-		results = append(results, Result{Case: filepath.Base(base), Err: testCase(bundle, input, base+outputEnding, mode)})
+		name := strings.TrimSuffix(filepath.Base(input), inputEnding)
+		all[name] = rendered(bundle, input)
+	}
+	var results []Result
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		results = append(results, Result{Case: name, Err: all.check(name, filepath.Join(dir, "testdata", name+outputEnding), mode)})
 	}
 	for _, output := range outputs {
-		if !wanted[output] {
-			results = append(results, Result{
-				Case: strings.TrimSuffix(filepath.Base(output), outputEnding),
-				Err:  errors.New("the golden file has no input: delete it"),
-			})
+		if name := strings.TrimSuffix(filepath.Base(output), outputEnding); all[name] == nil {
+			results = append(results, Result{Case: name, Err: errors.New("the golden file has no input: delete it")})
 		}
 	}
 	return results, nil
 }
 
-func testCase(bundle *plugin.Bundle, input, output string, mode Mode) error {
-	data, err := os.ReadFile(input)
-	if err != nil {
-		return err
-	}
-	app, place, err := ReadInput(data, input)
-	if err != nil {
-		return err
-	}
-	got, _, err := Render(bundle, app, place)
+// check compares or writes the golden file of a case.
+func (c cases) check(name, file string, mode Mode) error {
+	got, err := c.golden(name)
 	if err != nil {
 		return err
 	}
 	if mode == Update {
-		return os.WriteFile(output, got, 0o644)
+		return os.WriteFile(file, got, 0o644)
 	}
-	want, err := os.ReadFile(output)
+	want, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("there is no golden file %q: make it with --update and read it", output)
+		return fmt.Errorf("there is no golden file %q: make it with --update and read it", file)
 	}
 	if err != nil {
 		return err
 	}
-	return compare(output, string(want), string(got))
+	return compare(file, string(want), string(got))
 }
 
 // compare names the first line that differs.

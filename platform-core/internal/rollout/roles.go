@@ -62,11 +62,9 @@ func planRoles(f Facts) []Step {
 		}
 	}
 	give = f.undisputed(give)
-	if len(give) > 0 {
-		for _, step := range f.dispossess(give) {
-			if !slices.ContainsFunc(take, func(s Step) bool { return s.Ordinal == step.Ordinal }) {
-				take = append(take, step)
-			}
+	for _, step := range f.dispossess(give) {
+		if !slices.ContainsFunc(take, func(s Step) bool { return s.Ordinal == step.Ordinal }) {
+			take = append(take, step)
 		}
 	}
 	for _, steps := range [][]Step{take, give} {
@@ -102,16 +100,25 @@ func (f Facts) holds(p Pod) bool {
 	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
 }
 
-// dispossess takes a writer's label from those that do not answer, are on a node that nobody reaches
-// or are on their way out when another takes over.
+// dispossess takes a writer's label from those that do not answer, are on a node that nobody reaches or are on their way out when
+// another takes over, or has: a middleware may elect another one before the probe of the former has failed.
 func (f Facts) dispossess(give []Step) []Step {
+	successor := ""
+	if len(give) > 0 {
+		successor = give[0].Pod
+	} else if i := slices.IndexFunc(f.Pods, func(p Pod) bool { return f.writer(p.Role) && p.Node == Reachable && f.holds(p) }); i >= 0 {
+		successor = f.Pods[i].Name
+	}
+	if successor == "" {
+		return nil
+	}
 	var steps []Step
 	for _, p := range f.Pods {
 		if !f.writer(p.Role) || p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy ||
 			slices.ContainsFunc(give, func(s Step) bool { return s.Ordinal == p.Ordinal }) {
 			continue
 		}
-		steps = append(steps, Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name, Reason: fmt.Sprintf("%s takes over", give[0].Pod)})
+		steps = append(steps, Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name, Reason: fmt.Sprintf("%s takes over", successor)})
 	}
 	return steps
 }

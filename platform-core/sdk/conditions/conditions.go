@@ -121,14 +121,17 @@ func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platfor
 	Set(to, *all)
 }
 
-// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have.
-func SumDeclared(to platformv1.Conditioned, parts iter.Seq[platformv1.Conditioned]) {
+// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have, but for types that
+// the object has by itself.
+func SumDeclared(to platformv1.Conditioned, parts iter.Seq[platformv1.Conditioned], own ...string) {
 	types := Declared(to)
 	for part := range parts {
 		types = append(types, Declared(part)...)
 	}
 	for _, conditionType := range types {
-		Sum(to, conditionType, parts)
+		if !slices.Contains(own, conditionType) {
+			Sum(to, conditionType, parts)
+		}
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -150,14 +149,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 // KubeconfigOf writes a file with the address of the API server and the credentials of an account, and returns its path.
 func (e *Env) KubeconfigOf(t testing.TB, account *Operator) string {
 	t.Helper()
-	const name = "test"
-	file := clientcmdapi.NewConfig()
-	file.Clusters[name] = &clientcmdapi.Cluster{Server: account.Config.Host, CertificateAuthorityData: account.Config.CAData}
-	file.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: account.Config.BearerToken}
-	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	file.CurrentContext = name
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
+	if err := clientcmd.WriteToFile(*kubeconfigOf(account.Config), path); err != nil {
 		t.Fatalf("cannot write a kubeconfig: %v", err)
 	}
 	return path

@@ -30,7 +30,7 @@ func (e *Env) awaitRole(ctx context.Context, user string, obj *unstructured.Unst
 		if len(rule.ResourceNames) > 0 {
 			asked.Name = rule.ResourceNames[0]
 		}
-		err := wait.PollUntilContextTimeout(ctx, look, Patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, firstLook, Patience, true, func(ctx context.Context) (bool, error) {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
 			err := e.Client.Create(ctx, review)
 			return err == nil && review.Status.Allowed, err

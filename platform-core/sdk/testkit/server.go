@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -30,6 +32,7 @@ const (
 	kubeconfigFile  = "kubeconfig"
 	auditFile       = "audit.log"
 	auditPolicyFile = "audit-policy.yaml"
+	tokensFile      = "tokens.csv"
 	lockFile        = "lock"
 )
 
@@ -87,18 +90,51 @@ func launch(folder string, definitions []*apiextensionsv1.CustomResourceDefiniti
 	}
 	// The range of envtest holds 254 Services, which is fewer than some tests make.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
+	// A commit of the store each 100 ms, as is the default, is most of what an etcd costs that holds little.
+	environment.ControlPlane.Etcd = &envtest.Etcd{}
+	environment.ControlPlane.Etcd.Configure().Set("backend-batch-interval", "2s")
 	if err := audit(environment, folder); err != nil {
 		return nil, fmt.Errorf("cannot have an audit log: %w", err)
 	}
-	cfg, err := environment.Start()
+	token, err := administrator(environment, folder)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a token for the administrator: %w", err)
+	}
+	started, err := environment.Start()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start an API server from %q: %w", assets, errors.Join(err, environment.Stop()))
 	}
-	cfg.QPS = -1
-	if err := os.WriteFile(filepath.Join(folder, kubeconfigFile), environment.KubeConfig, 0o600); err != nil {
+	cfg := rest.AnonymousClientConfig(started)
+	cfg.BearerToken, cfg.QPS = token, -1
+	kubeconfig, err := clientcmd.Write(*kubeconfigOf(cfg))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, kubeconfigFile), kubeconfig, 0o600)
+	}
+	if err != nil {
 		return nil, errors.Join(err, environment.Stop())
 	}
-	return &server{config: cfg, kubeconfig: environment.KubeConfig, assets: assets, folder: folder, stop: environment.Stop}, nil
+	return &server{config: cfg, kubeconfig: kubeconfig, assets: assets, folder: folder, stop: environment.Stop}, nil
+}
+
+// administrator has the API server know an administrator by a token, and returns it. The certificate that envtest makes for one would be
+// verified again with each request, which is a twentieth of what tests cost.
+func administrator(environment *envtest.Environment, folder string) (token string, err error) {
+	token = rand.Text()
+	path := filepath.Join(folder, tokensFile)
+	line := token + ",administrator,administrator,system:masters\n"
+	environment.ControlPlane.GetAPIServer().Configure().Set("token-auth-file", path)
+	return token, os.WriteFile(path, []byte(line), 0o600)
+}
+
+// kubeconfigOf is a file with the address of an API server and the token that cfg holds.
+func kubeconfigOf(cfg *rest.Config) *clientcmdapi.Config {
+	const name = "test"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	return file
 }
 
 // join reaches the shared server of a folder and installs definitions that it does not have yet.

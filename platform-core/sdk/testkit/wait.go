@@ -5,6 +5,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 const (
 	// Patience is how long waits last before they fail the test. It is no budget: a machine may be slow for a while.
 	Patience = 2 * time.Minute
-	// look is how often a wait looks.
-	look = 50 * time.Millisecond
+	// firstLook and lastLook are how long a wait waits between its first looks and after many: each look costs the API server a read.
+	firstLook, lastLook = 20 * time.Millisecond, 250 * time.Millisecond
 )
 
 // Eventually waits until check returns no error, and fails the test with its last
@@ -30,7 +31,10 @@ const (
 func Eventually(t testing.TB, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	last := fmt.Errorf("it was never looked at")
-	err := wait.PollUntilContextTimeout(t.Context(), look, Patience, true, func(ctx context.Context) (bool, error) {
+	looks := wait.Backoff{Duration: firstLook, Factor: 1.3, Cap: lastLook, Steps: math.MaxInt}.DelayFunc()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	err := looks.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		// What is cut off by the end of the wait says nothing of what was waited for.
 		if ctx.Err() == nil {

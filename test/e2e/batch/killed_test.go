@@ -27,7 +27,7 @@ tasks:
 			p.MustGet(wf.Name, wf)
 			return expect(wf.Status.Operation != "" && len(p.jobs(wf.Status.Operation)) >= jobs, wf.Status)
 		})
-		p.killOperator()
+		p.KillOperator(batchOperator)
 	}
 	p.ended(wf, batchv1.WorkflowSucceeded)
 	if n := len(p.jobs(wf.Status.Operation)); n != 7 {
@@ -36,42 +36,4 @@ tasks:
 	p.until(cj, "has runs", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded >= 3 })
 	p.change(cj, "suspend: true")
 	p.once(cj)
-}
-
-// killOperator kills the processes of the operator, and waits until one leads again.
-func (p *place) killOperator() {
-	p.Helper()
-	pods, err := framework.PodsOf(p.Ctx, batchOperator)
-	if err != nil {
-		p.Fatal(err)
-	}
-	before := map[string]int32{}
-	for i := range pods {
-		for _, n := range framework.Restarts(&pods[i]) {
-			before[pods[i].Name] += n
-		}
-	}
-	p.PreparePodKill(pods...)()
-	p.Eventually(framework.LeaderTimeout, batchOperator+" was restarted and leads", func() error {
-		pods, err := framework.PodsOf(p.Ctx, batchOperator)
-		if err != nil {
-			return err
-		}
-		for i := range pods {
-			after := int32(0)
-			for _, n := range framework.Restarts(&pods[i]) {
-				after += n
-			}
-			if after == before[pods[i].Name] {
-				return fmt.Errorf("pod %q has not been restarted", pods[i].Name)
-			}
-			for _, status := range pods[i].Status.ContainerStatuses {
-				if !status.Ready {
-					return fmt.Errorf("pod %q is not ready", pods[i].Name)
-				}
-			}
-		}
-		_, err = framework.LeaderOf(p.Ctx, batchOperator)
-		return err
-	})
 }

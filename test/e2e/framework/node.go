@@ -52,9 +52,25 @@ func (s *Namespace) VacateNode(name string, namespaces ...string) {
 			return nil
 		})
 	}
-	if err := WaitForOperator(s.Ctx); err != nil {
-		s.Fatal(err)
-	}
+	s.waitForLeaders()
+}
+
+// waitForLeaders waits until each operator that is installed has a leader.
+func (s *Namespace) waitForLeaders() {
+	s.Helper()
+	s.Eventually(LeaderTimeout, "each operator has a leader", func() error {
+		var pods corev1.PodList
+		if err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(OperatorNamespace)); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			operator := pod.Labels["app.kubernetes.io/name"]
+			if _, err := LeaderOf(s.Ctx, operator); err != nil {
+				return fmt.Errorf("%s: %w", operator, err)
+			}
+		}
+		return nil
+	})
 }
 
 // PodIsReady says whether the condition Ready of a pod is true.

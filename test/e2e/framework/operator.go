@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,6 +230,27 @@ func (s *Namespace) PrepareOperatorKill() (kill func()) {
 		killPods()
 		s.DeleteOperatorPods()
 	}
+}
+
+// KillOperator kills every replica of an operator with SIGKILL, has its pods be made anew, and waits until another one
+// leads.
+func (s *Namespace) KillOperator(operator string) {
+	s.Helper()
+	pods, err := PodsOf(s.Ctx, operator)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.PreparePodKill(pods...)()
+	for i := range pods {
+		s.Delete(&pods[i], GraceZero)
+	}
+	s.Eventually(LeaderTimeout, operator+" has a leader that was not there before", func() error {
+		leader, err := LeaderOf(s.Ctx, operator)
+		if err == nil && slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == leader }) {
+			err = fmt.Errorf("it is %q still", leader)
+		}
+		return err
+	})
 }
 
 // PreparePodKill returns what kills the first process of every running container of pods.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,31 +42,56 @@ func (s *Namespace) Kubectl(arguments ...string) string {
 	return out.String()
 }
 
-// NewNamespaceWithOperator makes a namespace and installs an operator, which leads then. When the test fails, the
-// operator stays until nothing of the namespace is left that it has to clear away.
+// operators are what tests have installed: one test at a time installs, and the last user of one removes it when any test has failed.
+var operators = struct {
+	sync.Mutex
+	users  map[string]int
+	failed map[string]bool
+}{users: map[string]int{}, failed: map[string]bool{}}
+
+// NewNamespaceWithOperator makes a namespace and installs an operator, which leads then. Tests that run side by side use it together.
+// When one of them fails, the operator stays until they have ended and nothing is left of that test's namespace to clear away.
 func NewNamespaceWithOperator(t *testing.T, operator string) *Namespace {
 	t.Helper()
 	var s *Namespace
 	t.Cleanup(func() {
-		if !t.Failed() || s == nil || Config.KeepNamespaces {
-			return
-		}
-		ctx := context.Background()
-		what := "namespace " + s.Name + " goes away"
-		if _, err := Poll(ctx, RemovalTimeout, what, func() error { return NamespaceGone(ctx, s.Name) }); err != nil {
-			t.Log(err)
-		}
-		if err := Uninstall(ctx, operator); err != nil {
-			t.Log(err)
+		if s != nil {
+			leave(t, operator, s.Name)
 		}
 	})
 	s = newNamespace(t, "smoke-"+strings.TrimSuffix(operator, "-operator"))
+	operators.Lock()
+	defer operators.Unlock()
+	operators.users[operator]++
 	s.MustInstall(operator)
 	s.Eventually(LeaderTimeout, operator+" has a leader", func() error {
 		_, err := LeaderOf(s.Ctx, operator)
 		return err
 	})
 	return s
+}
+
+// leave ends a test's use of an operator.
+func leave(t *testing.T, operator, namespace string) {
+	t.Helper()
+	ctx := context.Background()
+	if t.Failed() && !Config.KeepNamespaces {
+		what := "namespace " + namespace + " goes away"
+		if _, err := Poll(ctx, RemovalTimeout, what, func() error { return NamespaceGone(ctx, namespace) }); err != nil {
+			t.Log(err)
+		}
+	}
+	operators.Lock()
+	defer operators.Unlock()
+	operators.users[operator]--
+	operators.failed[operator] = operators.failed[operator] || t.Failed()
+	if operators.users[operator] > 0 || !operators.failed[operator] || Config.KeepNamespaces {
+		return
+	}
+	delete(operators.failed, operator)
+	if err := Uninstall(ctx, operator); err != nil {
+		t.Log(err)
+	}
 }
 
 // UninstallOperator removes an operator, and waits until its pods are gone.

@@ -4,15 +4,18 @@ package message
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/xdg-go/scram"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zeroinfra/test/e2e/framework"
@@ -94,10 +97,19 @@ func (k *kafka) config(a account) *sarama.Config {
 	return c
 }
 
+// in is the same instance for a subtest.
+func (k *kafka) in(t *testing.T) *kafka {
+	part := *k
+	part.Application = &framework.Application{Namespace: k.Namespace.In(t), Name: k.Name}
+	return &part
+}
+
 // producer sends records with growing numbers to a topic without pause.
 type producer struct {
 	*kafka
-	topic        string
+	topic string
+	// run tells its records from those of other producers.
+	run          string
 	account      account
 	stop, done   chan struct{}
 	acknowledged atomic.Int64
@@ -109,7 +121,8 @@ type producer struct {
 // produce begins to send, and returns once a record was acknowledged.
 func (k *kafka) produce(topic string) *producer {
 	k.Helper()
-	p := &producer{kafka: k, topic: topic, account: k.binding(), stop: make(chan struct{}), done: make(chan struct{})}
+	p := &producer{kafka: k, topic: topic, run: rand.Text(), account: k.binding(), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	sync, err := sarama.NewSyncProducer([]string{p.account.address}, k.config(p.account))
 	if err != nil {
 		k.Fatalf("no producer: %v", err)
@@ -130,7 +143,7 @@ func (p *producer) send(sync sarama.SyncProducer) {
 		}
 		number := p.acknowledged.Load() + p.failed.Load()
 		_, _, err := sync.SendMessage(&sarama.ProducerMessage{Topic: p.topic,
-			Value: sarama.StringEncoder(fmt.Sprint(number))})
+			Value: sarama.StringEncoder(p.record(number))})
 		if err != nil {
 			p.failed.Add(1)
 			p.problem.Store(err.Error())
@@ -141,6 +154,9 @@ func (p *producer) send(sync sarama.SyncProducer) {
 		last = time.Now()
 	}
 }
+
+// record is the text of a number.
+func (p *producer) record(number int64) string { return fmt.Sprintf("%s %d", p.run, number) }
 
 // goesOn waits until further records are acknowledged.
 func (p *producer) goesOn() {
@@ -162,7 +178,7 @@ func (p *producer) judge(what string) {
 	there := p.read(p.account, p.topic)
 	lost := 0
 	for number := range p.acknowledged.Load() + p.failed.Load() {
-		if _, is := slices.BinarySearch(there, fmt.Sprint(number)); !is {
+		if _, is := slices.BinarySearch(there, p.record(number)); !is {
 			lost++
 		}
 	}
@@ -201,18 +217,22 @@ func (k *kafka) tryRead(a account, topic string) (values []string, err error) {
 		return nil, err
 	}
 	defer consumer.Close()
-	for _, partition := range partitions {
-		end, err := client.GetOffset(topic, partition, sarama.OffsetNewest)
-		if err != nil {
-			return nil, err
-		}
-		of, err := readPartition(consumer, topic, partition, end)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, of...)
+	// Of those that are read at the same time, a broker sends the records in one answer.
+	var group errgroup.Group
+	group.SetLimit(50)
+	parts := make([][]string, len(partitions))
+	for i, partition := range partitions {
+		group.Go(func() error {
+			end, err := client.GetOffset(topic, partition, sarama.OffsetNewest)
+			if err != nil {
+				return err
+			}
+			parts[i], err = readPartition(consumer, topic, partition, end)
+			return err
+		})
 	}
-	return values, nil
+	err = group.Wait()
+	return slices.Concat(parts...), err
 }
 
 func readPartition(consumer sarama.Consumer, topic string, partition int32, end int64) (values []string, err error) {

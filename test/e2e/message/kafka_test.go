@@ -3,6 +3,7 @@
 package message
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func kafkaSpec(nodes int32) platformv1.ApplicationSpec {
 	}
 }
 
-// newKafka makes a cluster with a topic.
+// newKafka makes a cluster of nodes that are brokers and controllers, with a topic.
 func newKafka(s *framework.Namespace, name string, nodes int32) *kafka {
 	s.Helper()
 	k := &kafka{Application: s.CreateApplication(name, kafkaSpec(nodes)), ways: s.NewPortForwards()}
@@ -62,13 +63,6 @@ func (k *kafka) pod(n int) string {
 	return platformv1.PodNameFor(platformv1.WorkloadSetNameFor(k.Name, component, platformv1.DefaultSet), int32(n))
 }
 
-// scale has so many nodes, and waits for them.
-func (k *kafka) scale(nodes int32) {
-	k.Helper()
-	k.Update(func(spec *platformv1.ApplicationSpec) { spec.Components[0].Replicas = new(nodes) })
-	k.Logf("%d nodes: %s", nodes, framework.FormatSeconds(k.WaitReady()))
-}
-
 // TestKafkaUnderLoad changes a cluster under a producer in each way that a user does, and breaks it: no record that was
 // acknowledged is lost, and no send fails.
 func TestKafkaUnderLoad(t *testing.T) {
@@ -86,13 +80,13 @@ func TestKafkaUnderLoad(t *testing.T) {
 	k.expectDynamic("log.retention.ms", "86400000")
 
 	t.Log("from three nodes to five, and back")
-	k.scale(5)
+	k.become(5)
 	p.goesOn()
 	k.operation("Rebalance")
 	if brokers := k.inSync(topic); len(brokers) != 5 {
 		t.Errorf("after a rebalance the replicas are on brokers %v", brokers)
 	}
-	k.scale(3)
+	k.become(3)
 	p.goesOn()
 	if brokers := k.inSync(topic); !slices.Equal(brokers, []int32{0, 1, 2}) {
 		t.Errorf("after scaling in the replicas are on brokers %v", brokers)
@@ -113,7 +107,7 @@ func TestKafkaUnderLoad(t *testing.T) {
 // operation runs a template on the cluster and waits for its success.
 func (k *kafka) operation(template string, parameters ...string) {
 	k.Helper()
-	op := framework.NewOperation(strings.ToLower(template), template,
+	op := framework.NewOperation(strings.ToLower(template+"-"+rand.Text()[:6]), template,
 		framework.CoreReference("Application", k.Name), parameters...)
 	k.Create(op)
 	k.WaitForOperation(op.Name)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
@@ -110,6 +111,7 @@ func TestKafkaCluster(t *testing.T) {
 	k.checkAccess()
 	k.checkTopics(of)
 	k.checkLag()
+	t.Run("stands for a Kafka elsewhere", func(t *testing.T) { k.in(t).checkElsewhere(cluster) })
 
 	t.Log("the password of admin is made anew")
 	before := k.binding()
@@ -141,7 +143,7 @@ func TestKafkaCluster(t *testing.T) {
 	}
 
 	// Controllers that leave stay registered with their versions, so that features cannot be raised after this.
-	k.checkControllers(cluster)
+	t.Run("controllers", func(t *testing.T) { k.in(t).checkControllers(cluster) })
 
 	t.Log("a topic that is deleted goes, with Delete")
 	s.Delete(closed)
@@ -274,17 +276,61 @@ func (k *kafka) checkLag() {
 	}
 }
 
-// checkControllers has one controller become three, and each vote.
+// checkControllers has one controller become three, five and one, and each vote; two of three lose their disks, one after
+// the other.
 func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
 	k.Helper()
-	k.patch(cluster, func() { cluster.Spec.Controllers.Replicas = 3 })
-	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
-	if cluster.Status.Controllers != "3/3" {
-		k.Errorf("%s controllers answer, want 3/3", cluster.Status.Controllers)
+	p := k.produce(topic)
+	k.votingControllers(cluster, 3)
+	for _, role := range []string{"standby", "active"} {
+		k.Run("the disk of one that is "+role+" is wiped", func(t *testing.T) {
+			k := k.in(t)
+			k.wipe(k.controllerOf(role))
+			k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+			k.votingControllers(cluster, 3)
+			p.goesOn()
+		})
 	}
-	k.patch(cluster, func() { cluster.Spec.Controllers.Replicas = 1 })
-	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
-	if cluster.Status.Controllers != "1/1" {
-		k.Errorf("%s controllers answer, want 1/1", cluster.Status.Controllers)
+	for _, replicas := range []int32{5, 3, 1} {
+		k.votingControllers(cluster, replicas)
 	}
+	p.judge("controllers come and go")
+}
+
+// controllerOf is the pod of a controller with a role.
+func (k *kafka) controllerOf(role string) (name string) {
+	k.Helper()
+	k.Eventually(framework.SettleTimeout, "a controller is "+role, func() error {
+		for _, pod := range k.Pods() {
+			if pod.Labels[platformv1.ComponentLabel] == "controller" && pod.Labels[platformv1.RoleLabel] == role {
+				name = pod.Name
+				return nil
+			}
+		}
+		return errors.New("none is")
+	})
+	return name
+}
+
+// votingControllers has so many controllers, and waits until all answer and vote.
+func (k *kafka) votingControllers(cluster *messagev1.KafkaCluster, replicas int32) {
+	k.Helper()
+	k.patch(cluster, func() { cluster.Spec.Controllers.Replicas = replicas })
+	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+	if want := fmt.Sprintf("%d/%d", replicas, replicas); cluster.Status.Controllers != want {
+		k.Errorf("%s controllers answer, want %s", cluster.Status.Controllers, want)
+	}
+	k.Eventually(framework.ReadyTimeout, fmt.Sprintf("%d controllers vote", replicas), func() error {
+		for _, pod := range k.Pods() {
+			told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+			if err != nil {
+				return err
+			}
+			voters := strings.Fields(told.Attributes["voters"])
+			if pod.Labels[platformv1.ComponentLabel] == "controller" && len(voters) != int(replicas) {
+				return fmt.Errorf("the voters are %v to %s", voters, pod.Name)
+			}
+		}
+		return nil
+	})
 }

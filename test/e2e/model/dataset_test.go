@@ -36,7 +36,7 @@ func datasetSpec(versions ...string) string {
 
 // fetched is a version of the file of a seed, from the library.
 func fetched(name string, seed uint64, digest string) string {
-	return fmt.Sprintf(`{name: %s, source: {http: {url: "http://%s:8080"}}, files: [{path: m%d.gguf, sha256: %s}]}`,
+	return fmt.Sprintf(`{name: %s, source: {http: {url: "http://%s:8080"}}, files: [{path: m%d.gguf, sha256: "%s"}]}`,
 		name, libraryPod, seed, digest)
 }
 
@@ -125,7 +125,7 @@ func TestDataset(t *testing.T) {
 	// The same files under the same names have the same digest, wherever they are.
 	claim, _ := v1["claim"].(string)
 	again := object(s, "Dataset", "again",
-		datasetSpec(fmt.Sprintf(`{name: v1, source: {pvc: {claimName: %s}}, files: [{path: m1.gguf, sha256: %s}]}`,
+		datasetSpec(fmt.Sprintf(`{name: v1, source: {pvc: {claimName: %s}}, files: [{path: m1.gguf, sha256: "%s"}]}`,
 			claim, digests[1])))
 	if verified := version(s, again, "v1", "Ready"); verified["digest"] != v1["digest"] ||
 		verified["claim"] != v1["claim"] {

@@ -72,7 +72,7 @@ func object(s *framework.Namespace, kind, name, spec string) *unstructured.Unstr
 func modelSpec(digests map[uint64]string, production uint64) string {
 	spec := fmt.Sprintf("format: GGUF\nstages: {Production: v%d}\nversions:\n", production)
 	for seed, digest := range digests {
-		spec += fmt.Sprintf("  - {name: v%d, sha256: %s, source: {http: {url: \"http://%s:8080/m%d.gguf\"}}}\n", seed, digest, libraryPod, seed)
+		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m%d.gguf\"}}}\n", seed, digest, libraryPod, seed)
 	}
 	return spec
 }

@@ -46,31 +46,17 @@ const (
 	settlePauseMost = time.Second
 )
 
-// Options of a driver.
-type Options struct {
-	// Address of the broker: host and port.
-	Address string
-	// CAFile is what certificates of brokers must lead to; empty where the listener does not speak TLS.
-	CAFile string
-	// CertificateFile and KeyFile are what it shows to a listener that asks for a certificate; both are read then.
-	CertificateFile, KeyFile string
-	// Username and Password that it logs in with by SCRAM-SHA-512; an empty name where the listener asks for none. The
-	// password is read for each call, since it can change.
-	Username string
-	Password func() (string, error)
-}
-
 // Driver is a driver.Driver for one cluster. It keeps no connection: a call makes its own, with the password of that
 // moment.
-type Driver struct{ options Options }
+type Driver struct{ reach func() (way, error) }
 
 // uncounted has the library count nothing: it would wake up every five seconds for it.
 var uncounted sync.Once
 
-// New returns a driver.
-func New(options Options) *Driver {
+// newDriver returns a driver that gets to its cluster so.
+func newDriver(reach func() (way, error)) *Driver {
 	uncounted.Do(func() { metrics.UseNilMetrics = true })
-	return &Driver{options: options}
+	return &Driver{reach: reach}
 }
 
 // keeper observes and changes objects of one kind.

@@ -77,7 +77,8 @@ func (d *Driver) SetPassword(ctx context.Context, user, password string) error {
 }
 
 func (d *Driver) logsIn(ctx context.Context, user, password string) bool {
-	return d.as(ctx, user, password, func(s *session) error {
+	way, err := d.reach()
+	return err == nil && way.as(user, password).use(ctx, func(s *session) error {
 		_, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 1})
 		return err
 	}) == nil

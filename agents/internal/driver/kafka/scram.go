@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
 	"strconv"
 	"strings"
 )
@@ -26,8 +27,10 @@ const (
 // errServer says that the server is not who it says it is, or that its words cannot be read.
 var errServer = errors.New("the server does not prove that it knows the password")
 
-// scramClient is the client's side of SCRAM-SHA-512 (RFC 5802 and 7677) for one login.
+// scramClient is the client's side of SCRAM (RFC 5802 and 7677) for one login.
 type scramClient struct {
+	// digest is SHA-512 where nothing else is said.
+	digest   func() hash.Hash
 	password string
 	nonce    string
 	bare     string
@@ -70,17 +73,22 @@ func (c *scramClient) prove(first string) (string, error) {
 		!strings.HasPrefix(said["r"], c.nonce) || said["r"] == c.nonce {
 		return "", fmt.Errorf("the server's first message of SCRAM cannot be read: %w", errServer)
 	}
-	salted, err := pbkdf2.Key(sha512.New, c.password, salt, iterations, sha512.Size)
+	digest := c.digest
+	if digest == nil {
+		digest = sha512.New
+	}
+	salted, err := pbkdf2.Key(digest, c.password, salt, iterations, digest().Size())
 	if err != nil {
 		return "", err
 	}
 	last := "c=" + base64.StdEncoding.EncodeToString([]byte(gs2Header)) + ",r=" + said["r"]
 	message := c.bare + "," + first + "," + last
-	client := sign(salted, "Client Key")
-	stored := sha512.Sum512(client)
-	proof := sign(stored[:], message)
+	client := sign(digest, salted, "Client Key")
+	stored := digest()
+	stored.Write(client)
+	proof := sign(digest, stored.Sum(nil), message)
 	subtle.XORBytes(proof, proof, client)
-	c.server = sign(sign(salted, "Server Key"), message)
+	c.server = sign(digest, sign(digest, salted, "Server Key"), message)
 	return last + ",p=" + base64.StdEncoding.EncodeToString(proof), nil
 }
 
@@ -95,8 +103,8 @@ func attributes(message string) map[string]string {
 	return all
 }
 
-func sign(key []byte, message string) []byte {
-	mac := hmac.New(sha512.New, key)
+func sign(digest func() hash.Hash, key []byte, message string) []byte {
+	mac := hmac.New(digest, key)
 	mac.Write([]byte(message))
 	return mac.Sum(nil)
 }

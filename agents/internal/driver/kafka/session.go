@@ -5,7 +5,7 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -27,11 +27,11 @@ const (
 
 // session is one call's way to the cluster. Connections are opened when they are used, and end with the call.
 type session struct {
-	ctx     context.Context
-	options Options
-	config  *sarama.Config
-	dialer  *dialer
-	local   *sarama.Broker
+	ctx    context.Context
+	way    way
+	config *sarama.Config
+	dialer *dialer
+	local  *sarama.Broker
 
 	mu sync.Mutex
 	// others are connections to brokers by number, and cluster is who they are.
@@ -44,32 +44,21 @@ type session struct {
 
 // with calls do with a session that ends with it.
 func (d *Driver) with(ctx context.Context, do func(*session) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	password, err := d.options.Password()
+	way, err := d.reach()
 	if err != nil {
 		return err
 	}
-	return d.as(ctx, d.options.Username, password, do)
+	return way.use(ctx, do)
 }
 
-// as is a session of somebody.
-func (d *Driver) as(ctx context.Context, username, password string, do func(*session) error) error {
-	config, err := driver.TLS(d.options.CAFile)
-	if err != nil {
-		return err
-	}
-	if config != nil && d.options.CertificateFile != "" {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			certificate, err := tls.LoadX509KeyPair(d.options.CertificateFile, d.options.KeyFile)
-			return &certificate, err
-		}
-	}
-	s := &session{ctx: ctx, options: d.options, dialer: &dialer{ctx: ctx, tls: config, local: d.options.Address},
-		others: map[int32]*sarama.Broker{}}
-	s.config = s.dialer.config(username, password)
+// use calls do with a session of who the way says.
+func (w way) use(ctx context.Context, do func(*session) error) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &session{ctx: ctx, way: w, dialer: &dialer{ctx: ctx, secure: w.secure}, others: map[int32]*sarama.Broker{}}
+	s.config = s.dialer.config(w)
 	defer s.close()
-	if s.local, err = s.open(d.options.Address); err != nil {
+	if s.local, err = s.openFirst(w.addresses); err != nil {
 		return err
 	}
 	s.wire = &wire{broker: s.local, connection: s.dialer.last}
@@ -90,6 +79,17 @@ func (s *session) close() {
 	if s.wire != nil && s.wire.broker != s.local {
 		_ = s.wire.broker.Close()
 	}
+}
+
+// openFirst connects to the first of some addresses that answers.
+func (s *session) openFirst(addresses []string) (broker *sarama.Broker, err error) {
+	for _, address := range addresses {
+		s.dialer.first = nil
+		if broker, err = s.open(address); err == nil || errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
+			return broker, err
+		}
+	}
+	return nil, err
 }
 
 // open connects to a broker and logs in.
@@ -187,13 +187,11 @@ func (s *session) timeout() time.Duration { return min(requestTimeout, s.dialer.
 
 func (s *session) milliseconds() int32 { return int32(s.timeout().Milliseconds()) }
 
-// dialer makes the connections of a session. They end with its context, and what they may be answered is bounded. It
-// does TLS itself, since a certificate is for the host that was asked for, and that of the pod's own broker for a
-// Service.
+// dialer makes the connections of a session. They end with its context, and what they may be answered is bounded. TLS
+// is done by the way, and not by the library.
 type dialer struct {
-	ctx   context.Context
-	tls   *tls.Config
-	local string
+	ctx    context.Context
+	secure func(connection net.Conn, address string) net.Conn
 	// first is the connection to the broker of the pod, and last the one that was made last, as the library has it.
 	first, last net.Conn
 }
@@ -208,12 +206,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if d.first == nil {
 		d.first = connection
 	}
-	switch {
-	case d.tls == nil:
-	case address == d.local:
-		connection = tls.Client(connection, d.tls)
-	default:
-		connection = tls.Client(connection, driver.Named(d.tls, address))
+	if d.secure != nil {
+		connection = d.secure(connection, address)
 	}
 	d.last = connection
 	return connection, nil
@@ -228,15 +222,20 @@ func (d *dialer) left() time.Duration {
 }
 
 // config is the library's, with as few goroutines and as little waiting as it can do with.
-func (d *dialer) config(username, password string) *sarama.Config {
+func (d *dialer) config(w way) *sarama.Config {
 	config := sarama.NewConfig()
 	config.ClientID, config.Version = clientID, sarama.MaxVersion
 	config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, d
 	config.Net.ReadTimeout, config.Net.WriteTimeout = d.left(), d.left()
-	if username != "" {
-		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLTypeSCRAMSHA512
-		config.Net.SASL.User, config.Net.SASL.Password = username, password
-		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{} }
+	if w.username != "" {
+		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, w.mechanism
+		config.Net.SASL.User, config.Net.SASL.Password = w.username, w.password
+		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient {
+			if w.mechanism == sarama.SASLTypeSCRAMSHA256 {
+				return &scramClient{digest: sha256.New}
+			}
+			return &scramClient{}
+		}
 	}
 	return config
 }

@@ -104,9 +104,9 @@ func serverOf(t *testing.T, c *scramClient, password string) (first string, last
 			t.Fatal(err)
 		}
 		message := bare + "," + first + "," + without
-		key := sign(salted, "Client Key")
+		key := sign(sha512.New, salted, "Client Key")
 		stored := sha512.Sum512(key)
-		signature := sign(stored[:], message)
+		signature := sign(sha512.New, stored[:], message)
 		given, _ := base64.StdEncoding.DecodeString(proof)
 		for i := range given {
 			given[i] ^= signature[i]
@@ -114,7 +114,7 @@ func serverOf(t *testing.T, c *scramClient, password string) (first string, last
 		if !hmac.Equal(given, key) {
 			return "e=invalid-proof"
 		}
-		return "v=" + base64.StdEncoding.EncodeToString(sign(sign(salted, "Server Key"), message))
+		return "v=" + base64.StdEncoding.EncodeToString(sign(sha512.New, sign(sha512.New, salted, "Server Key"), message))
 	}
 }
 

@@ -34,7 +34,7 @@ const codeNoCredential sarama.KError = 91
 type users struct{}
 
 func (users) check(s *session, change driver.Change) error {
-	if change.Name == s.options.Username {
+	if change.Name == s.way.username {
 		return fmt.Errorf("the user %q is the instance's own: take another name", change.Name)
 	}
 	if change.Intent == driver.Delete {
@@ -98,10 +98,10 @@ func (users) observe(s *session, queries []driver.Query) ([]driver.State, error)
 // compare logs in as a user. Where the listener of the driver asks for no login nobody can say whether the password is
 // another one.
 func (s *session) compare(query driver.Query) (driver.Password, error) {
-	if query.Password == "" || s.options.Username == "" {
+	if query.Password == "" || s.way.username == "" {
 		return driver.SamePassword, nil
 	}
-	err := New(s.options).as(s.ctx, query.Name, query.Password, func(*session) error { return nil })
+	err := s.way.as(query.Name, query.Password).use(s.ctx, func(*session) error { return nil })
 	switch {
 	case err == nil:
 		return driver.SamePassword, nil

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget checks the size of generated objects. The API server takes no
-// object above 1 MiB or so, and plain kubectl apply none whose copy in an annotation
-// is above 256 KiB.
+// Package budget checks the size of generated objects, and of golden files. The API
+// server takes no object above 1 MiB or so, and plain kubectl apply none whose copy in
+// an annotation is above 256 KiB. People read what differs in golden files.
 package budget
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +21,9 @@ const (
 	maxDefinition = 256 << 10
 	maxPart       = 900 << 10
 )
+
+// maxGoldens is how many lines the golden files of all plugins may have together.
+const maxGoldens = 25_000
 
 // Check returns what is above its budget, and budgets that nothing is measured against.
 func Check(t *tree.Tree) []tree.Violation {
@@ -40,7 +45,26 @@ func Check(t *tree.Tree) []tree.Violation {
 			violations = append(violations, checkFile(t.Root, file, limit.most, limit.what)...)
 		}
 	}
-	return violations
+	return append(violations, checkGoldens(t.Root)...)
+}
+
+func checkGoldens(root string) []tree.Violation {
+	const pattern = "*/plugins/*/*/testdata/*.out.yaml"
+	files, err := filepath.Glob(filepath.Join(root, pattern))
+	lines := 0
+	for _, file := range files {
+		data, readErr := os.ReadFile(file)
+		err = errors.Join(err, readErr)
+		lines += bytes.Count(data, []byte("\n"))
+	}
+	switch {
+	case err != nil:
+		return []tree.Violation{{Path: pattern, Message: err.Error()}}
+	case lines > maxGoldens:
+		return []tree.Violation{{Path: pattern, Message: fmt.Sprintf("they have %d lines together, and may have %d: have a case"+
+			" show one claim, under the name of the Application of the case it is compared with", lines, maxGoldens)}}
+	}
+	return nil
 }
 
 func checkFile(root, file string, most int64, what string) []tree.Violation {

@@ -3,6 +3,7 @@
 package budget
 
 import (
+	"bytes"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -24,6 +25,22 @@ func TestCheck(t *testing.T) {
 	want := "platform-core/config/crd/bases/big.yaml database-operator/plugins/redis/1.0.0/params/big.yaml"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGoldensHaveABudget(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "storage-operator/plugins/minio/1.0.0/testdata")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for lines, refused := range map[int]bool{maxGoldens: false, maxGoldens + 1: true} {
+		if err := os.WriteFile(filepath.Join(folder, "a.out.yaml"), bytes.Repeat([]byte("a\n"), lines), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkGoldens(root); (len(got) > 0) != refused {
+			t.Errorf("%d lines give %v", lines, got)
+		}
 	}
 }
 

@@ -101,8 +101,15 @@ func Open(ctx context.Context, o Options) (_ *Root, err error) {
 	return r, err
 }
 
-// Close gives the root free for other processes.
-func (r *Root) Close() error { return r.lock.Close() }
+// Close gives the root free for others. Once it is free, it does nothing.
+func (r *Root) Close() error {
+	if r.lock == nil {
+		return nil
+	}
+	err := r.lock.Close()
+	r.lock = nil
+	return err
+}
 
 // Fresh tells whether the lists were fetched since Open, so that fetching again would change nothing.
 func (r *Root) Fresh() bool { return r.fresh }

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroinfra/hack/images/internal/oci"
 )
 
-// Builder builds images one after the other.
+// Builder builds images, several at a time if they differ in their names: tags of one name share files of the cache.
 type Builder struct {
 	// Repo is the top of the repository, where modules of binaries are.
 	Repo string
@@ -165,7 +165,8 @@ func (b *Builder) finish(ctx context.Context, in inputs, root *apt.Root) (Result
 		if err != nil && ctx.Err() == nil && !root.Fresh() {
 			return Result{}, errors.Join(errStale, err)
 		}
-		if err != nil {
+		// What is left needs no lists, which other images may wait for.
+		if err := errors.Join(err, root.Close()); err != nil {
 			return Result{}, err
 		}
 	}

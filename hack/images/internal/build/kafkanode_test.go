@@ -236,6 +236,30 @@ func TestKafkaNodeKeepsItsDecision(t *testing.T) {
 	k.want(observes, serves)
 }
 
+// TestKafkaNodeFormsOneCluster has the node that formed the cluster lose its disk while its pod stays: it joins, whether
+// it noted the end of the first start or died before.
+func TestKafkaNodeFormsOneCluster(t *testing.T) {
+	k := newKafkaNode(t, "KAFKA_BEGIN=begin", "KAFKA_JOIN=false")
+	k.write("begin", "")
+	k.want("--initial-controllers "+kafkaList, serves)
+	for _, again := range []string{"begin.done", "begin"} {
+		k.Run(again, func(t *testing.T) {
+			k := &kafkaNode{T: t, dir: k.dir, env: k.env}
+			if err := os.Rename(filepath.Join(k.dir, "begin.done"), filepath.Join(k.dir, again)); err != nil {
+				t.Fatal(err)
+			}
+			k.write("calls", "")
+			k.want(serves)
+			if err := os.RemoveAll(filepath.Join(k.dir, "log")); err != nil {
+				t.Fatal(err)
+			}
+			k.write("calls", "")
+			k.write("leader", "")
+			k.want("b:9093 describe --status", observes, serves)
+		})
+	}
+}
+
 // TestKafkaNodeWaitsForALeader has a node whose volume is empty wait in a cluster that was formed before, and end when
 // it is told to.
 func TestKafkaNodeWaitsForALeader(t *testing.T) {

@@ -5,15 +5,21 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/zeroinfra/hack/images/internal/build"
 	"github.com/zeroinfra/hack/images/internal/definition"
 	"github.com/zeroinfra/hack/images/internal/oci"
 )
@@ -77,30 +83,58 @@ func buildCommand(s *settings) *cobra.Command {
 					return err
 				}
 			}
-			var failed []error
-			for _, image := range images {
-				start := time.Now()
-				result, err := builder.Build(cmd.Context(), image)
-				if err != nil && cmd.Context().Err() != nil {
-					return err
-				}
-				if err != nil {
-					failed = append(failed, err)
-					continue
-				}
-				done := "up to date"
-				if !result.UpToDate {
-					done = fmt.Sprintf("built in %.1fs", time.Since(start).Seconds())
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s  %s\n", result.Reference, result.Digest, mebibytes(result.Size), done)
-			}
-			return errors.Join(failed...)
+			return buildAll(cmd, builder, images)
 		},
 	}
 	s.outFlag(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "build every image")
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "fetch package lists even when they are less than a day old")
 	return cmd
+}
+
+// sideBySide is how many images are built at a time: programs are linked, and layers packed, by one core each.
+const sideBySide = 2
+
+// buildAll builds images, those of one name one after the other. One that fails keeps no other from being built.
+func buildAll(cmd *cobra.Command, builder *build.Builder, images []*definition.Image) error {
+	byName := map[string][]*definition.Image{}
+	for _, image := range images {
+		byName[image.Name] = append(byName[image.Name], image)
+	}
+	var printing sync.Mutex
+	var failed []error
+	var work errgroup.Group
+	work.SetLimit(sideBySide)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		work.Go(func() error {
+			for _, image := range byName[name] {
+				if cmd.Context().Err() != nil {
+					break
+				}
+				start := time.Now()
+				result, err := builder.Build(cmd.Context(), image)
+				printing.Lock()
+				if err != nil {
+					failed = append(failed, err)
+				} else {
+					report(cmd.OutOrStdout(), result, time.Since(start))
+				}
+				printing.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = work.Wait() // They say what failed by themselves.
+	return errors.Join(append(failed, cmd.Context().Err())...)
+}
+
+// report prints what became of an image.
+func report(out io.Writer, result build.Result, took time.Duration) {
+	done := "up to date"
+	if !result.UpToDate {
+		done = fmt.Sprintf("built in %.1fs", took.Seconds())
+	}
+	fmt.Fprintf(out, "%s  %s  %s  %s\n", result.Reference, result.Digest, mebibytes(result.Size), done)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -39,6 +39,10 @@ var instance = typed.Instance{Plugin: plugin, PluginVersion: "1.0.0", Component:
 // server before them.
 func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
 	spec := &k.Spec
+	if spec.Bootstrap != nil {
+		app, err := compileExternal(spec)
+		return &typed.Output{Application: app}, err
+	}
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	brokers := &app.Spec.Components[0]
 	brokers.Replicas, brokers.Parameters = new(cmp.Or(spec.Replicas, defaultReplicas)), parameters(spec)

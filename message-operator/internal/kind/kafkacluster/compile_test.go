@@ -56,6 +56,9 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"pluginVersion": {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
 		"components[kafka].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
 			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[keeper].resources": {
+			Spec:     `{"bootstrap":{"servers":["a:9093"]},"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[kafka].storage.size": {Spec: `{"storage":{"size":"70Gi"}}`, Compiled: `"storage":{"size":"70Gi"}`},
 		"components[kafka].parameters": {Spec: `{"parameters":{"num.io.threads":"20"}}`,
 			Compiled: `"num.io.threads":"20"`},

@@ -34,6 +34,7 @@ func (Kind) New() *messagev1.KafkaCluster { return &messagev1.KafkaCluster{} }
 func (Kind) WriteThrough() map[string]string {
 	fields := instance.WriteThrough()
 	fields["components["+component+"].replicas"] = "replicas"
+	fields["components["+keeper+"].resources"] = "resources"
 	fields["components["+controller+"].replicas"] = "controllers.replicas"
 	fields["components["+controller+"].resources"] = "controllers.resources"
 	fields["components["+controller+"].storage.size"] = "controllers.storage.size"

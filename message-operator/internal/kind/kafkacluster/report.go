@@ -14,6 +14,9 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 	s := &k.Status
 	instance.Report(&s.InstanceStatus, app)
 	s.Brokers, s.Controllers, s.ExternalAddresses = "", "", nil
+	if b := k.Spec.Bootstrap; b != nil && len(b.Servers) > 0 {
+		s.Endpoint = b.Servers[0]
+	}
 	for _, c := range app.Status.Components {
 		switch c.Name {
 		case component:

@@ -19,6 +19,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -98,6 +99,7 @@ func (k *known) forget(name types.NamespacedName) {
 func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Component, m *members) outcome.Outcome {
 	if m == nil || !component.Spec.IsRunning() {
 		component.Status.Membership = nil
+		tell(component, agentclient.ActionCall{})
 		return outcome.Done()
 	}
 	a := c.known.of(component)
@@ -152,6 +154,7 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case call.Phase != agentreport.CallSucceeded:
 		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, m.explained(call.Message)))
 	}
+	tell(component, call)
 	switch phase, reason := phaseOf(call); phase {
 	case plugin.MembersDone:
 		component.Status.Formed = true
@@ -185,6 +188,21 @@ func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclien
 // phaseOf is what an action says of the members, and why; middleware need not say why.
 func phaseOf(call agentclient.ActionCall) (plugin.MembershipPhase, string) {
 	return plugin.MembershipPhase(call.Outputs[plugin.OutputPhase]), cmp.Or(call.Outputs[plugin.OutputReason], "the members are being changed")
+}
+
+// tell makes conditions of what the check says of members that are lost, and of those that stay out. Each stays until the
+// check says otherwise.
+func tell(component *platformv1.Component, call agentclient.ActionCall) {
+	for _, c := range []metav1.Condition{
+		{Type: platformv1.QuorumCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonQuorumLost, Message: call.Outputs[plugin.OutputLost]},
+		{Type: platformv1.QuarantinedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonMembersDiverged, Message: call.Outputs[plugin.OutputQuarantined]},
+	} {
+		if c.Message == "" {
+			conditions.Remove(component, c.Type)
+			continue
+		}
+		conditions.Set(component, c)
+	}
 }
 
 // followCall makes the call that is on record, or asks how it stands. No other one is made before it is known to have ended: it is not begun

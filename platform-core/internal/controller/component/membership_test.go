@@ -4,6 +4,7 @@ package component
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -245,4 +247,47 @@ func TestAStoppedComponentHasNoMembers(t *testing.T) {
 	if o := s.turn(); o.Kind() != outcome.KindDone || s.component.Status.Membership != nil || len(s.asked) > 0 {
 		t.Errorf("got %v, on record is %v, asked were %v", o.Kind(), s.component.Status.Membership, s.asked)
 	}
+}
+
+// What the check says of members that are lost or stay out becomes conditions, until it says otherwise or the component is stopped.
+func TestMembersThatAreLostOrStayOutAreSaid(t *testing.T) {
+	s := newStory(t)
+	says := func(lost, quarantined string) {
+		s.says = func(action agentclient.Action) (agentclient.ActionCall, error) {
+			call, err := answer(plugin.MembersWaiting)(action)
+			call.Outputs[plugin.OutputLost], call.Outputs[plugin.OutputQuarantined] = lost, quarantined
+			return call, err
+		}
+		s.now = s.now.Add(time.Minute)
+		s.turn()
+	}
+	are := func(want string) {
+		t.Helper()
+		// Another report of its sets takes none of them away.
+		report(s.component, &facts{}, nil)
+		got := ""
+		for _, kind := range platformv1.MembershipConditions {
+			if c := conditions.Get(s.component, kind); c != nil {
+				got += fmt.Sprintf("%s is %s, %s: %s. ", kind, c.Status, c.Reason, c.Message)
+			}
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	says("", "")
+	are("")
+	says("bring b back", "")
+	are("Quorum is False, QuorumLost: bring b back. ")
+	s.says = func(agentclient.Action) (agentclient.ActionCall, error) {
+		return agentclient.ActionCall{}, errors.New("no")
+	}
+	s.now = s.now.Add(time.Minute)
+	s.turn()
+	are("Quorum is False, QuorumLost: bring b back. ")
+	says("", "look at c")
+	are("Quarantined is True, MembersDiverged: look at c. ")
+	s.component.Spec.Running = new(false)
+	s.turn()
+	are("")
 }

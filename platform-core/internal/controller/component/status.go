@@ -49,7 +49,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 	}
 	reportCertificate(component, f)
 	conditions.Sum(component, platformv1.RestoredCondition, conditions.Parts(f.sets))
-	conditions.SumDeclared(component, conditions.Parts(f.sets))
+	conditions.SumDeclared(component, conditions.Parts(f.sets), platformv1.MembershipConditions...)
 	if output != nil {
 		s.Endpoints = slices.Clone(output.Endpoints)
 	}

@@ -38,12 +38,17 @@ type Group struct {
 }
 
 // State is how far members are.
-type State struct{ Phase, Reason string }
+type State struct {
+	Phase, Reason string
+	// Lost says what to do where the group may not go on by itself, and Quarantined which members stay out of it, since
+	// they have transactions that it has not; each is empty where that is not so.
+	Lost, Quarantined string
+}
 
 // Look says how far the members are, and changes nothing.
 func (g *Group) Look(ctx context.Context, shape Shape, history History) (State, error) {
 	s, err := g.next(ctx, shape, history)
-	return State{s.phase, s.reason}, err
+	return s.state(), err
 }
 
 // Step takes one step, and says how far the members are with it.
@@ -52,8 +57,10 @@ func (g *Group) Step(ctx context.Context, shape Shape, history History) (State, 
 	if err == nil {
 		err = g.take(ctx, s)
 	}
-	return State{s.phase, s.reason}, err
+	return s.state(), err
 }
+
+func (s step) state() State { return State{s.phase, s.reason, s.lost, s.quarantined} }
 
 func (g *Group) next(ctx context.Context, shape Shape, history History) (step, error) {
 	f, err := g.find(ctx, slices.Concat(slices.Concat(shape.Members...), shape.Leaving))

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/testmysql"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const groupPassword = "of-the-group"
@@ -26,6 +27,8 @@ type cluster struct {
 	*group.Group
 	shape   group.Shape
 	servers map[string]*testmysql.Server
+	// probe of a member, for tests that ask as its pod does.
+	probe plan.Probe
 }
 
 var pods = []string{"a", "b", "c"}
@@ -38,6 +41,12 @@ func newCluster(t *testing.T) *cluster {
 // newClusterWith has members speak TLS where there is a folder with ca.crt, tls.crt and tls.key.
 func newClusterWith(t *testing.T, certificates string) *cluster {
 	t.Helper()
+	return newClusterAt(t, "127.0.0.1", certificates)
+}
+
+// newClusterAt has clients and members find servers at an address of the loopback, and at no other one.
+func newClusterAt(t *testing.T, host, certificates string) *cluster {
+	t.Helper()
 	ca := ""
 	if certificates != "" {
 		ca = filepath.Join(certificates, "ca.crt")
@@ -47,7 +56,7 @@ func newClusterWith(t *testing.T, certificates string) *cluster {
 		Channel: func(pod string) string { return c.servers[pod].Server.Group.Own }}
 	var peers []string
 	for range pods {
-		peers = append(peers, free(t))
+		peers = append(peers, free(t, host))
 	}
 	// Pods that may come later have no address yet.
 	peers = append(peers, "nobody.invalid:33061")
@@ -56,6 +65,9 @@ func newClusterWith(t *testing.T, certificates string) *cluster {
 			// A server that was killed has what it acknowledged, as a member of a group must.
 			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1",
 			"group_replication_member_expel_timeout = 0", "group_replication_unreachable_majority_timeout = 5")
+		_, port, _ := net.SplitHostPort(s.Address)
+		s.Address = net.JoinHostPort(host, port)
+		s.Add("bind_address = " + host)
 		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, CAFile: ca}
 		if certificates != "" {
 			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"), "ssl_key = "+filepath.Join(certificates, "tls.key"))
@@ -73,9 +85,9 @@ func newClusterWith(t *testing.T, certificates string) *cluster {
 	return c
 }
 
-func free(t *testing.T) string {
+func free(t *testing.T, host string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,11 +53,13 @@ type seen struct{ state, role string }
 // state of the member, by itself.
 func (v view) state() string { return v.sees[v.uuid].state }
 
+// inGroup says whether the member takes part in a group, be it one that has lost most of its members.
+func (v view) inGroup() bool { return v.state() == stateOnline || v.state() == stateRecovering }
+
 // hasQuorum says whether the member is of a group most of whose members see each other. One that is cut off from the
 // others still takes itself for what it was.
 func (v view) hasQuorum() bool {
-	own := v.state()
-	if own != stateOnline && own != stateRecovering {
+	if !v.inGroup() {
 		return false
 	}
 	connected := 0
@@ -82,6 +84,8 @@ type step struct {
 	action        action
 	// pod that the action is for, and uuid of the server that is to be the primary.
 	pod, uuid string
+	// lost and quarantined are as in State.
+	lost, quarantined string
 }
 
 // action of a step.
@@ -203,25 +207,35 @@ func (f found) renewing(wanted []string, sees map[string]seen, primary string) s
 
 // joining has a member join that is not in the group.
 func (f found) joining(wanted []string, sees map[string]seen, primary string) step {
-	later := step{phase: Done}
+	next := step{phase: Done}
+	var quarantined []string
 	for _, pod := range wanted {
 		v := f.views[pod]
 		if v.problem != "" {
-			if later.phase == Done {
-				later = waitFor("%s does not answer: %s", pod, v.problem)
+			if next.phase == Done {
+				next = waitFor("%s does not answer: %s", pod, v.problem)
 			}
 			continue
 		}
 		if _, isIn := sees[v.uuid]; isIn && v.state() == stateOnline {
 			continue
 		}
-		if errant := f.missing[[2]string{pod, primary}]; errant != "" {
-			later = refuse("%s has transactions that the group has not, and stays out of it: %s. Look at them in its binary log, and run RebuildMember to have it copy the data of the others", pod, errant)
-			continue
+		switch errant := f.missing[[2]string{pod, primary}]; {
+		case errant != "":
+			quarantined = append(quarantined, fmt.Sprintf("%s has transactions that the group has not, and stays out of it: %s", pod, errant))
+		case next.phase != Working:
+			next = step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}
 		}
-		return step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}
 	}
-	return later
+	if len(quarantined) == 0 {
+		return next
+	}
+	said := strings.Join(quarantined, "; ") + ". Look at them in its binary log, and run RebuildMember to have it copy the data of the others"
+	if next.phase != Working {
+		next = refuse("%s", said)
+	}
+	next.quarantined = said
+	return next
 }
 
 // online is the first of the pods that is.
@@ -248,29 +262,72 @@ func (f found) podOf(uuid string) string {
 func (f found) outOfGroup(wanted, leaving []string, history History) step {
 	all := slices.Concat(wanted, leaving)
 	for _, pod := range all {
-		v := f.views[pod]
-		switch {
+		s := step{}
+		switch v := f.views[pod]; {
 		case v.problem != "":
-			return waitFor("there is no group, and %s does not answer: only when all members do is it known which of them has all transactions: %s", pod, v.problem)
-		case v.state() == stateOnline || v.state() == stateRecovering:
-			return waitFor("%s sees less than most of the members of its group", pod)
+			s = waitFor("there is no group, and %s does not answer: only when all members do is it known which of them has all transactions: %s", pod, v.problem)
+		case v.inGroup():
+			s = waitFor("%s sees less than most of the members of its group", pod)
+		default:
+			continue
 		}
+		if history == Formed {
+			s.lost = f.lost(all)
+		}
+		return s
 	}
+	if pod := f.first(all); pod != "" {
+		if history == Formed && f.views[pod].transactions == "" {
+			return refuse("no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
+		}
+		return step{phase: Working, reason: pod + " begins the group", action: actionBootstrap, pod: pod}
+	}
+	return refuse("no member has all transactions of the others, so that no group is begun: %s. Save what counts of them from the binary logs, and run ForceQuorum with the member to go on with as from, and the others as lost",
+		f.differences())
+}
+
+// lost says what a group is that cannot go on by itself, and what to do.
+func (f found) lost(all []string) string {
+	var silent, answering []string
 	for _, pod := range all {
-		if f.hasAll(pod, all) {
-			if history == Formed && f.views[pod].transactions == "" {
-				return refuse("no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
-			}
-			return step{phase: Working, reason: pod + " begins the group", action: actionBootstrap, pod: pod}
+		if f.views[pod].problem != "" {
+			silent = append(silent, pod)
+		} else {
+			answering = append(answering, pod)
 		}
 	}
+	if len(silent) == 0 {
+		return "nobody takes writes: all members answer, and none sees most of the others. See to the network between them"
+	}
+	from := f.first(answering)
+	if from == "" {
+		return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. The group goes on when they are back. Of the others none has all transactions: %s",
+			strings.Join(silent, ", "), f.differences())
+	}
+	return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. The group goes on when they are back. "+
+		"If their volumes are gone for good, run ForceQuorum with from=%s and lost=%s, which somebody else has to approve: what only they had is lost then",
+		strings.Join(silent, ", "), from, strings.Join(silent, ","))
+}
+
+// first is the first of the pods that has all transactions of the others.
+func (f found) first(pods []string) string {
+	for _, pod := range pods {
+		if f.hasAll(pod, pods) {
+			return pod
+		}
+	}
+	return ""
+}
+
+// differences says what members have that others have not.
+func (f found) differences() string {
 	var differences []string
 	for _, pair := range slices.SortedFunc(maps.Keys(f.missing), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) }) {
 		if missing := f.missing[pair]; missing != "" {
 			differences = append(differences, fmt.Sprintf("%s has %s, and %s has not", pair[0], missing, pair[1]))
 		}
 	}
-	return refuse("no member has all transactions of the others, so that no group is begun: %s", strings.Join(differences, "; "))
+	return strings.Join(differences, "; ")
 }
 
 // hasAll says whether a member lacks nothing that any other has.

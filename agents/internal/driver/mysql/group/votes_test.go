@@ -5,12 +5,13 @@
 package group_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -22,15 +23,18 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// rendered is the probe of a member as the plugin's golden file has it.
+// rendered is the probe of a member as the plugin renders it.
 func rendered(t *testing.T) plan.Probe {
 	t.Helper()
-	file, err := os.Open("../../../../../database-operator/plugins/mysql/1.0.0/testdata/group.out.yaml")
+	const plugin = "../database-operator/plugins/mysql/1.0.0"
+	var said bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/zictl", "plugin", "render", plugin, "-f", plugin+"/testdata/group.in.yaml")
+	cmd.Dir, cmd.Stderr = "../../../../../platform-core", &said
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot render the plugin: %v: %s", err, said.String())
 	}
-	defer file.Close()
-	for documents := yaml.NewDecoder(file); ; {
+	for documents := yaml.NewDecoder(bytes.NewReader(out)); ; {
 		var object struct {
 			Kind string
 			Spec struct {
@@ -59,7 +63,7 @@ func rendered(t *testing.T) plan.Probe {
 
 // probed is what the probe finds in a member.
 func (c *cluster) probed(pod string) (probe.Outcome, error) {
-	p := rendered(c.T)
+	p := c.probe
 	expressions, err := probe.Compile(p)
 	if err != nil {
 		c.Fatal(err)
@@ -107,6 +111,7 @@ func (c *cluster) votesLike(copying, healthy, primary string) {
 // that has just died.
 func TestMemberThatCopiesVotes(t *testing.T) {
 	c := newCluster(t)
+	c.probe = rendered(t)
 	c.settle(group.Unformed)
 	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1)")
 	c.everywhere(1)

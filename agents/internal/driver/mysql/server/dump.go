@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -160,9 +161,9 @@ func (s *Source) begin(ctx context.Context, names []string, to io.Writer) (*dump
 	if err != nil {
 		return nil, err
 	}
-	host, port, found := strings.Cut(s.Address, ":")
-	if !found {
-		return nil, fmt.Errorf("address %q has no port", s.Address)
+	host, port, err := net.SplitHostPort(s.Address)
+	if err != nil {
+		return nil, fmt.Errorf("the server has no address: %w", err)
 	}
 	arguments := []string{"--no-defaults", "--host=" + host, "--port=" + port, "--protocol=TCP", "--user=" + s.Username,
 		"--single-transaction", "--quick", "--routines", "--events", "--triggers", "--hex-blob", "--set-gtid-purged=OFF",

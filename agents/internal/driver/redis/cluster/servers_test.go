@@ -5,6 +5,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,7 +39,9 @@ type server struct {
 	dir, address string
 	options      []string
 	secured      *security
-	cmd          *exec.Cmd
+	// host is the address that it is reached at; 127.0.0.1 where it is empty.
+	host string
+	cmd  *exec.Cmd
 }
 
 // security has servers speak nothing but TLS, with the certificate in a folder.
@@ -114,8 +117,9 @@ func (s *server) start() {
 		s.Fatalf("%v: install Debian's package redis-server", err)
 	}
 	free := ports(s.T, 2)
-	s.address = "127.0.0.1:" + free[0]
-	conf := fmt.Sprintf("bind 127.0.0.1\n%s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass %[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
+	host := cmp.Or(s.host, "127.0.0.1")
+	s.address = net.JoinHostPort(host, free[0])
+	conf := fmt.Sprintf("bind "+host+"\n%s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass %[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
 		"cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nlogfile redis.log\n%s\n", s.secured.directives(free[0]), free[1], s.dir, password, strings.Join(s.options, "\n"))
 	if err := os.WriteFile(filepath.Join(s.dir, "redis.conf"), []byte(conf), 0o600); err != nil {
 		s.Fatal(err)
