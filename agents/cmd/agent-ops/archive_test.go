@@ -22,6 +22,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 )
 
 // archived has all servers of a flock archive to a folder, and returns it.
@@ -437,7 +438,7 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	a.configure("archive_command = 'false'")
 	a.sql("SELECT pg_reload_conf()")
 	for free, level := range map[int64]string{31: "Warning", 13: "Critical"} {
-		a.put("run/"+wal.StateFile, string(must(json.Marshal(wal.State{VolumeBytes: 100 * wal.SegmentBytes, FreeBytes: free * wal.SegmentBytes, Alarm: 30}))))
+		a.put("run/"+wal.StateFile, string(must(json.Marshal(wal.State{Volume: volumealarm.Volume{VolumeBytes: 100 * wal.SegmentBytes, FreeBytes: free * wal.SegmentBytes, Alarm: 30}}))))
 		for range 3 {
 			a.sql("INSERT INTO t VALUES (1)")
 			a.sql("SELECT pg_switch_wal()")

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/driver/mysql/binlog"
@@ -19,6 +20,7 @@ import (
 	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -42,8 +44,12 @@ func keepLogs(ctx context.Context, s *server.Server, file string) error {
 			if err != nil {
 				return binlog.Place{}, fmt.Errorf("archive.timeout is no time: %w", err)
 			}
+			alarm, err := strconv.Atoi(cmp.Or(p["archive.alarm"], strconv.Itoa(volumealarm.DefaultPercent)))
+			if err != nil {
+				return binlog.Place{}, fmt.Errorf("archive.alarm is no number: %w", err)
+			}
 			open := func(ctx context.Context, id string) (store.Store, error) { return o.storeIn(ctx, p, id) }
-			return binlog.Place{Open: open, Timeout: timeout}, nil
+			return binlog.Place{Open: open, Timeout: timeout, Alarm: alarm}, nil
 		}, log)
 	})
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
@@ -43,7 +44,7 @@ const (
 	// walMemory is where the collector works harder.
 	walMemory = 64 << 20
 	// Defaults where the file does not say.
-	defaultParallel, defaultAlarm = 2, 25
+	defaultParallel, defaultAlarm = 2, volumealarm.DefaultPercent
 )
 
 // told is what is said of an error. That a target cannot be reached is a sentence for whoever asked for it.

@@ -45,6 +45,7 @@ func TestMySQLCreate(t *testing.T) {
 		"database of the server":      {"b", `databases: [{name: mysql}]`, "are there already"},
 		"archive and a point in time": {"t", `{archive: {repositoryRef: {name: store}, timeout: 1m}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", repositoryRef: {name: store}}}}`, ""},
 		"archive nowhere":             {"b", `archive: {timeout: 1m}`, "exactly one of archive.repositoryRef and archive.bucket"},
+		"alarm of the archive":        {"al", `{archive: {repositoryRef: {name: store}}, parameters: {archive.alarm: "40"}}`, ""},
 		"parameter of the archive":    {"b", `parameters: {archive.bucket: logs}`, "set spec.archive in place of parameters archive.*"},
 		"parameter of tls":            {"b", `parameters: {require_secure_transport: "ON"}`, "set spec.tls.enabled"},
 		"no size":                     {"b", `storage: {size: "0"}`, "storage.size must be greater than 0"},

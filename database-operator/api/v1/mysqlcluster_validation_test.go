@@ -60,6 +60,7 @@ func TestMySQLClusterCreate(t *testing.T) {
 		"what a group needs":          {"h", `parameters: {innodb_flush_log_at_trx_commit: 1, sync_binlog: "1", binlog_error_action: ABORT_SERVER}`, ""},
 		"archive and a point in time": {"t", `{archive: {repositoryRef: {name: store}, timeout: 1m}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", repositoryRef: {name: store}}}}`, ""},
 		"archive nowhere":             {"b", `archive: {timeout: 1m}`, "exactly one of archive.repositoryRef and archive.bucket"},
+		"alarm of the archive":        {"al", `{archive: {repositoryRef: {name: store}}, parameters: {archive.alarm: "40"}}`, ""},
 		"parameter of the archive":    {"b", `parameters: {archive.bucket: logs}`, "set spec.archive in place of parameters archive.*"},
 		"parameter of tls":            {"b", `parameters: {require_secure_transport: "ON"}`, "set spec.tls.enabled"},
 		"users and databases":         {"i", `{users: [{name: clerk, passwordFrom: {name: u}, grants: [{database: a, privileges: [ALL]}]}], databases: [{name: a}]}`, ""},

@@ -6,7 +6,7 @@ package v1
 // have.
 // +kubebuilder:validation:XValidation:rule="has(self.version) && self.version.matches('^[1-9][0-9]?[.][0-9]{1,2}$')",fieldPath=".version",message="version is required: a release line such as 9.7"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('require_secure_transport' in self.parameters)",fieldPath=".parameters",message="set spec.tls.enabled in place of the parameter require_secure_transport"
-// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('archive.'))",fieldPath=".parameters",message="set spec.archive in place of parameters archive.*"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('archive.') && name != 'archive.alarm')",fieldPath=".parameters",message="set spec.archive in place of parameters archive.*"
 type MySQLServers struct {
 	// auth says where the password of the user "app" comes from, which clients log in with and which owns the database
 	// "app". When left out, a password is generated. The Secret that status.bindingName names has user, password and

@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	// mysqlMetricsPort is where the plugin mysql serves metrics.
+	mysqlMetricsPort = 9104
 	// mysqlTime is the time of a server as restores take it.
 	mysqlTime = "SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 	// mysqlKept says which rows there are.
@@ -28,7 +30,9 @@ const (
 func TestMySQLPointInTime(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "mysqltime")
-	s.Create(&databasev1.MySQL{ObjectMeta: framework.ObjectMeta("db"), Spec: mysqlSpec(mysqlVersion)})
+	spec := mysqlSpec(mysqlVersion)
+	spec.Monitoring = &platformv1.Monitoring{Enabled: true}
+	s.Create(&databasev1.MySQL{ObjectMeta: framework.ObjectMeta("db"), Spec: spec})
 	m := &mysqlInstance{Namespace: s, name: "db", ways: s.NewPortForwards()}
 	m.waitReady()
 	// Data and archive have to be where one node reaches both.
@@ -37,6 +41,9 @@ func TestMySQLPointInTime(t *testing.T) {
 	m.update(func(spec *databasev1.MySQLSpec) { spec.Archive = mysqlArchive() })
 	m.exec(m.bound(), "CREATE TABLE kept (n INT PRIMARY KEY)", "INSERT INTO kept VALUES (1)")
 	m.archives()
+	primary := &m.application().Pods()[0]
+	m.application().WaitForSample(primary, mysqlMetricsPort, 0, "mysql_archive_waiting_files")
+	m.application().WaitForSample(primary, mysqlMetricsPort, 0, "mysql_archive_failing")
 
 	s.Create(framework.NewBackupOperation("base", "store", m.reference()))
 	base := s.WaitForStoredBackup("base")

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/agents/internal/pointintime"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/agents/internal/testmysql"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 )
 
 // archived is a server whose logs are archived in a folder.
@@ -240,4 +241,44 @@ func TestArchiveAndRestoreToATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.refused(base, fifth, "the archive lacks the transactions")
+}
+
+// The metrics say how archiving goes, and so does the file of the probe. Logs that wait are counted, and when little of the
+// volume is free that is a reason to worry.
+func TestMetricsOfAnArchive(t *testing.T) {
+	a := newArchived(t)
+	place := binlog.Place{Open: a.open, Alarm: 0}
+	a.archiver.Place = func() (binlog.Place, error) { return place, nil }
+	said := func(want string) {
+		t.Helper()
+		_, err := a.archiver.Pass(t.Context(), time.Now())
+		if got := a.SQL("SELECT CONCAT_WS(' ', archived, failures, failing, COALESCE(waiting, 'unknown'), last_archived IS NOT NULL, volume > 0) FROM " + mysql.ArchivingTable); got != want {
+			t.Errorf("the metrics say %q after %v, want %q", got, err, want)
+		}
+	}
+	if got := a.SQL("SELECT COUNT(*) FROM " + mysql.ArchivingTable); got != "0" {
+		t.Errorf("before anything is archived there are %s rows", got)
+	}
+	said("0 0 0 0 0 1")
+	before := a.SQL("SELECT @@global.gtid_executed")
+	said("0 0 0 0 0 1")
+	if after := a.SQL("SELECT @@global.gtid_executed"); after != before {
+		t.Errorf("what the metrics are told is in the binary log: %s after %s", after, before)
+	}
+	a.SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); FLUSH BINARY LOGS")
+	said("2 0 0 0 1 1")
+	broken := errors.New("the store is away")
+	place.Open = func(context.Context, string) (store.Store, error) { return nil, broken }
+	a.SQL("INSERT INTO app.rows_ VALUES (1); FLUSH BINARY LOGS; INSERT INTO app.rows_ VALUES (2); FLUSH BINARY LOGS")
+	said("2 1 1 2 1 1")
+	place.Alarm = 100
+	said("2 2 1 2 1 1")
+	if level := a.archiver.Level(); level == volumealarm.LevelNone {
+		t.Error("less than all of the volume is free, and nobody worries")
+	}
+	place.Alarm, place.Open = 0, a.open
+	said("4 2 0 0 1 1")
+	if level := a.archiver.Level(); level != volumealarm.LevelNone {
+		t.Errorf("nothing waits, and it is %q", level)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver/mysql"
 	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 )
 
 const (
@@ -34,6 +35,8 @@ type Place struct {
 	Open func(ctx context.Context, id string) (store.Store, error)
 	// Timeout after which a log with transactions is closed that is not full.
 	Timeout time.Duration
+	// Alarm is the share of the volume, in percent, below which logs that wait are a reason to worry.
+	Alarm int
 }
 
 // Archiver keeps the logs of one server, for as long as it is the primary.
@@ -57,6 +60,11 @@ type Archiver struct {
 	flushed  time.Time
 	executed string
 	failing  bool
+	// counted is what the metrics are to say but of the volume, and told what they were told last, and when.
+	counted, told mysql.Archiving
+	toldAt        time.Time
+	// volume that logs wait on.
+	volume volumealarm.Volume
 }
 
 // Run archives until the context ends.
@@ -108,10 +116,18 @@ func (a *Archiver) Pass(ctx context.Context, now time.Time) (State, error) {
 		a.kept = nil
 		return StateIdle, nil
 	}
+	state, err := a.pass(ctx, d, logs, now)
+	a.tell(ctx, d, logs, now, err)
+	return state, err
+}
+
+// pass is Pass for the primary.
+func (a *Archiver) pass(ctx context.Context, d *mysql.Driver, logs mysql.Logs, now time.Time) (State, error) {
 	place, err := a.Place()
 	if err != nil {
 		return StateFailing, err
 	}
+	a.volume.Alarm = place.Alarm
 	if err := a.archive(ctx, d, place, logs); err != nil {
 		return StateFailing, err
 	}
@@ -170,16 +186,9 @@ func (a *Archiver) learn(ctx context.Context, archive *Archive, id string) error
 }
 
 func (a *Archiver) keep(ctx context.Context, archive *Archive, logs mysql.Logs) error {
-	heads := make([]Head, len(logs.Names))
-	for i, name := range logs.Names {
-		head, err := headOf(filepath.Join(filepath.Dir(logs.Base), name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the server has just removed the binary log %s", name)
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read the binary log %s: %w", name, err)
-		}
-		heads[i] = head
+	heads, err := headsOf(logs)
+	if err != nil {
+		return err
 	}
 	for i := range max(0, len(heads)-1) {
 		has := heads[i+1].Previous.Minus(heads[i].Previous)
@@ -193,8 +202,24 @@ func (a *Archiver) keep(ctx context.Context, archive *Archive, logs mysql.Logs) 
 		}
 		a.Log.Info("a log is archived", "log", entry.Name, "bytes", entry.Bytes)
 		a.kept = a.kept.Union(has)
+		a.counted.Archived, a.counted.Last = a.counted.Archived+1, time.Now()
 	}
 	return nil
+}
+
+func headsOf(logs mysql.Logs) ([]Head, error) {
+	heads := make([]Head, len(logs.Names))
+	for i, name := range logs.Names {
+		head, err := headOf(filepath.Join(filepath.Dir(logs.Base), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the server has just removed the binary log %s", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the binary log %s: %w", name, err)
+		}
+		heads[i] = head
+	}
+	return heads, nil
 }
 
 func headOf(path string) (Head, error) {
@@ -222,7 +247,7 @@ func (a *Archiver) note(state State, why error) error {
 		reason = strings.Join(strings.Fields(why.Error()), " ")
 		reason = reason[:min(len(reason), longestReason)]
 	}
-	text := "archive=" + string(state) + "\narchive_reason=" + strings.ToValidUTF8(reason, "") + "\n"
+	text := "archive=" + string(state) + "\narchive_reason=" + strings.ToValidUTF8(reason, "") + "\narchive_level=" + string(a.volume.Level) + "\n"
 	if there, err := os.ReadFile(a.Notes); err == nil && string(there) == text {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroinfra/agents/internal/driver/mysql"
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
 	"github.com/zeroinfra/agents/internal/testmysql"
@@ -240,6 +241,12 @@ func TestMemberWithANewVolume(t *testing.T) {
 	c := newCluster(t)
 	c.settle(group.Unformed)
 	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1); FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+	// What the metrics are told is of the primary alone, and no hindrance for who copies.
+	if d, err := c.servers["a"].Server.Driver(); err != nil {
+		t.Fatal(err)
+	} else if err := d.NoteArchiving(t.Context(), mysql.Archiving{Archived: 1, Waiting: -1}); err != nil {
+		t.Error(err)
+	}
 	lost := c.servers["c"]
 	lost.Kill()
 	if err := os.RemoveAll(lost.Server.Dir); err != nil {
@@ -260,6 +267,11 @@ func TestMemberWithANewVolume(t *testing.T) {
 		return err
 	})
 	c.everywhere(1)
+	for pod, want := range map[string]string{"a": "1", "b": "0", "c": "0"} {
+		if got := c.servers[pod].SQL("SELECT COUNT(*) FROM " + mysql.ArchivingTable); got != want {
+			t.Errorf("%s has %s rows for the metrics, want %s", pod, got, want)
+		}
+	}
 }
 
 // A member with transactions of its own stays out of the group, and nothing of it is lost.

@@ -240,6 +240,7 @@ func (s *Server) writeAccounts() error {
 		// It is other data than its source from now on, and is archived as that.
 		lines = append(lines, "DROP TABLE IF EXISTS "+mysql.ArchiveTable)
 	}
+	lines = append(lines, mysql.ArchivingLines()...)
 	for _, host := range []string{"localhost", "127.0.0.1"} {
 		lines = append(lines, accountLines("'"+internal+"'@'"+host+"'", password, grantAll)...)
 	}

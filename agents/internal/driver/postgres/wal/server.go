@@ -183,12 +183,3 @@ func (d Data) ends() bool {
 	}
 	return false
 }
-
-// room of a volume in bytes: all, and what the server may still take.
-func (d Data) room() (whole, free int64, err error) {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(d.path("pg_wal"), &stat); err != nil {
-		return 0, 0, err
-	}
-	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, nil
-}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/agents/internal/volumealarm"
 )
 
 // server is the folder of a server's data, with the log that a test puts there.
@@ -465,30 +466,22 @@ func TestTheEnd(t *testing.T) {
 	}
 }
 
+// Files that are under way are no reason to worry, however full the volume is.
 func TestWorry(t *testing.T) {
 	const gib = 1 << 30
-	now := time.Now()
-	for _, c := range []struct {
-		what   string
-		s      State
-		before Sample
-		want   Level
+	for what, c := range map[string]struct {
+		waiting int
+		reason  string
+		want    volumealarm.Level
 	}{
-		{"all is well", State{VolumeBytes: 10 * gib, FreeBytes: 1 * gib}, Sample{}, LevelNone},
-		{"much room", State{VolumeBytes: 10 * gib, FreeBytes: 8 * gib, Waiting: 10, Reason: "x"}, Sample{}, LevelNone},
-		{"little room", State{VolumeBytes: 10 * gib, FreeBytes: 2 * gib, Waiting: 10}, Sample{}, LevelWarning},
-		{"hardly any", State{VolumeBytes: 10 * gib, FreeBytes: gib / 2, Waiting: 1, Reason: "x"}, Sample{}, LevelCritical},
-		{"full within hours", State{VolumeBytes: 10 * gib, FreeBytes: 8 * gib, Waiting: 20}, Sample{now.Add(-2 * time.Minute), 10}, LevelWarning},
-		{"full within minutes", State{VolumeBytes: 10 * gib, FreeBytes: 8 * gib, Waiting: 200}, Sample{now.Add(-2 * time.Minute), 10}, LevelCritical},
-		{"it gets less", State{VolumeBytes: 10 * gib, FreeBytes: 8 * gib, Waiting: 200}, Sample{now.Add(-2 * time.Minute), 210}, LevelNone},
-		{"a bit better than before", State{VolumeBytes: 10 * gib, FreeBytes: 28 * gib / 10, Waiting: 10, Level: LevelWarning}, Sample{}, LevelWarning},
-		{"clearly better", State{VolumeBytes: 10 * gib, FreeBytes: 31 * gib / 10, Waiting: 10, Level: LevelWarning}, Sample{}, LevelNone},
-		{"from bad to less bad", State{VolumeBytes: 10 * gib, FreeBytes: 2 * gib, Waiting: 10, Level: LevelCritical}, Sample{}, LevelWarning},
+		"all is well":   {0, "", volumealarm.LevelNone},
+		"one is on way": {1, "", volumealarm.LevelNone},
+		"one fails":     {1, "x", volumealarm.LevelCritical},
+		"many wait":     {10, "", volumealarm.LevelCritical},
 	} {
-		c.s.Samples = [2]Sample{c.before, {now, c.s.Waiting}}
-		c.s.sample(now)
-		if c.s.judge(25); c.s.Level != c.want {
-			t.Errorf("%s: it is %q with %d s to go", c.what, c.s.Level, c.s.FullSeconds)
+		s := State{Volume: volumealarm.Volume{VolumeBytes: 10 * gib, FreeBytes: gib / 2, Alarm: volumealarm.DefaultPercent}, Waiting: c.waiting, Reason: c.reason}
+		if s.judge(time.Now()); s.Level != c.want {
+			t.Errorf("%s: it is %q", what, s.Level)
 		}
 	}
 }
