@@ -13,9 +13,11 @@ import (
 // it is a template.
 // +kubebuilder:validation:XValidation:rule="has(self.templateFrom) != has(self.tasks)",message="set one of tasks and templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.parameters) && !has(self.onExit)",message="parameters and onExit are those of the template: leave them out with templateFrom"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.outputs)",message="outputs are those of the template: leave them out with templateFrom"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) == has(oldSelf.templateOnly) && (!has(self.templateOnly) || self.templateOnly == oldSelf.templateOnly)",message="templateOnly is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks) && has(self.onExit) == has(oldSelf.onExit) && (!has(self.onExit) || self.onExit == oldSelf.onExit)",message="tasks and onExit are immutable: create another Workflow"
+// +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.outputs) == has(oldSelf.outputs) && (!has(self.outputs) || self.outputs == oldSelf.outputs)",message="outputs are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.templateFrom) == has(oldSelf.templateFrom) && (!has(self.templateFrom) || self.templateFrom == oldSelf.templateFrom) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.arguments) == has(oldSelf.arguments) && (!has(self.arguments) || self.arguments == oldSelf.arguments) && has(self.parallelism) == has(oldSelf.parallelism) && (!has(self.parallelism) || self.parallelism == oldSelf.parallelism) && has(self.activeDeadline) == has(oldSelf.activeDeadline) && (!has(self.activeDeadline) || duration(self.activeDeadline) == duration(oldSelf.activeDeadline))",message="templateFrom, parameters, arguments, parallelism and activeDeadline are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName)",message="author and serviceAccountName are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="!has(self.tasks) || self.tasks.all(t, !has(t.dependsOn) || t.dependsOn.all(d, self.tasks.exists(o, o.name == d.name)))",fieldPath=".tasks",message="dependsOn names a task that does not exist"
@@ -55,6 +57,13 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
 	OnExit []ExitTask `json:"onExit,omitempty"`
+	// outputs are expressions over parameters and tasks, by name. They are computed when the run has succeeded: status.outputs has them, and so has the
+	// task of another Workflow that runs this one.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][A-Za-z0-9]{0,39}$'))",message="the name of an output is a small letter, and letters and digits after it"
+	Outputs map[string]OutputExpression `json:"outputs,omitempty"`
 	// parallelism is how many container, script and http tasks are under way at a time. No limit when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -130,9 +139,9 @@ type WorkflowParameter struct {
 	Default *Argument `json:"default,omitempty"`
 }
 
-// WorkflowTask is one task: exactly one of container, script, http, approval, wait, apply and delete. Placeholders in texts and the expressions of when
+// WorkflowTask is one task: exactly one of container, script, http, workflow, approval, wait, apply and delete. Placeholders in texts and the expressions of when
 // and forEach are CEL over parameters and tasks, which has phase and outputs of each task that this one depends on. In names of tasks, dashes are underscores there.
-// +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.approval), has(self.wait), has(self.apply), has(self.delete)].filter(x, x).size() == 1",message="set exactly one of container, script, http, approval, wait, apply and delete"
+// +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.workflow), has(self.approval), has(self.wait), has(self.apply), has(self.delete)].filter(x, x).size() == 1",message="set exactly one of container, script, http, workflow, approval, wait, apply and delete"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || self.dependsOn.all(d, d.name != self.name)",message="a task cannot depend on itself"
 // +kubebuilder:validation:XValidation:rule="!has(self.forEach) || !has(self.approval)",message="an approval is given once: leave out forEach"
 // +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.approval)",message="an approval is given once: leave out retry"
@@ -180,6 +189,9 @@ type WorkflowTask struct {
 	// http makes a call.
 	// +optional
 	HTTP *HTTPTask `json:"http,omitempty"`
+	// workflow runs the tasks of another Workflow.
+	// +optional
+	Workflow *NestedRun `json:"workflow,omitempty"`
 	// approval waits for somebody else than the author to approve, or for several.
 	// +optional
 	Approval *ApprovalTask `json:"approval,omitempty"`
@@ -399,6 +411,9 @@ type WorkflowStatus struct {
 	// completionTime is when it ended.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// outputs of the run, once it has succeeded. One that is no string is kept as its JSON text.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
 	// tasks in the order of the spec, then those of onExit.
 	// +optional
 	// +listType=map
@@ -424,6 +439,9 @@ type TaskStatus struct {
 	// job is the name of the Job of the last attempt: kubectl logs job/NAME.
 	// +optional
 	Job string `json:"job,omitempty"`
+	// operation is the name of the Operation of the last attempt of a task of type workflow.
+	// +optional
+	Operation string `json:"operation,omitempty"`
 	// startTime is when the task began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -440,6 +458,7 @@ type TaskStatus struct {
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.tasks) || self.spec.tasks.all(t, !has(t.workflow) || t.workflow.templateFrom.name != self.metadata.name)",message="a task cannot run the Workflow that it is part of"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="the name of a Workflow has at most 40 characters: names of its Operations and pods begin with it"
 type Workflow struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -40,7 +40,7 @@ type step struct {
 
 // compile reads the schedules of a CronJob and makes the template of its runs, which check judges. The error is a
 // sentence.
-func compile(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text string) error) (cron.Schedule, string, error) {
+func compile(cj *batchv1.CronJob, tasks taskSource, check func(text string) error) (cron.Schedule, string, error) {
 	schedule, err := scheduleOf(cj)
 	if err != nil {
 		return schedule, "", err

@@ -28,7 +28,7 @@ type compiled struct {
 // Each field of a task is in a file of testdata, and the engine takes the template that comes of it.
 func TestCompile(t *testing.T) {
 	testkit.Golden(t, "testdata", func(cj batchv1.CronJob) (any, error) {
-		_, text, err := compile(&cj, nil, enginetest.CheckTemplate)
+		_, text, err := compile(&cj, taskSource{}, enginetest.CheckTemplate)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func TestCompileWorkflow(t *testing.T) {
 			wf.Name, wf.Spec.ServiceAccountName = "bill", "worker"
 			wf.Spec.Parameters, wf.Spec.Tasks = []batchv1.WorkflowParameter{{Name: "day"}}, []batchv1.WorkflowTask{pod, call}
 			c.change(cj, wf)
-			_, text, err := compile(cj, wf, enginetest.CheckTemplate)
+			_, text, err := compile(cj, taskSource{workflow: wf}, enginetest.CheckTemplate)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v, want one with %q", err, c.want)
@@ -85,7 +85,7 @@ func TestCompileWorkflow(t *testing.T) {
 	}
 	cj := newWorld(t, nil).cj
 	cj.Spec.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"}}}
-	if _, _, err := compile(cj, nil, enginetest.CheckTemplate); err == nil || err.Error() != `spec.task.workflow: there is no Workflow "bill" in this namespace` {
+	if _, _, err := compile(cj, taskSource{}, enginetest.CheckTemplate); err == nil || err.Error() != `spec.task.workflow: there is no Workflow "bill" in this namespace` {
 		t.Errorf("the error is %v", err)
 	}
 }

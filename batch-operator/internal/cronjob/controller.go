@@ -57,7 +57,7 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 		_, err := scheduleOf(cj)
 		return err
 	}
-	_, _, err := compile(cj, nil, s.CheckTemplate)
+	_, _, err := compile(cj, taskSource{}, s.CheckTemplate)
 	return err
 }
 
@@ -131,7 +131,8 @@ func (c *Controller) users(ctx context.Context, obj client.Object) []reconcile.R
 	wf := obj.(*batchv1.Workflow)
 	return c.wake(ctx, wf.Namespace, func(cj *batchv1.CronJob) bool {
 		run := cj.Spec.Task.Workflow
-		return run != nil && run.TemplateFrom.Name == wf.Name || slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
+		// The tasks that it runs may run the template in turn.
+		return run != nil && (run.TemplateFrom.Name == wf.Name || wf.Spec.TemplateOnly) || slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
 			return d.Kind == batchv1.DependsOnWorkflow && runsOf(wf, d.Name)
 		})
 	})

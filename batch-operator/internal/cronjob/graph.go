@@ -4,27 +4,43 @@ package cronjob
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
-// graphOf compiles the tasks of a Workflow for the runs of a CronJob. tasks is that Workflow; nil when it does not exist. The error is a sentence.
-func graphOf(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text string) error) (string, error) {
+// taskSource is what the runs of a CronJob have their tasks from.
+type taskSource struct {
+	// workflow whose tasks they have; nil when it does not exist, or none is named.
+	workflow *batchv1.Workflow
+	// library has the Workflows that those tasks run.
+	library taskgraph.Library
+}
+
+// graphOf compiles the tasks of a Workflow for the runs of a CronJob. The error is a sentence.
+func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) error) (string, error) {
 	run := cj.Spec.Task.Workflow
-	name := run.TemplateFrom.Name
+	name, tasks := run.TemplateFrom.Name, source.workflow
 	if err := taskgraph.CheckTemplate(run.TemplateFrom, tasks); err != nil {
 		return "", err
 	}
-	switch {
-	case tasks.Spec.ServiceAccountName != cj.Spec.ServiceAccountName:
-		return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so that nobody changes the tasks "+
-			"who may not use that account", name, tasks.Spec.ServiceAccountName, cj.Spec.ServiceAccountName)
-	case slices.ContainsFunc(tasks.Spec.Tasks, func(t batchv1.WorkflowTask) bool { return t.Approval != nil }):
-		return "", fmt.Errorf("Workflow %q has an approval, which needs an author, and the runs of a CronJob have none", name)
+	all := maps.Clone(source.library)
+	if all == nil {
+		all = taskgraph.Library{}
 	}
-	from := taskgraph.SourceOf(tasks.Spec.DeepCopy())
+	all[name] = tasks
+	for _, other := range slices.Sorted(maps.Keys(all)) {
+		if account := all[other].Spec.ServiceAccountName; account != cj.Spec.ServiceAccountName {
+			return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so that nobody changes the tasks "+
+				"who may not use that account", other, account, cj.Spec.ServiceAccountName)
+		}
+	}
+	if approves := all.Approves(); approves != "" {
+		return "", fmt.Errorf("Workflow %q has an approval, which needs an author, and the runs of a CronJob have none", approves)
+	}
+	from := taskgraph.SourceOf(tasks.DeepCopy())
 	for i := range from.Tasks {
 		tellTime(from.Tasks[i].Container, from.Tasks[i].Script)
 	}
@@ -36,7 +52,7 @@ func graphOf(cj *batchv1.CronJob, tasks *batchv1.Workflow, check func(text strin
 			from.Parameters = append(from.Parameters, batchv1.WorkflowParameter{Name: name})
 		}
 	}
-	text, err := taskgraph.Prepare(from, run.Parallelism, check)
+	text, err := taskgraph.Prepare(from, run.Parallelism, source.library, check)
 	if err != nil {
 		return "", fmt.Errorf("Workflow %q cannot be run: %w", name, err)
 	}

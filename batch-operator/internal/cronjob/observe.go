@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
 // observe reads what a CronJob is decided on.
@@ -36,21 +37,29 @@ func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, e
 	return f, err
 }
 
-// observeTasks reads the Workflow whose tasks a CronJob runs; nil when it names none, or that does not exist.
-func (c *Controller) observeTasks(ctx context.Context, cj *batchv1.CronJob) (*batchv1.Workflow, error) {
+// observeTasks reads the Workflow whose tasks a CronJob runs, and those that these run.
+func (c *Controller) observeTasks(ctx context.Context, cj *batchv1.CronJob) (taskSource, error) {
 	run := cj.Spec.Task.Workflow
 	if run == nil {
-		return nil, nil
+		return taskSource{}, nil
 	}
-	tasks := &batchv1.Workflow{}
-	err := c.client.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: run.TemplateFrom.Name}, tasks)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("cannot read Workflow %q: %w", run.TemplateFrom.Name, err)
-	case err != nil:
-		return nil, nil
+	read := func(name string) (*batchv1.Workflow, error) {
+		found := &batchv1.Workflow{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: name}, found)
+		if err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return found, nil
 	}
-	return tasks, nil
+	workflow, err := read(run.TemplateFrom.Name)
+	if err != nil {
+		return taskSource{}, fmt.Errorf("cannot read Workflow %q: %w", run.TemplateFrom.Name, err)
+	}
+	if workflow == nil {
+		return taskSource{}, nil
+	}
+	library, err := taskgraph.Collect(workflow.Spec.Tasks, read)
+	return taskSource{workflow: workflow, library: library}, err
 }
 
 // observeActive reads the runs under way that the cache lacks, or that have ended: it leaves out why.

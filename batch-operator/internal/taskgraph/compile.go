@@ -22,6 +22,7 @@ type template struct {
 	Name        string               `json:"name"`
 	Parameters  map[string]parameter `json:"parameters,omitempty"`
 	Parallelism int32                `json:"parallelism,omitempty"`
+	Outputs     map[string]string    `json:"outputs,omitempty"`
 	Steps       []step               `json:"steps"`
 }
 
@@ -43,6 +44,7 @@ type step struct {
 	Container   *batchv1.ContainerTask   `json:"container,omitempty"`
 	Script      *batchv1.ScriptTask      `json:"script,omitempty"`
 	HTTP        *batchv1.HTTPTask        `json:"http,omitempty"`
+	Operation   *nested                  `json:"operation,omitempty"`
 	Approval    *approval                `json:"approval,omitempty"`
 	Wait        *wait                    `json:"wait,omitempty"`
 	Apply       *object                  `json:"apply,omitempty"`
@@ -75,18 +77,21 @@ type object struct {
 
 // Source is what a run has of its own or from a template.
 type Source struct {
+	// Name of the Workflow.
+	Name       string
 	Parameters []batchv1.WorkflowParameter
 	Tasks      []batchv1.WorkflowTask
 	OnExit     []batchv1.ExitTask
+	Outputs    map[string]batchv1.OutputExpression
 }
 
-// SourceOf is that of a spec with tasks.
-func SourceOf(spec *batchv1.WorkflowSpec) Source {
-	return Source{Parameters: spec.Parameters, Tasks: spec.Tasks, OnExit: spec.OnExit}
+// SourceOf is that of a Workflow with tasks.
+func SourceOf(wf *batchv1.Workflow) Source {
+	return Source{Name: wf.Name, Parameters: wf.Spec.Parameters, Tasks: wf.Spec.Tasks, OnExit: wf.Spec.OnExit, Outputs: wf.Spec.Outputs}
 }
 
 // compile returns the inline template of a run. The error names the path in the spec.
-func compile(from Source, parallelism *int32) (string, error) {
+func (c compiler) compile(from Source, parallelism *int32) (string, error) {
 	if path := cycle(from.Tasks); path != "" {
 		return "", fmt.Errorf("spec.tasks: tasks depend on each other in a cycle: %s", path)
 	}
@@ -98,7 +103,7 @@ func compile(from Source, parallelism *int32) (string, error) {
 		t.Parameters[p.Name] = parameter{Schema: schemaOf(p), Default: p.Default}
 	}
 	for i := range from.Tasks {
-		s, err := stepOf(&from.Tasks[i])
+		s, err := c.stepOf(&from.Tasks[i])
 		if err != nil {
 			return "", fmt.Errorf("spec.tasks[%s].%w", from.Tasks[i].Name, err)
 		}
@@ -111,12 +116,21 @@ func compile(from Source, parallelism *int32) (string, error) {
 		}
 		t.Steps = append(t.Steps, s)
 	}
+	for name, expression := range from.Outputs {
+		if t.Outputs == nil {
+			t.Outputs = map[string]string{}
+		}
+		t.Outputs[name] = string(expression)
+	}
 	data, err := json.Marshal(t)
+	if err == nil && len(data) > maxTemplate {
+		err = fmt.Errorf("spec.tasks: with those of the Workflows that they run, they have %d bytes as JSON: at most %d are allowed", len(data), maxTemplate)
+	}
 	return string(data), err
 }
 
 // stepOf is the step of a task.
-func stepOf(t *batchv1.WorkflowTask) (step, error) {
+func (c compiler) stepOf(t *batchv1.WorkflowTask) (step, error) {
 	s := step{
 		Name: t.Name, Needs: []string{}, Retry: retryOf(t.Retry), Timeout: spanOf(t.Timeout), OnFailure: "FailAtEnd",
 		Container: t.Container, Script: t.Script, HTTP: t.HTTP, Delete: t.Delete,
@@ -145,6 +159,10 @@ func stepOf(t *batchv1.WorkflowTask) (step, error) {
 		s.Wait = waitOf(t.Wait)
 	}
 	var err error
+	if t.Workflow != nil {
+		s.Operation, err = c.nested(t.Workflow)
+		return s, err
+	}
 	s.Apply, err = applied(t.Apply)
 	return s, err
 }

@@ -13,7 +13,7 @@ import (
 
 func TestCompile(t *testing.T) {
 	testkit.Golden(t, "testdata", func(wf batchv1.Workflow) (any, error) {
-		text, err := Prepare(SourceOf(&wf.Spec), wf.Spec.Parallelism, func(string) error { return nil })
+		text, err := Prepare(SourceOf(&wf), wf.Spec.Parallelism, nil, func(string) error { return nil })
 		if err != nil {
 			return nil, err
 		}

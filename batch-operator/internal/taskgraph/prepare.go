@@ -24,16 +24,24 @@ func CheckTemplate(ref batchv1.WorkflowTemplate, template *batchv1.Workflow) err
 	return nil
 }
 
-// Prepare is the checked template of a run.
-func Prepare(from Source, parallelism *int32, check func(string) error) (string, error) {
+// Prepare is the checked template of a run. library has the Workflows that its tasks run.
+func Prepare(from Source, parallelism *int32, library Library, check func(string) error) (string, error) {
+	if err := library.checkDepth(from.Tasks, []string{from.Name}, map[string]int{}); err != nil {
+		return "", fmt.Errorf("spec.tasks: %w", err)
+	}
+	return compiler{library: library, check: check, texts: map[string]string{}}.prepare(from, parallelism)
+}
+
+// prepare is the checked template of one Workflow.
+func (c compiler) prepare(from Source, parallelism *int32) (string, error) {
 	if err := checkParameters(from.Parameters); err != nil {
 		return "", err
 	}
-	text, err := compile(from, parallelism)
+	text, err := c.compile(from, parallelism)
 	if err != nil {
 		return "", err
 	}
-	if err := check(text); err != nil {
+	if err := c.check(text); err != nil {
 		return "", located(err, from)
 	}
 	return text, nil
@@ -42,6 +50,9 @@ func Prepare(from Source, parallelism *int32, check func(string) error) (string,
 var (
 	lineAt = regexp.MustCompile(`line \d+: `)
 	stepAt = regexp.MustCompile(`steps\[(\d+)\]`)
+	// outputAt and argumentAt are outputs of the template, and parameters of one that a step runs.
+	outputAt   = regexp.MustCompile(`(^|; )outputs\.`)
+	argumentAt = regexp.MustCompile(`\.operation\.parameters\.`)
 )
 
 // located has an error about a template name the path in the spec of the Workflow.
@@ -56,6 +67,7 @@ func located(err error, from Source) error {
 		}
 		return at
 	})
+	text = argumentAt.ReplaceAllString(outputAt.ReplaceAllString(text, "${1}spec.outputs."), ".workflow.arguments.")
 	return errors.New(Said(text))
 }
 

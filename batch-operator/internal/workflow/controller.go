@@ -45,13 +45,14 @@ var _ operator.Judge = Kind{}
 // Object implements operator.Controller.
 func (Kind) Object() client.Object { return &batchv1.Workflow{} }
 
-// Judge implements operator.Judge. What a Workflow has from a template is judged once it runs.
+// Judge implements operator.Judge. What a Workflow has from others is judged once it runs.
 func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
-	spec := &obj.(*batchv1.Workflow).Spec
-	if spec.TemplateFrom != nil {
+	wf := obj.(*batchv1.Workflow)
+	spec := &wf.Spec
+	if spec.TemplateFrom != nil || len(taskgraph.Uses(spec.Tasks)) > 0 {
 		return nil
 	}
-	if _, err := taskgraph.Prepare(taskgraph.SourceOf(spec), spec.Parallelism, s.CheckTemplate); err != nil || spec.TemplateOnly {
+	if _, err := taskgraph.Prepare(taskgraph.SourceOf(wf), spec.Parallelism, nil, s.CheckTemplate); err != nil || spec.TemplateOnly {
 		return err
 	}
 	return taskgraph.CheckArguments(spec.Parameters, spec.Arguments)
@@ -91,7 +92,7 @@ func turned(before, after *batchv1.Workflow) bool {
 	return before.Status.Phase != after.Status.Phase || before.Status.Operation != after.Status.Operation
 }
 
-// dependents wakes the Workflows that wait for a template.
+// dependents wakes the Workflows that wait for a template, or are templates that run it.
 func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
 	var list batchv1.WorkflowList
 	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
@@ -101,7 +102,10 @@ func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconc
 	var requests []reconcile.Request
 	for i := range list.Items {
 		wf := &list.Items[i]
-		if from := wf.Spec.TemplateFrom; from != nil && from.Name == obj.GetName() && wf.Status.Operation == "" {
+		named := wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == obj.GetName()
+		// What it runs may run the template in turn.
+		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly && (wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
+		if wf.Status.Operation == "" && (named || nested) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
 		}
 	}
@@ -152,15 +156,27 @@ func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, 
 		}
 		f.operation = op
 	}
+	if f.operation != nil && !finished(&wf.Status) {
+		// It began: what its template is by now does not matter.
+		return f, nil
+	}
+	read := func(name string) (*batchv1.Workflow, error) {
+		found := &batchv1.Workflow{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: wf.Namespace, Name: name}, found)
+		if err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return found, nil
+	}
+	tasks, err := wf.Spec.Tasks, error(nil)
 	if from := wf.Spec.TemplateFrom; from != nil {
-		template := &batchv1.Workflow{}
-		err := c.client.Get(ctx, client.ObjectKey{Namespace: wf.Namespace, Name: from.Name}, template)
-		if client.IgnoreNotFound(err) != nil {
+		if f.template, err = read(from.Name); err != nil {
 			return f, fmt.Errorf("cannot read Workflow %q: %w", from.Name, err)
 		}
-		if err == nil {
-			f.template = template
+		if f.template != nil {
+			tasks = f.template.Spec.Tasks
 		}
 	}
-	return f, nil
+	f.library, err = taskgraph.Collect(tasks, read)
+	return f, err
 }

@@ -30,6 +30,8 @@ type facts struct {
 	operation *platformv1.Operation
 	// template is the Workflow that the tasks are from; nil when it does not exist, or none is named.
 	template *batchv1.Workflow
+	// library has the Workflows that the tasks run.
+	library taskgraph.Library
 	// check says what is wrong with an inline template.
 	check func(text string) error
 }
@@ -102,23 +104,26 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 // checkTemplate checks a Workflow that does not run.
 func checkTemplate(wf *batchv1.Workflow, f facts) plan {
 	wf.Status.Phase, wf.Status.Message = batchv1.WorkflowIsTemplate, ""
-	_, err := taskgraph.Prepare(taskgraph.SourceOf(&wf.Spec), nil, f.check)
+	_, err := taskgraph.Prepare(taskgraph.SourceOf(wf), nil, f.library, f.check)
 	return plan{invalid: err}
 }
 
 // begin creates the Operation of the first attempt or of a retry.
 func begin(wf *batchv1.Workflow, f facts) plan {
 	s := &wf.Status
-	from := taskgraph.SourceOf(&wf.Spec)
+	from := taskgraph.SourceOf(wf)
 	if ref := wf.Spec.TemplateFrom; ref != nil {
 		if err := taskgraph.CheckTemplate(*ref, f.template); err != nil {
 			return plan{invalid: fmt.Errorf("spec.templateFrom: %w", err)}
 		}
-		from = taskgraph.SourceOf(&f.template.Spec)
+		from = taskgraph.SourceOf(f.template)
 	}
-	text, err := taskgraph.Prepare(from, wf.Spec.Parallelism, f.check)
+	text, err := taskgraph.Prepare(from, wf.Spec.Parallelism, f.library, f.check)
 	if err == nil {
 		err = taskgraph.CheckArguments(from.Parameters, wf.Spec.Arguments)
+	}
+	if name := f.library.Approves(); err == nil && name != "" && wf.Spec.Author == "" {
+		err = fmt.Errorf("spec.tasks: Workflow %q has an approval, which needs spec.author: create this Workflow with your user name there", name)
 	}
 	if err != nil {
 		return plan{invalid: err}
@@ -129,7 +134,7 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 	}
 	s.LastRetry = wf.Annotations[batchv1.RetryAnnotation]
 	s.Attempt, s.Operation, s.OperationUID, s.StartTime, s.CompletionTime = s.Attempt+1, op.Name, "", nil, nil
-	s.Phase, s.Message, s.Tasks = batchv1.WorkflowPending, "", nil
+	s.Phase, s.Message, s.Tasks, s.Outputs = batchv1.WorkflowPending, "", nil, nil
 	for i := range from.Tasks {
 		s.Tasks = append(s.Tasks, batchv1.TaskStatus{Name: from.Tasks[i].Name, Phase: platformv1.OperationPending})
 	}
@@ -175,7 +180,7 @@ func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
 	if op.Status.Phase.Ended() {
 		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(taskgraph.Said(op.Status.Error), "it was stopped")
 		if s.Phase == batchv1.WorkflowSucceeded {
-			s.Message = ""
+			s.Message, s.Outputs = "", op.Status.Outputs
 		}
 		s.CompletionTime = op.Status.CompletionTime
 		return plan{}
@@ -245,6 +250,7 @@ func mirror(tasks []batchv1.TaskStatus, op *platformv1.Operation) {
 		tasks[i] = batchv1.TaskStatus{
 			Name: from.Name, Phase: from.Phase, Message: taskgraph.Said(from.Message), Attempts: from.Attempts,
 			StartTime: from.StartTime, CompletionTime: from.CompletionTime, Job: from.Outputs["job"],
+			Operation: from.Outputs["operation"],
 		}
 		if n := len(from.Targets); n > 0 {
 			tasks[i].Items = fmt.Sprintf("%d/%d", succeededOf(from.Targets), n)

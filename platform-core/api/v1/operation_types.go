@@ -240,6 +240,9 @@ type OperationStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Steps []StepStatus `json:"steps,omitempty"`
+	// outputs of an inline template, once the run has succeeded. One that is no string is kept as its JSON text.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
 	// application that the target belongs to.
 	// +optional
 	Application string `json:"application,omitempty"`
@@ -402,6 +405,9 @@ type StepTarget struct {
 	// job is the name of the Job that runs for an item of a container or a script.
 	// +optional
 	Job string `json:"job,omitempty"`
+	// operation is the name of the Operation that runs for an item of an inline template.
+	// +optional
+	Operation string `json:"operation,omitempty"`
 	// message says why an item failed.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -57,6 +57,8 @@ type Call struct {
 
 // Child is an Operation that a step runs.
 type Child struct {
+	// Verb to do.
+	Verb ChildVerb
 	// Name in the namespace of the Operation, which owns it.
 	Name string
 	// Application that it acts on; that of the Operation when empty.
@@ -64,6 +66,17 @@ type Child struct {
 	// Spec of it.
 	Spec platformv1.OperationSpec
 }
+
+// ChildVerb is what is done about a Child.
+type ChildVerb string
+
+// Verbs.
+const (
+	// ChildRun creates it, or looks how it stands when it exists.
+	ChildRun ChildVerb = ""
+	// ChildLook looks how it stands.
+	ChildLook ChildVerb = "look"
+)
 
 // Object is one in the namespace of the target.
 type Object struct {

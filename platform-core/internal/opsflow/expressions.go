@@ -15,9 +15,18 @@ import (
 
 // variables are what the expressions of a step see; item is that of its forEach, nil for none.
 func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
+	variables := r.after(r.facts.Template.Before(t.Name))
+	if item != nil {
+		variables["each"] = *item
+	}
+	return variables
+}
+
+// after is what expressions see once some steps have ended.
+func (r *run) after(names []string) map[string]any {
 	variables := r.facts.variables()
 	steps := map[string]any{}
-	for _, name := range r.facts.Template.Before(t.Name) {
+	for _, name := range names {
 		before := r.find(name)
 		if before == nil {
 			continue
@@ -31,9 +40,6 @@ func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
 	variables["steps"] = steps
 	if IsInline(r.op) {
 		variables["tasks"] = steps
-	}
-	if item != nil {
-		variables["each"] = *item
 	}
 	return variables
 }

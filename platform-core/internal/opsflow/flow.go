@@ -138,6 +138,9 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	if r.status.Ending == "" && len(r.waits) == 0 {
 		why := r.deferred()
 		if why == "" {
+			why = r.conclude()
+		}
+		if why == "" {
 			return r.succeed()
 		}
 		r.end(platformv1.EndingFailed, "", why)

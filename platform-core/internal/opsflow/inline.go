@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -29,6 +30,10 @@ func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *R
 
 // actsAs says whether a step of an inline template is taken with the rights of an account.
 func actsAs(step *plugin.OperationStep) bool {
+	if step.Operation != nil {
+		template := step.Operation.Inline()
+		return template != nil && slices.ContainsFunc(template.Steps, func(s plugin.OperationStep) bool { return actsAs(&s) })
+	}
 	return step.Approval == nil && (step.HTTP == nil || step.HTTP.ReadsObjects())
 }
 

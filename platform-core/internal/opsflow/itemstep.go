@@ -227,6 +227,12 @@ func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.Operation
 			parameters[name] = platformv1.ParameterValue(value)
 		}
 	}
+	if t.Operation.Inline() != nil {
+		return platformv1.OperationSpec{
+			Template: t.Operation.Template, Parameters: parameters, Author: r.op.Spec.Author, ServiceAccountName: r.op.Spec.ServiceAccountName,
+			Retry: r.op.Spec.Retry, Suspend: r.op.Spec.Suspend,
+		}, verdict{}
+	}
 	return platformv1.OperationSpec{
 		TemplateRef: t.Operation.TemplateRef, TargetRef: r.op.Spec.TargetRef, Parameters: parameters,
 		Timeout: &metav1.Duration{Duration: TimeoutOf(r.op)}, Force: r.op.Spec.Force, Author: r.op.Spec.Author,
@@ -241,6 +247,9 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 		return v
 	}
 	child := &Child{Name: r.childName(step, one), Spec: spec}
+	if t.Operation.Inline() != nil {
+		return r.inlineChild(t, step, one, child)
+	}
 	waiting := fmt.Sprintf("Operation %s to end", child.Name)
 	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)
 	if answer == nil {

@@ -42,6 +42,9 @@ type foretold struct {
 // foretell returns the Operations that a step would run, one for each item of its forEach; why says why one of them would be refused.
 func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 	words := "runs Operation " + t.Operation.TemplateRef
+	if inline := t.Operation.Inline(); inline != nil {
+		words = "runs an Operation of the inline template " + inline.Name
+	}
 	if r.facts.Others == nil {
 		return []foretold{{words: words}}, ""
 	}

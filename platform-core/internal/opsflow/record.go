@@ -9,13 +9,13 @@ import (
 )
 
 // NeedsRecord says whether a decision has to be on record before its effect is brought about. How far the items of a step are need not be where the
-// effect is about the Job of a task: that is only ever created, under a name that follows from the attempt, which is on record. So many items cost few
-// writes.
+// effect is about the Job of a task or the Operation of an inline template: those are only ever created, under a name that follows from the attempt,
+// which is on record. So many items cost few writes.
 func NeedsRecord(op *platformv1.Operation, d Decision) bool {
 	switch {
 	case d.Effect == nil:
 		return true
-	case d.Effect.Job != nil && d.Effect.Job.Task != nil:
+	case d.Effect.Job != nil && d.Effect.Job.Task != nil, d.Effect.Child != nil && d.Effect.Child.Spec.Template != "":
 		return !equality.Semantic.DeepEqual(withoutItems(&op.Status), withoutItems(&d.Status))
 	}
 	return !equality.Semantic.DeepEqual(op.Status, d.Status)
@@ -32,7 +32,7 @@ func withoutItems(status *platformv1.OperationStatus) *platformv1.OperationStatu
 		}
 		step.Message = ""
 		for j := range step.Targets {
-			step.Targets[j].Phase, step.Targets[j].Job = "", ""
+			step.Targets[j].Phase, step.Targets[j].Job, step.Targets[j].Operation = "", "", ""
 		}
 	}
 	return status

@@ -306,6 +306,8 @@ func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) ve
 	switch {
 	case t.Job != nil, t.Task() != nil, does(*t, plugin.EnginePrepareData):
 		return r.withdrawJobs(t, step)
+	case t.Operation != nil && t.Operation.Inline() != nil:
+		return r.withdrawChildren(t, step)
 	case does(*t, plugin.EngineBackup):
 		return r.withdrawBackup(step)
 	case does(*t, plugin.EngineDrill):

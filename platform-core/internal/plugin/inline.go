@@ -5,6 +5,8 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
@@ -25,14 +27,19 @@ const (
 const (
 	// maxInlineSteps is how many steps an inline template can have: their record is one object.
 	maxInlineSteps = 100
+	// maxInlineDepth is how many inline templates run each other, the first one included.
+	maxInlineDepth = 4
 	// maxInlineErrors is how many errors of an inline template are told at a time.
 	maxInlineErrors = 5
 )
 
 // ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors, with
 // its line and its path.
-func ParseInline(text string) (OperationTemplate, error) {
-	template, errs := parseOperation(text, inline)
+func ParseInline(text string) (OperationTemplate, error) { return parseInline(text, 1) }
+
+// parseInline reads an inline template at a depth, which is 1 for that of the Operation.
+func parseInline(text string, depth int) (OperationTemplate, error) {
+	template, errs := parseOperation(text, inline, depth)
 	errs = sortErrors(errs)
 	if len(errs) == 0 {
 		return template, nil
@@ -61,5 +68,51 @@ func (c operationCheck) inline() {
 	}
 	if n := len(c.template.Steps); n > maxInlineSteps {
 		c.fail(document.Path{"steps"}, "has %d steps: at most %d are allowed", n, maxInlineSteps)
+	}
+}
+
+// nested checks the template that a step runs.
+func (c operationCheck) nested(path document.Path, step *NestedStep) {
+	switch {
+	case c.origin != inline && step.Template != "":
+		c.fail(path.With("template"), "is for an inline template: name a template of the plugin or of the engine in templateRef")
+		return
+	case c.origin != inline && step.TemplateRef == "":
+		c.fail(path.With("templateRef"), "is missing: it must be the name of a template, for example Restart")
+		return
+	case c.origin != inline:
+		return
+	case step.TemplateRef != "" || step.Template == "":
+		c.fail(path, "must have template, and no templateRef, in %s", inline)
+		return
+	case c.depth >= maxInlineDepth:
+		c.fail(path.With("template"), "is nested too deep: at most %d templates run each other", maxInlineDepth)
+		return
+	}
+	template, err := parseInline(step.Template, c.depth+1)
+	if err != nil {
+		c.fail(path.With("template"), "is not valid: %v", err)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
+		if _, ok := template.Parameters[name]; !ok {
+			c.fail(path.With("parameters").With(name), "is no parameter of the template: it takes %s", cmpNone(strings.Join(slices.Sorted(maps.Keys(template.Parameters)), ", ")))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(template.Parameters)) {
+		if _, given := step.Parameters[name]; !given && template.Parameters[name].Default == nil {
+			c.fail(path.With("parameters"), "lacks the parameter %q of the template, which has no default: add it", name)
+		}
+	}
+	step.inline = &template
+}
+
+// results checks the names of the outputs of the template.
+func (c operationCheck) results() {
+	if c.origin != inline && len(c.template.Outputs) > 0 {
+		c.fail(document.Path{"outputs"}, "are for an inline template: those of a template of a plugin are the outputs of its steps")
+	}
+	if _, taken := c.template.Outputs[outputOperation]; taken {
+		c.fail(document.Path{"outputs"}.With(outputOperation), "is the name of the Operation for the template that runs this one: choose another name")
 	}
 }

@@ -21,6 +21,8 @@ type operationFile struct {
 	document *document.Document
 	// origin of the template; the zero value is a plugin.
 	origin templateOrigin
+	// depth of an inline template, 1 for that of the Operation.
+	depth int
 }
 
 func (l *loader) loadOperations() {
@@ -57,6 +59,10 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 				return false, nil
 			}
 		}
+		if path[2] == "operation" && path[3] == "template" {
+			// It is checked as a template of its own.
+			return false, nil
+		}
 		if placeholders := taskLeaf(path); placeholders {
 			return false, nil
 		}
@@ -82,20 +88,20 @@ func taskLeaf(path document.Path) bool {
 
 // ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line that is wrong.
 func ParseOperation(text string) (OperationTemplate, error) {
-	template, errs := parseOperation(text, ofEngine)
+	template, errs := parseOperation(text, ofEngine, 0)
 	if len(errs) > 0 {
 		return template, errs[0]
 	}
 	return template, nil
 }
 
-// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it.
-func parseOperation(text string, origin templateOrigin) (OperationTemplate, []LoadError) {
+// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it. depth is for an inline one.
+func parseOperation(text string, origin templateOrigin, depth int) (OperationTemplate, []LoadError) {
 	l := &loader{sources: map[Part]Source{}}
 	doc := l.parse(PartOperations, "", text)
 	var template OperationTemplate
 	if doc != nil && l.decode(PartOperations, "", doc, "#Operation", &template, operationLeaf) {
-		l.checkOperation(&operationFile{OperationTemplate: template, document: doc, origin: origin}, &template)
+		l.checkOperation(&operationFile{OperationTemplate: template, document: doc, origin: origin, depth: depth}, &template)
 	}
 	return template, l.errs
 }
@@ -135,6 +141,7 @@ func (l *loader) circle(name string, above []string) string {
 type operationCheck struct {
 	template   *OperationTemplate
 	origin     templateOrigin
+	depth      int
 	components []Component
 	// supplied are the names of credentials that are not always there.
 	supplied []string
@@ -142,7 +149,7 @@ type operationCheck struct {
 }
 
 func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
-	check := operationCheck{template: template, origin: file.origin, fail: func(path document.Path, format string, args ...any) {
+	check := operationCheck{template: template, origin: file.origin, depth: file.depth, fail: func(path document.Path, format string, args ...any) {
 		l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
 	}}
 	for _, c := range l.components.Credentials {
@@ -175,6 +182,7 @@ func (l *loader) checkOperation(file *operationFile, template *OperationTemplate
 		check.inline()
 	}
 	check.parameters()
+	check.results()
 	check.steps()
 	if len(l.errs) == before {
 		formulaCompiler{template: template, outputs: check.outputs, tasks: file.origin == inline, fail: check.fail}.compile()

@@ -18,6 +18,9 @@ type formulaKey struct {
 	expression   bool
 }
 
+// resultStep is the step of outputs of the template. No step has this name.
+const resultStep = "/"
+
 // Variables of expressions in templates.
 const (
 	variableParameters = "parameters"
@@ -66,6 +69,29 @@ func (c formulaCompiler) compile() {
 		c.template.outputs[name] = c.outputs(&c.template.Steps[i])
 		c.step(document.Path{"steps"}.Index(i), &c.template.Steps[i])
 	}
+	c.results()
+}
+
+// results compiles the outputs of the template. Each has the type of its expression.
+func (c formulaCompiler) results() {
+	c.template.results = outputTypes{}
+	if len(c.template.Outputs) == 0 {
+		return
+	}
+	language := c.languageOf(c.after(c.template.OnTheWay()))
+	if language == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.template.Outputs)) {
+		source := c.template.Outputs[name]
+		formula, kind, err := language.Typed(source, anyKind...)
+		if err != nil {
+			c.fail(document.Path{"outputs"}.With(name), "is not a valid expression: %v", err)
+			continue
+		}
+		c.template.results[name] = ofKind[kind]
+		c.template.formulas[formulaKey{resultStep, source, true}] = formula
+	}
 }
 
 // language is what a step sees: what has ended for certain when it begins.
@@ -75,33 +101,46 @@ func (c formulaCompiler) language(step *OperationStep) *placeholder.Language {
 
 // languageWith is the language of a step with more variables.
 func (c formulaCompiler) languageWith(step *OperationStep, more map[string]placeholder.Shape) *placeholder.Language {
+	if step == nil {
+		return c.languageOf(more)
+	}
+	variables := c.after(c.template.Before(step.Name))
+	maps.Copy(variables, more)
+	if step.ForEach != "" {
+		variables[variableEach] = placeholder.TextShape
+	}
+	if step.Wait != nil {
+		variables[variableObject] = placeholder.AnyShape
+	}
+	return c.languageOf(variables)
+}
+
+// after has the steps that have ended as variables.
+func (c formulaCompiler) after(names []string) map[string]placeholder.Shape {
+	steps := map[string]placeholder.Shape{}
+	for _, name := range names {
+		outputs := map[string]placeholder.Shape{}
+		for output, kind := range c.template.outputs[name] {
+			outputs[output] = shapes[kind]
+		}
+		steps[StepVariable(name)] = placeholder.Fields(map[string]placeholder.Shape{
+			"phase": placeholder.TextShape, "outputs": placeholder.Fields(outputs)})
+	}
+	variables := map[string]placeholder.Shape{variableSteps: placeholder.Fields(steps)}
+	if c.tasks {
+		variables[variableTasks] = variables[variableSteps]
+	}
+	return variables
+}
+
+// languageOf is the language with parameters, the target and more variables.
+func (c formulaCompiler) languageOf(more map[string]placeholder.Shape) *placeholder.Language {
 	parameters := map[string]placeholder.Shape{}
 	for name := range c.template.Parameters {
 		parameters[name] = placeholder.TextShape
 	}
 	variables := map[string]placeholder.Shape{variableParameters: placeholder.Fields(parameters), variableTarget: targetShape}
 	maps.Copy(variables, more)
-	if step != nil {
-		steps := map[string]placeholder.Shape{}
-		for _, name := range c.template.Before(step.Name) {
-			outputs := map[string]placeholder.Shape{}
-			for output, kind := range c.template.outputs[name] {
-				outputs[output] = shapes[kind]
-			}
-			steps[StepVariable(name)] = placeholder.Fields(map[string]placeholder.Shape{
-				"phase": placeholder.TextShape, "outputs": placeholder.Fields(outputs)})
-		}
-		variables[variableSteps] = placeholder.Fields(steps)
-		if c.tasks {
-			variables[variableTasks] = variables[variableSteps]
-		}
-		if step.ForEach != "" {
-			variables[variableEach] = placeholder.TextShape
-		}
-		if step.Wait != nil {
-			variables[variableObject] = placeholder.AnyShape
-		}
-	}
 	language, err := placeholder.NewLanguage(variables)
 	if err != nil {
 		c.fail(document.Path{"steps"}, "%v", err)
@@ -317,6 +356,19 @@ func (t *OperationTemplate) Value(step, name, source string, variables map[strin
 		return "", err
 	}
 	return t.RecordOutput(step, name, text)
+}
+
+// Result evaluates an output of the template, in the form in which it is kept on record.
+func (t *OperationTemplate) Result(name string, variables map[string]any) (string, error) {
+	formula, err := t.formula(resultStep, t.Outputs[name], true)
+	if err != nil {
+		return "", err
+	}
+	value, err := formula.Value(variables)
+	if err != nil {
+		return "", err
+	}
+	return placeholder.FormatAny(value)
 }
 
 func (t *OperationTemplate) formula(step, source string, expression bool) (*placeholder.Formula, error) {

@@ -43,7 +43,7 @@ func (t *OperationTemplate) NeedsOf(name string) []string {
 	case !ok:
 		return nil
 	case step.Finally:
-		return append(t.plain(), step.Needs...)
+		return append(t.OnTheWay(), step.Needs...)
 	case step.Needs != nil:
 		return step.Needs
 	}
@@ -61,8 +61,8 @@ func (t *OperationTemplate) NeedsOf(name string) []string {
 	return nil
 }
 
-// plain are the steps that are taken on the way.
-func (t *OperationTemplate) plain() []string {
+// OnTheWay returns the steps that are taken neither to compensate nor finally.
+func (t *OperationTemplate) OnTheWay() []string {
 	var names []string
 	for _, s := range t.Steps {
 		if t.Plain(s.Name) {
@@ -77,7 +77,7 @@ func (t *OperationTemplate) plain() []string {
 func (t *OperationTemplate) Before(name string) []string {
 	var before []string
 	if t.Compensates(name) {
-		return t.plain()
+		return t.OnTheWay()
 	}
 	todo := slices.Clone(t.NeedsOf(name))
 	for len(todo) > 0 {

@@ -17,6 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
+// outputOperation is the name of the Operation that a step runs.
+const outputOperation = "operation"
+
 // outputTypes are those of the outputs of one step, by name.
 type outputTypes map[string]platformv1.OutputType
 
@@ -92,7 +95,10 @@ func (c operationCheck) outputs(step *OperationStep) outputTypes {
 	outputs := outputTypes{}
 	switch {
 	case step.Operation != nil:
-		outputs["operation"] = platformv1.OutputString
+		outputs[outputOperation] = platformv1.OutputString
+		if template := step.Operation.Inline(); template != nil && step.ForEach == "" {
+			maps.Copy(outputs, template.results)
+		}
 	case step.Approval != nil:
 		outputs["by"] = platformv1.OutputString
 	case step.Engine != nil:

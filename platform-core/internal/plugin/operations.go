@@ -29,12 +29,16 @@ type OperationTemplate struct {
 	// Timeout of a whole run whose Operation says none; that of the engine when empty.
 	Timeout Span `json:"timeout,omitempty"`
 	// Parallelism is how many steps that run pods or make calls are under way at a time; any number when 0.
-	Parallelism int             `json:"parallelism,omitempty"`
-	Steps       []OperationStep `json:"steps"`
+	Parallelism int `json:"parallelism,omitempty"`
+	// Outputs of an inline template are expressions over parameters and steps, by name. They are evaluated when the run has succeeded.
+	Outputs map[string]string `json:"outputs,omitempty"`
+	Steps   []OperationStep   `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.
 	outputs map[string]outputTypes
+	// results are the outputs of the template with their types.
+	results outputTypes
 }
 
 // OperationParameter is one that an Operation gives.
@@ -283,12 +287,19 @@ type WaitStep struct {
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
-// NestedStep runs another template of the same bundle, or one of the engine, on the same target.
+// NestedStep runs another template of the same bundle, or one of the engine, on the same target; in an inline template it runs another inline one.
 type NestedStep struct {
-	TemplateRef string `json:"templateRef"`
+	TemplateRef string `json:"templateRef,omitempty"`
+	// Template is an inline template as text, whose outputs are those of the step. It is required in an inline template, in place of templateRef.
+	Template string `json:"template,omitempty"`
 	// Parameters with placeholders.
 	Parameters map[string]string `json:"parameters,omitempty"`
+
+	inline *OperationTemplate
 }
+
+// Inline returns the checked template that the step brings along; nil for none.
+func (s *NestedStep) Inline() *OperationTemplate { return s.inline }
 
 // ApprovalStep waits for somebody to approve.
 type ApprovalStep struct {

@@ -33,7 +33,8 @@ func stepKinds() []stepKind {
 		{name: "engine", given: func(s *OperationStep) bool { return s.Engine != nil }, origins: instance, once: "an engine step is taken once",
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.engine(path, s.Engine) }},
 		{name: "wait", given: func(s *OperationStep) bool { return s.Wait != nil }},
-		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil }, origins: instance},
+		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil },
+			check: func(c operationCheck, path document.Path, s *OperationStep) { c.nested(path, s.Operation) }},
 		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once",
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.approval(path, s.Approval) }},
 		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
@@ -81,8 +82,8 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	if step.ForEach != "" && step.Task() != nil && len(step.Task().Outputs) > 0 {
 		c.fail(path.With(kind.name).With("outputs"), "are those of one pod: a forEach has one for each item")
 	}
-	if step.Parallelism > 0 && (step.ForEach == "" || kind.name == "job" || kind.name == "operation") {
-		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation")
+	if step.Parallelism > 0 && (step.ForEach == "" || kind.name == "job" || step.Operation != nil && step.Operation.Template == "") {
+		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation with templateRef")
 	}
 	if kind.check != nil {
 		kind.check(c, path.With(kind.name), step)

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -33,13 +34,25 @@ func IndexUnfinished(ctx context.Context, indexer client.FieldIndexer) error {
 
 func unfinishedOf(obj client.Object) []string {
 	op := obj.(*platformv1.Operation)
-	switch {
-	case opsflow.Finished(op):
+	if opsflow.Finished(op) {
 		return nil
-	case op.Status.Application == "":
-		return []string{everyone}
 	}
-	return []string{everyone, op.Status.Application}
+	keys := []string{everyone}
+	if op.Status.Application != "" {
+		keys = append(keys, op.Status.Application)
+	}
+	if parent := opsflow.ParentOf(op); parent != "" {
+		keys = append(keys, childrenOf(parent))
+	}
+	return keys
+}
+
+// childrenOf is the key of those that are steps of an Operation. No Application has a name with a slash.
+func childrenOf(parent types.UID) string { return "of/" + string(parent) }
+
+// Children returns the Operations that have not ended and that steps of another one run.
+func Children(ctx context.Context, cached client.Reader, namespace string, parent types.UID) ([]*platformv1.Operation, error) {
+	return Unfinished(ctx, cached, namespace, childrenOf(parent))
 }
 
 // Unfinished returns the Operations of an Application that have not ended, as far as it is known of them whose they are; those of the whole

@@ -29,6 +29,9 @@ const objectOwner = owner + "-step"
 
 // child makes the Operation of a step, or looks how it stands when it is there.
 func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer, error) {
+	if wanted.Spec.Template != "" {
+		return c.inlineChild(ctx, parent, wanted)
+	}
 	application := cmp.Or(wanted.Application, parent.Status.Application)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: parent.Namespace, Name: wanted.Name, Labels: map[string]string{

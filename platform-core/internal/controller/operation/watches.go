@@ -33,9 +33,26 @@ func finishedOf(obj client.Object) []string {
 
 // queuedBehind wakes the Operations that wait for one that ended, and those that its steps run.
 func (c *Controller) queuedBehind(ctx context.Context, obj client.Object) []reconcile.Request {
+	if opsflow.IsInline(obj.(*platformv1.Operation)) || obj.(*platformv1.Operation).Status.Application == "" {
+		return c.childrenOf(ctx, obj)
+	}
 	return c.unfinished(ctx, obj.GetNamespace(), obj.(*platformv1.Operation).Status.Application, func(op *platformv1.Operation) bool {
 		return op.Status.Phase == platformv1.OperationPending || opsflow.ParentOf(op) == obj.GetUID()
 	})
+}
+
+// childrenOf wakes the Operations that steps of one run that acts on no instance.
+func (c *Controller) childrenOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	children, err := records.Children(ctx, c.client, obj.GetNamespace(), obj.GetUID())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the Operations of steps", "operation", client.ObjectKeyFromObject(obj))
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, op := range children {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(op)})
+	}
+	return requests
 }
 
 // parentOf wakes the Operation whose step an Operation is.

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// OutputOperation names the Operation that a step runs.
+const OutputOperation = "operation"
+
+// inlineChild runs an Operation of an inline template, once for each attempt: one that was created and was deleted is not created again.
+func (r *run) inlineChild(t *plugin.OperationStep, step *platformv1.StepStatus, one item, child *Child) verdict {
+	created := step.Outputs[OutputOperation] == child.Name
+	if one.target != nil {
+		created = one.target.Operation == child.Name
+	}
+	if created {
+		child.Verb = ChildLook
+	}
+	child.Spec.Timeout = &metav1.Duration{Duration: r.jobDeadline(t, step).Truncate(time.Second) + time.Second}
+	waiting := fmt.Sprintf("Operation %s to end", child.Name)
+	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)
+	if answer == nil {
+		if created {
+			v.untouched = ""
+		}
+		return v
+	}
+	switch {
+	case one.target != nil:
+		one.target.Operation = child.Name
+	default:
+		step.Outputs = map[string]string{OutputOperation: child.Name}
+	}
+	switch answer.Child.Phase {
+	case platformv1.OperationSucceeded:
+		if one.target == nil {
+			maps.Copy(step.Outputs, answer.Child.Outputs)
+		}
+		return verdict{}
+	case platformv1.OperationFailed:
+		return failedf("Operation %s failed: %s", child.Name, tail(answer.Child.Error))
+	case platformv1.OperationCancelled:
+		return failedf("Operation %s was cancelled", child.Name)
+	case platformv1.OperationAwaitingApproval:
+		waiting += ", in which an approval is waited for"
+	}
+	if answer.Child.Progress != "" {
+		waiting += " (" + answer.Child.Progress + ")"
+	}
+	return verdict{waiting: waiting}
+}
+
+// withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one does, or by their own timeout.
+func (r *run) withdrawChildren(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
+		return verdict{}
+	}
+	names := []string{step.Outputs[OutputOperation]}
+	if t.ForEach != "" {
+		names = nil
+		for i := range step.Targets {
+			if phase := step.Targets[i].Phase; phase == platformv1.OperationCancelled || phase == platformv1.OperationFailed {
+				names = append(names, step.Targets[i].Operation)
+			}
+		}
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		waiting := fmt.Sprintf("Operation %s to end", name)
+		look := &Child{Verb: ChildLook, Name: name, Spec: platformv1.OperationSpec{Template: t.Operation.Template}}
+		answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Child: look}, waiting)
+		switch {
+		case v.failed != "":
+			continue
+		case answer == nil:
+			return v
+		case !answer.Child.Phase.Ended():
+			return verdict{waiting: waiting, retry: objectPoll}
+		}
+	}
+	return verdict{}
+}
+
+// conclude computes the outputs of the template, and says which one cannot be had; empty when all can.
+func (r *run) conclude() (why string) {
+	template := &r.facts.Template
+	if len(template.Outputs) == 0 {
+		return ""
+	}
+	variables, outputs := r.after(template.OnTheWay()), map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(template.Outputs)) {
+		value, err := template.Result(name, variables)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("output %q cannot be computed: %v", name, err)
+		case len(value) > maxOutput:
+			return fmt.Sprintf("output %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, len(value), maxOutput)
+		}
+		outputs[name] = value
+	}
+	r.status.Outputs = outputs
+	return ""
+}
