@@ -253,6 +253,9 @@ func (s *Supervisor) publish() {
 		status.StartedAtUnixMs = s.startedAt.UnixMilli()
 		status.ConfigDigest, status.RestartDigest = s.digests()
 		status.CertificateDigest = s.certificate.served
+	} else if s.state == backoff && s.prepared != nil {
+		// It will be started with this plan again, unless it is given another one.
+		status.ConfigDigest, status.RestartDigest = s.prepared.Plan.Digest, s.prepared.Plan.RestartDigest
 	}
 	if last, called := s.store.Last(); called {
 		status.LastCall = wireRecord(last)

@@ -148,6 +148,9 @@ func TestCrashIsHealedInPlaceWithGrowingDelays(t *testing.T) {
 			if got := h.status().GetMessage(); got != "the process ended by itself: exit code 1" {
 				t.Errorf("message is %q", got)
 			}
+			if got := h.status(); got.GetConfigDigest() != p.Digest || got.GetRestartDigest() != p.RestartDigest {
+				t.Errorf("digests are %q and %q, want those of the plan: %q and %q", got.GetConfigDigest(), got.GetRestartDigest(), p.Digest, p.RestartDigest)
+			}
 			h.advance(delay - time.Millisecond)
 			h.want(backoff)
 			h.advance(time.Millisecond)

@@ -59,10 +59,6 @@ func (k *kafka) entity(kind, name string, parameters map[string]platformv1.Param
 	})
 }
 
-func (k *kafka) pod(n int) string {
-	return platformv1.PodNameFor(platformv1.WorkloadSetNameFor(k.Name, component, platformv1.DefaultSet), int32(n))
-}
-
 // TestKafkaUnderLoad changes a cluster under a producer in each way that a user does, and breaks it: no record that was
 // acknowledged is lost, and no send fails.
 func TestKafkaUnderLoad(t *testing.T) {

@@ -17,6 +17,10 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
+func (k *kafka) pod(n int) string {
+	return platformv1.PodNameFor(platformv1.WorkloadSetNameFor(k.Name, component, platformv1.DefaultSet), int32(n))
+}
+
 // podNames are the names of the first pods.
 func (k *kafka) podNames(nodes int32) (names []string) {
 	for n := range int(nodes) {
