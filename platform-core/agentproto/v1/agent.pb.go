@@ -949,7 +949,7 @@ type ProcessStatus struct {
 	// started_at_unix_ms is when the present process was started, in milliseconds since 1970.
 	StartedAtUnixMs int64 `protobuf:"varint,4,opt,name=started_at_unix_ms,json=startedAtUnixMs,proto3" json:"started_at_unix_ms,omitempty"`
 	// config_digest is the digest of the plan that the present process was started or reloaded with; "mixed" after a reload that
-	// failed half-way.
+	// failed half-way. In backoff it is that of the plan that the process will be started with again.
 	ConfigDigest string `protobuf:"bytes,5,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
 	// last_exit says how the last process ended, for example "exit code 1" or "signal SIGKILL".
 	LastExit string `protobuf:"bytes,6,opt,name=last_exit,json=lastExit,proto3" json:"last_exit,omitempty"`
