@@ -3,6 +3,7 @@
 package database
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,13 +65,14 @@ func quarantined(g *mysqlGroup) {
 		g.Fatal(err)
 	}
 	g.waitForWord(platformv1.QuarantinedCondition, pod.Name+" has transactions that the group has not")
+	// It keeps its label while it does not answer, and Services lead to pods that are ready.
 	g.Eventually(framework.SettleTimeout, "no Service leads to it", func() error {
 		now := &corev1.Pod{}
 		if err := g.Get(pod.Name, now); err != nil {
 			return err
 		}
-		if role := now.Labels[platformv1.RoleLabel]; role != "" {
-			return fmt.Errorf("it is called the %s", role)
+		if framework.PodIsReady(now) {
+			return errors.New("it is ready")
 		}
 		return nil
 	})
