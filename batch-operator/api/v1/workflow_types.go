@@ -273,10 +273,10 @@ type ForEach struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=5000
 	// +kubebuilder:validation:items:MaxLength=256
 	Items []string `json:"items,omitempty"`
-	// expression gives a list of at most 1000 texts, for example parameters.cities.split(',').
+	// expression gives a list of at most 5000 texts, for example parameters.cities.split(',').
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048

@@ -252,20 +252,10 @@ func mirror(tasks []batchv1.TaskStatus, op *platformv1.Operation) {
 			StartTime: from.StartTime, CompletionTime: from.CompletionTime, Job: from.Outputs["job"],
 			Operation: from.Outputs["operation"],
 		}
-		if n := len(from.Targets); n > 0 {
-			tasks[i].Items = fmt.Sprintf("%d/%d", succeededOf(from.Targets), n)
+		if items := from.Items; items != nil {
+			tasks[i].Items = fmt.Sprintf("%d/%d", items.Succeeded, items.Total)
 		}
 	}
-}
-
-func succeededOf(targets []platformv1.StepTarget) int {
-	n := 0
-	for i := range targets {
-		if targets[i].Phase == platformv1.OperationSucceeded {
-			n++
-		}
-	}
-	return n
 }
 
 // progress is how many tasks have ended.

@@ -6,7 +6,10 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -298,11 +301,18 @@ tasks:
 	}
 }
 
-// A hundred items at a time, the operator is killed among them, and each has one Job.
-func TestTwoHundredItemsHaveOneJobEach(t *testing.T) {
+// A hundred items at a time, the operator is killed each time that fifty have ended, and each has one Job. WORKFLOW_ITEMS=5000 has it be more than 200.
+func TestManyItemsHaveOneJobEach(t *testing.T) {
+	count := 200
+	if text := os.Getenv("WORKFLOW_ITEMS"); text != "" {
+		var err error
+		if count, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b := newBench(t)
 	kill := serve(t)
-	items := make([]string, 200)
+	items := make([]string, count)
 	for i := range items {
 		items[i] = fmt.Sprintf("'%d'", i)
 	}
@@ -317,9 +327,9 @@ func TestTwoHundredItemsHaveOneJobEach(t *testing.T) {
 				return err
 			}
 			ended++
-			if ended == 50 {
+			if ended%50 == 0 {
 				kill()
-				serve(t)
+				kill = serve(t)
 			}
 		}
 		if wf.Status.Phase != batchv1.WorkflowSucceeded {
@@ -327,7 +337,14 @@ func TestTwoHundredItemsHaveOneJobEach(t *testing.T) {
 		}
 		return nil
 	})
-	if jobs := b.jobs(); len(jobs) != len(items) || ended != len(items) || wf.Status.Tasks[0].Items != "200/200" {
+	if jobs := b.jobs(); len(jobs) != len(items) || ended != len(items) || wf.Status.Tasks[0].Items != fmt.Sprintf("%d/%d", count, count) {
 		t.Errorf("%d Jobs were created and %d ended, and the task says %+v", len(jobs), ended, wf.Status.Tasks[0])
+	}
+	op := &platformv1.Operation{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := json.Marshal(op); err != nil || len(data) > 1<<20 || op.Status.Steps[0].Items.Done != fmt.Sprintf("1-%d", count) {
+		t.Errorf("the Operation has %d bytes and %+v: %v", len(data), op.Status.Steps[0].Items, err)
 	}
 }

@@ -367,6 +367,9 @@ type StepStatus struct {
 	// message says what the step is doing or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// items counts the items of a forEach of an inline template. targets has only those of them that are under way or failed.
+	// +optional
+	Items *StepItems `json:"items,omitempty"`
 	// targets are the pods that the step acts on, or the items of its forEach, in order, each with its progress.
 	// +optional
 	// +listType=map
@@ -393,10 +396,28 @@ const (
 	OutputObject OutputType = "object"
 )
 
+// StepItems says how many items of a forEach have succeeded, and which, in a form that does not grow with their number.
+type StepItems struct {
+	// total number of items.
+	Total int32 `json:"total"`
+	// succeeded is how many of them have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// done has the numbers of those, from 1, as ranges, for example 1-40,43.
+	// +optional
+	Done string `json:"done,omitempty"`
+	// digest of the list of items: the step fails when its expression gives another list later.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
 // StepTarget is the progress of a step at one pod or item.
 type StepTarget struct {
 	// name of the pod, or the item.
 	Name string `json:"name"`
+	// number of the item in its list, from 1, where targets does not have all items.
+	// +optional
+	Number int32 `json:"number,omitempty"`
 	// uid of the pod when the step first saw it; empty for an item.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`

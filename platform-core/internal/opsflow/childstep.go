@@ -93,6 +93,28 @@ func (r *run) withdrawChildren(t *plugin.OperationStep, step *platformv1.StepSta
 	return verdict{}
 }
 
+// maxOutputs is how many bytes the outputs of an inline template may have on record, those of all steps together.
+const maxOutputs = 128 << 10
+
+// fits fails a step of an inline template with whose outputs the record would be too large.
+func (r *run) fits(step *platformv1.StepStatus) verdict {
+	if !IsInline(r.op) || len(step.Outputs) == 0 {
+		return verdict{}
+	}
+	total := 0
+	for i := range r.status.Steps {
+		for name, text := range r.status.Steps[i].Outputs {
+			total += len(name) + len(text)
+		}
+	}
+	if total <= maxOutputs {
+		return verdict{}
+	}
+	step.Outputs = nil
+	return verdict{final: yes, failed: fmt.Sprintf("the outputs of all steps would have %d bytes: at most %d are kept on record; keep them elsewhere, and let the outputs say where",
+		total, maxOutputs)}
+}
+
 // conclude computes the outputs of the template, and says which one cannot be had; empty when all can.
 func (r *run) conclude() (why string) {
 	template := &r.facts.Template

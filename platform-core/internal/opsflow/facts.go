@@ -68,6 +68,8 @@ type Facts struct {
 	Pods []Pod
 	// Answers to the effects of this turn, by key.
 	Answers map[string]*Answer
+	// Lists remembers the items of steps with forEach within a turn, by step; nil to compute them each time.
+	Lists map[string][]string
 	// ParentEnded says that the Operation whose step this one is has ended or is about to.
 	ParentEnded bool
 	// Preempted says in words what ends the run; empty for nothing.

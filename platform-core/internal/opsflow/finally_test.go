@@ -245,8 +245,8 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 	if most != 3 || len(made) != 7 || made["run-each-2-try2"] != 1 || made["run-each-1"] != 1 || made["run-each-4-try2"] != 1 {
 		t.Errorf("at most %d Jobs ran at a time, and %v were made", most, made)
 	}
-	if target := f.op.Status.Steps[0].Targets[1]; target.Job != "run-each-2-try2" || target.Message != "" {
-		t.Errorf("the second item is on record as %+v", target)
+	if step := f.op.Status.Steps[0]; step.Items == nil || step.Items.Succeeded != 6 || step.Items.Total != 6 || step.Items.Done != "1-6" || len(step.Targets) != 0 {
+		t.Errorf("the items are on record as %+v and %+v", step.Items, step.Targets)
 	}
 }
 

@@ -367,6 +367,9 @@ func (r *run) progress(step *platformv1.StepStatus) string {
 		}
 	}
 	text := fmt.Sprintf("%d/%d %s", number, len(r.status.Steps), step.Name)
+	if step.Items != nil {
+		return fmt.Sprintf("%s: %d of %d items", text, step.Items.Succeeded, step.Items.Total)
+	}
 	what := "item"
 	for i, target := range step.Targets {
 		if target.UID != "" {

@@ -22,7 +22,7 @@ const (
 	objectPoll = 2 * time.Second
 	// maxOutput is the longest text, in bytes, that a step takes from an object.
 	maxOutput = 4096
-	// maxItems is the longest list that a forEach goes through.
+	// maxItems is the longest list that a forEach of a template of a plugin or of the engine goes through.
 	maxItems = 1000
 )
 
@@ -49,8 +49,11 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 			return verdict{failed: why}
 		}
 	}
-	if t.ForEach == "" {
+	switch {
+	case t.ForEach == "":
 		return s.settle(r, t, step, item{key: r.key(step, "")})
+	case step.Items != nil:
+		return s.goThrough(r, t, step)
 	}
 	return s.each(r, t, step)
 }
@@ -114,12 +117,17 @@ func joined(first, second verdict) verdict {
 
 // begin records the items, so that they stay the same whatever the expression gives later.
 func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) (why string) {
-	if t.ForEach != "" && len(step.Targets) == 0 {
+	switch {
+	case t.ForEach != "" && IsInline(r.op) && (step.Items != nil || len(step.Targets) == 0):
+		if why := r.list(t, step); why != "" {
+			return why
+		}
+	case t.ForEach != "" && len(step.Targets) == 0:
 		items, err := r.facts.Template.Texts(t.Name, t.ForEach, r.variables(t, nil))
 		if err != nil {
 			return fmt.Sprintf("cannot say what step %q goes through: %v", t.Name, err)
 		}
-		if why := checkItems(t, items); why != "" {
+		if why := checkItems(t, items, maxItems); why != "" {
 			return why
 		}
 		targets := make([]platformv1.StepTarget, 0, len(items))
@@ -139,9 +147,9 @@ func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 }
 
 // checkItems says why a step cannot go through a list; empty when it can.
-func checkItems(t *plugin.OperationStep, items []string) (why string) {
-	if len(items) > maxItems {
-		return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
+func checkItems(t *plugin.OperationStep, items []string, most int) (why string) {
+	if len(items) > most {
+		return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), most)
 	}
 	seen := make(map[string]bool, len(items))
 	for _, name := range items {

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -106,7 +107,10 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}, fmt.Sprintf("job %s to be removed", name))
 		return v
 	}
-	job, why := r.job(t, step, one)
+	job, why := &Job{Task: &Task{Step: t.Name}}, ""
+	if !made || t.Task() == nil {
+		job, why = r.job(t, step, one)
+	}
 	if why != "" {
 		return verdict{failed: why}
 	}
@@ -260,7 +264,7 @@ func (r *run) withdrawJobs(t *plugin.OperationStep, step *platformv1.StepStatus)
 		items = nil
 		for i, target := range step.Targets {
 			if target.Phase == platformv1.OperationCancelled || target.Phase == platformv1.OperationFailed {
-				items = append(items, item{number: i + 1})
+				items = append(items, item{number: cmp.Or(int(target.Number), i+1)})
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 		if err != nil {
 			return []foretold{{words: words + " for each item of a list that is known only once the steps before it have ended"}}, ""
 		}
-		if why := checkItems(t, values); why != "" {
+		if why := checkItems(t, values, maxItems); why != "" {
 			return nil, why
 		}
 		items = nil

@@ -27,10 +27,13 @@ func withoutItems(status *platformv1.OperationStatus) *platformv1.OperationStatu
 	status.Progress = ""
 	for i := range status.Steps {
 		step := &status.Steps[i]
-		if step.Phase != platformv1.OperationRunning || len(step.Targets) == 0 {
+		if step.Phase != platformv1.OperationRunning || len(step.Targets) == 0 && step.Items == nil {
 			continue
 		}
 		step.Message = ""
+		if step.Items != nil {
+			step.Items, step.Targets = nil, nil
+		}
 		for j := range step.Targets {
 			step.Targets[j].Phase, step.Targets[j].Job, step.Targets[j].Operation = "", "", ""
 		}

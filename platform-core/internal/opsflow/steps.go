@@ -109,6 +109,9 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 	if v.done() {
 		v = kindOf(t).advance(r, t, step)
 	}
+	if v.done() {
+		v = r.fits(step)
+	}
 	v.step = t.Name
 	r.commit(t, step)
 	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +57,7 @@ type formulaCompiler struct {
 
 func (c formulaCompiler) compile() {
 	c.template.formulas, c.template.outputs = map[formulaKey]*placeholder.Formula{}, map[string]outputTypes{}
+	c.template.lists = map[string][]string{}
 	if language := c.language(nil); language != nil {
 		for i, p := range c.template.Preconditions {
 			path := document.Path{"preconditions"}.Index(i)
@@ -157,7 +159,9 @@ func (c formulaCompiler) step(path document.Path, s *OperationStep) {
 	if s.When != "" {
 		c.expression(language, path.With("when"), s.Name, s.When, placeholder.Bool)
 	}
-	if s.ForEach != "" {
+	if list, literal := literalList(s.ForEach); literal {
+		c.template.lists[s.Name] = list
+	} else if s.ForEach != "" {
 		c.expression(language, path.With("forEach"), s.Name, s.ForEach, placeholder.List)
 	}
 	for at, text := range s.texts() {
@@ -179,6 +183,15 @@ func (c formulaCompiler) step(path document.Path, s *OperationStep) {
 	if s.HTTP != nil {
 		c.http(path, s)
 	}
+}
+
+// literalList reads a list of texts in JSON, which is taken as it is and may be longer than an expression.
+func literalList(source string) ([]string, bool) {
+	var list []string
+	if !strings.HasPrefix(source, "[") || json.Unmarshal([]byte(source), &list) != nil {
+		return nil, false
+	}
+	return list, true
 }
 
 // output compiles the expression of an output of a wait or of a call. Where no type is declared, it is that of the expression.
@@ -322,6 +335,9 @@ func (t *OperationTemplate) Truth(step, source string, variables map[string]any)
 
 // Texts evaluates the forEach of a step.
 func (t *OperationTemplate) Texts(step, source string, variables map[string]any) ([]string, error) {
+	if list, literal := t.lists[step]; literal {
+		return list, nil
+	}
 	formula, err := t.formula(step, source, true)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,8 @@ type OperationTemplate struct {
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.
 	outputs map[string]outputTypes
+	// lists are those that steps with forEach go through and that are no expressions, by step.
+	lists map[string][]string
 	// results are the outputs of the template with their types.
 	results outputTypes
 }

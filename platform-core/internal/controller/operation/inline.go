@@ -26,7 +26,7 @@ func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation
 	}
 	seen := &observation{bundle: &plugin.Bundle{}, facts: opsflow.Facts{
 		Now: c.Now(), Target: opsflow.Subject(op), Template: template, Parameters: opsflow.ParametersInForce(op.Spec, template),
-		Answers: map[string]*opsflow.Answer{},
+		Answers: map[string]*opsflow.Answer{}, Lists: map[string][]string{},
 	}}
 	var err error
 	seen.facts.ParentEnded, err = c.parentEnded(ctx, op)
