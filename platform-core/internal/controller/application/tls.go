@@ -99,21 +99,18 @@ func (f *facts) trusted(app *platformv1.Application) []byte {
 	return t.Bundle()
 }
 
-// ensureTrust keeps the Secret with the authorities to trust, which the pods mount, and removes it once no component
-// has a certificate. It keeps former authorities, too, which may be nowhere else.
+// ensureTrust keeps the Secret with the authorities to trust, which the pods mount. It keeps former authorities, too, which may be nowhere
+// else. Without TLS it stays until the Application goes, since an engine has no right to delete Secrets.
 func (c *Controller) ensureTrust(ctx context.Context, app *platformv1.Application, f *facts) error {
-	switch {
-	case f.tls.wanted && len(f.tls.trust) > 0:
-		_, err := c.applyOwned(ctx, app, &corev1.Secret{
-			ObjectMeta: meta(app, platformv1.TrustNameFor(app.Name), ""),
-			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{agentplan.CAFile: f.tls.trust},
-		})
-		return err
-	case !f.tls.wanted && f.tls.kept != nil && len(f.tls.issued) == 0 && metav1.IsControlledBy(f.tls.kept, app):
-		return c.apply.Delete(ctx, f.tls.kept)
+	if !f.tls.wanted || len(f.tls.trust) == 0 {
+		return nil
 	}
-	return nil
+	_, err := c.applyOwned(ctx, app, &corev1.Secret{
+		ObjectMeta: meta(app, platformv1.TrustNameFor(app.Name), ""),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{agentplan.CAFile: f.tls.trust},
+	})
+	return err
 }
 
 // checkCertManager says what to install when TLS is wanted and cannot be had.
