@@ -73,9 +73,14 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 		if err := controllerutil.SetControllerReference(obj, entity, r.client.Scheme()); err != nil {
 			return outcome.Failed(err)
 		}
-		if _, err := r.apply.Apply(ctx, entity); err != nil {
+		change, err := r.apply.Apply(ctx, entity)
+		switch {
+		case err != nil:
 			outcomes = append(outcomes, ofRefused(err, &spec))
-		} else {
+		case change != apply.Unchanged:
+			// What was read is of the spec before. The change wakes us.
+			outcomes = append(outcomes, ofEntity(nil, &spec))
+		default:
 			outcomes = append(outcomes, ofEntity(have[entity.Name], &spec))
 		}
 		delete(have, entity.Name)
@@ -88,9 +93,9 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 	return outcome.Worst(outcomes...)
 }
 
-// ofEntity is how it stands with one Entity, nil for one that has just been made, in words that say which it is.
+// ofEntity is how it stands with one Entity, nil for one that has just been written, in words that say which it is.
 func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Outcome {
-	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being made")
+	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being worked on")
 	if entity != nil {
 		o = conditions.Outcome(entity)
 	}

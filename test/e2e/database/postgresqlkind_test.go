@@ -94,12 +94,17 @@ func checkPostgreSQLStatus(p *framework.PostgreSQLInstance) {
 	resource := databasev1.GroupVersion.WithResource("postgresqls")
 	p.Logf("%v", p.TableColumns(resource, p.Name))
 	p.ExpectTableColumns(resource, p.Name, "Version", "Pods", "Primary", "Replicas", "Durability", "Phase", "Endpoint", "Read-Only", "Message", "Age")
+	p.Eventually(framework.SettleTimeout, "commits wait for the replica", func() error {
+		if obj = p.Object(); obj.Status.Durability != platformv1.DurabilitySynchronous {
+			return fmt.Errorf("durability is %q", obj.Status.Durability)
+		}
+		return nil
+	})
 	for what, pair := range map[string][2]string{
 		"ready":            {obj.Status.Ready, "2/2"},
 		"phase":            {string(obj.Status.Phase), string(platformv1.PhaseReady)},
 		"endpoint":         {obj.Status.Endpoint, b["host"] + ":" + b["port"]},
 		"readOnlyEndpoint": {obj.Status.ReadOnlyEndpoint, b["host-ro"] + ":" + b["port"]},
-		"durability":       {string(obj.Status.Durability), string(platformv1.DurabilitySynchronous)},
 		"application":      {obj.Status.Application, p.Application().Name},
 		"binding type":     {b["type"], "postgresql"},
 		"binding username": {b["username"], "app"},
