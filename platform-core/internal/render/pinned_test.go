@@ -24,7 +24,7 @@ minimal: cache-redis-main
   revision ceb88ea822d5cd32
   digest   sha256:b3c78843e9915cb73dc6dd166801966c4befa0ec7da6eb655ce554029957a7c7
   restart  sha256:b3c78843e9915cb73dc6dd166801966c4befa0ec7da6eb655ce554029957a7c7
-full: sessions-redis-main
+full: cache-redis-main
   revision ca966e4c5851b577
   digest   sha256:f297fd3d2bbd87182ed3af780a2bde1b55902e7d06725f9ff86b0f9272239cab
   restart  sha256:f297fd3d2bbd87182ed3af780a2bde1b55902e7d06725f9ff86b0f9272239cab

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
@@ -85,12 +84,10 @@ func quarantined(g *mysqlGroup) {
 	g.waitReady()
 }
 
-// quorumLost deletes the primary and another member, which a quota keeps from coming back.
+// quorumLost deletes the primary and another member, which find no node to come back on.
 func quorumLost(g *mysqlGroup) {
 	g.Helper()
-	from, quota := g.replica(), &corev1.ResourceQuota{ObjectMeta: framework.ObjectMeta("away")}
-	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
-	g.Create(quota)
+	from, uncordon := g.replica(), g.Cordon()
 	var lost []string
 	for _, pod := range g.application().Pods() {
 		if pod.Name != from.Name {
@@ -113,7 +110,7 @@ func quorumLost(g *mysqlGroup) {
 		}
 		return nil
 	})
-	g.Delete(quota)
+	uncordon()
 	g.WaitForOperation(force.Name)
 	g.waitForWord(platformv1.QuorumCondition, "")
 	g.waitReady()

@@ -3,11 +3,14 @@
 package framework
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -71,6 +74,27 @@ func (s *Namespace) waitForLeaders() {
 		}
 		return nil
 	})
+}
+
+// Cordon keeps new pods from all nodes until undo is called, at the latest at the end of the test. No other test may run beside it.
+func (s *Namespace) Cordon() (undo func()) {
+	s.Helper()
+	nodes := &corev1.NodeList{}
+	if err := Cluster.Client.List(s.Ctx, nodes); err != nil {
+		s.Fatal(err)
+	}
+	cordon := func(on string) {
+		for i := range nodes.Items {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":`+on+`}}`))
+			if err := Cluster.Client.Patch(context.Background(), &nodes.Items[i], patch); err != nil {
+				s.Errorf("cannot cordon node %s: %v", nodes.Items[i].Name, err)
+			}
+		}
+	}
+	undo = sync.OnceFunc(func() { cordon("false") })
+	s.Cleanup(undo)
+	cordon("true")
+	return undo
 }
 
 // PodIsReady says whether the condition Ready of a pod is true.
