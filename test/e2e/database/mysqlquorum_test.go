@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
@@ -84,7 +85,8 @@ func quarantined(g *mysqlGroup) {
 	g.waitReady()
 }
 
-// quorumLost deletes the primary and another member, which find no node to come back on.
+// quorumLost deletes the primary and another member, which find no node to come back on. Their servers are stopped first, since one that
+// ends by itself leaves the group, and the others go on without it.
 func quorumLost(g *mysqlGroup) {
 	g.Helper()
 	from, uncordon := g.replica(), g.Cordon()
@@ -92,8 +94,13 @@ func quorumLost(g *mysqlGroup) {
 	for _, pod := range g.application().Pods() {
 		if pod.Name != from.Name {
 			lost = append(lost, pod.Name)
-			g.Delete(&pod, framework.GraceZero)
+			if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "sh", "-c", framework.SignalScript+"exit 0", "signal", "STOP", "mysqld"); err != nil {
+				g.Fatal(err)
+			}
 		}
+	}
+	for _, name := range lost {
+		g.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace.Name, Name: name}}, framework.GraceZero)
 	}
 	slices.Sort(lost)
 	g.waitForWord(platformv1.QuorumCondition, fmt.Sprintf("run ForceQuorum with from=%s and lost=%s,", from.Name, strings.Join(lost, ",")))
