@@ -121,7 +121,7 @@ func launch(folder string, definitions []*apiextensionsv1.CustomResourceDefiniti
 func administrator(environment *envtest.Environment, folder string) (token string, err error) {
 	token = rand.Text()
 	path := filepath.Join(folder, tokensFile)
-	line := token + ",administrator,administrator,system:masters\n"
+	line := token + ",admin,admin,system:masters\n"
 	environment.ControlPlane.GetAPIServer().Configure().Set("token-auth-file", path)
 	return token, os.WriteFile(path, []byte(line), 0o600)
 }
