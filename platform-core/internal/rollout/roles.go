@@ -62,7 +62,7 @@ func planRoles(f Facts) []Step {
 		}
 	}
 	give = f.undisputed(give)
-	for _, step := range f.dispossess(give) {
+	for _, step := range f.removePrimaryLabels(give) {
 		if !slices.ContainsFunc(take, func(s Step) bool { return s.Ordinal == step.Ordinal }) {
 			take = append(take, step)
 		}
@@ -100,9 +100,9 @@ func (f Facts) holds(p Pod) bool {
 	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
 }
 
-// dispossess takes a writer's label from those that do not answer, are on a node that nobody reaches or are on their way out when
+// removePrimaryLabels takes a writer's label from those that do not answer, are on a node that nobody reaches or are on their way out when
 // another takes over, or has: a middleware may elect another one before the probe of the former has failed.
-func (f Facts) dispossess(give []Step) []Step {
+func (f Facts) removePrimaryLabels(give []Step) []Step {
 	successor := ""
 	if len(give) > 0 {
 		successor = give[0].Pod

@@ -108,17 +108,9 @@ func (d *Driver) Check(ctx context.Context) error {
 }
 
 func (e External) way() (way, error) {
-	texts := map[*plan.SecretRef]string{}
-	for _, ref := range []*plan.SecretRef{e.Account, e.Key, e.CA} {
-		if ref == nil {
-			continue
-		}
-		text, err := e.Secret(*ref)
-		if err != nil {
-			return way{}, err
-		}
-		// A Secret that was made of a file ends with a line break.
-		texts[ref] = strings.TrimSpace(text)
+	texts, err := driver.Texts(e.Secret, e.Account, e.Key, e.CA)
+	if err != nil {
+		return way{}, err
 	}
 	w := way{addresses: strings.Split(e.Settings[plan.SettingBootstrap], ","), username: texts[e.Account],
 		password: texts[e.Key], mechanism: sarama.SASLMechanism(e.Settings[plan.SettingMechanism])}

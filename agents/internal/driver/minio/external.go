@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	miniogo "github.com/minio/minio-go/v7"
 
@@ -70,17 +69,9 @@ func (e External) open() (*session, error) {
 }
 
 func (e External) options() (store.S3Options, error) {
-	texts := map[*plan.SecretRef]string{}
-	for _, ref := range []*plan.SecretRef{e.Account, e.Key, e.CA} {
-		if ref == nil {
-			continue
-		}
-		text, err := e.Secret(*ref)
-		if err != nil {
-			return store.S3Options{}, err
-		}
-		// A Secret that was made of a file ends with a line break.
-		texts[ref] = strings.TrimSpace(text)
+	texts, err := driver.Texts(e.Secret, e.Account, e.Key, e.CA)
+	if err != nil {
+		return store.S3Options{}, err
 	}
 	return store.S3Options{
 		Endpoint: e.Settings[plan.SettingEndpoint], Region: e.Settings[plan.SettingRegion], Addressing: store.Addressing(e.Settings[plan.SettingAddressing]),

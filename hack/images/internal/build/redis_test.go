@@ -117,14 +117,8 @@ func TestRedis(t *testing.T) {
 // unpacked builds an image of the suite and returns the folder that it was extracted to.
 func unpacked(t *testing.T, reference string) (root string) {
 	t.Helper()
-	b, image := realImage(t, reference)
-	build(t, b, image)
-	archive, err := b.Open(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	return extract(t, archive.Image)
+	root, _ = imageRoot(t, reference)
+	return root
 }
 
 // extract writes the files of an image into a folder.
