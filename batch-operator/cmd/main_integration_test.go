@@ -71,18 +71,22 @@ func serve(t *testing.T) {
 func TestOperatorRunsACronJob(t *testing.T) {
 	serve(t)
 	meta := metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "worker"}
-	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "ticks"}, Spec: batchv1.CronJobSpec{
-		Schedules: []string{"* * * * * *"}, TimeZone: "UTC", ServiceAccountName: meta.Name,
-		Task: batchv1.Task{Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}},
-	}}
+	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "ticks"},
+		Spec: batchv1.CronJobSpec{
+			Schedules: []string{"* * * * * *"}, TimeZone: "UTC", ServiceAccountName: meta.Name,
+			Task: batchv1.Task{Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}},
+		}}
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta},
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}}},
 		cj,
 	} {
-		testkit.Eventually(t, fmt.Sprintf("%T is created", object), func(ctx context.Context) error { return env.Client.Create(ctx, object) })
+		testkit.Eventually(t, fmt.Sprintf("%T is created", object),
+			func(ctx context.Context) error { return env.Client.Create(ctx, object) })
 	}
 	testkit.Eventually(t, "two runs succeed", func(ctx context.Context) error {
 		var jobs kubebatchv1.JobList

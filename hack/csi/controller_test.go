@@ -56,7 +56,8 @@ func (s *suite) create(r *csi.CreateVolumeRequest) *csi.Volume {
 
 func (s *suite) snapshot(name, volume string) *csi.Snapshot {
 	s.t.Helper()
-	response, err := s.controller.CreateSnapshot(s.t.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume})
+	response, err := s.controller.CreateSnapshot(s.t.Context(),
+		&csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -124,14 +125,20 @@ func TestRefusals(t *testing.T) {
 		"ReadWriteOnce": change(func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 		}),
-		"volumes are xfs":       change(func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0].GetMount().FsType = "ext4" }),
-		`no parameter "colour"`: change(func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"colour": "red"} }),
-		"cannot be cloned":      change(cloned),
+		"volumes are xfs": change(func(r *csi.CreateVolumeRequest) {
+			r.VolumeCapabilities[0].GetMount().FsType = "ext4"
+		}),
+		`no parameter "colour"`: change(func(r *csi.CreateVolumeRequest) {
+			r.Parameters = map[string]string{"colour": "red"}
+		}),
+		"cannot be cloned": change(cloned),
 		"at least 2 and at most": change(func(r *csi.CreateVolumeRequest) {
 			r.CapacityRange = &csi.CapacityRange{RequiredBytes: 2, LimitBytes: 1}
 		}),
-		"from 314572800": change(func(r *csi.CreateVolumeRequest) { r.CapacityRange = &csi.CapacityRange{LimitBytes: mebibyte} }),
-		"are free in":    change(func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = 1 << 59 }),
+		"from 314572800": change(func(r *csi.CreateVolumeRequest) {
+			r.CapacityRange = &csi.CapacityRange{LimitBytes: mebibyte}
+		}),
+		"are free in": change(func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = 1 << 59 }),
 	} {
 		if _, err := s.controller.CreateVolume(t.Context(), r); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %q", err, text)
@@ -184,7 +191,8 @@ func TestSnapshotsAreRestoredOnAnyNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 6)
-		if _, err := data.ReadAt(got, 500*mebibyte); err != nil || string(got) != "before" || r.GetCapacityBytes() != 2*gibibyte {
+		if _, err := data.ReadAt(got, 500*mebibyte); err != nil || string(got) != "before" ||
+			r.GetCapacityBytes() != 2*gibibyte {
 			t.Errorf("restored on %s: %q, %v, %v", node, got, r, err)
 		}
 		data.Close()

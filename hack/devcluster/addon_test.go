@@ -61,7 +61,8 @@ spec: {secretName: leaf, dnsNames: [leaf.default.svc], issuerRef: {name: self, k
 	if !found {
 		t.Errorf("status knows of %+v", st.Addons)
 	}
-	d.kubectl("drain", "n1", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--disable-eviction", "--timeout=90s")
+	d.kubectl("drain", "n1", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--disable-eviction",
+		"--timeout=90s")
 	d.kubectl("-n", "cert-manager", "rollout", "status", "deployment/cert-manager-webhook", "--timeout=90s")
 }
 
@@ -121,7 +122,8 @@ spec:
   policyTypes: [Ingress]
   ingress: [{from: [{podSelector: {matchLabels: {app: friend}}}], ports: [{port: http}]}]
 `)
-	d.reach("friends at http", map[string]bool{"friend:80": true, "friend:81": false, "stranger:80": false, "stranger:81": false})
+	d.reach("friends at http", map[string]bool{"friend:80": true, "friend:81": false, "stranger:80": false,
+		"stranger:81": false})
 	// A pod that comes later is known by its labels at once; probes pass.
 	d.kubectl("label", "pod", "stranger", "app=friend", "--overwrite")
 	d.reach("the stranger is a friend", map[string]bool{"friend:80": true, "stranger:80": true, "stranger:81": false})
@@ -139,7 +141,8 @@ spec:
 `)
 	d.reach("friends only to 8081, where they are not let in", map[string]bool{"friend:80": false, "friend:81": false})
 	d.kubectl("delete", "networkpolicy", "server", "friends")
-	d.reach("no policy again", map[string]bool{"friend:80": true, "friend:81": true, "stranger:80": true, "stranger:81": true})
+	d.reach("no policy again", map[string]bool{"friend:80": true, "friend:81": true, "stranger:80": true,
+		"stranger:81": true})
 }
 
 // reach waits until pods reach just those ports of the servers on both nodes.
@@ -154,7 +157,8 @@ func (d *devcluster) reach(what string, want map[string]bool) {
 		wrong = nil
 		for _, from := range slices.Sorted(maps.Keys(want)) {
 			pod, port, _ := strings.Cut(from, ":")
-			for _, url := range []string{"server.default.svc.cluster.local:" + port, servers[0] + ":" + ports[port], servers[1] + ":" + ports[port]} {
+			for _, url := range []string{"server.default.svc.cluster.local:" + port, servers[0] + ":" + ports[port], servers[1] +
+				":" + ports[port]} {
 				cmd := d.kubectlCommand("exec", pod, "--", "timeout", "2", "wget", "-qO-", "http://"+url)
 				if got := cmd.Run() == nil; got != want[from] {
 					wrong = append(wrong, fmt.Sprintf("pod %s reaching %s is %v", pod, url, got))

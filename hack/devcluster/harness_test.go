@@ -54,7 +54,8 @@ func newDevcluster(t *testing.T) *devcluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { open.Close() })
-	d := &devcluster{t: t, open: open, program: program, name: fmt.Sprintf("lt%d", os.Getpid()), port: port, spaces: map[string]bool{}}
+	d := &devcluster{t: t, open: open, program: program, name: fmt.Sprintf("lt%d", os.Getpid()), port: port,
+		spaces: map[string]bool{}}
 	t.Cleanup(func() {
 		d.t = t
 		if t.Failed() {

@@ -117,18 +117,21 @@ func testPods(t *testing.T, d *devcluster) {
 	if got := d.kubectl("logs", "vol"); got != "started\n" {
 		t.Errorf("logs say %q", got)
 	}
-	for _, ip := range strings.Fields(d.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}")) {
+	for _, ip := range strings.Fields(d.kubectl("get", "pods", "-l", "app=web", "-o",
+		"jsonpath={.items[*].status.podIP}")) {
 		if got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://"+ip+":8080"); !strings.HasPrefix(got, "web-") {
 			t.Errorf("pod %s answers %q", ip, got)
 		}
 	}
-	if got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://web.default.svc.cluster.local"); !strings.HasPrefix(got, "web-") {
+	if got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://web.default.svc.cluster.local"); !strings.HasPrefix(
+		got, "web-") {
 		t.Errorf("the Service answers %q", got)
 	}
 	if got := d.kubectl("top", "nodes", "--no-headers"); strings.Count(got, "\n") != 2 {
 		t.Errorf("top says %q", got)
 	}
-	if got := d.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}"); got != "z1 z2" {
+	if got := d.kubectl("get", "nodes", "-o",
+		"jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}"); got != "z1 z2" {
 		t.Errorf("zones are %q", got)
 	}
 	// Only the node that runs the pod has its volume.
@@ -228,7 +231,8 @@ func testDeadComponents(t *testing.T, d *devcluster) {
 	}
 	d.run("up")
 	d.healthy()
-	if got := d.kubectl("get", "pod", "vol", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got != restarts {
+	if got := d.kubectl("get", "pod", "vol", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got !=
+		restarts {
 		t.Errorf("a pod was restarted %s times, was %s: only programs had died", got, restarts)
 	}
 }
@@ -257,7 +261,8 @@ func testGrow(t *testing.T, d *devcluster) {
 		t.Errorf("a new node changed the others from %s to %s", pids, now)
 	}
 	d.kubectl("rollout", "status", "daemonset/web", "--timeout=90s")
-	for _, ip := range strings.Fields(d.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}")) {
+	for _, ip := range strings.Fields(d.kubectl("get", "pods", "-l", "app=web", "-o",
+		"jsonpath={.items[*].status.podIP}")) {
 		if got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://"+ip+":8080"); !strings.HasPrefix(got, "web-") {
 			t.Errorf("pod %s answers %q", ip, got)
 		}
@@ -286,7 +291,8 @@ func testRefusals(t *testing.T, d *devcluster) {
 
 // testKilledUp kills "up" at several moments of its work.
 func testKilledUp(t *testing.T, d *devcluster) {
-	for _, moment := range []string{"switched on the control plane", "switched on node", "API server is ready", "started node"} {
+	for _, moment := range []string{"switched on the control plane", "switched on node", "API server is ready",
+		"started node"} {
 		cmd := d.command("up", "--nodes", "2", "--api-port", d.port)
 		out, err := cmd.StderrPipe()
 		if err != nil {
@@ -316,7 +322,8 @@ func testKilledUp(t *testing.T, d *devcluster) {
 	// What a reboot leaves: the state without its processes. The forwarder and
 	// every machine end at once, nothing is told.
 	var pids []int
-	for _, file := range []string{"pids/forward.json", "cp/pids/machine.json", "n1/pids/machine.json", "n2/pids/machine.json"} {
+	for _, file := range []string{"pids/forward.json", "cp/pids/machine.json", "n1/pids/machine.json",
+		"n2/pids/machine.json"} {
 		var record struct{ PID int }
 		data, err := os.ReadFile(filepath.Join(d.dir(), file))
 		if err != nil {
@@ -354,7 +361,8 @@ func kill(t *testing.T, pid int) {
 func retag(t *testing.T, file, from, to string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "image.tar")
-	script := `set -e; mkdir "$2.d"; tar -xf "$1" -C "$2.d"; sed -i "s#$3#$4#" "$2.d/manifest.json"; tar -cf "$2" -C "$2.d" .`
+	script := `set -e; mkdir "$2.d"; tar -xf "$1" -C "$2.d"; sed -i "s#$3#$4#" "$2.d/manifest.json"; tar -cf "$2" -C ` +
+		`"$2.d" .`
 	if said, err := exec.Command("sh", "-c", script, "sh", file, out, from, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

@@ -155,7 +155,8 @@ func (s *storage) testSize(_ *testing.T, d *devcluster) {
 }
 
 func (s *storage) testFull(t *testing.T, d *devcluster) {
-	said := d.sh("db", "dd if=/dev/zero of=/data/big bs=1M count=500 2>&1 || true; du -m /data/big; rm /data/big; echo kept > /data/file")
+	said := d.sh("db", "dd if=/dev/zero of=/data/big bs=1M count=500 2>&1 || true; du -m /data/big; rm /data/big; echo "+
+		"kept > /data/file")
 	if !strings.Contains(said, "No space left on device") {
 		t.Errorf("500 MiB fit into 400: %s", said)
 	}
@@ -173,7 +174,9 @@ func (s *storage) testGrowth(t *testing.T, d *devcluster) {
 	d.kubectl("wait", "--for=jsonpath={.status.capacity.storage}=1Gi", "pvc/db", "--timeout=180s")
 	t.Logf("grown after %.1f s", time.Since(start).Seconds())
 	d.wantSize("db", 1024)
-	if said := d.sh("db", "dd if=/dev/zero of=/data/big bs=1M count=600 2>&1 && rm /data/big && cat /data/file"); !strings.HasSuffix(said, "kept\n") {
+	if said := d.sh("db",
+		"dd if=/dev/zero of=/data/big bs=1M count=600 2>&1 && rm /data/big && cat /data/file"); !strings.HasSuffix(said,
+		"kept\n") {
 		t.Errorf("600 MiB do not fit into 1024: %s", said)
 	}
 	if after := d.kubectl("get", "pod", "db", "-o", identity); after != before {
@@ -183,7 +186,8 @@ func (s *storage) testGrowth(t *testing.T, d *devcluster) {
 
 func (s *storage) testFixed(t *testing.T, d *devcluster) {
 	d.use("fixed", "csi-fixed", "400Mi", "", "")
-	cmd := d.kubectlCommand("patch", "pvc", "fixed", "--type=merge", "-p", `{"spec":{"resources":{"requests":{"storage":"1Gi"}}}}`)
+	cmd := d.kubectlCommand("patch", "pvc", "fixed", "--type=merge", "-p",
+		`{"spec":{"resources":{"requests":{"storage":"1Gi"}}}}`)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "forbidden") {
 		t.Errorf("got %v: %s", err, out)
 	}

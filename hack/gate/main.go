@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gate runs stages of tests, which are make targets, one after another, and ends with a table of them and what failed.
+// Command gate runs stages of tests, which are make targets, one after another, and ends with a table of them and what
+// failed.
 //
 //	gate [run] [--summary FILE] [--logs FOLDER] [--keep-going] STAGE...
 //
-// A stage that fails ends the run, unless --keep-going is set or CI is in the environment, where nobody is there to run the
-// next one. When the stage "deps" fails, none is run after it. The summary is written as JSON at the end, also of a run that
-// is interrupted; one that is killed leaves none.
+// A stage that fails ends the run, unless --keep-going is set or CI is in the environment, where nobody is there to run
+// the next one. When the stage "deps" fails, none is run after it. The summary is written as JSON at the end, also of a
+// run that is interrupted; one that is killed leaves none.
 package main
 
 import (

@@ -24,7 +24,8 @@ const (
 	preflight = "preflight"
 	// first is the stage that all others stand on.
 	first = "deps"
-	// smoke is the stage that makes a cluster by a script, at this port of the loopback interface, with its state in a folder.
+	// smoke is the stage that makes a cluster by a script, at this port of the loopback interface, with its state in a
+	// folder.
 	smoke       = "test-smoke"
 	smokeScript = "hack/cluster/smoke.sh"
 	smokePort   = 16446
@@ -77,7 +78,8 @@ func (g *gate) preflight() bool {
 		return true
 	}
 	log := g.runner.Log(preflight)
-	err = errors.Join(errors.New("this machine cannot run the tests"), os.WriteFile(log, []byte(strings.Join(missing, "\n")+"\n"), 0o644))
+	err = errors.Join(errors.New("this machine cannot run the tests"),
+		os.WriteFile(log, []byte(strings.Join(missing, "\n")+"\n"), 0o644))
 	g.summary.Add(summary.Stage{Name: preflight, Log: g.short(log)}, events.Results{}, err)
 	g.summary.NotRun = g.stages
 	return false

@@ -38,7 +38,8 @@ func newGate(t *testing.T, stages ...string) (*gate, *bytes.Buffer) {
 	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte(targets), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q"},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "first"}} {
 		if out, err := exec.Command("git", append([]string{"-C", root}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
@@ -72,14 +73,22 @@ func TestRunOfStages(t *testing.T) {
 		want      []string
 		last      string
 	}{
-		"all pass":                        {[]string{"deps", "test-smoke"}, false, "0", []string{"deps ok", "test-smoke ok"}, "1 passed, 0 failed"},
-		"the first failure ends the run":  {[]string{"lint", "test-unit"}, false, "0", []string{"lint failed"}, "0 passed, 1 failed"},
-		"all failures are told":           {[]string{"lint", "test-unit"}, true, "0", []string{"lint failed", "test-unit failed"}, "1 passed, 2 failed"},
-		"nothing runs after failed deps":  {[]string{"deps", "test-smoke"}, true, "1", []string{"deps failed"}, "0 passed, 1 failed"},
-		"a target that there is not":      {[]string{"no-such-target"}, false, "0", []string{"no-such-target failed"}, "0 passed, 1 failed"},
-		"a flaky test fails nothing":      {[]string{"test-smoke"}, false, "0", []string{"test-smoke ok"}, "1 passed, 0 failed"},
-		"a failed test fails its stage":   {[]string{"test-unit"}, false, "0", []string{"test-unit failed"}, "1 passed, 1 failed"},
-		"stages run in the order of them": {[]string{"test-smoke", "deps"}, false, "0", []string{"test-smoke ok", "deps ok"}, "1 passed, 0 failed"},
+		"all pass": {[]string{"deps", "test-smoke"}, false, "0", []string{"deps ok", "test-smoke ok"},
+			"1 passed, 0 failed"},
+		"the first failure ends the run": {[]string{"lint", "test-unit"}, false, "0", []string{"lint failed"},
+			"0 passed, 1 failed"},
+		"all failures are told": {[]string{"lint", "test-unit"}, true, "0",
+			[]string{"lint failed", "test-unit failed"}, "1 passed, 2 failed"},
+		"nothing runs after failed deps": {[]string{"deps", "test-smoke"}, true, "1", []string{"deps failed"},
+			"0 passed, 1 failed"},
+		"a target that there is not": {[]string{"no-such-target"}, false, "0", []string{"no-such-target failed"},
+			"0 passed, 1 failed"},
+		"a flaky test fails nothing": {[]string{"test-smoke"}, false, "0", []string{"test-smoke ok"},
+			"1 passed, 0 failed"},
+		"a failed test fails its stage": {[]string{"test-unit"}, false, "0", []string{"test-unit failed"},
+			"1 passed, 1 failed"},
+		"stages run in the order of them": {[]string{"test-smoke", "deps"}, false, "0", []string{"test-smoke ok", "deps ok"},
+			"1 passed, 0 failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DEPS", c.deps)
@@ -93,7 +102,8 @@ func TestRunOfStages(t *testing.T) {
 			if !slices.Equal(stages, c.want) || !strings.HasSuffix(out.String(), "\n"+c.last+"\n") {
 				t.Errorf("stages %v, want %v and at the end %q; it printed\n%s", stages, c.want, c.last, out)
 			}
-			if passed != (s.Result == summary.Passed) || passed != strings.HasSuffix(c.last, " 0 failed") || len(s.Commit) != 40 || !s.Dirty {
+			if passed != (s.Result == summary.Passed) || passed != strings.HasSuffix(c.last, " 0 failed") ||
+				len(s.Commit) != 40 || !s.Dirty {
 				t.Errorf("passed is %v, and the summary %+v", passed, s)
 			}
 		})
@@ -126,7 +136,8 @@ func TestAMachineThatLacksSomethingRunsNothing(t *testing.T) {
 	if s, stages := written(t, g); !slices.Equal(stages, []string{"preflight failed"}) || s.Result != summary.Failed {
 		t.Errorf("the summary is %+v", s)
 	}
-	if !strings.Contains(out.String(), "GiB: make room there") || !strings.HasSuffix(out.String(), "\n0 passed, 1 failed\n") {
+	if !strings.Contains(out.String(), "GiB: make room there") ||
+		!strings.HasSuffix(out.String(), "\n0 passed, 1 failed\n") {
 		t.Errorf("it printed\n%s", out)
 	}
 }
@@ -155,7 +166,8 @@ func TestAnInterruptedRunFailed(t *testing.T) {
 	if passed, err := g.run(ctx); passed || err != nil {
 		t.Errorf("got %v, %v", passed, err)
 	}
-	if s, stages := written(t, g); !slices.Equal(stages, []string{"interrupted failed"}) || s.Result != summary.Failed || !slices.Equal(s.NotRun, []string{"deps"}) {
+	if s, stages := written(t, g); !slices.Equal(stages, []string{"interrupted failed"}) || s.Result != summary.Failed ||
+		!slices.Equal(s.NotRun, []string{"deps"}) {
 		t.Errorf("the summary is %+v", s)
 	}
 }

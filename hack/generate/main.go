@@ -57,9 +57,10 @@ func main() {
 			RunE:  func(*cobra.Command, []string) error { return withRoot(reasons.Write) },
 		},
 		&cobra.Command{
-			Use:   "accessors FOLDER...",
-			Short: "Write the methods by which the engine reads and writes the status of the objects in folders of the repository",
-			Args:  cobra.MinimumNArgs(1),
+			Use: "accessors FOLDER...",
+			Short: "Write the methods by which the engine reads and writes the status of the objects in folders of the " +
+				"repository",
+			Args: cobra.MinimumNArgs(1),
 			RunE: func(_ *cobra.Command, folders []string) error {
 				return withRoot(func(root string) error {
 					for i := range folders {

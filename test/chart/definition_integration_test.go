@@ -25,7 +25,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// collector is who deletes what has lost its owner in a cluster. Here the controllers of Kubernetes have another account.
+// collector is who deletes what has lost its owner in a cluster. Here the controllers of Kubernetes have another
+// account.
 const collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 
 // TestADefinitionDeletedByMistakeLeavesVolumes deletes the definition of a kind, which deletes its objects past their
@@ -104,7 +105,8 @@ func (r *release) collects(app *platformv1.Application) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := c.Delete(r.Context(), app.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := c.Delete(r.Context(), app.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err !=
+		nil {
 		r.Fatal(err)
 	}
 }

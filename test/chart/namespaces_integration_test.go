@@ -25,7 +25,8 @@ func TestWatchNamespaces(t *testing.T) {
 		makeNamespace(t, name)
 	}
 	class := &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "standard", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "standard",
+			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 		Provisioner: "example.com/none",
 	}
 	if err := env.Client.Create(t.Context(), class); err != nil {
@@ -55,7 +56,8 @@ func TestWatchNamespaces(t *testing.T) {
 		t.Errorf("the instance elsewhere was looked after: labels %v, status %+v", outside.Labels, outside.Status)
 	}
 	components := &platformv1.ComponentList{}
-	if err := env.Client.List(t.Context(), components, client.InNamespace("outside")); err != nil || len(components.Items) > 0 {
+	if err := env.Client.List(t.Context(), components, client.InNamespace("outside")); err != nil ||
+		len(components.Items) > 0 {
 		t.Errorf("elsewhere there are %d components: %v", len(components.Items), err)
 	}
 	r.nothingDenied()
@@ -103,7 +105,8 @@ func TestAllNamespaces(t *testing.T) {
 }
 
 func application(namespace string) *platformv1.Application {
-	app := testkit.BuildApplication(namespace, "redis-a").Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+	app := testkit.BuildApplication(namespace, "redis-a").Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").
+		Build()
 	app.Labels = nil
 	return app
 }

@@ -36,8 +36,8 @@ func postgresql(t *testing.T, namespace, name, spec string) *unstructured.Unstru
 	}}
 }
 
-// TestPostgreSQL proves that with the rights of the chart a PostgreSQL becomes all that it is made of, short of pods that run, that Operations
-// are written back to it, and that what is wrong inside of it is said in the answer.
+// TestPostgreSQL proves that with the rights of the chart a PostgreSQL becomes all that it is made of, short of pods
+// that run, that Operations are written back to it, and that what is wrong inside of it is said in the answer.
 func TestPostgreSQL(t *testing.T) {
 	r := install(t)
 	r.start()
@@ -57,14 +57,17 @@ storage: {storageClassName: ` + "CLASS}"
 	spec := strings.ReplaceAll(inside, "CLASS", class.Name)
 
 	u.refusedPostgreSQL(t, namespace, spec)
-	if err := env.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"}, StringData: map[string]string{"app": "secret"}}); err != nil {
+	if err := env.Client.Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"},
+			StringData: map[string]string{"app": "secret"}}); err != nil {
 		t.Fatal(err)
 	}
 	db := postgresql(t, namespace, "db", spec)
 	if err := u.Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "postgresql-db-postgresql-main"}}
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: "postgresql-db-postgresql-main"}}
 	testkit.WaitFor(t, env.Client, set, "is made", func() error {
 		if set.Spec.Failover == nil || set.Spec.Replicas != 2 {
 			return fmt.Errorf("it is %+v", set.Spec)
@@ -72,9 +75,11 @@ storage: {storageClassName: ` + "CLASS}"
 		return nil
 	})
 	r.declares(namespace, "database/shop", "extension/shop/pgcrypto", "grant/app/shop", "role/app")
-	refused(t, merge(t, u, db, `{"spec":{"databases":[{"name":"shop","extensions":[{"name":"plpython3u"}]}]}}`), "plpython3u")
+	refused(t, merge(t, u, db, `{"spec":{"databases":[{"name":"shop","extensions":[{"name":"plpython3u"}]}]}}`),
+		"plpython3u")
 
-	for path, want := range map[string]any{"application": "postgresql-db", "endpoint": "postgresql-db." + namespace + ".svc:5432", "bindingName": "postgresql-db-binding"} {
+	for path, want := range map[string]any{"application": "postgresql-db", "endpoint": "postgresql-db." + namespace +
+		".svc:5432", "bindingName": "postgresql-db-binding"} {
 		r.says(db, want, "status", path)
 	}
 
@@ -84,11 +89,14 @@ storage: {storageClassName: ` + "CLASS}"
 	}
 	r.declares(namespace, "grant/app/shop", "role/app")
 
-	// An Operation counts pods, and the object its replicas. It comes before edits that nobody carries out here: it would wait for these.
-	scale := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "more"}, Spec: platformv1.OperationSpec{
-		TemplateRef: "HorizontalScale", Parameters: platformv1.Parameters{"replicas": "3"},
-		TargetRef: platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "PostgreSQL", Name: "db"},
-	}}
+	// An Operation counts pods, and the object its replicas. It comes before edits that nobody carries out here: it would
+	// wait for these.
+	scale := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "more"},
+		Spec: platformv1.OperationSpec{
+			TemplateRef: "HorizontalScale", Parameters: platformv1.Parameters{"replicas": "3"},
+			TargetRef: platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "PostgreSQL",
+				Name: "db"},
+		}}
 	if err := u.Create(t.Context(), scale); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,8 @@ storage: {storageClassName: ` + "CLASS}"
 
 	// A pooler comes and goes by itself.
 	poolers := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "postgresql-db-pooler"}}
-	refused(t, merge(t, u, db, `{"spec":{"pooler":{"parameters":{"default_pool_sise":"5"}}}}`), `did you mean "default_pool_size"`)
+	refused(t, merge(t, u, db, `{"spec":{"pooler":{"parameters":{"default_pool_sise":"5"}}}}`),
+		`did you mean "default_pool_size"`)
 	if err := merge(t, u, db, `{"spec":{"pooler":{}}}`); err != nil {
 		t.Error(err)
 	}
@@ -119,12 +128,15 @@ storage: {storageClassName: ` + "CLASS}"
 func (u *user) refusedPostgreSQL(t *testing.T, namespace, spec string) {
 	t.Helper()
 	for text, edit := range map[string][2]string{
-		`extension "shop/plpython3u": name`:               {"pgcrypto", "plpython3u"},
-		`parameter "shared_bufers"`:                       {"replicas: 1", "replicas: 1\nparameters: {shared_bufers: 1GB}"},
-		`does not support version "16"`:                   {`"17"`, `"16"`},
-		`write 10.0.0.0/8, or /32 for this address alone`: {"replicas: 1", "replicas: 1\nhba: [{address: 10.0.0.1/8, method: reject}]"},
-		`must be all, or an address and the length`:       {"replicas: 1", "replicas: 1\nhba: [{address: '1::2::3/64', method: reject}]"},
-		`synchronous_commit cannot be off or local where`: {"replicas: 1", "replicas: 2\nparameters: {synchronous_commit: 'off'}"},
+		`extension "shop/plpython3u": name`: {"pgcrypto", "plpython3u"},
+		`parameter "shared_bufers"`:         {"replicas: 1", "replicas: 1\nparameters: {shared_bufers: 1GB}"},
+		`does not support version "16"`:     {`"17"`, `"16"`},
+		`write 10.0.0.0/8, or /32 for this address alone`: {"replicas: 1",
+			"replicas: 1\nhba: [{address: 10.0.0.1/8, method: reject}]"},
+		`must be all, or an address and the length`: {"replicas: 1",
+			"replicas: 1\nhba: [{address: '1::2::3/64', method: reject}]"},
+		`synchronous_commit cannot be off or local where`: {"replicas: 1",
+			"replicas: 2\nparameters: {synchronous_commit: 'off'}"},
 	} {
 		refused(t, u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))), text)
 	}

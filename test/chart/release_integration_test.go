@@ -103,7 +103,8 @@ func install(t *testing.T, values ...string) *release {
 		if object.GetKind() == "ValidatingWebhookConfiguration" {
 			r.redirect(object)
 		}
-		err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"), client.ForceOwnership)
+		err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"),
+			client.ForceOwnership)
 		if err != nil {
 			t.Fatalf("cannot apply %s %q: %v", object.GetKind(), object.GetName(), err)
 		}

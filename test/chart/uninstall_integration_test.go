@@ -47,7 +47,8 @@ func (r *release) prepare() chan error {
 func TestUninstall(t *testing.T) {
 	r := install(t)
 	r.start()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "database-operator.zeroinfra.github.com"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace,
+		Name: "database-operator.zeroinfra.github.com"}}
 	held := func(want bool) func() error {
 		return func() error {
 			if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); (holder != "") != want {
@@ -64,7 +65,8 @@ func TestUninstall(t *testing.T) {
 	if err := env.Client.Create(t.Context(), stranded); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-r.prepare(); err == nil || !strings.Contains(err.Error(), "Application "+stranded.Namespace+"/redis-a has the finalizer") {
+	if err := <-r.prepare(); err == nil ||
+		!strings.Contains(err.Error(), "Application "+stranded.Namespace+"/redis-a has the finalizer") {
 		t.Errorf("got %v, want a refusal that names the Application", err)
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: chartName}}
@@ -89,19 +91,22 @@ func TestUninstall(t *testing.T) {
 	testkit.WaitFor(t, env.Client, lease, "was given back", held(false))
 }
 
-// leavesARepository has the hook refuse while there is a BackupRepository on NFS, whose volume only an operator takes away, until another operator serves it.
+// leavesARepository has the hook refuse while there is a BackupRepository on NFS, whose volume only an operator takes
+// away, until another operator serves it.
 func (r *release) leavesARepository() {
 	r.Helper()
 	repository := &platformv1.BackupRepository{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(r.T), Name: "share"},
-		Spec:       platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
+		Spec: platformv1.BackupRepositorySpec{
+			NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
 	}
 	if err := env.Client.Create(r.Context(), repository); err != nil {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
 		// There is no other operator here to do it.
-		if err := testkit.Edit(context.Background(), env.Client, repository, func() { repository.Finalizers = nil }); err != nil {
+		if err := testkit.Edit(context.Background(), env.Client, repository, func() { repository.Finalizers = nil }); err !=
+			nil {
 			r.Error(err)
 		}
 		if err := env.Client.Delete(context.Background(), repository); err != nil {
@@ -115,20 +120,24 @@ func (r *release) leavesARepository() {
 		return nil
 	})
 	// An operator in another namespace said something, too, and is gone.
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(r.T), Name: "storage-operator.zeroinfra.github.com"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("")}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(r.T),
+		Name: "storage-operator.zeroinfra.github.com"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("")}}
 	if err := env.Client.Create(r.Context(), lease); err != nil {
 		r.Fatal(err)
 	}
 	before := repository.DeepCopy()
-	repository.Status.Domains = append(repository.Status.Domains, platformv1.RepositoryState{Domain: "storage", Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
+	repository.Status.Domains = append(repository.Status.Domains,
+		platformv1.RepositoryState{Domain: "storage", Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
 	if err := env.Client.Status().Patch(r.Context(), repository, client.MergeFrom(before)); err != nil {
 		r.Fatal(err)
 	}
-	if err := <-r.prepare(); err == nil || !strings.Contains(err.Error(), "BackupRepository "+repository.Namespace+"/share has the finalizer") {
+	if err := <-r.prepare(); err == nil ||
+		!strings.Contains(err.Error(), "BackupRepository "+repository.Namespace+"/share has the finalizer") {
 		r.Errorf("got %v, want a refusal that names the BackupRepository", err)
 	}
 	holds := func() {
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To("storage-1"), ptr.To[int32](3600), ptr.To(metav1.NowMicro())
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To("storage-1"),
+			ptr.To[int32](3600), ptr.To(metav1.NowMicro())
 	}
 	if err := testkit.Edit(r.Context(), env.Client, lease, holds); err != nil {
 		r.Fatal(err)

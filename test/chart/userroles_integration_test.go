@@ -75,17 +75,19 @@ func TestUserRoles(t *testing.T) {
 			for _, given := range right.may {
 				want = want || given == role
 			}
-			testkit.Eventually(t, fmt.Sprintf("%s: %s %s/%s is %t", role, right.verb, right.resource, right.subresource, want), func(ctx context.Context) error {
-				got, err := may(ctx, role, namespace, right.verb, right.group, right.resource, right.subresource)
-				if err == nil && got != want {
-					err = fmt.Errorf("it is %t", got)
-				}
-				return err
-			})
+			testkit.Eventually(t, fmt.Sprintf("%s: %s %s/%s is %t", role, right.verb, right.resource, right.subresource, want),
+				func(ctx context.Context) error {
+					got, err := may(ctx, role, namespace, right.verb, right.group, right.resource, right.subresource)
+					if err == nil && got != want {
+						err = fmt.Errorf("it is %t", got)
+					}
+					return err
+				})
 		}
 	}
 	// Who may approve may do nothing else to the instances.
-	only(t, "approver", namespace, map[string]bool{"approve operations": true, "patch operations": true, "create operations": false, "delete operations": false, "patch applications": false})
+	only(t, "approver", namespace, map[string]bool{"approve operations": true, "patch operations": true,
+		"create operations": false, "delete operations": false, "patch applications": false})
 	// The roles by themselves give no right to Secrets, which edit and admin have of the cluster's own.
 	for _, name := range []string{"viewer", "editor", "admin"} {
 		user := "only-" + name

@@ -129,7 +129,8 @@ func (r *release) judges(namespace string) {
 	})
 }
 
-// TestWebhook proves that what is wrong is said in the answer, in the words of the condition, and that nothing but that is held up.
+// TestWebhook proves that what is wrong is said in the answer, in the words of the condition, and that nothing but that
+// is held up.
 func TestWebhook(t *testing.T) {
 	r := install(t)
 	r.start()
@@ -142,7 +143,8 @@ func TestWebhook(t *testing.T) {
 	err := u.Create(t.Context(), bad)
 	t.Logf("after %v: %v", time.Since(began).Round(time.Millisecond), err)
 	refused(t, err, `"kinds.database.zeroinfra.github.com"`, `parameter "maxclient"`, "maxclients")
-	refused(t, u.Create(t.Context(), redis(namespace, "bad", "maxclients", "lots", "port", "1")), "maxclients", "lots", "port")
+	refused(t, u.Create(t.Context(), redis(namespace, "bad", "maxclients", "lots", "port", "1")), "maxclients", "lots",
+		"port")
 
 	good := redis(namespace, "good", "maxclients", "100")
 	if err := u.Create(t.Context(), good); err != nil {
@@ -226,13 +228,15 @@ func (r *release) latency(namespace string) {
 		var took []time.Duration
 		for range rounds {
 			began := time.Now()
-			if err := env.Client.Create(r.Context(), redis(namespace, "measured", "maxclients", "100"), client.DryRunAll); err != nil {
+			if err := env.Client.Create(r.Context(), redis(namespace, "measured", "maxclients", "100"), client.DryRunAll); err !=
+				nil {
 				r.Fatal(err)
 			}
 			took = append(took, time.Since(began))
 		}
 		slices.Sort(took)
-		r.Logf("create of a Redis: median %v, 95th percentile %v", took[rounds/2].Round(10*time.Microsecond), took[rounds*95/100].Round(10*time.Microsecond))
+		r.Logf("create of a Redis: median %v, 95th percentile %v", took[rounds/2].Round(10*time.Microsecond),
+			took[rounds*95/100].Round(10*time.Microsecond))
 		return took[rounds/2]
 	}
 	with := measure()
@@ -270,8 +274,8 @@ func (r *release) logMemory() {
 	}
 }
 
-// TestWebhookAway proves that without the operator an object is stored, that its condition then says the same, and that it can be
-// edited and deleted as long as a change breaks nothing more.
+// TestWebhookAway proves that without the operator an object is stored, that its condition then says the same, and that
+// it can be edited and deleted as long as a change breaks nothing more.
 func TestWebhookAway(t *testing.T) {
 	r := install(t)
 	r.start()
@@ -289,7 +293,8 @@ func TestWebhookAway(t *testing.T) {
 	r.judges(namespace)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-bad"}}
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if says := conditions.Get(app, platformv1.StalledCondition).Message; refusal == nil || !strings.Contains(refusal.Error(), says) {
+	if says := conditions.Get(app, platformv1.StalledCondition).Message; refusal == nil ||
+		!strings.Contains(refusal.Error(), says) {
 		t.Errorf("the condition says %q, and the refusal was %v", says, refusal)
 	}
 
@@ -356,8 +361,8 @@ func TestWebhookFailsClosed(t *testing.T) {
 	testkit.WaitGone(t, env.Client, good)
 }
 
-// TestWebhookCertificateComesBack proves that a lost certificate is made again, with the rights of the chart in some namespaces
-// only, that a release which is applied again takes nothing away, and that elsewhere nobody is asked.
+// TestWebhookCertificateComesBack proves that a lost certificate is made again, with the rights of the chart in some
+// namespaces only, that a release which is applied again takes nothing away, and that elsewhere nobody is asked.
 func TestWebhookCertificateComesBack(t *testing.T) {
 	inside, outside := env.Namespace(t), env.Namespace(t)
 	r := install(t, "watchNamespaces={"+inside+"}")
@@ -379,7 +384,8 @@ func TestWebhookCertificateComesBack(t *testing.T) {
 			continue
 		}
 		r.redirect(object)
-		if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+		if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"),
+			client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -400,7 +406,8 @@ func TestWebhookCertificateComesBack(t *testing.T) {
 	r.nothingDenied()
 }
 
-// TestWebhookOnEveryReplica proves that a replica which does not lead answers as the leader does, with the same certificate.
+// TestWebhookOnEveryReplica proves that a replica which does not lead answers as the leader does, with the same
+// certificate.
 func TestWebhookOnEveryReplica(t *testing.T) {
 	r := install(t)
 	r.start()

@@ -22,10 +22,11 @@ type schema struct {
 	AdditionalProperties *schema
 }
 
-// ofKubernetes are the ends of the paths of fields of ours whose type is one of Kubernetes. What is below them is documented there, and left out of the
-// definitions, which would be several times as large with it.
+// ofKubernetes are the ends of the paths of fields of ours whose type is one of Kubernetes. What is below them is
+// documented there, and left out of the definitions, which would be several times as large with it.
 var ofKubernetes = []string{
-	"affinity", "conditions", "from", "metadata", "monitoringFrom", "resources", "selector.labels", "tolerations", "topologySpreadConstraints",
+	"affinity", "conditions", "from", "metadata", "monitoringFrom", "resources", "selector.labels", "tolerations",
+	"topologySpreadConstraints",
 }
 
 // TestFieldsAreDescribed has "kubectl explain" say more of every field of ours than what it is called.
@@ -60,7 +61,8 @@ func TestFieldsAreDescribed(t *testing.T) {
 	}
 }
 
-// described goes through the fields of a type of ours, and says what is wrong with the description of each; nothing when it is well.
+// described goes through the fields of a type of ours, and says what is wrong with the description of each; nothing
+// when it is well.
 func described(s *schema, path string, visit func(field, problem string)) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		property, field := s.Properties[name], path+"."+name
@@ -76,7 +78,8 @@ func described(s *schema, path string, visit func(field, problem string)) {
 		if slices.ContainsFunc(ofKubernetes, func(end string) bool { return strings.HasSuffix(field, "."+end) }) {
 			continue
 		}
-		for within, suffix := range map[*schema]string{property: "", property.Items: "[]", property.AdditionalProperties: "{}"} {
+		for within, suffix := range map[*schema]string{property: "", property.Items: "[]",
+			property.AdditionalProperties: "{}"} {
 			if within != nil {
 				described(within, field+suffix, visit)
 			}
@@ -97,8 +100,12 @@ func saysItsNameAlone(name, description string) bool {
 		parts[len(parts)-1] += string(unicode.ToLower(r))
 	}
 	parts = append(parts, strings.ToLower(name))
-	words := strings.FieldsFunc(strings.ToLower(description), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	return !slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(parts, word) && !slices.Contains(fillers, word) })
+	words := strings.FieldsFunc(strings.ToLower(description),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return !slices.ContainsFunc(words, func(word string) bool {
+		return !slices.Contains(parts, word) &&
+			!slices.Contains(fillers, word)
+	})
 }
 
 func TestADescriptionThatIsTheNameIsNone(t *testing.T) {

@@ -38,8 +38,8 @@ type snippet struct {
 	resource string
 }
 
-// Every object of ours that a page or a sample shows is as its definition says, and so is every part of one: without a kind of its own it is a part
-// of an object of the page, or of an Application.
+// Every object of ours that a page or a sample shows is as its definition says, and so is every part of one: without a
+// kind of its own it is a part of an object of the page, or of an Application.
 func TestDocumentsAreAsTheDefinitions(t *testing.T) {
 	kinds := schemas(t)
 	judged := 0
@@ -103,8 +103,8 @@ func schemas(t *testing.T) map[kind]defined {
 // notObjects are YAML files without an object: lists of samples, and workflows of CI.
 var notObjects = []string{"kustomization.yaml", "github-actions.yaml"}
 
-// guides are pages whose examples are of what the reader makes: a plugin, of which the test of zictl runs every command, and
-// a kind.
+// guides are pages whose examples are of what the reader makes: a plugin, of which the test of zictl runs every
+// command, and a kind.
 var guides = []string{"plugins.md", "authoring.md"}
 
 // files are the pages and samples below the named ones, without guides.
@@ -138,7 +138,8 @@ func snippets(t *testing.T, path string) []snippet {
 	var list []snippet
 	add := func(offset int, resource, text string) {
 		for _, document := range separator.Split(text, -1) {
-			list = append(list, snippet{fmt.Sprintf("%s:%d", path, strings.Count(string(data[:offset]), "\n")+1), document, resource})
+			list = append(list, snippet{fmt.Sprintf("%s:%d", path, strings.Count(string(data[:offset]), "\n")+1), document,
+				resource})
 		}
 	}
 	if filepath.Ext(path) == ".yaml" {
@@ -162,7 +163,8 @@ func snippets(t *testing.T, path string) []snippet {
 	return list
 }
 
-// judgeSnippet says what is wrong with a snippet. It notes the kind of an object of ours among those of the page, the last one first.
+// judgeSnippet says what is wrong with a snippet. It notes the kind of an object of ours among those of the page, the
+// last one first.
 func judgeSnippet(s snippet, kinds map[kind]defined, page *[]kind) []string {
 	var value map[string]any
 	data, err := yaml.YAMLToJSONStrict([]byte(s.text))
@@ -202,7 +204,8 @@ func judgePart(s snippet, value map[string]any, kinds map[kind]defined, page []k
 	}
 	candidates := page
 	if s.resource != "" {
-		candidates = slices.DeleteFunc(slices.Collect(maps.Keys(kinds)), func(k kind) bool { return !slices.Contains(kinds[k].names, s.resource) })
+		candidates = slices.DeleteFunc(slices.Collect(maps.Keys(kinds)),
+			func(k kind) bool { return !slices.Contains(kinds[k].names, s.resource) })
 	}
 	if len(candidates) == 0 {
 		return []string{fmt.Sprintf("there is no kind for %q", s.resource)}

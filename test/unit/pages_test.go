@@ -16,7 +16,8 @@ import (
 )
 
 var (
-	// printed is what a page says that "kubectl get" prints: the resource, whether it is wide, and the line of the columns.
+	// printed is what a page says that "kubectl get" prints: the resource, whether it is wide, and the line of the
+	// columns.
 	printed = regexp.MustCompile("(?m)^```\n\\$ kubectl get ([a-z]+)( -o wide)?\n(NAME .*)$")
 	// code is a block of a page, where nothing is a link or a heading.
 	code    = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
@@ -75,7 +76,8 @@ type template struct {
 // Operations that pages and samples show name templates that there are, with parameters that they take.
 func TestOperationsOfThePages(t *testing.T) {
 	parameters := map[string]map[string]any{}
-	for _, pattern := range []string{"../../platform-core/internal/opsflow/templates/*.yaml", "../../*/plugins/*/*/operations/*.yaml"} {
+	for _, pattern := range []string{"../../platform-core/internal/opsflow/templates/*.yaml",
+		"../../*/plugins/*/*/operations/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no templates %s: %v", pattern, err)

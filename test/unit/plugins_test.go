@@ -15,11 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pinned has a line for each version of a plugin that a chart has: its name and version, and the digest of its ConfigMaps.
+// pinned has a line for each version of a plugin that a chart has: its name and version, and the digest of its
+// ConfigMaps.
 const pinned = "testdata/plugins.txt"
 
-// A version of a plugin that was released is never another thing under its name: instances are pinned to what it was, its ConfigMaps cannot be changed,
-// and helm refuses a chart with others of the same names. So what each of them was is on record.
+// A version of a plugin that was released is never another thing under its name: instances are pinned to what it was,
+// its ConfigMaps cannot be changed, and helm refuses a chart with others of the same names. So what each of them was is
+// on record.
 func TestVersionsOfPluginsStayAsTheyAre(t *testing.T) {
 	files, err := filepath.Glob("../../*-operator/config/plugins/*-*.yaml")
 	if err != nil || len(files) == 0 {
@@ -34,8 +36,10 @@ func TestVersionsOfPluginsStayAsTheyAre(t *testing.T) {
 		case !found:
 			t.Errorf("%s has no line in test/unit/%s: add %q", version, pinned, is)
 		case was != is:
-			t.Errorf("%s was changed in place: a version that was released stays as it is, with its comments and with those that it extends. Undo that, "+
-				"and make a new version beside it, which \"extends\" it and says what differs. Only a version that no release has had yet gets "+
+			t.Errorf("%s was changed in place: a version that was released stays as it is, with its comments and with those "+
+				"that it extends. Undo that, "+
+				"and make a new version beside it, which \"extends\" it and says what differs. Only a version that no release "+
+				"has had yet gets "+
 				"another line in test/unit/%s, %q", version, pinned, is)
 		}
 		delete(record, version)
@@ -67,8 +71,8 @@ func pinnedVersions(t *testing.T) map[string]string {
 	return found
 }
 
-// digestOfPlugin is that of what cannot change: the names and the data of the ConfigMaps of a version as it is packaged. What a chart renders of them is all of
-// that (hack/generate).
+// digestOfPlugin is that of what cannot change: the names and the data of the ConfigMaps of a version as it is
+// packaged. What a chart renders of them is all of that (hack/generate).
 func digestOfPlugin(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -12,8 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// judge compares values with the schema of a definition, as an API server does that validates strictly: unknown fields, types, enums, patterns,
-// lengths and ranges. Rules in CEL are left to the API server.
+// judge compares values with the schema of a definition, as an API server does that validates strictly: unknown fields,
+// types, enums, patterns, lengths and ranges. Rules in CEL are left to the API server.
 type judge struct {
 	// whole says that required fields have to be there: the value is an object, and no part of one.
 	whole bool
@@ -76,7 +76,8 @@ func (j *judge) list(path string, value []any, schema *apiextensionsv1.JSONSchem
 		j.say(path, "is a list: it must be of type %s", schema.Type)
 		return
 	}
-	if schema.MinItems != nil && int64(len(value)) < *schema.MinItems || schema.MaxItems != nil && int64(len(value)) > *schema.MaxItems {
+	if schema.MinItems != nil && int64(len(value)) < *schema.MinItems || schema.MaxItems != nil &&
+		int64(len(value)) > *schema.MaxItems {
 		j.say(path, "has %d elements", len(value))
 	}
 	for i, element := range value {

@@ -45,7 +45,9 @@ func (f *flock) archived(settings map[string]string) (place string) {
 		n.put("archive.json", string(text))
 		// For copies of the data.
 		n.put("pg_hba.conf", string(must(os.ReadFile(n.path("pg_hba.conf"))))+"local replication postgres trust\n")
-		n.configure("archive_mode = on", "wal_keep_size = 128MB", fmt.Sprintf("archive_command = '%s postgresql archive --archive %s --notes %s --give-up 5s %%p %%f'", f.binary, n.path("archive.json"), n.path("run")))
+		n.configure("archive_mode = on", "wal_keep_size = 128MB",
+			fmt.Sprintf("archive_command = '%s postgresql archive --archive %s --notes %s --give-up 5s %%p %%f'", f.binary,
+				n.path("archive.json"), n.path("run")))
 	}
 	return place
 }
@@ -60,7 +62,8 @@ func (n *node) configure(lines ...string) {
 func (n *node) backup() (folder string) {
 	n.Helper()
 	folder = filepath.Join(n.flock.root, "backup")
-	n.program("pg_basebackup", "-h", n.path("run"), "-U", "postgres", "-D", folder, "-X", "none", "--no-manifest", "--checkpoint=fast")
+	n.program("pg_basebackup", "-h", n.path("run"), "-U", "postgres", "-D", folder, "-X", "none", "--no-manifest",
+		"--checkpoint=fast")
 	return folder
 }
 
@@ -87,8 +90,10 @@ func (f *flock) restored(ordinal int, backup string, target ...string) *node {
 		f.Fatalf("cp: %v: %s", err, out)
 	}
 	n.put("data/pgdata/recovery.signal", "")
-	n.put("data/pgdata/zeroinfra.conf", strings.Join(append(target, "recovery_target_action = promote", fmt.Sprintf("restore_command = '%s postgresql restore-wal --secrets %s --archive %s --keep %s --give-up 5s %%f %%p'",
-		f.binary, f.nodes[0].path("secrets"), n.path("archive.json"), n.path("restore"))), "\n"))
+	n.put("data/pgdata/zeroinfra.conf",
+		strings.Join(append(target, "recovery_target_action = promote",
+			fmt.Sprintf("restore_command = '%s postgresql restore-wal --secrets %s --archive %s --keep %s --give-up 5s %%f %%p'",
+				f.binary, f.nodes[0].path("secrets"), n.path("archive.json"), n.path("restore"))), "\n"))
 	n.secret("superuser", "boss", "1")
 	n.start()
 	return n
@@ -124,7 +129,8 @@ func (n *node) state() (s wal.State) {
 	return s
 }
 
-// load writes rows one after the other until it is stopped, and keeps those that were acknowledged, with the time after each.
+// load writes rows one after the other until it is stopped, and keeps those that were acknowledged, with the time after
+// each.
 type load struct {
 	*flock
 	to    atomic.Pointer[node]
@@ -146,7 +152,9 @@ func (f *flock) load(to *node) *load {
 			default:
 			}
 			// Rows with some weight.
-			if _, err := l.to.Load().ask(fmt.Sprintf("INSERT INTO t VALUES (%d); INSERT INTO weight SELECT repeat(md5(random()::text), 60) FROM generate_series(1, 20)", i)); err != nil {
+			if _, err := l.to.Load().ask(fmt.Sprintf(
+				"INSERT INTO t VALUES (%d); INSERT INTO weight SELECT repeat(md5(random()::text), 60) FROM generate_series(1, 20)",
+				i)); err != nil {
 				continue
 			}
 			l.mu.Lock()
@@ -169,8 +177,8 @@ func (l *load) more(count int) {
 	l.await(fmt.Sprintf("%d more rows", count), func() bool { return l.count() >= want })
 }
 
-// isKilled has what archives be killed so long after its begin, with SIGKILL, until it has been, or has been faster for a few files. It says
-// how often it has been killed.
+// isKilled has what archives be killed so long after its begin, with SIGKILL, until it has been, or has been faster for
+// a few files. It says how often it has been killed.
 func (n *node) isKilled(seconds string) int {
 	n.Helper()
 	command := n.sql("SHOW archive_command")
@@ -186,7 +194,8 @@ func (n *node) isKilled(seconds string) int {
 	for range 3 {
 		archived := n.archived()
 		n.sql("SELECT pg_switch_wal()")
-		n.await("what archives is killed after "+seconds+" s, or is faster", func() bool { return killed() > 0 || n.archived() > archived })
+		n.await("what archives is killed after "+seconds+" s, or is faster",
+			func() bool { return killed() > 0 || n.archived() > archived })
 	}
 	set(command)
 	return killed()
@@ -202,8 +211,8 @@ func (n *node) archived() int {
 	return count
 }
 
-// TestAnArchiveThroughAFailover: under load, with archivers that are killed, a store that is away for a while, and a primary that is killed, what is
-// restored has every row that was acknowledged until then, and none from after.
+// TestAnArchiveThroughAFailover: under load, with archivers that are killed, a store that is away for a while, and a
+// primary that is killed, what is restored has every row that was acknowledged until then, and none from after.
 func TestAnArchiveThroughAFailover(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 2)
@@ -228,7 +237,8 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.sql("SELECT pg_switch_wal()")
-	f.await("it is said that the store is away", func() bool { return strings.Contains(a.state().Reason, "is its volume mounted?") })
+	f.await("it is said that the store is away",
+		func() bool { return strings.Contains(a.state().Reason, "is its volume mounted?") })
 	l.more(20)
 	if err := os.Rename(away, place); err != nil {
 		t.Fatal(err)
@@ -264,13 +274,16 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 	f.endsAtNoGap(place, backup)
 }
 
-// isRestored compares what is restored with what was acknowledged: up to some times before and after the failover, and all.
+// isRestored compares what is restored with what was acknowledged: up to some times before and after the failover, and
+// all.
 func (l *load) isRestored(backup string) {
 	l.Helper()
 	for i, at := range []int{len(l.rows) / 4, len(l.rows) / 2, len(l.rows) - 25} {
-		n := l.restored(i, backup, fmt.Sprintf("recovery_target_time = '%s UTC'", l.times[at].UTC().Format("2006-01-02 15:04:05.000000")))
+		n := l.restored(i, backup, fmt.Sprintf("recovery_target_time = '%s UTC'",
+			l.times[at].UTC().Format("2006-01-02 15:04:05.000000")))
 		n.recovers()
-		if last, missing := n.sql("SELECT max(n) FROM t"), missingOf(n, l.rows[:at+1]); last != fmt.Sprint(l.rows[at]) || missing != "" {
+		if last, missing := n.sql("SELECT max(n) FROM t"), missingOf(n, l.rows[:at+1]); last != fmt.Sprint(l.rows[at]) ||
+			missing != "" {
 			l.Errorf("at %v the last row is %s and not %d; missing are %q", l.times[at], last, l.rows[at], missing)
 		}
 		n.signal(syscall.SIGKILL)
@@ -310,7 +323,8 @@ func (f *flock) endsAtNoGap(place, backup string) {
 			return false
 		}
 	})
-	if !strings.Contains(n.said(), "is missing in the archive") || strings.Contains(n.said(), "database system is ready to accept connections") {
+	if !strings.Contains(n.said(), "is missing in the archive") ||
+		strings.Contains(n.said(), "database system is ready to accept connections") {
 		f.Errorf("it says %s", n.said())
 	}
 }
@@ -322,7 +336,8 @@ func missingOf(n *node, rows []int) string {
 	for _, row := range rows {
 		list = append(list, fmt.Sprint("(", row, ")"))
 	}
-	return n.sql("SELECT coalesce(string_agg(v.n::text, ' '), '') FROM (VALUES " + strings.Join(list, ", ") + ") v (n) WHERE NOT EXISTS (SELECT FROM t WHERE t.n = v.n)")
+	return n.sql("SELECT coalesce(string_agg(v.n::text, ' '), '') FROM (VALUES " + strings.Join(list, ", ") +
+		") v (n) WHERE NOT EXISTS (SELECT FROM t WHERE t.n = v.n)")
 }
 
 func sizeOf(t *testing.T, folder string) string {
@@ -347,7 +362,8 @@ type declared struct {
 
 func (n *node) plugin() (d declared) {
 	n.Helper()
-	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/postgresql/1.0.0/components.yaml")), &d); err != nil {
+	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/postgresql/1.0.0/components.yaml")),
+		&d); err != nil {
 		n.Fatal(err)
 	}
 	return d
@@ -382,7 +398,8 @@ func (n *node) measured() []string {
 	return nil
 }
 
-// TestWorryAboutTheVolume: what the probe says follows from how archiving goes, from the share of the volume that is free, and from who archives.
+// TestWorryAboutTheVolume: what the probe says follows from how archiving goes, from the share of the volume that is
+// free, and from who archives.
 func TestWorryAboutTheVolume(t *testing.T) {
 	f := newFlock(t, 2)
 	var stat syscall.Statfs_t
@@ -397,14 +414,16 @@ func TestWorryAboutTheVolume(t *testing.T) {
 		var got map[string]string
 		f.await(fmt.Sprintf("%s says %q %q %q", n.pod, archive, level, reason), func() bool {
 			got = n.probed()
-			return got["archive"] == archive && got["archive_level"] == level && strings.Contains(got["archive_reason"], reason) && (reason == "") == (got["archive_reason"] == "")
+			return got["archive"] == archive && got["archive_level"] == level &&
+				strings.Contains(got["archive_reason"], reason) && (reason == "") == (got["archive_reason"] == "")
 		})
 	}
 	a.archives()
 	said(a, "Archiving", "", "")
 	said(others[0], "", "", "")
 	// archived_count, failed_count, age, failing, waiting, free, volume, full_in
-	if got := a.measured(); len(got) != 8 || got[0] == "0" || got[3] != "f" || got[4] != "0" || got[5] == "" || got[6] == "" || got[7] != "" {
+	if got := a.measured(); len(got) != 8 || got[0] == "0" || got[3] != "f" || got[4] != "0" || got[5] == "" ||
+		got[6] == "" || got[7] != "" {
 		t.Errorf("its metrics are %q", got)
 	}
 	if got := others[0].measured(); len(got) != 1 || got[0] != "" {
@@ -438,7 +457,9 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	a.configure("archive_command = 'false'")
 	a.sql("SELECT pg_reload_conf()")
 	for free, level := range map[int64]string{31: "Warning", 13: "Critical"} {
-		a.put("run/"+wal.StateFile, string(must(json.Marshal(wal.State{Volume: volumealarm.Volume{VolumeBytes: 100 * wal.SegmentBytes, FreeBytes: free * wal.SegmentBytes, Alarm: 30}}))))
+		a.put("run/"+wal.StateFile, string(
+			must(json.Marshal(wal.State{Volume: volumealarm.Volume{VolumeBytes: 100 * wal.SegmentBytes,
+				FreeBytes: free * wal.SegmentBytes, Alarm: 30}}))))
 		for range 3 {
 			a.sql("INSERT INTO t VALUES (1)")
 			a.sql("SELECT pg_switch_wal()")
@@ -448,7 +469,8 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	// A server of another system finds the place taken.
 	other := newFlock(t, 1)
 	other.archived(nil)
-	other.nodes[0].put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": place, "archive.alarm": "1"}))))
+	other.nodes[0].put("archive.json", string(
+		must(json.Marshal(map[string]string{"archive.folder": place, "archive.alarm": "1"}))))
 	c, _ := other.begin(0)
 	c.sql("SELECT pg_switch_wal()")
 	said(c, "Failing", "", "give this one a place of its own")

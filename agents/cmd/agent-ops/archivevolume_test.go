@@ -27,13 +27,15 @@ type volume struct {
 	path string
 }
 
-// TestAnArchiveBesideBackups: whoever comes first to a volume, a server of the group of the movers archives there and is read from there, and movers make and
-// remove backups, whether the file system has new files take the group of their folder or not.
+// TestAnArchiveBesideBackups: whoever comes first to a volume, a server of the group of the movers archives there and
+// is read from there, and movers make and remove backups, whether the file system has new files take the group of their
+// folder or not.
 func TestAnArchiveBesideBackups(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("nobody but root can be several users")
 	}
-	for name, mode := range map[string]fs.FileMode{"as the kubelet gives it": fs.ModeSetgid | 0o770, "as a server exports it": 0o770} {
+	for name, mode := range map[string]fs.FileMode{"as the kubelet gives it": fs.ModeSetgid | 0o770,
+		"as a server exports it": 0o770} {
 		for first, order := range map[string]func(*volume, *node){
 			"the server first": func(v *volume, n *node) { n.archives(); v.isBackedUp() },
 			"a mover first":    func(v *volume, n *node) { v.isBackedUp(); n.archives() },
@@ -116,7 +118,8 @@ func (v *volume) moves(plan protocol.Plan) {
 	}
 	cmd := exec.Command(v.binary, "mover", "--plan", at("plan"), "--volume", v.path, "--result", at("result"))
 	cmd.Dir, cmd.Env = filepath.Join(v.root, "mover"), []string{asAgent + "=1", "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: protocol.User, Gid: protocol.User}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
+		Credential: &syscall.Credential{Uid: protocol.User, Gid: protocol.User}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		v.Fatalf("%s: %v: %s", plan.Verb, err, out)
 	}
@@ -140,25 +143,26 @@ func (v *volume) isCleared() {
 func (v *volume) isOfTheGroup() {
 	v.Helper()
 	files := 0
-	err := filepath.WalkDir(filepath.Join(v.path, "kept", "_archive"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || strings.Contains(path, "/.incoming/") {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		wanted := fs.FileMode(0o040)
-		if entry.IsDir() {
-			wanted = 0o070
-		} else {
-			files++
-		}
-		if gid := info.Sys().(*syscall.Stat_t).Gid; gid != protocol.User || info.Mode()&wanted != wanted {
-			v.Errorf("%s is of group %d and %v", path, gid, info.Mode())
-		}
-		return nil
-	})
+	err := filepath.WalkDir(filepath.Join(v.path, "kept", "_archive"),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || strings.Contains(path, "/.incoming/") {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			wanted := fs.FileMode(0o040)
+			if entry.IsDir() {
+				wanted = 0o070
+			} else {
+				files++
+			}
+			if gid := info.Sys().(*syscall.Stat_t).Gid; gid != protocol.User || info.Mode()&wanted != wanted {
+				v.Errorf("%s is of group %d and %v", path, gid, info.Mode())
+			}
+			return nil
+		})
 	if err != nil || files < 2 {
 		v.Errorf("the archive has %d files, %v", files, err)
 	}

@@ -143,8 +143,8 @@ func TestClientsGetTheirRoleWhenAnEarlierServerIsUpgraded(t *testing.T) {
 	}
 }
 
-// TestClientsHaveNoReservedConnections: what they leave free is for the superuser, so that the agent's ordinary way in is
-// open while clients are turned away.
+// TestClientsHaveNoReservedConnections: what they leave free is for the superuser, so that the agent's ordinary way in
+// is open while clients are turned away.
 func TestClientsHaveNoReservedConnections(t *testing.T) {
 	f := newFlock(t, 1)
 	a := f.nodes[0]

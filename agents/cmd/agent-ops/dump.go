@@ -16,7 +16,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
 )
 
-// ofMovers is what of a mover whoever loads a dump has no business with: the keys of the repository and what is in it, the plan, and passwords.
+// ofMovers is what of a mover whoever loads a dump has no business with: the keys of the repository and what is in it,
+// the plan, and passwords.
 var ofMovers = []string{"/zeroinfra/repository", "/zeroinfra/mover", "/zeroinfra/secrets"}
 
 // factsMode is that of a file which the next command of the same user reads.
@@ -53,7 +54,8 @@ func loadCommand(server *replication.Server) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return tend(server, func(ctx context.Context) error {
-				// What a dump has is carried out as the superuser of a server that is this program's child: the functions of others are.
+				// What a dump has is carried out as the superuser of a server that is this program's child: the functions of others
+				// are.
 				err := confine.Thread(keptFrom...)
 				if errors.Is(err, confine.ErrUnsupported) {
 					server.Log.Info("what the dump has carried out is not kept from what the mover has", "error", err)
@@ -65,8 +67,10 @@ func loadCommand(server *replication.Server) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "pgdata", "folder of the data, which is made")
-	cmd.Flags().StringVar(&work, "work", ".load", "folder on the same volume for what is needed meanwhile, which is made and removed")
-	cmd.Flags().StringSliceVar(&keptFrom, "kept-from", ofMovers, "files and folders that what the dump has carried out is kept from")
+	cmd.Flags().StringVar(&work, "work", ".load",
+		"folder on the same volume for what is needed meanwhile, which is made and removed")
+	cmd.Flags().StringSliceVar(&keptFrom, "kept-from", ofMovers,
+		"files and folders that what the dump has carried out is kept from")
 	return cmd
 }
 
@@ -77,7 +81,8 @@ func loadInto(ctx context.Context, server *replication.Server, data, work string
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := (&dump.Target{Programs: server.Programs, Data: data, Work: work, Log: server.Log}).Load(ctx, os.Stdin); err != nil {
+	if err := (&dump.Target{Programs: server.Programs, Data: data, Work: work, Log: server.Log}).Load(ctx,
+		os.Stdin); err != nil {
 		return err
 	}
 	return recovery.Own(data)

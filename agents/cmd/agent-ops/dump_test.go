@@ -37,8 +37,10 @@ func (n *node) in(database, statement string) string {
 
 // as runs a statement as another user, over the network, or as the superuser, who needs no password.
 func (n *node) as(user, password, database, statement string) (string, error) {
-	cmd := exec.Command(filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + n.root, "PGCONNECT_TIMEOUT=5", "PGHOST=" + n.path("run"), "PGUSER=postgres", "PGDATABASE=" + database}
+	cmd := exec.Command(filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c",
+		statement)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + n.root, "PGCONNECT_TIMEOUT=5", "PGHOST=" + n.path("run"),
+		"PGUSER=postgres", "PGDATABASE=" + database}
 	if user != "" {
 		cmd.Env = append(cmd.Env, "PGHOST="+n.address, "PGUSER="+user, "PGPASSWORD="+password)
 	}
@@ -46,7 +48,8 @@ func (n *node) as(user, password, database, statement string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// dumped is the dump of a server, as a mover of the plugin makes it: over the network and with the password. It returns what is told of it.
+// dumped is the dump of a server, as a mover of the plugin makes it: over the network and with the password. It returns
+// what is told of it.
 func (n *node) dumped(file string) (facts map[string]string) {
 	n.Helper()
 	out, err := os.Create(file)
@@ -55,7 +58,8 @@ func (n *node) dumped(file string) (facts map[string]string) {
 	}
 	defer out.Close()
 	cmd := n.command("dump", "--facts", n.path("facts"))
-	cmd.Env = append(cmd.Env, "PGHOST="+n.address, "PGUSER=postgres", "PGPASSWORD=boss", "PGSSLMODE=disable", "PGSSLROOTCERT=/zeroinfra/certs/ca.crt")
+	cmd.Env = append(cmd.Env, "PGHOST="+n.address, "PGUSER=postgres", "PGPASSWORD=boss", "PGSSLMODE=disable",
+		"PGSSLROOTCERT=/zeroinfra/certs/ca.crt")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &said
 	if err := cmd.Run(); err != nil {
@@ -122,22 +126,29 @@ func (f *flock) takes(ordinal int, file string) *node {
 // content is what source and target of a dump have to have in common, by database: statements that give lines.
 var content = map[string][]string{
 	"postgres": {
-		"SELECT rolname || ' ' || rolsuper || rolcreatedb || rolcanlogin || rolinherit || rolbypassrls || rolconnlimit || coalesce(rolvaliduntil::text, '') FROM pg_roles WHERE rolname !~ '^pg_'",
+		"SELECT rolname || ' ' || rolsuper || rolcreatedb || rolcanlogin || rolinherit || rolbypassrls || rolconnlimit || " +
+			"coalesce(rolvaliduntil::text, '') FROM pg_roles WHERE rolname !~ '^pg_'",
 		"SELECT roleid::regrole || ' to ' || member::regrole || admin_option FROM pg_auth_members",
-		"SELECT coalesce(datname, '') || ' ' || setrole::regrole || setconfig::text FROM pg_db_role_setting s LEFT JOIN pg_database d ON d.oid = setdatabase",
-		"SELECT rolname || ' ' || rolpassword FROM pg_authid WHERE rolpassword IS NOT NULL AND rolname !~ '^(postgres|zeroinfra_.*)$'",
+		"SELECT coalesce(datname, '') || ' ' || setrole::regrole || setconfig::text FROM pg_db_role_setting s LEFT JOIN " +
+			"pg_database d ON d.oid = setdatabase",
+		"SELECT rolname || ' ' || rolpassword FROM pg_authid WHERE rolpassword IS NOT NULL AND rolname !~ " +
+			"'^(postgres|zeroinfra_.*)$'",
 		"SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = 'app'",
-		"SELECT datname || ' ' || datdba::regrole || pg_encoding_to_char(encoding) || datcollate || datistemplate || datconnlimit FROM pg_database WHERE datname <> 'template0'",
+		"SELECT datname || ' ' || datdba::regrole || pg_encoding_to_char(encoding) || datcollate || datistemplate || " +
+			"datconnlimit FROM pg_database WHERE datname <> 'template0'",
 		"SELECT datname || ' ' || unnest(datacl) FROM pg_database WHERE datname <> 'template0'",
 		"SELECT 'rows ' || count(*) FROM t",
-		"SELECT p.oid::regprocedure || ' ' || unnest(proacl) FROM pg_proc p WHERE proname IN ('pg_ls_dir', 'pg_read_file', 'pooler_user')",
+		"SELECT p.oid::regprocedure || ' ' || unnest(proacl) FROM pg_proc p WHERE proname IN ('pg_ls_dir', 'pg_read_file', " +
+			"'pooler_user')",
 	},
 	"shop": {
 		"SELECT count(*) || md5(string_agg(n || s, ',' ORDER BY n)) FROM kept",
 		"SELECT last_value || ',' || is_called FROM kept_n_seq",
 		"SELECT extname::text FROM pg_extension",
-		"SELECT ('a=>1'::hstore -> 'a') || convert_from(lo_get(oid), 'UTF8') || lomowner::regrole || lomacl::text FROM pg_largeobject_metadata",
-		"SELECT relname || ' ' || relkind::text || relowner::regrole || relrowsecurity FROM pg_class WHERE relnamespace = 'public'::regnamespace",
+		"SELECT ('a=>1'::hstore -> 'a') || convert_from(lo_get(oid), 'UTF8') || lomowner::regrole || lomacl::text FROM " +
+			"pg_largeobject_metadata",
+		"SELECT relname || ' ' || relkind::text || relowner::regrole || relrowsecurity FROM pg_class WHERE relnamespace = " +
+			"'public'::regnamespace",
 		"SELECT attname || ' ' || unnest(attacl) FROM pg_attribute WHERE attrelid = 'kept'::regclass",
 		"SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'kept'::regclass",
 		"SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
@@ -159,23 +170,32 @@ func (n *node) lines(database, statement string) string {
 func (n *node) fills() {
 	n.Helper()
 	for _, statement := range []string{
-		`CREATE ROLE app LOGIN PASSWORD 'it''s' CONNECTION LIMIT 7 VALID UNTIL '2099-01-01'`, `CREATE ROLE "Read-er 1" NOINHERIT BYPASSRLS`, `CREATE ROLE dba SUPERUSER`,
-		"COMMENT ON ROLE app IS E'it''s;\\n-- none\\nCREATE ROLE postgres;\\n\\\\restrict x'", `ALTER ROLE app SET work_mem = '8MB'`, `GRANT app TO "Read-er 1" WITH ADMIN OPTION`,
+		`CREATE ROLE app LOGIN PASSWORD 'it''s' CONNECTION LIMIT 7 VALID UNTIL '2099-01-01'`,
+		`CREATE ROLE "Read-er 1" NOINHERIT BYPASSRLS`, `CREATE ROLE dba SUPERUSER`,
+		"COMMENT ON ROLE app IS E'it''s;\\n-- none\\nCREATE ROLE postgres;\\n\\\\restrict x'",
+		`ALTER ROLE app SET work_mem = '8MB'`, `GRANT app TO "Read-er 1" WITH ADMIN OPTION`,
 		`SET ROLE dba; GRANT pg_monitor TO app`, `CREATE DATABASE shop OWNER app CONNECTION LIMIT 9`,
-		`ALTER ROLE app IN DATABASE shop SET lock_timeout = '1s'`, `ALTER ROLE postgres SET statement_timeout = '1h'`, `REVOKE CONNECT ON DATABASE postgres FROM PUBLIC`, `GRANT CONNECT ON DATABASE postgres TO app`,
+		`ALTER ROLE app IN DATABASE shop SET lock_timeout = '1s'`, `ALTER ROLE postgres SET statement_timeout = '1h'`,
+		`REVOKE CONNECT ON DATABASE postgres FROM PUBLIC`, `GRANT CONNECT ON DATABASE postgres TO app`,
 		`CREATE DATABASE "` + strings.ReplaceAll(strange, `"`, `""`) + `"`, `ALTER SYSTEM SET work_mem = '5MB'`,
 	} {
 		n.sql(statement)
 	}
 	for _, statement := range []string{
 		`CREATE EXTENSION hstore; CREATE EXTENSION pg_trgm`,
-		`CREATE TABLE kept (n serial PRIMARY KEY, s text); INSERT INTO kept (s) SELECT repeat(md5(i::text), 4) FROM generate_series(1, 80000) i; ALTER TABLE kept OWNER TO app; SELECT setval('kept_n_seq', 424242)`,
-		`GRANT SELECT (s) ON kept TO "Read-er 1"; ALTER TABLE kept ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON kept USING (n > 0)`,
-		`CREATE FUNCTION square(x int) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN x::bigint * x; END $$; CREATE INDEX ON kept (square(n)); CREATE INDEX ON kept USING gin (s gin_trgm_ops)`,
-		`CREATE TABLE numbers (n int CHECK (square(n) > 0)); INSERT INTO numbers VALUES (3), (4); CREATE MATERIALIZED VIEW squares AS SELECT square(n) AS n FROM numbers`,
-		`CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no row is made'; END $$; CREATE TRIGGER stops BEFORE INSERT ON numbers FOR EACH ROW EXECUTE FUNCTION stop()`,
+		`CREATE TABLE kept (n serial PRIMARY KEY, s text); INSERT INTO kept (s) SELECT repeat(md5(i::text), 4) FROM ` +
+			`generate_series(1, 80000) i; ALTER TABLE kept OWNER TO app; SELECT setval('kept_n_seq', 424242)`,
+		`GRANT SELECT (s) ON kept TO "Read-er 1"; ALTER TABLE kept ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON kept ` +
+			`USING (n > 0)`,
+		`CREATE FUNCTION square(x int) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN x::bigint * x; END $$; ` +
+			`CREATE INDEX ON kept (square(n)); CREATE INDEX ON kept USING gin (s gin_trgm_ops)`,
+		`CREATE TABLE numbers (n int CHECK (square(n) > 0)); INSERT INTO numbers VALUES (3), (4); CREATE MATERIALIZED VIEW ` +
+			`squares AS SELECT square(n) AS n FROM numbers`,
+		`CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no row is made'; END $$; ` +
+			`CREATE TRIGGER stops BEFORE INSERT ON numbers FOR EACH ROW EXECUTE FUNCTION stop()`,
 		`SELECT lo_from_bytea(0, 'large'); ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON TABLES TO "Read-er 1"`,
-		`DO $$ BEGIN EXECUTE format('ALTER LARGE OBJECT %s OWNER TO app', (SELECT oid FROM pg_largeobject_metadata)); EXECUTE format('GRANT SELECT ON LARGE OBJECT %s TO "Read-er 1"', (SELECT oid FROM pg_largeobject_metadata)); END $$`,
+		`DO $$ BEGIN EXECUTE format('ALTER LARGE OBJECT %s OWNER TO app', (SELECT oid FROM pg_largeobject_metadata)); ` +
+			`EXECUTE format('GRANT SELECT ON LARGE OBJECT %s TO "Read-er 1"', (SELECT oid FROM pg_largeobject_metadata)); END $$`,
 		`CREATE UNLOGGED TABLE passing AS SELECT 1 AS n`,
 	} {
 		n.in("shop", statement)
@@ -184,7 +204,8 @@ func (n *node) fills() {
 	n.in(strange, `CREATE TABLE "T=1" ("ü b" text); INSERT INTO "T=1" VALUES (E'a\tb\n\\.'), ('é')`)
 }
 
-// TestDumpOfPostgreSQL: what is in a server is in another one afterwards, but for the passwords of the platform's own roles, which are that one's.
+// TestDumpOfPostgreSQL: what is in a server is in another one afterwards, but for the passwords of the platform's own
+// roles, which are that one's.
 func TestDumpOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 2)
@@ -198,7 +219,9 @@ func TestDumpOfPostgreSQL(t *testing.T) {
 	}
 	file := filepath.Join(f.root, "dump")
 	facts := a.dumped(file)
-	if facts["source"] != "primary" || facts["databases"] != "4" || !strings.HasPrefix(facts["serverVersion"], a.sql("SHOW server_version_num")[:2]+".") || !strings.HasPrefix(facts["names"], `template1,"a b'c\"d=x $PATH`) ||
+	if facts["source"] != "primary" || facts["databases"] != "4" ||
+		!strings.HasPrefix(facts["serverVersion"], a.sql("SHOW server_version_num")[:2]+".") ||
+		!strings.HasPrefix(facts["names"], `template1,"a b'c\"d=x $PATH`) ||
 		!strings.HasSuffix(facts["names"], "postgres,shop") {
 		t.Errorf("what is told is %q", facts)
 	}
@@ -232,16 +255,21 @@ func (n *node) servesAsItsOwn(source *node) {
 	for _, login := range []struct {
 		user, password string
 		let            bool
-	}{{"postgres", "other boss", true}, {"postgres", "boss", false}, {"app", "it's", true}, {"zeroinfra_replication", "fol:low", true}, {"zeroinfra_pooler", "other pool", true}, {"zeroinfra_pooler", "swim", false}} {
+	}{{"postgres", "other boss", true}, {"postgres", "boss", false}, {"app", "it's", true},
+		{"zeroinfra_replication", "fol:low", true}, {"zeroinfra_pooler", "other pool", true},
+		{"zeroinfra_pooler", "swim", false}} {
 		out, err := n.as(login.user, login.password, "template1", "SELECT current_user")
 		if (out == login.user) != login.let || (err == nil) != login.let {
 			n.Errorf("%s with %q: %v: %s", login.user, login.password, err, out)
 		}
 	}
-	if n.sql("SELECT system_identifier FROM pg_control_system()") == source.sql("SELECT system_identifier FROM pg_control_system()") {
+	if n.sql("SELECT system_identifier FROM pg_control_system()") == source.sql(
+		"SELECT system_identifier FROM pg_control_system()") {
 		n.Error("it has the number of the server before")
 	}
-	if got := n.sql("SELECT current_setting('data_checksums') || current_setting('work_mem') || pg_is_in_recovery()"); got != "on4MBfalse" {
+	if got := n.sql(
+		"SELECT current_setting('data_checksums') || current_setting('work_mem') || pg_is_in_recovery()"); got !=
+		"on4MBfalse" {
 		n.Errorf("it has %s", got)
 	}
 	if got := n.in("shop", "SELECT reltuples > 0 FROM pg_class WHERE relname = 'kept'"); got != "t" {
@@ -250,12 +278,14 @@ func (n *node) servesAsItsOwn(source *node) {
 	if !has(n.path("data/pgdata/"+wal.RestoredFile)) || !has(n.path("data/pgdata/"+wal.ArchiveFile)) {
 		n.Error("its archive is that of any other server")
 	}
-	if got, err := n.as("app", "it's", "shop", "SET transaction_read_only = off; INSERT INTO kept (s) VALUES ('new') RETURNING n"); err != nil || got != "424243" {
+	if got, err := n.as("app", "it's", "shop",
+		"SET transaction_read_only = off; INSERT INTO kept (s) VALUES ('new') RETURNING n"); err != nil || got != "424243" {
 		n.Errorf("a new row is %s, %v", got, err)
 	}
 }
 
-// TestDumpWhileRolesComeAndGo: what is in the dump of a database is of roles that are in the dump, whoever comes and goes meanwhile.
+// TestDumpWhileRolesComeAndGo: what is in the dump of a database is of roles that are in the dump, whoever comes and
+// goes meanwhile.
 func TestDumpWhileRolesComeAndGo(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 1)
@@ -269,7 +299,8 @@ func TestDumpWhileRolesComeAndGo(t *testing.T) {
 			return []string{fmt.Sprintf("CREATE ROLE %[1]s; CREATE TABLE %[1]s (n int); ALTER TABLE %[1]s OWNER TO %[1]s", r)}
 		},
 		"roles that go": func(r string) []string {
-			return []string{fmt.Sprintf("CREATE ROLE %[1]s; GRANT SELECT ON kept TO %[1]s; SELECT pg_sleep(4)", r), fmt.Sprintf("REVOKE SELECT ON kept FROM %[1]s; DROP ROLE %[1]s", r)}
+			return []string{fmt.Sprintf("CREATE ROLE %[1]s; GRANT SELECT ON kept TO %[1]s; SELECT pg_sleep(4)", r),
+				fmt.Sprintf("REVOKE SELECT ON kept FROM %[1]s; DROP ROLE %[1]s", r)}
 		},
 		"tables that go": func(r string) []string {
 			return []string{fmt.Sprintf("CREATE TABLE %s (n int)", r), "SELECT pg_sleep(4)", "DROP TABLE " + r}
@@ -363,7 +394,8 @@ func TestBadDumps(t *testing.T) {
 	}
 	whole := must(os.ReadFile(file))
 	// It is not to be restored, and says so when it is: the rows are not what the table takes.
-	a.in("shop", "CREATE FUNCTION small(n int) RETURNS bool LANGUAGE sql AS 'SELECT n < 1000000'; ALTER TABLE kept ADD CHECK (small(n)); CREATE OR REPLACE FUNCTION small(n int) RETURNS bool LANGUAGE sql AS 'SELECT n < 1000'")
+	a.in("shop", "CREATE FUNCTION small(n int) RETURNS bool LANGUAGE sql AS 'SELECT n < 1000000'; ALTER TABLE kept ADD "+
+		"CHECK (small(n)); CREATE OR REPLACE FUNCTION small(n int) RETURNS bool LANGUAGE sql AS 'SELECT n < 1000'")
 	bad := filepath.Join(f.root, "bad")
 	a.dumped(bad)
 	i := 0
@@ -371,17 +403,18 @@ func TestBadDumps(t *testing.T) {
 		dump io.Reader
 		says string
 	}{
-		"nothing":           {strings.NewReader(""), "EOF"},
-		"something else":    {strings.NewReader(strings.Repeat("PGDMP", 1000)), "the dump cannot be read"},
-		"half of it":        {bytes.NewReader(whole[:len(whole)/2]), "cannot be read: unexpected EOF"},
-		"no end":            {drop("whole.json"), "it is not whole"},
-		"no first piece":    {drop("/database/000001"), "goes on with piece 2 after piece 0"},
-		"no second piece":   {drop("/database/000002"), "goes on with piece 3 after piece 1"},
-		"no last database":  {drop("0003/database"), "and was to have"},
-		"a later version":   {replace("dump.json", `"version":"1`, `"version":"21`), "which is older"},
-		"a later format":    {replace("dump.json", `"format":1`, `"format":2`), "use a newer operator"},
-		"another statement": {replace("globals.sql", "CREATE ROLE zeroinfra_pooler;", "CREATE ROLE zeroinfra_pooler IN ROLE nobody;"), `role "nobody" does not exist`},
-		"rows that fail":    {bytes.NewReader(must(os.ReadFile(bad))), `pg_restore of database "shop"`},
+		"nothing":          {strings.NewReader(""), "EOF"},
+		"something else":   {strings.NewReader(strings.Repeat("PGDMP", 1000)), "the dump cannot be read"},
+		"half of it":       {bytes.NewReader(whole[:len(whole)/2]), "cannot be read: unexpected EOF"},
+		"no end":           {drop("whole.json"), "it is not whole"},
+		"no first piece":   {drop("/database/000001"), "goes on with piece 2 after piece 0"},
+		"no second piece":  {drop("/database/000002"), "goes on with piece 3 after piece 1"},
+		"no last database": {drop("0003/database"), "and was to have"},
+		"a later version":  {replace("dump.json", `"version":"1`, `"version":"21`), "which is older"},
+		"a later format":   {replace("dump.json", `"format":1`, `"format":2`), "use a newer operator"},
+		"another statement": {replace("globals.sql", "CREATE ROLE zeroinfra_pooler;",
+			"CREATE ROLE zeroinfra_pooler IN ROLE nobody;"), `role "nobody" does not exist`},
+		"rows that fail": {bytes.NewReader(must(os.ReadFile(bad))), `pg_restore of database "shop"`},
 	} {
 		n, said, code := f.loaded(i, tc.dump)
 		if i++; code == 0 || !strings.Contains(said, tc.says) {
@@ -407,18 +440,21 @@ func TestClosedDatabaseIsNoDump(t *testing.T) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
-	if err == nil || !strings.Contains(said.String(), `the database "shut" lets nobody in`) || len(out) > 0 || has(a.path("facts")) {
+	if err == nil || !strings.Contains(said.String(), `the database "shut" lets nobody in`) || len(out) > 0 ||
+		has(a.path("facts")) {
 		t.Errorf("it ends with %v, after %d bytes: %s", err, len(out), said.String())
 	}
 }
 
-// TestDumpIsKeptFromWhatTheMoverHas: a function of somebody who owns a table runs as the superuser while the table is loaded, and reads nothing of the mover's.
+// TestDumpIsKeptFromWhatTheMoverHas: a function of somebody who owns a table runs as the superuser while the table is
+// loaded, and reads nothing of the mover's.
 func TestDumpIsKeptFromWhatTheMoverHas(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 1)
 	a, _ := f.begin(0)
 	secret := filepath.Join(f.root, "keys", "secretKey")
-	if err := errors.Join(os.Mkdir(filepath.Dir(secret), 0o755), os.WriteFile(secret, []byte("hunter2"), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(secret), 0o755), os.WriteFile(secret, []byte("hunter2"), 0o644)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	a.sql("CREATE DATABASE shop")
@@ -433,7 +469,8 @@ func TestDumpIsKeptFromWhatTheMoverHas(t *testing.T) {
 	a.dumped(file)
 	f.keptFrom = filepath.Dir(secret)
 	n := f.takes(0, file)
-	if got := n.in("shop", "SELECT string_agg(s, ',') FROM seen"); strings.Count(got, "ermission denied") != 2 || strings.Contains(got, "hunter2") {
+	if got := n.in("shop", "SELECT string_agg(s, ',') FROM seen"); strings.Count(got, "ermission denied") != 2 ||
+		strings.Contains(got, "hunter2") {
 		t.Errorf("it has seen %q", got)
 	}
 }

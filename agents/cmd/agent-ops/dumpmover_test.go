@@ -27,14 +27,16 @@ func (f *flock) mover() *carrier {
 	}
 	m.write("passphrase", []byte(passphrase+"\n"))
 	if os.Getuid() == 0 {
-		m.wrap = []string{"sh", "-c", `chown -R 65534:65534 "$1" && shift 2 && exec setpriv --reuid=65534 --regid=65534 --clear-groups -- "$0" "$@"`, f.binary, m.root}
+		m.wrap = []string{"sh", "-c", `chown -R 65534:65534 "$1" && shift 2 && exec setpriv --reuid=65534 --regid=65534 ` +
+			`--clear-groups -- "$0" "$@"`, f.binary, m.root}
 	}
 	return m
 }
 
 // words of a command of the plugin, as they are for this server.
 func (f *flock) words(command []string, facts string) []string {
-	replace := strings.NewReplacer("/zeroinfra/bin/agent-ops", f.binary, "/usr/lib/postgresql/${app.version}/bin", f.programs, "/tmp/facts", facts)
+	replace := strings.NewReplacer("/zeroinfra/bin/agent-ops", f.binary, "/usr/lib/postgresql/${app.version}/bin",
+		f.programs, "/tmp/facts", facts)
 	words := slices.Clone(command)
 	for i := range words {
 		words[i] = replace.Replace(words[i])
@@ -42,7 +44,8 @@ func (f *flock) words(command []string, facts string) []string {
 	return words
 }
 
-// running are the processes that have a text in their command line and descend from another one; from any where that is 0.
+// running are the processes that have a text in their command line and descend from another one; from any where that is
+// 0.
 func running(ancestor int, text string) (found []int) {
 	parents, chosen := map[int]int{}, []int{}
 	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -52,7 +55,8 @@ func running(ancestor int, text string) (found []int) {
 		var pid, parent int
 		var state string
 		// What comes before the state may have spaces in it.
-		if i := bytes.LastIndexByte(stat, ')'); err1 != nil || err2 != nil || i < 0 || second(fmt.Sscan(string(stat[i+1:]), &state, &parent)) != nil {
+		if i := bytes.LastIndexByte(stat, ')'); err1 != nil || err2 != nil || i < 0 ||
+			second(fmt.Sscan(string(stat[i+1:]), &state, &parent)) != nil {
 			continue
 		}
 		if second(fmt.Sscan(filepath.Base(filepath.Dir(path)), &pid)) == nil {
@@ -79,7 +83,8 @@ func TestMoverDump(t *testing.T) {
 	f := newFlock(t, 1)
 	a, _ := f.begin(0)
 	a.sql("CREATE DATABASE shop")
-	a.in("shop", "CREATE TABLE kept AS SELECT n, repeat(md5(n::text), 4) AS s FROM generate_series(1, 300000) n; CREATE INDEX ON kept (s)")
+	a.in("shop", "CREATE TABLE kept AS SELECT n, repeat(md5(n::text), 4) AS s FROM generate_series(1, 300000) n; CREATE "+
+		"INDEX ON kept (s)")
 	m, method := f.mover(), methodOf(t, "postgresql", "postgresql", "dump")
 	m.env = []string{"PGHOST=" + a.address, "PGPORT=5432", "PGUSER=postgres", "PGPASSWORD=boss", "PGSSLMODE=disable"}
 	there := backup("mover-1", "")
@@ -100,7 +105,8 @@ func TestMoverDump(t *testing.T) {
 			return false
 		}
 	})
-	if result := p.end(); result.Reason != "CommandFailed" || !strings.Contains(result.Message, "pg_dump of database") || has(m.kept("manifest.json")) {
+	if result := p.end(); result.Reason != "CommandFailed" || !strings.Contains(result.Message, "pg_dump of database") ||
+		has(m.kept("manifest.json")) {
 		t.Errorf("the result is %+v", result)
 	}
 	there.Backup.Attempt = "mover-2"

@@ -37,7 +37,9 @@ func (p *pod) withRedis(password string) {
 	}
 	p.password("default", password)
 	p.plan(plan.Plan{Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}},
-		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: address, Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: p.path("config", "users", "entities.conf")}})
+		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: address,
+			Password:     &plan.SecretRef{Credential: "default", Key: "password"},
+			EntitiesFile: p.path("config", "users", "entities.conf")}})
 	cmd := exec.Command("redis-server", p.path("redis.conf"))
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
@@ -73,15 +75,18 @@ func TestEntitiesOfRedis(t *testing.T) {
 	}
 	observe := &agentv1.ObserveEntitiesRequest{Type: "acl-user"}
 	for batch := range 2 {
-		change := &agentv1.ChangeEntitiesRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint("batch-", batch)}, Type: "acl-user"}
+		change := &agentv1.ChangeEntitiesRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint("batch-", batch)},
+			Type: "acl-user"}
 		for i := range 500 {
 			name := fmt.Sprintf("user-%d-%d", batch, i)
 			observe.Entities = append(observe.Entities, &agentv1.EntityQuery{Name: name, Password: "secret"})
-			change.Changes = append(change.Changes, &agentv1.EntityChange{Name: name, Password: "secret", Intent: agentv1.EntityIntent_ENTITY_INTENT_CREATE,
-				Parameters: map[string]string{"enabled": "yes", "keys": "~" + name + ":*", "commands": "+@read"}})
+			change.Changes = append(change.Changes,
+				&agentv1.EntityChange{Name: name, Password: "secret", Intent: agentv1.EntityIntent_ENTITY_INTENT_CREATE,
+					Parameters: map[string]string{"enabled": "yes", "keys": "~" + name + ":*", "commands": "+@read"}})
 		}
 		answer, err := c.ChangeEntities(ctx, change)
-		if err != nil || answer.GetCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED || len(answer.GetProblems()) > 0 {
+		if err != nil || answer.GetCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED ||
+			len(answer.GetProblems()) > 0 {
 			t.Fatalf("got %v, %v", answer, err)
 		}
 	}
@@ -102,7 +107,8 @@ func TestEntitiesOfRedis(t *testing.T) {
 	if kib > 48<<10 {
 		t.Errorf("%d KiB are resident: at most 48 MiB are allowed", kib)
 	}
-	if _, err := c.ObserveEntities(ctx, &agentv1.ObserveEntitiesRequest{Type: "topic", Entities: observe.Entities[:1]}); status.Code(err) != codes.NotFound {
+	if _, err := c.ObserveEntities(ctx,
+		&agentv1.ObserveEntitiesRequest{Type: "topic", Entities: observe.Entities[:1]}); status.Code(err) != codes.NotFound {
 		t.Errorf("an unknown type: %v", err)
 	}
 }
@@ -115,7 +121,8 @@ func TestMiddlewareThatRefuses(t *testing.T) {
 	p.start()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := p.operator().ObserveEntities(ctx, &agentv1.ObserveEntitiesRequest{Type: "acl-user", Entities: []*agentv1.EntityQuery{{Name: "a"}}})
+	_, err := p.operator().ObserveEntities(ctx,
+		&agentv1.ObserveEntitiesRequest{Type: "acl-user", Entities: []*agentv1.EntityQuery{{Name: "a"}}})
 	if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("got %v", err)
 	}

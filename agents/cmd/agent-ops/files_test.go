@@ -58,7 +58,8 @@ func filesKey(name string) string { return "production/site/" + name + "-1a2b3c4
 
 // backup is the plan of one.
 func (f *fileCarrier) backup(name string, exclude ...string) protocol.Plan {
-	return protocol.Plan{Verb: protocol.VerbBackup, Files: &protocol.Files{Folder: f.folder, Exclude: exclude}, Backup: &protocol.Backup{Key: filesKey(name), Attempt: "mover-1"}}
+	return protocol.Plan{Verb: protocol.VerbBackup, Files: &protocol.Files{Folder: f.folder, Exclude: exclude},
+		Backup: &protocol.Backup{Key: filesKey(name), Attempt: "mover-1"}}
 }
 
 func filesOf(verb protocol.Verb, name string) protocol.Plan {
@@ -151,7 +152,8 @@ func (f *fileCarrier) sizeOf(folder string) (size int64) {
 	return size
 }
 
-// TestFilesInStorages: what is there already is not sent again, each backup is whole by itself, and what none has any more goes.
+// TestFilesInStorages: what is there already is not sent again, each backup is whole by itself, and what none has any
+// more goes.
 func TestFilesInStorages(t *testing.T) {
 	t.Parallel()
 	places := map[string]func(f *fileCarrier){
@@ -197,7 +199,8 @@ func TestFilesInStorages(t *testing.T) {
 // inBucket has the repository in one, with a folder.
 func (f *fileCarrier) inBucket() {
 	s := teststorage.New(f.T)
-	f.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "team/backups", Endpoint: s.Endpoint(), Bucket: teststorage.Bucket, Region: teststorage.Region}
+	f.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "team/backups", Endpoint: s.Endpoint(),
+		Bucket: teststorage.Bucket, Region: teststorage.Region}
 	f.write("credentials/accessKey", []byte(teststorage.Account))
 	f.write("credentials/secretKey", []byte(teststorage.SecretKey))
 	f.write("credentials/ca.crt", s.CA.PEM())
@@ -264,7 +267,8 @@ func TestFilesSurviveKillsInStorages(t *testing.T) {
 func TestFilesThatCannotBeKeptInStorages(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t)
-	f.fails(protocol.Plan{Verb: protocol.VerbBackup, Files: &protocol.Files{Folder: t.TempDir()}, Backup: &protocol.Backup{Key: filesKey("none"), Attempt: "mover-1"}},
+	f.fails(protocol.Plan{Verb: protocol.VerbBackup, Files: &protocol.Files{Folder: t.TempDir()},
+		Backup: &protocol.Backup{Key: filesKey("none"), Attempt: "mover-1"}},
 		protocol.ReasonCommandFailed, "there are no files in")
 	f.succeeds(f.backup("a"))
 	into := filesOf(protocol.VerbRestore, "a")
@@ -311,7 +315,8 @@ func (f *fileCarrier) blobs() (all []blob) {
 	}
 	types := map[string]int{}
 	for _, index := range indexes {
-		text := must(exec.Command("restic", "--no-cache", "--no-lock", "--insecure-no-password", "--repo", repository, "cat", "index", filepath.Base(index)).Output())
+		text := must(exec.Command("restic", "--no-cache", "--no-lock", "--insecure-no-password", "--repo", repository, "cat",
+			"index", filepath.Base(index)).Output())
 		var content struct {
 			Packs []struct {
 				ID    string

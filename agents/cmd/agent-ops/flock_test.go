@@ -25,8 +25,8 @@ import (
 // nobody runs the servers where the tests run as root, as which they do not start.
 const nobody = 65534
 
-// flock is some servers on loopback addresses of their own, each as the process manager of a pod would run it. The test does what
-// that would do.
+// flock is some servers on loopback addresses of their own, each as the process manager of a pod would run it. The test
+// does what that would do.
 type flock struct {
 	*testing.T
 	root, programs, network string
@@ -60,7 +60,8 @@ func newFlock(t *testing.T, size int) *flock {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	f := &flock{T: t, root: root, programs: filepath.Dir(bins[len(bins)-1]), binary: filepath.Join(root, "agent-ops"), term: 1,
+	f := &flock{T: t, root: root, programs: filepath.Dir(bins[len(bins)-1]), binary: filepath.Join(root, "agent-ops"),
+		term:    1,
 		network: fmt.Sprintf("127.%d.%d", 10+rand.IntN(240), rand.IntN(250))}
 	own, err := os.Executable()
 	if err != nil {
@@ -81,7 +82,8 @@ func (f *flock) copy(from, to string, mode os.FileMode) {
 		f.Fatal(err)
 	}
 	defer source.Close()
-	// A process that another test forks meanwhile has the copy open for writing until it is its command, and nobody can execute it before that.
+	// A process that another test forks meanwhile has the copy open for writing until it is its command, and nobody can
+	// execute it before that.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, mode)
@@ -106,9 +108,11 @@ func (f *flock) own(path string) {
 // add makes the volume of a pod.
 func (f *flock) add(ordinal int) {
 	f.Helper()
-	n := &node{flock: f, pod: fmt.Sprintf("db-postgresql-main-%d", ordinal), address: fmt.Sprintf("%s.%d", f.network, 1+ordinal), root: filepath.Join(f.root, fmt.Sprint(ordinal))}
+	n := &node{flock: f, pod: fmt.Sprintf("db-postgresql-main-%d", ordinal),
+		address: fmt.Sprintf("%s.%d", f.network, 1+ordinal), root: filepath.Join(f.root, fmt.Sprint(ordinal))}
 	f.nodes = append(f.nodes, n)
-	for _, folder := range []string{"", "data", "run", "secrets", "secrets/superuser", "secrets/replication", "secrets/pooler"} {
+	for _, folder := range []string{"", "data", "run", "secrets", "secrets/superuser", "secrets/replication",
+		"secrets/pooler"} {
 		if err := os.MkdirAll(n.path(folder), 0o700); err != nil {
 			f.Fatal(err)
 		}
@@ -131,7 +135,8 @@ min_wal_size = 32MB
 max_slot_wal_keep_size = 16MB
 include_if_exists = '%[1]s/data/pgdata/zeroinfra.conf'
 `, n.root, n.address))
-	n.put("pg_hba.conf", "local all all trust\nhost all all all scram-sha-256\nhost replication zeroinfra_replication all scram-sha-256\n")
+	n.put("pg_hba.conf", "local all all trust\nhost all all all scram-sha-256\nhost replication zeroinfra_replication "+
+		"all scram-sha-256\n")
 	// The program of the image, at another place.
 	script, err := os.ReadFile("../../../hack/images/postgresql/start.sh")
 	if err != nil {
@@ -160,7 +165,8 @@ func (n *node) secret(credential, password, revision string) {
 
 // command of the agent, as the user of the server.
 func (n *node) command(args ...string) *exec.Cmd {
-	common := []string{"postgresql", "--programs", n.programs, "--config", n.path("postgresql.conf"), "--dir", n.path("data"), "--run", n.path("run"),
+	common := []string{"postgresql", "--programs", n.programs, "--config", n.path("postgresql.conf"), "--dir",
+		n.path("data"), "--run", n.path("run"),
 		"--secrets", n.path("secrets"), "--pod", n.pod, "--launch", n.path("start"), "--replicas", fmt.Sprint(len(n.nodes))}
 	cmd := exec.Command(n.binary, append(common, args...)...)
 	cmd.Dir = n.root
@@ -256,7 +262,8 @@ func (n *node) whole() string {
 func (n *node) ask(statement string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", n.path("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
+	cmd := exec.CommandContext(ctx, filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1",
+		"-h", n.path("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + n.root, "PGCONNECT_TIMEOUT=5"}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
@@ -290,7 +297,8 @@ func (f *flock) record(writer *node, copies int, members ...*node) {
 	for _, m := range members {
 		list.Members = append(list.Members, permission.Member{Name: m.pod, Identity: m.pod})
 	}
-	record := permission.Record{Term: f.term, Primary: &permission.Member{Name: writer.pod, Identity: writer.pod}, List: list}
+	record := permission.Record{Term: f.term, Primary: &permission.Member{Name: writer.pod, Identity: writer.pod},
+		List: list}
 	for _, n := range f.nodes {
 		state := permission.State{Promised: f.term}
 		if n == writer {

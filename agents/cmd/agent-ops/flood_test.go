@@ -33,7 +33,8 @@ func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	before := memoryOf(t, p.pid)
-	if err := testflood.Gibibyte(ctx, p.conn(p.ca, testpki.Operator), agentv1.OpsService_Run_FullMethodName); status.Code(err) != codes.ResourceExhausted {
+	if err := testflood.Gibibyte(ctx, p.conn(p.ca, testpki.Operator), agentv1.OpsService_Run_FullMethodName); status.Code(
+		err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
 	if grown := memoryOf(t, p.pid) - before; grown > 16<<10 {
@@ -44,7 +45,8 @@ func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	}
 }
 
-// TestAFloodOfConnectionsIsRefused: those that never say who they are do not keep an operator out for long, and are not kept.
+// TestAFloodOfConnectionsIsRefused: those that never say who they are do not keep an operator out for long, and are not
+// kept.
 func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 	p := newPod(t, plan.Action{Name: "greet", Command: []string{"echo", "hello"}})
 	p.start()
@@ -66,11 +68,13 @@ func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 	closed()
 }
 
-// TestAFloodOfRunsIsRefused: a few actions run at once, the others are told to come again, and nothing that was refused is ever begun.
+// TestAFloodOfRunsIsRefused: a few actions run at once, the others are told to come again, and nothing that was refused
+// is ever begun.
 func TestAFloodOfRunsIsRefused(t *testing.T) {
 	const flood = 200
 	dir := t.TempDir()
-	p := newPod(t, plan.Action{Name: "waits", Command: []string{"sh", "-c", "mktemp " + dir + "/began.XXXXXX; until [ -e " + dir + "/gate ]; do sleep 0.01; done"}})
+	p := newPod(t, plan.Action{Name: "waits",
+		Command: []string{"sh", "-c", "mktemp " + dir + "/began.XXXXXX; until [ -e " + dir + "/gate ]; do sleep 0.01; done"}})
 	p.start()
 	c := p.operator()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -89,7 +93,8 @@ func TestAFloodOfRunsIsRefused(t *testing.T) {
 	}
 	const running = 4
 	for range flood - running {
-		if err := <-refused; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "try again when one has ended") {
+		if err := <-refused; status.Code(err) != codes.Unavailable ||
+			!strings.Contains(err.Error(), "try again when one has ended") {
 			t.Fatalf("got %v", err)
 		}
 	}

@@ -53,7 +53,8 @@ func kafkaCommand() *cobra.Command {
 }
 
 // kafkaSub is a command that has so long.
-func kafkaSub(use, short string, patience time.Duration, do func(context.Context, *kafkaOptions, []string) error) *cobra.Command {
+func kafkaSub(use, short string, patience time.Duration,
+	do func(context.Context, *kafkaOptions, []string) error) *cobra.Command {
 	o := &kafkaOptions{}
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(_ *cobra.Command, args []string) error {
 		program.Lean(memoryLimit)
@@ -74,7 +75,8 @@ func kafkaSub(use, short string, patience time.Duration, do func(context.Context
 
 func kafkaProbe() *cobra.Command {
 	var node, jars string
-	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines name:value",
+	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines "+
+		"name:value",
 		5*time.Second, func(ctx context.Context, o *kafkaOptions, _ []string) error {
 			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
 			if err == nil && node != "" {
@@ -85,8 +87,9 @@ func kafkaProbe() *cobra.Command {
 			}
 			return printRows(table, err)
 		})
-	cmd.Flags().StringVar(&node, "node", "", "node.id, for the lines node, serves, votes and leads: this number, and whether it is "+
-		"a broker that is alive, a voter, and the active controller")
+	cmd.Flags().StringVar(&node, "node", "",
+		"node.id, for the lines node, serves, votes and leads: this number, and whether it is "+
+			"a broker that is alive, a voter, and the active controller")
 	cmd.Flags().StringVar(&jars, "jars", "", "pattern of the jar whose name ends with the version, for the line version")
 	return cmd
 }
@@ -148,18 +151,19 @@ const (
 
 func kafkaMembers() *cobra.Command {
 	var formed, begins string
-	cmd := kafkaSub("members look|step SHAPE", "Say how far the nodes are members of the cluster, or take one step there, "+
-		"as lines phase:… and reason:…", 30*time.Second, func(ctx context.Context, o *kafkaOptions, args []string) error {
-		text, access := kafka.MembersPlan, driver.ReadOnly
-		if args[0] == "step" {
-			text, access = kafka.MembersStep, driver.ReadWrite
-		}
-		table, err := o.driver().Query(ctx, driver.Statement{Text: text, Arguments: args[1:], Access: access})
-		if err == nil || formed == "true" || begins == "" {
-			return printRows(table, err)
-		}
-		return begin(o.dirs, begins, access)
-	})
+	cmd := kafkaSub("members look|step SHAPE",
+		"Say how far the nodes are members of the cluster, or take one step there, "+
+			"as lines phase:… and reason:…", 30*time.Second, func(ctx context.Context, o *kafkaOptions, args []string) error {
+			text, access := kafka.MembersPlan, driver.ReadOnly
+			if args[0] == "step" {
+				text, access = kafka.MembersStep, driver.ReadWrite
+			}
+			table, err := o.driver().Query(ctx, driver.Statement{Text: text, Arguments: args[1:], Access: access})
+			if err == nil || formed == "true" || begins == "" {
+				return printRows(table, err)
+			}
+			return begin(o.dirs, begins, access)
+		})
 	cmd.Args = cobra.MatchAll(cobra.ExactArgs(2), func(_ *cobra.Command, args []string) error {
 		if args[0] != "look" && args[0] != "step" {
 			return fmt.Errorf("%q is neither look nor step", args[0])
@@ -203,7 +207,8 @@ func hasFile(folder string, names ...string) (bool, error) {
 
 func kafkaReload() *cobra.Command {
 	var file, user, itsCredential string
-	cmd := kafkaSub("reload", "Have the brokers take over the settings of a file, and the password of a user", 5*time.Minute,
+	cmd := kafkaSub("reload", "Have the brokers take over the settings of a file, and the password of a user",
+		5*time.Minute,
 		func(ctx context.Context, o *kafkaOptions, _ []string) error {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -278,7 +283,8 @@ func kafkaCertificates() *cobra.Command {
 
 func kafkaStop() *cobra.Command {
 	var node string
-	cmd := kafkaSub("await-stop", "Wait until no partition would be left with too few replicas in sync without this broker",
+	cmd := kafkaSub("await-stop",
+		"Wait until no partition would be left with too few replicas in sync without this broker",
 		2*time.Minute, func(ctx context.Context, o *kafkaOptions, _ []string) error {
 			return o.driver().AwaitRestart(ctx, node)
 		})

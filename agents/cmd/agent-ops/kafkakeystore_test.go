@@ -41,7 +41,8 @@ func TestKeystoreHasTheKeyInPKCS8(t *testing.T) {
 		folder := t.TempDir()
 		keystore := filepath.Join(folder, "kafka", "keystore.pem")
 		for name, text := range map[string]string{
-			plan.KeyFile: string(pem.EncodeToMemory(&pem.Block{Type: form, Bytes: der})), plan.CertificateFile: "the certificate",
+			plan.KeyFile:         string(pem.EncodeToMemory(&pem.Block{Type: form, Bytes: der})),
+			plan.CertificateFile: "the certificate",
 		} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent-ops runs the actions that a plugin declares, and tells its metrics, in containers of their own with the middleware's image.
+// Command agent-ops runs the actions that a plugin declares, and tells its metrics, in containers of their own with the
+// middleware's image.
 package main
 
 import (
@@ -37,7 +38,9 @@ var version = "dev"
 func main() { os.Exit(execute()) }
 
 func execute() int {
-	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), s3Command(), kafkaCommand(), mysqlCommand(), modelCommand(), datasetCommand(), moverCommand())
+	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version,
+		opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), s3Command(), kafkaCommand(), mysqlCommand(),
+		modelCommand(), datasetCommand(), moverCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, told(err))
 		return exitCode(err, os.Args)
@@ -94,7 +97,8 @@ func ops(o opsOptions, log *slog.Logger) error {
 	// Before the runner, which it needs for what it undoes.
 	defer holds.Close()
 	opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: version}.Run(ctx,
-		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
+		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection,
+			Log: log})
 	return nil
 }
 

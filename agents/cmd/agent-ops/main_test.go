@@ -103,8 +103,10 @@ func (p *pod) start(flags ...string) (stop func(syscall.Signal)) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	cmd := exec.Command(own, append([]string{"ops", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"),
-		"--secrets-dir", p.path("secrets"), "--tls-dir", p.path("tls"), "--socket", p.path("run", "process.sock"), "--listen", p.listen}, flags...)...)
+	cmd := exec.Command(own, append([]string{"ops", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"),
+		"--run-dir", p.path("run"),
+		"--secrets-dir", p.path("secrets"), "--tls-dir", p.path("tls"), "--socket", p.path("run", "process.sock"), "--listen",
+		p.listen}, flags...)...)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "POD_NAME=etcd-0")
 	cmd.Stdout = &p.said
 	if err := cmd.Start(); err != nil {
@@ -137,7 +139,8 @@ func (p *pod) client(issuer *testpki.Authority, name string) agentv1.OpsServiceC
 func (p *pod) conn(issuer *testpki.Authority, name string) *grpc.ClientConn {
 	p.Helper()
 	config := p.ca.ClientConfig(p.T, issuer, testpki.Client(name))
-	conn, err := grpc.NewClient(p.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	conn, err := grpc.NewClient(p.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -156,7 +159,8 @@ func (p *pod) run(c agentv1.OpsServiceClient, key, action, until string) (*agent
 }
 
 // followRun is run for as long as the context lasts.
-func followRun(ctx context.Context, c agentv1.OpsServiceClient, key, action, until string) (*agentv1.ActionRecord, string, error) {
+func followRun(ctx context.Context, c agentv1.OpsServiceClient, key, action, until string) (*agentv1.ActionRecord,
+	string, error) {
 	stream, err := c.Run(ctx, &agentv1.RunRequest{Header: &agentv1.CallHeader{IdempotencyKey: key}, Action: action})
 	if err != nil {
 		return nil, "", err
@@ -182,15 +186,18 @@ func followRun(ctx context.Context, c agentv1.OpsServiceClient, key, action, unt
 }
 
 func TestActionIsRunForOperatorsOnly(t *testing.T) {
-	p := newPod(t, plan.Action{Name: "greet", Description: "Greets.", Command: []string{"echo", "hello", "${pod.name}"}, Outputs: map[string]string{"text": "stdout"}})
+	p := newPod(t, plan.Action{Name: "greet", Description: "Greets.", Command: []string{"echo", "hello", "${pod.name}"},
+		Outputs: map[string]string{"text": "stdout"}})
 	p.start()
 	c := p.operator()
 	can, err := c.Capabilities(t.Context(), &agentv1.CapabilitiesRequest{})
-	if err != nil || len(can.GetActions()) != 1 || can.GetActions()[0].GetName() != "greet" || can.GetActions()[0].GetTimeoutSeconds() != 30 {
+	if err != nil || len(can.GetActions()) != 1 || can.GetActions()[0].GetName() != "greet" ||
+		can.GetActions()[0].GetTimeoutSeconds() != 30 {
 		t.Fatalf("got %v, %v", can, err)
 	}
 	record, output, err := p.run(c, "k", "greet", "")
-	if err != nil || output != "hello etcd-0\n" || record.GetOutputs()["text"] != output || record.GetRecord().GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
+	if err != nil || output != "hello etcd-0\n" || record.GetOutputs()["text"] != output ||
+		record.GetRecord().GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
 		t.Errorf("got %v, %q, %v", record, output, err)
 	}
 	if _, _, err := p.run(c, "k2", "none", ""); status.Code(err) != codes.NotFound {
@@ -213,7 +220,8 @@ func TestCallSurvivesTheCallerAndTheContainer(t *testing.T) {
 	p := newPod(t)
 	gate := p.path("gate")
 	q := newPod(t,
-		plan.Action{Name: "waits", Command: []string{"sh", "-c", "echo begun; until [ -e " + gate + " ]; do sleep 0.01; done; echo ended"}, Outputs: map[string]string{"text": "stdout"}},
+		plan.Action{Name: "waits", Command: []string{"sh", "-c", "echo begun; until [ -e " + gate +
+			" ]; do sleep 0.01; done; echo ended"}, Outputs: map[string]string{"text": "stdout"}},
 		plan.Action{Name: "hangs", Command: []string{"sh", "-c", "echo begun; sleep 1000"}})
 	stop := q.start()
 	c := q.operator()
@@ -247,7 +255,8 @@ func TestCallSurvivesTheCallerAndTheContainer(t *testing.T) {
 
 // TestCost reads what the agent costs where it does nothing, after it has done something.
 func TestCost(t *testing.T) {
-	p := newPod(t, plan.Action{Name: "greet", Command: []string{"echo", "hello"}, Outputs: map[string]string{"text": "stdout"}})
+	p := newPod(t, plan.Action{Name: "greet", Command: []string{"echo", "hello"},
+		Outputs: map[string]string{"text": "stdout"}})
 	p.start()
 	c := p.operator()
 	for n := range 20 {

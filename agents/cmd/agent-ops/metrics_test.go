@@ -55,7 +55,8 @@ func (p *pod) metrics(client *http.Client, flags ...string) (read func() string,
 	address := listener.Addr().String()
 	listener.Close()
 	var said bytes.Buffer
-	cmd := exec.Command(own, append([]string{"metrics", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"), "--secrets-dir", p.path("secrets"),
+	cmd := exec.Command(own, append([]string{"metrics", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"),
+		"--run-dir", p.path("run"), "--secrets-dir", p.path("secrets"),
 		"--certificates-dir", p.path("certs"), "--socket", p.path("run", "process.sock"), "--listen", address}, flags...)...)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "POD_NAME=redis-0")
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -110,21 +111,30 @@ func TestMetricsOfPostgreSQL(t *testing.T) {
 	s, _ := p.withPostgreSQL()
 	s.SQL("postgres", "CREATE TABLE public.asked (n int); INSERT INTO public.asked VALUES (0)")
 	p.asking("postgresql",
-		plan.MetricsQuery{Name: "databases", Statement: "SELECT datname AS name, datallowconn AS allowed, oid AS number_total, NULL AS nothing FROM pg_database", Labels: []string{"name"}, IntervalSeconds: 3600,
-			Metrics: []plan.Metric{{Name: "database_allowed", Column: "allowed", Type: plan.MetricGauge, Help: "Allowed."}, {Name: "number_total", Type: plan.MetricCounter, Help: "Number."}, gauge("nothing")}},
+		plan.MetricsQuery{Name: "databases",
+			Statement: "SELECT datname AS name, datallowconn AS allowed, oid AS number_total, NULL AS nothing FROM pg_database",
+			Labels:    []string{"name"}, IntervalSeconds: 3600,
+			Metrics: []plan.Metric{{Name: "database_allowed", Column: "allowed", Type: plan.MetricGauge, Help: "Allowed."},
+				{Name: "number_total", Type: plan.MetricCounter, Help: "Number."}, gauge("nothing")}},
 		plan.MetricsQuery{Name: "wrong", Statement: "SELECT * FROM nothing", Metrics: []plan.Metric{gauge("wrong")}},
 		plan.MetricsQuery{Name: "words", Statement: "SELECT 'many' AS words", Metrics: []plan.Metric{gauge("words")}},
 		plan.MetricsQuery{Name: "column", Statement: "SELECT 1 AS one", Metrics: []plan.Metric{gauge("two")}},
-		plan.MetricsQuery{Name: "writes", Statement: "UPDATE public.asked SET n = n + 1 RETURNING n AS writes", Metrics: []plan.Metric{gauge("writes")}},
-		plan.MetricsQuery{Name: "many", Statement: "SELECT i AS label, i AS many FROM generate_series(1, 700) i", Labels: []string{"label"}, Metrics: []plan.Metric{gauge("many")}},
-		plan.MetricsQuery{Name: "twice", Statement: "SELECT 'a' AS label, i AS twice FROM generate_series(1, 2) i", Labels: []string{"label"}, Metrics: []plan.Metric{gauge("twice")}},
-		plan.MetricsQuery{Name: "hangs", Statement: "SELECT pg_sleep(1000), 1 AS hangs", TimeoutSeconds: 1, Metrics: []plan.Metric{gauge("hangs")}},
+		plan.MetricsQuery{Name: "writes", Statement: "UPDATE public.asked SET n = n + 1 RETURNING n AS writes",
+			Metrics: []plan.Metric{gauge("writes")}},
+		plan.MetricsQuery{Name: "many", Statement: "SELECT i AS label, i AS many FROM generate_series(1, 700) i",
+			Labels: []string{"label"}, Metrics: []plan.Metric{gauge("many")}},
+		plan.MetricsQuery{Name: "twice", Statement: "SELECT 'a' AS label, i AS twice FROM generate_series(1, 2) i",
+			Labels: []string{"label"}, Metrics: []plan.Metric{gauge("twice")}},
+		plan.MetricsQuery{Name: "hangs", Statement: "SELECT pg_sleep(1000), 1 AS hangs", TimeoutSeconds: 1,
+			Metrics: []plan.Metric{gauge("hangs")}},
 		plan.MetricsQuery{Name: "after", Statement: "SELECT 7 AS after", Metrics: []plan.Metric{gauge("after")}},
 	)
 	read, process := p.metrics(http.DefaultClient)
 	text := read()
-	expect(t, text, `postgresql_database_allowed{name="template0"} 0`, `postgresql_database_allowed{name="postgres"} 1`, "postgresql_number_total{name=\"postgres\"} ",
-		"postgresql_after 7", `postgresql_twice{label="a"} 1`, `postgresql_query_dropped_series{query="many"} 200`, `postgresql_query_dropped_series{query="twice"} 1`,
+	expect(t, text, `postgresql_database_allowed{name="template0"} 0`, `postgresql_database_allowed{name="postgres"} 1`,
+		"postgresql_number_total{name=\"postgres\"} ",
+		"postgresql_after 7", `postgresql_twice{label="a"} 1`, `postgresql_query_dropped_series{query="many"} 200`,
+		`postgresql_query_dropped_series{query="twice"} 1`,
 		`postgresql_query_success{query="databases"} 1`, `postgresql_query_duration_seconds{query="databases"} `)
 	for _, failed := range []string{"wrong", "words", "column", "writes", "hangs"} {
 		expect(t, text, `postgresql_query_success{query="`+failed+`"} 0`)
@@ -132,7 +142,8 @@ func TestMetricsOfPostgreSQL(t *testing.T) {
 			t.Errorf("%s is told", failed)
 		}
 	}
-	if strings.Count(text, "\npostgresql_many{") != 500 || !strings.Contains(text, "# TYPE postgresql_number_total counter\n") {
+	if strings.Count(text, "\npostgresql_many{") != 500 ||
+		!strings.Contains(text, "# TYPE postgresql_number_total counter\n") {
 		t.Error("too many series are told, or a counter is none")
 	}
 	// Within its interval nothing is asked again.
@@ -156,7 +167,8 @@ func TestMetricsOfAHungServer(t *testing.T) {
 	_, process := p.withPostgreSQL()
 	var queries []plan.MetricsQuery
 	for _, name := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"} {
-		queries = append(queries, plan.MetricsQuery{Name: name, Statement: "SELECT 1 AS " + name, IntervalSeconds: 1, TimeoutSeconds: 2, Metrics: []plan.Metric{gauge(name)}})
+		queries = append(queries, plan.MetricsQuery{Name: name, Statement: "SELECT 1 AS " + name, IntervalSeconds: 1,
+			TimeoutSeconds: 2, Metrics: []plan.Metric{gauge(name)}})
 	}
 	p.asking("postgresql", queries...)
 	read, _ := p.metrics(http.DefaultClient)
@@ -171,7 +183,8 @@ func TestMetricsOfAHungServer(t *testing.T) {
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if !strings.Contains(text, `query_success{query="one"} 0`) || !strings.Contains(text, `query_success{query="ten"} 0`) {
+		if !strings.Contains(text, `query_success{query="one"} 0`) ||
+			!strings.Contains(text, `query_success{query="ten"} 0`) {
 			return errors.New(text)
 		}
 		return nil
@@ -191,7 +204,8 @@ func TestMetricsOfRedisOverTLS(t *testing.T) {
 	p := newPod(t)
 	p.withRedis("hunter2")
 	p.asking("redis", plan.MetricsQuery{Name: "memory", Statement: "INFO memory", Metrics: []plan.Metric{
-		{Name: "memory_used_bytes", Column: "used_memory", Type: plan.MetricGauge, Help: "Memory that Redis has allocated."}}},
+		{Name: "memory_used_bytes", Column: "used_memory", Type: plan.MetricGauge,
+			Help: "Memory that Redis has allocated."}}},
 		plan.MetricsQuery{Name: "writes", Statement: "SET a b", Metrics: []plan.Metric{gauge("value")}})
 	ca := testpki.New(t)
 	if err := os.MkdirAll(p.path("certs"), 0o750); err != nil {
@@ -202,5 +216,6 @@ func TestMetricsOfRedisOverTLS(t *testing.T) {
 	roots.AppendCertsFromPEM(ca.PEM())
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	read, _ := p.metrics(client, "--tls")
-	expect(t, read(), "redis_memory_used_bytes ", `redis_query_success{query="memory"} 1`, `redis_query_success{query="writes"} 0`)
+	expect(t, read(), "redis_memory_used_bytes ", `redis_query_success{query="memory"} 1`,
+		`redis_query_success{query="writes"} 0`)
 }

@@ -90,15 +90,18 @@ func modelStart() *cobra.Command {
 	program.AddDirs(cmd, &dirs)
 	flags := cmd.Flags()
 	flags.StringVar(&starter.File, "file", "", "file of the model that somebody else keeps")
-	flags.StringVar(&starter.Folder, "into", "/cache", "folder that the file is downloaded into; all else in it is removed")
+	flags.StringVar(&starter.Folder, "into", "/cache",
+		"folder that the file is downloaded into; all else in it is removed")
 	flags.StringVar(&starter.Wanted.SHA256, "sha256", "", "digest of the file in hexadecimal digits")
-	flags.Int64Var(&starter.Wanted.Size, "size", 0, "size of the file in bytes, which is then checked; 0 where it is not known")
+	flags.Int64Var(&starter.Wanted.Size, "size", 0,
+		"size of the file in bytes, which is then checked; 0 where it is not known")
 	flags.StringVar(&from.url, "url", "", "http or https URL of the file")
 	flags.StringVar(&from.s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3 and has the file")
 	flags.StringVar(&from.s3.Region, "region", "", "region that requests are signed for")
 	flags.StringVar(&from.s3.Bucket, "bucket", "", "bucket with the file")
 	flags.StringVar(&from.s3.Key, "key", "", "name of the object in the bucket")
-	flags.StringVar(&from.account, "access-key", "", "credential that has the name of the account; requests are not signed when empty")
+	flags.StringVar(&from.account, "access-key", "",
+		"credential that has the name of the account; requests are not signed when empty")
 	flags.StringVar(&from.key, "secret-key", "", "credential that has its key")
 	return cmd
 }
@@ -113,7 +116,8 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 	flags.StringVar(&probe.Address, "address", "127.0.0.1:8080", "host and port of the server")
 	flags.StringVar(&key, "api-key", "", "credential that has the key of the server's API; none when empty")
 	flags.StringVar(&probe.Path, "path", "/health", "path that is asked for")
-	flags.DurationVar(&probe.Timeout, "timeout", 2*time.Second, "after which the server counts as one that does not answer")
+	flags.DurationVar(&probe.Timeout, "timeout", 2*time.Second,
+		"after which the server counts as one that does not answer")
 	return func() (*modelserver.Probe, error) {
 		program.Lean(memoryLimit)
 		probe.Run = filepath.Join(dirs.Run, modelFolder)
@@ -127,7 +131,8 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 }
 
 func modelProbe() *cobra.Command {
-	cmd := &cobra.Command{Use: "probe", Short: "Say whether the server answers and completes a prompt, and its version", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "probe", Short: "Say whether the server answers and completes a prompt, and its version",
+		Args: cobra.NoArgs}
 	probe := addProbe(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, err := probe()
@@ -145,7 +150,8 @@ func modelProbe() *cobra.Command {
 }
 
 func modelComplete() *cobra.Command {
-	cmd := &cobra.Command{Use: "complete", Short: "Have the server complete a prompt by one token, and say how long that took", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "complete",
+		Short: "Have the server complete a prompt by one token, and say how long that took", Args: cobra.NoArgs}
 	probe := addProbe(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p, err := probe()
@@ -166,8 +172,10 @@ func modelDrain() *cobra.Command {
 	cmd := &cobra.Command{Use: "drain", Short: "Wait until the server has no requests in flight", Args: cobra.NoArgs}
 	probe, drainer := addProbe(cmd), &modelserver.Drainer{}
 	flags := cmd.Flags()
-	flags.DurationVar(&drainer.Settle, "settle", modelserver.Settle, "how long the server goes on at least, until clients have learned that it ends")
-	flags.DurationVar(&drainer.Timeout, "within", 30*time.Second, "after which the server is stopped whatever it does; 0 has it be stopped at once")
+	flags.DurationVar(&drainer.Settle, "settle", modelserver.Settle,
+		"how long the server goes on at least, until clients have learned that it ends")
+	flags.DurationVar(&drainer.Timeout, "within", 30*time.Second,
+		"after which the server is stopped whatever it does; 0 has it be stopped at once")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var err error
 		if drainer.Probe, err = probe(); err != nil {

@@ -21,7 +21,8 @@ import (
 	protocol "github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// moverMemory is where the collector works harder: what is moved at once is bounded, and with the pages of the binary it stays below 128 MiB.
+// moverMemory is where the collector works harder: what is moved at once is bounded, and with the pages of the binary
+// it stays below 128 MiB.
 const moverMemory = 80 << 20
 
 func moverCommand() *cobra.Command {
@@ -37,13 +38,16 @@ func moverCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Plan, "plan", protocol.PlanPath, "file with the plan")
-	flags.StringVar(&o.Credentials, "credentials", protocol.CredentialsPath, "folder with accessKey, secretKey and ca.crt of an S3 repository")
+	flags.StringVar(&o.Credentials, "credentials", protocol.CredentialsPath,
+		"folder with accessKey, secretKey and ca.crt of an S3 repository")
 	flags.StringVar(&o.Key, "key", protocol.KeyPath, "file with the passphrase of an encrypted repository")
 	flags.StringVar(&o.Volume, "volume", protocol.VolumePath, "folder of a repository that is a volume")
 	flags.StringVar(&result, "result", terminationLog, "file that the result is written to")
 	flags.Int64Var(&o.PartSize, "part-size", mover.DefaultPartSize, "bytes that a part has at most")
-	flags.DurationVar(&o.Answer, "answer", time.Minute, "after which time a repository that does not answer is asked again")
-	flags.DurationVar(&o.Patience, "give-up", 5*time.Minute, "after which time a repository that does not answer, or has a fault, is given up")
+	flags.DurationVar(&o.Answer, "answer", time.Minute,
+		"after which time a repository that does not answer is asked again")
+	flags.DurationVar(&o.Patience, "give-up", 5*time.Minute,
+		"after which time a repository that does not answer, or has a fault, is given up")
 	return cmd
 }
 

@@ -19,7 +19,8 @@ func (m *carrier) snapshotted() {
 	if err := os.Mkdir(m.path("disk", "appendonlydir"), 0o755); err != nil {
 		m.Fatal(err)
 	}
-	for _, name := range []string{"appendonlydir/appendonly.aof.manifest", "appendonlydir/temp-rewriteaof-7.aof", "dump.rdb", "temp-7.rdb", ".zeroinfra.member", protocol.RestoredName} {
+	for _, name := range []string{"appendonlydir/appendonly.aof.manifest", "appendonlydir/temp-rewriteaof-7.aof",
+		"dump.rdb", "temp-7.rdb", ".zeroinfra.member", protocol.RestoredName} {
 		m.write("disk/"+name, []byte("of another member\n"))
 	}
 }
@@ -27,7 +28,8 @@ func (m *carrier) snapshotted() {
 // adopts is the plan by which a shipped plugin takes a snapshot over.
 func (m *carrier) adopts(facts map[string]string) protocol.Plan {
 	m.Helper()
-	return protocol.Plan{Verb: protocol.VerbAdopt, Command: methodOf(m.T, "redis", "redis", "snapshot").Restore.Command, Known: facts, Volume: &protocol.TargetVolume{Folder: m.path("disk"), ID: "1a2b-3c4d"}}
+	return protocol.Plan{Verb: protocol.VerbAdopt, Command: methodOf(m.T, "redis", "redis", "snapshot").Restore.Command,
+		Known: facts, Volume: &protocol.TargetVolume{Folder: m.path("disk"), ID: "1a2b-3c4d"}}
 }
 
 // What was of the former member alone goes, the data stays, and it is done once.
@@ -40,7 +42,8 @@ func TestASnapshotIsAdopted(t *testing.T) {
 	if on := m.on(); !slices.Equal(on, []string{protocol.RestoredName, "appendonlydir", "dump.rdb", "lost+found"}) {
 		t.Errorf("there is %v", on)
 	}
-	if entries, err := os.ReadDir(m.path("disk", "appendonlydir")); err != nil || len(entries) != 1 || entries[0].Name() != "appendonly.aof.manifest" {
+	if entries, err := os.ReadDir(m.path("disk", "appendonlydir")); err != nil || len(entries) != 1 ||
+		entries[0].Name() != "appendonly.aof.manifest" {
 		t.Errorf("the log is %v: %v", entries, err)
 	}
 	// A second mover, after a result that was lost, does nothing.
@@ -54,7 +57,8 @@ func TestASnapshotThatCannotBeAdopted(t *testing.T) {
 	m := newMover(t)
 	m.snapshotted()
 	m.env = append(m.env, "APPENDONLY=no")
-	m.fails(m.adopts(map[string]string{"appendonly": "yes"}), protocol.ReasonCommandFailed, "set parameter appendonly to yes")
+	m.fails(m.adopts(map[string]string{"appendonly": "yes"}), protocol.ReasonCommandFailed,
+		"set parameter appendonly to yes")
 	m.fails(m.adopts(nil), protocol.ReasonCommandFailed, "does not say whether its data is in a log")
 	m.succeeds(m.adopts(map[string]string{"appendonly": "no"}))
 	if on := m.on(); !slices.Equal(on, []string{protocol.RestoredName, "dump.rdb", "lost+found"}) {

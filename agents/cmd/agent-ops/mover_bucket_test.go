@@ -31,14 +31,17 @@ type bucketCarrier struct {
 func newBucketCarrier(t *testing.T) *bucketCarrier {
 	t.Helper()
 	b := &bucketCarrier{carrier: newMover(t), storage: teststorage.New(t)}
-	b.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "team/backups", Endpoint: b.storage.Endpoint(), Bucket: teststorage.Bucket, Region: teststorage.Region}
+	b.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "team/backups", Endpoint: b.storage.Endpoint(),
+		Bucket: teststorage.Bucket, Region: teststorage.Region}
 	b.flags = []string{"--part-size", strconv.Itoa(17 << 20), "--give-up", "1m", "--answer", "10s"}
 	b.write("credentials/accessKey", []byte(teststorage.Account))
 	b.write("credentials/secretKey", []byte(teststorage.SecretKey+"\n"))
 	b.write("credentials/ca.crt", b.storage.CA.PEM())
 	var err error
-	b.client, err = minio.New(b.storage.Address, &minio.Options{Creds: credentials.NewStaticV4(teststorage.Account, teststorage.SecretKey, ""), Secure: true, Region: teststorage.Region,
-		Transport: &http.Transport{TLSClientConfig: b.storage.CA.ClientConfig(t, nil, testpki.Leaf{})}})
+	b.client, err = minio.New(b.storage.Address,
+		&minio.Options{Creds: credentials.NewStaticV4(teststorage.Account, teststorage.SecretKey, ""), Secure: true,
+			Region:    teststorage.Region,
+			Transport: &http.Transport{TLSClientConfig: b.storage.CA.ClientConfig(t, nil, testpki.Leaf{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,8 @@ func TestMoverS3Refused(t *testing.T) {
 	m.fails(of(protocol.VerbCheck), protocol.ReasonBadPlan, "is no URL")
 	m.repository = none
 	m.write("credentials/secretKey", []byte("another-secret-key"))
-	for _, verb := range []protocol.Verb{protocol.VerbCheck, protocol.VerbList, protocol.VerbDelete, protocol.VerbInspect} {
+	for _, verb := range []protocol.Verb{protocol.VerbCheck, protocol.VerbList, protocol.VerbDelete,
+		protocol.VerbInspect} {
 		result := m.run(of(verb))
 		if result.Reason != protocol.ReasonRefused || strings.Contains(result.Message, "another-secret-key") {
 			t.Errorf("%s ended with %+v", verb, result)
@@ -137,7 +141,8 @@ func TestMoverS3Refused(t *testing.T) {
 	m.succeeds(of(protocol.VerbCheck))
 }
 
-// TestMoverS3ComesBack: a storage that dies, and one that hangs, in the middle of a backup and of a restore cost time alone.
+// TestMoverS3ComesBack: a storage that dies, and one that hangs, in the middle of a backup and of a restore cost time
+// alone.
 func TestMoverS3ComesBack(t *testing.T) {
 	m := newBucketCarrier(t)
 	m.flags = []string{"--part-size", strconv.Itoa(50 << 20), "--give-up", "1m", "--answer", "2s"}
@@ -190,8 +195,8 @@ func TestMoverS3ComesBack(t *testing.T) {
 	}
 }
 
-// TestMoverS3IsKilled: another attempt removes what is left, and so does a deletion, uploads that are not whole among it; of two attempts the
-// later makes the backup.
+// TestMoverS3IsKilled: another attempt removes what is left, and so does a deletion, uploads that are not whole among
+// it; of two attempts the later makes the backup.
 func TestMoverS3IsKilled(t *testing.T) {
 	m := newBucketCarrier(t)
 	m.input("data", 40<<20)
@@ -201,7 +206,8 @@ func TestMoverS3IsKilled(t *testing.T) {
 		plan.Backup.Compression = protocol.CompressionNone
 		p := m.start(plan)
 		m.await("a part is not whole", func() bool {
-			return has(m.path("sent")) && slices.ContainsFunc(m.objects(), func(name string) bool { return strings.HasPrefix(name, "unfinished ") })
+			return has(m.path("sent")) && slices.ContainsFunc(m.objects(),
+				func(name string) bool { return strings.HasPrefix(name, "unfinished ") })
 		})
 		if err := os.Remove(m.path("sent")); err != nil {
 			t.Fatal(err)
@@ -250,7 +256,8 @@ func TestMoverS3Recall(t *testing.T) {
 		}
 	}
 	page := m.recalled("", "shop/a/known-00000002")
-	if len(page.Records) != 1 || page.Records[0].Digest != made.Digest || len(page.Failures) != 1 || page.Failures[0].Key != "shop/b/cut-00000003" {
+	if len(page.Records) != 1 || page.Records[0].Digest != made.Digest || len(page.Failures) != 1 ||
+		page.Failures[0].Key != "shop/b/cut-00000003" {
 		t.Errorf("the page is %+v", page)
 	}
 }

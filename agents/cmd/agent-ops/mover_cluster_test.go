@@ -25,7 +25,8 @@ import (
 // clusterKeys are how many keys the cluster of these tests has.
 const clusterKeys = 3000
 
-// shards are the servers of a Redis Cluster, two of each shard. Each has an address of its own on loopback, since a plugin knows one port.
+// shards are the servers of a Redis Cluster, two of each shard. Each has an address of its own on loopback, since a
+// plugin knows one port.
 type shards struct {
 	*carrier
 	name  string
@@ -47,7 +48,8 @@ func (s *shards) member(shard, ordinal int) string {
 func (m *carrier) newShards(name string, network int, folders ...string) *shards {
 	m.Helper()
 	login := func() (string, string, error) { return "", "hunter22", nil }
-	s := &shards{carrier: m, name: name, shape: &cluster.Shape{Goal: cluster.Converge}, net: cluster.NewNetwork(login, nil)}
+	s := &shards{carrier: m, name: name, shape: &cluster.Shape{Goal: cluster.Converge},
+		net: cluster.NewNetwork(login, nil)}
 	m.Cleanup(s.net.Close)
 	for shard := range 3 {
 		var members []string
@@ -72,8 +74,10 @@ func (s *shards) serve(dir, at, name string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		s.Fatal(err)
 	}
-	server := exec.Command("redis-server", "--port", "6379", "--bind", at, "--dir", dir, "--requirepass", "hunter22", "--masterauth", "hunter22", "--repl-diskless-sync-delay", "0",
-		"--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-announce-ip", at, "--cluster-announce-hostname", name, "--cluster-allow-replica-migration", "no", "--logfile", dir+"/log")
+	server := exec.Command("redis-server", "--port", "6379", "--bind", at, "--dir", dir, "--requirepass", "hunter22",
+		"--masterauth", "hunter22", "--repl-diskless-sync-delay", "0",
+		"--appendonly", "yes", "--cluster-enabled", "yes", "--cluster-announce-ip", at, "--cluster-announce-hostname", name,
+		"--cluster-allow-replica-migration", "no", "--logfile", dir+"/log")
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
 		s.Fatal(err)
@@ -93,7 +97,8 @@ func (m *carrier) named() {
 	if err := os.Mkdir(m.path("bin"), 0o755); err != nil {
 		m.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$2\" = -h ] || exit 64\nat=$(cat '%s'-\"$3\") || exit 65\nshift 3\nexec '%s' -e -h \"$at\" \"$@\"\n", m.path("hosts"), real)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$2\" = -h ] || exit 64\nat=$(cat '%s'-\"$3\") || exit 65\nshift 3\nexec '%s' "+
+		"-e -h \"$at\" \"$@\"\n", m.path("hosts"), real)
 	if err := os.WriteFile(m.path("bin", "redis-cli"), []byte(script), 0o755); err != nil {
 		m.Fatal(err)
 	}
@@ -102,7 +107,8 @@ func (m *carrier) named() {
 
 // ask one server, and return what it says, be it an error.
 func (s *shards) ask(at string, words ...any) string {
-	client := goredis.NewClient(&goredis.Options{Addr: at + ":6379", Password: "hunter22", Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+	client := goredis.NewClient(&goredis.Options{Addr: at + ":6379", Password: "hunter22", Protocol: 2,
+		DisableIdentity: true, MaxRetries: -1})
 	defer client.Close()
 	answer, err := client.Do(context.Background(), words...).Result()
 	if err != nil {
@@ -124,7 +130,8 @@ func (s *shards) bring(login cluster.Login) {
 
 // clients is one that clients of a cluster use.
 func (s *shards) clients() *goredis.ClusterClient {
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: s.shape.Shards[0], Password: "hunter22", Protocol: 2, DisableIdentity: true})
+	client := goredis.NewClusterClient(
+		&goredis.ClusterOptions{Addrs: s.shape.Shards[0], Password: "hunter22", Protocol: 2, DisableIdentity: true})
 	s.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -151,7 +158,8 @@ func (s *shards) digest() string {
 // slots of each shard, as its first server tells.
 func (s *shards) slots() (all []string) {
 	for shard := range 3 {
-		for _, line := range strings.Split(s.ask(strings.TrimSuffix(s.shape.Shards[shard][0], ":6379"), "CLUSTER", "NODES"), "\n") {
+		for _, line := range strings.Split(s.ask(strings.TrimSuffix(s.shape.Shards[shard][0], ":6379"), "CLUSTER", "NODES"),
+			"\n") {
 			if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") {
 				all = append(all, strings.Join(words[8:], " "))
 			}
@@ -167,7 +175,8 @@ func (s *shards) plan(attempt string) protocol.Plan {
 	plan := backup(attempt, "")
 	plan.Command, plan.Facts, plan.Steady = method.Command, method.Facts, method.Steady
 	for shard := range 3 {
-		plan.Streams = append(plan.Streams, protocol.Stream{Name: fmt.Sprint(shard), Env: []string{"HOST=" + s.member(shard, 1)}})
+		plan.Streams = append(plan.Streams,
+			protocol.Stream{Name: fmt.Sprint(shard), Env: []string{"HOST=" + s.member(shard, 1)}})
 	}
 	return plan
 }
@@ -199,7 +208,8 @@ func TestMoverRedisCluster(t *testing.T) {
 		if got := made.Facts[fmt.Sprint("slots.", i)]; got != want || made.Streams[fmt.Sprint(i)] < 1000 {
 			t.Errorf("shard %d had the slots %q in %d bytes, want %q", i, got, made.Streams[fmt.Sprint(i)], want)
 		}
-		if stream := m.manifest().Streams[i]; stream.Facts["slots"] != want || stream.Facts["role"] != "slave" || stream.Facts["offsetAfter"] == "" {
+		if stream := m.manifest().Streams[i]; stream.Facts["slots"] != want || stream.Facts["role"] != "slave" ||
+			stream.Facts["offsetAfter"] == "" {
 			t.Errorf("the manifest has %+v", stream)
 		}
 	}
@@ -224,7 +234,8 @@ func (s *shards) swap(slot, from, to int) string {
 	source, target := s.ask(at(from), "CLUSTER", "MYID"), s.ask(at(to), "CLUSTER", "MYID")
 	s.ask(at(to), "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
 	s.ask(at(from), "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
-	client := goredis.NewClient(&goredis.Options{Addr: at(from) + ":6379", Password: "hunter22", Protocol: 2, DisableIdentity: true})
+	client := goredis.NewClient(&goredis.Options{Addr: at(from) + ":6379", Password: "hunter22", Protocol: 2,
+		DisableIdentity: true})
 	defer client.Close()
 	keys, err := client.ClusterGetKeysInSlot(s.Context(), slot, clusterKeys).Result()
 	if err != nil {
@@ -303,7 +314,8 @@ func (s *shards) checkUnsteady() {
 func (s *shards) checkStray() {
 	s.Helper()
 	first, second := address(0, 0, 0), address(0, 1, 0)
-	client := goredis.NewClient(&goredis.Options{Addr: first + ":6379", Password: "hunter22", Protocol: 2, DisableIdentity: true})
+	client := goredis.NewClient(&goredis.Options{Addr: first + ":6379", Password: "hunter22", Protocol: 2,
+		DisableIdentity: true})
 	defer client.Close()
 	slot := s.ask(first, "CLUSTER", "KEYSLOT", "key:1")
 	for n := 1; strings.HasPrefix(s.ask(first, "SET", fmt.Sprint("key:", n), "x"), "OK"); n++ {
@@ -325,6 +337,7 @@ func (s *shards) checkStray() {
 	s.ask(first, "CLUSTER", "SETSLOT", slot, "STABLE")
 	plan := s.plan("mover-4")
 	plan.Backup.Key += "-4"
-	s.await("the replica has the key, too", func() bool { return s.ask(address(0, 0, 1), "CLUSTER", "COUNTKEYSINSLOT", slot) == "1" })
+	s.await("the replica has the key, too",
+		func() bool { return s.ask(address(0, 0, 1), "CLUSTER", "COUNTKEYSINSLOT", slot) == "1" })
 	s.fails(plan, protocol.ReasonCommandFailed, "has keys of slots that another shard owns")
 }

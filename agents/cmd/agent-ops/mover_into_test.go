@@ -158,7 +158,8 @@ func TestMoverIntoFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.fails(m.into("cat > half"), protocol.ReasonDamaged, "")
-	if names := m.on(); !slices.Contains(names, "lost+found") || slices.Contains(names, "half") || slices.Contains(names, protocol.RestoredName) {
+	if names := m.on(); !slices.Contains(names, "lost+found") || slices.Contains(names, "half") ||
+		slices.Contains(names, protocol.RestoredName) {
 		t.Errorf("after attempts that failed there is %v", names)
 	}
 	if err := os.WriteFile(part, whole, 0o600); err != nil {
@@ -171,7 +172,8 @@ func TestMoverIntoFails(t *testing.T) {
 	if names := m.on(); !slices.Contains(names, "theirs") || slices.Contains(names, "data") {
 		t.Errorf("of a volume that has data there is %v left", names)
 	}
-	m.fails(protocol.Plan{Verb: protocol.VerbList, Volume: &protocol.TargetVolume{Folder: "/data", ID: "1"}}, protocol.ReasonBadPlan, "fills no volume")
+	m.fails(protocol.Plan{Verb: protocol.VerbList, Volume: &protocol.TargetVolume{Folder: "/data", ID: "1"}},
+		protocol.ReasonBadPlan, "fills no volume")
 	bad := m.into("cat > data")
 	bad.Volume.Folder = "disk/../data"
 	m.fails(bad, protocol.ReasonBadPlan, "no folder of a volume")

@@ -21,8 +21,9 @@ func (m *carrier) keeps(key string) protocol.Result {
 	plan := backup("mover-1", "echo "+key)
 	plan.Facts = shell("echo role=master")
 	plan.Backup.Key = key
-	plan.Backup.Metadata = json.RawMessage(`{"backup":"nightly","domain":"database","method":"rdb","plugin":{"name":"redis","version":"1.2.3","digest":"sha256:` + strings.Repeat("ab", 32) +
-		`"},"version":"7.0","source":{"pod":"a-0","component":"redis","set":"redis"},"application":{"namespace":"shop","name":"a","uid":"u","spec":{"plugin":"redis"}}}`)
+	plan.Backup.Metadata = json.RawMessage(
+		`{"backup":"nightly","domain":"database","method":"rdb","plugin":{"name":"redis","version":"1.2.3","digest":"sha256:` + strings.Repeat("ab", 32) +
+			`"},"version":"7.0","source":{"pod":"a-0","component":"redis","set":"redis"},"application":{"namespace":"shop","name":"a","uid":"u","spec":{"plugin":"redis"}}}`)
 	return m.succeeds(plan)
 }
 
@@ -52,7 +53,8 @@ func keysOf(page *protocol.Recall) (keys []string) {
 func TestMoverRecall(t *testing.T) {
 	m := newMover(t)
 	made := m.keeps("shop/a/old-00000001")
-	for _, key := range []string{"shop/a/cut-00000002", "shop/a/known-00000003", "shop/a/half-00000004", "shop/b/bad-00000005", "store/a/foreign-00000006"} {
+	for _, key := range []string{"shop/a/cut-00000002", "shop/a/known-00000003", "shop/a/half-00000004",
+		"shop/b/bad-00000005", "store/a/foreign-00000006"} {
 		m.keeps(key)
 	}
 	folder := func(key string) string { return m.path("volume", "team", "backups", key) }
@@ -81,21 +83,26 @@ func TestMoverRecall(t *testing.T) {
 		}
 	}
 	page := m.recalled("", "shop/a/known-00000003")
-	if !slices.Equal(keysOf(page), []string{"shop/a/old-00000001"}) || page.Left != 0 || page.Last != "shop/b/bad-00000005" {
+	if !slices.Equal(keysOf(page), []string{"shop/a/old-00000001"}) || page.Left != 0 ||
+		page.Last != "shop/b/bad-00000005" {
 		t.Fatalf("the page is %+v", page)
 	}
 	got := page.Records[0]
-	if got.Digest != made.Digest || got.Size != made.Size || got.RawSize != made.RawSize || got.Facts["role"] != "master" || got.StartTime.IsZero() || got.EndTime.Before(got.StartTime) {
+	if got.Digest != made.Digest || got.Size != made.Size || got.RawSize != made.RawSize ||
+		got.Facts["role"] != "master" || got.StartTime.IsZero() || got.EndTime.Before(got.StartTime) {
 		t.Errorf("it was made as %+v, and is recalled as %+v", made, got)
 	}
-	if o := got.Origin; o.Backup != "nightly" || o.Domain != "database" || o.Method != "rdb" || o.Version != "7.0" || o.Application.Name != "a" || !strings.Contains(string(o.Plugin), "1.2.3") || !strings.Contains(string(o.Source), "a-0") {
+	if o := got.Origin; o.Backup != "nightly" || o.Domain != "database" || o.Method != "rdb" || o.Version != "7.0" ||
+		o.Application.Name != "a" || !strings.Contains(string(o.Plugin), "1.2.3") ||
+		!strings.Contains(string(o.Source), "a-0") {
 		t.Errorf("it comes from %+v", o)
 	}
 	var reasons []string
 	for _, failure := range page.Failures {
 		reasons = append(reasons, failure.Key+" "+failure.Reason)
 	}
-	if want := []string{"shop/a/cut-00000002 BackupDamaged", "shop/a/half-00000004 BackupNotFound", "shop/b/bad-00000005 BackupDamaged"}; !slices.Equal(reasons, want) {
+	if want := []string{"shop/a/cut-00000002 BackupDamaged", "shop/a/half-00000004 BackupNotFound",
+		"shop/b/bad-00000005 BackupDamaged"}; !slices.Equal(reasons, want) {
 		t.Errorf("failures are %+v, want %v", page.Failures, want)
 	}
 }
@@ -133,11 +140,13 @@ func TestMoverRecallsEncrypted(t *testing.T) {
 		t.Errorf("with its passphrase it is %+v", page)
 	}
 	m.write("passphrase", []byte("another passphrase that is long"))
-	if page := m.recalled(""); len(page.Records) != 0 || len(page.Failures) != 1 || page.Failures[0].Reason != protocol.ReasonWrongPassphrase {
+	if page := m.recalled(""); len(page.Records) != 0 || len(page.Failures) != 1 ||
+		page.Failures[0].Reason != protocol.ReasonWrongPassphrase {
 		t.Errorf("with another one it is %+v", page)
 	}
 	m.repository.Encrypted = false
-	if page := m.recalled(""); len(page.Records) != 0 || len(page.Failures) != 1 || !strings.Contains(page.Failures[0].Message, "no passphrase") {
+	if page := m.recalled(""); len(page.Records) != 0 || len(page.Failures) != 1 ||
+		!strings.Contains(page.Failures[0].Message, "no passphrase") {
 		t.Errorf("without one it is %+v", page)
 	}
 }

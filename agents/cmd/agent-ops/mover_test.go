@@ -38,7 +38,8 @@ type carrier struct {
 // newMover has a volume for a repository.
 func newMover(t *testing.T) *carrier {
 	t.Helper()
-	m := &carrier{T: t, root: t.TempDir(), repository: protocol.Repository{Type: protocol.TypeVolume, Prefix: "team/backups"}}
+	m := &carrier{T: t, root: t.TempDir(),
+		repository: protocol.Repository{Type: protocol.TypeVolume, Prefix: "team/backups"}}
 	for _, dir := range []string{"volume", "credentials"} {
 		if err := os.Mkdir(m.path(dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -106,7 +107,8 @@ func (m *carrier) start(plan protocol.Plan) *moverPod {
 	}
 	file := "plan-" + string(rune('a'+m.pods))
 	m.write(file, must(json.Marshal(plan)))
-	words := append(append(m.wrap[:len(m.wrap):len(m.wrap)], own, "mover", "--plan", m.path(file), "--credentials", m.path("credentials"), "--key", m.path("passphrase"),
+	words := append(append(m.wrap[:len(m.wrap):len(m.wrap)], own, "mover", "--plan", m.path(file), "--credentials",
+		m.path("credentials"), "--key", m.path("passphrase"),
 		"--volume", m.path("volume"), "--result", p.result), m.flags...)
 	p.process = exec.Command(words[0], words[1:]...)
 	p.process.Dir = m.root
@@ -192,12 +194,14 @@ func (m *carrier) await(what string, holds func() bool) {
 
 // backup is the plan of one, by an attempt with a command for the shell.
 func backup(attempt, script string) protocol.Plan {
-	return protocol.Plan{Verb: protocol.VerbBackup, Command: shell(script), Backup: &protocol.Backup{Key: shopKey, Attempt: attempt, Metadata: json.RawMessage(`{"plugin":"redis"}`)}}
+	return protocol.Plan{Verb: protocol.VerbBackup, Command: shell(script),
+		Backup: &protocol.Backup{Key: shopKey, Attempt: attempt, Metadata: json.RawMessage(`{"plugin":"redis"}`)}}
 }
 
 // restore is the plan of one into a file. What the command does after its input has ended is told by another file.
 func restore() protocol.Plan {
-	return protocol.Plan{Verb: protocol.VerbRestore, Command: shell("cat > restored; touch done"), Backup: &protocol.Backup{Key: shopKey}}
+	return protocol.Plan{Verb: protocol.VerbRestore, Command: shell("cat > restored; touch done"),
+		Backup: &protocol.Backup{Key: shopKey}}
 }
 
 func of(verb protocol.Verb) protocol.Plan {

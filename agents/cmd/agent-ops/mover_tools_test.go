@@ -30,8 +30,10 @@ func (m *carrier) redisServer(dir string, flags ...string) (ask func(words ...st
 	}
 	_, port, _ = net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	server := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0",
-		"--enable-debug-command", "local"}, flags...)...)
+	server := exec.Command("redis-server",
+		append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22",
+			"--repl-diskless-sync-delay", "0",
+			"--enable-debug-command", "local"}, flags...)...)
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
 		m.Fatal(err)
@@ -66,7 +68,8 @@ func TestMoverRedis(t *testing.T) {
 	if got := restored("debug", "digest"); got != before || len(got) != 40 {
 		t.Errorf("the data is %s, and was %s", got, before)
 	}
-	// The plugin's own way back, for a server that reads its snapshot and for one that reads its log of writes, and goes on with that.
+	// The plugin's own way back, for a server that reads its snapshot and for one that reads its log of writes, and goes
+	// on with that.
 	for _, appendonly := range []string{"no", "yes"} {
 		m.disk()
 		m.env = []string{"REDISCLI_AUTH=hunter22", "APPENDONLY=" + appendonly}
@@ -103,9 +106,11 @@ func TestMoverPostgreSQL(t *testing.T) {
 		t.Fatal("there is no pg_verifybackup: install Debian's package postgresql")
 	}
 	programs := filepath.Dir(bins[len(bins)-1])
-	m.env = []string{"PGPASSWORD=" + testpostgres.Password, fmt.Sprintf("PGHOST=%s", host), "PGPORT=" + port, "PGUSER=postgres"}
+	m.env = []string{"PGPASSWORD=" + testpostgres.Password, fmt.Sprintf("PGHOST=%s", host), "PGPORT=" + port,
+		"PGUSER=postgres"}
 	plan := backup("mover-1", "exec "+programs+"/pg_basebackup -D - -Ft -X fetch --checkpoint=fast --no-password")
-	plan.Facts = shell("exec " + programs + `/psql -X -A -t -q -d postgres -c "SELECT 'timeline=' || timeline_id FROM pg_control_checkpoint()"`)
+	plan.Facts = shell("exec " + programs +
+		`/psql -X -A -t -q -d postgres -c "SELECT 'timeline=' || timeline_id FROM pg_control_checkpoint()"`)
 	made := m.succeeds(plan)
 	if made.Facts["timeline"] != "1" || made.RawSize < 20<<20 {
 		t.Errorf("the result is %+v", made)
@@ -118,7 +123,8 @@ func TestMoverPostgreSQL(t *testing.T) {
 	m.disk()
 	m.env = append(m.env, asAgent+"=1", "VERSION="+major)
 	m.succeeds(m.wayBack("postgresql", "postgresql", "base"))
-	if said, err := exec.Command(programs+"/pg_verifybackup", "--ignore="+wal.RestoredFile, "--ignore="+wal.ArchiveFile, m.path("disk", "pgdata")).CombinedOutput(); err != nil {
+	if said, err := exec.Command(programs+"/pg_verifybackup", "--ignore="+wal.RestoredFile, "--ignore="+wal.ArchiveFile,
+		m.path("disk", "pgdata")).CombinedOutput(); err != nil {
 		t.Errorf("what is restored is not what was kept: %v: %s", err, said)
 	}
 	if info, err := os.Stat(m.path("disk", "pgdata")); err != nil || info.Mode().Perm() != 0o700 {

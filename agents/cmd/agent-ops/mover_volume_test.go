@@ -21,7 +21,8 @@ import (
 
 // TestMover keeps data and gives it back, in every form.
 func TestMover(t *testing.T) {
-	for _, compression := range []string{"", protocol.CompressionZstd, protocol.CompressionGzip, protocol.CompressionNone} {
+	for _, compression := range []string{"", protocol.CompressionZstd, protocol.CompressionGzip,
+		protocol.CompressionNone} {
 		for _, encrypted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s encrypted %v", compression, encrypted), func(t *testing.T) {
 				t.Parallel()
@@ -32,10 +33,12 @@ func TestMover(t *testing.T) {
 				plan.Backup.Compression, plan.Facts = compression, shell("echo timeline=3; echo; echo lsn=0/3000028")
 				made := m.succeeds(plan)
 				manifest := m.manifest()
-				if made.RawSize != 20<<20+17 || made.Size < 20<<20 || made.Facts["timeline"] != "3" || made.Facts["lsn"] != "0/3000028" || !strings.HasPrefix(made.Digest, "sha256:") {
+				if made.RawSize != 20<<20+17 || made.Size < 20<<20 || made.Facts["timeline"] != "3" ||
+					made.Facts["lsn"] != "0/3000028" || !strings.HasPrefix(made.Digest, "sha256:") {
 					t.Errorf("the result is %+v", made)
 				}
-				if len(manifest.Parts) != 3 || encrypted != (manifest.Encryption != "") || manifest.EndTime.Before(manifest.StartTime) {
+				if len(manifest.Parts) != 3 || encrypted != (manifest.Encryption != "") ||
+					manifest.EndTime.Before(manifest.StartTime) {
 					t.Errorf("the manifest is %+v", manifest)
 				}
 				for i, part := range manifest.Parts {
@@ -43,7 +46,8 @@ func TestMover(t *testing.T) {
 					if err != nil || int64(len(data)) != part.Size || i < 2 && part.Size != 9<<20 {
 						t.Errorf("part %d: %d bytes of %d, %v", i, len(data), part.Size, err)
 					}
-					if (encrypted || compression != protocol.CompressionNone) && bytes.Contains(data, content[1<<20:1<<20+64]) && encrypted {
+					if (encrypted || compression != protocol.CompressionNone) && bytes.Contains(data, content[1<<20:1<<20+64]) &&
+						encrypted {
 						t.Error("the data is in the clear")
 					}
 				}
@@ -54,10 +58,12 @@ func TestMover(t *testing.T) {
 				m.restored(content)
 				verify := of(protocol.VerbInspect)
 				verify.Backup.Digest = made.Digest
-				if got := m.succeeds(verify); got.Digest != made.Digest || got.Size != made.Size || got.RawSize != made.RawSize || got.Facts["timeline"] != "3" {
+				if got := m.succeeds(verify); got.Digest != made.Digest || got.Size != made.Size || got.RawSize != made.RawSize ||
+					got.Facts["timeline"] != "3" {
 					t.Errorf("it is inspected as %+v, and was made as %+v", got, made)
 				}
-				if got := m.succeeds(of(protocol.VerbList)); !slices.Equal(got.Backups, []string{shopKey}) || got.Count != 1 || len(got.Leftovers) > 0 {
+				if got := m.succeeds(of(protocol.VerbList)); !slices.Equal(got.Backups, []string{shopKey}) || got.Count != 1 ||
+					len(got.Leftovers) > 0 {
 					t.Errorf("the list is %+v", got)
 				}
 				for range 2 {
@@ -178,25 +184,39 @@ func TestMoverRefusesDamage(t *testing.T) {
 		damage       func()
 		reason, says string
 	}{
-		"another byte":  {func() { edit(second, func(b []byte) []byte { b[5] ^= 1; return b }) }, protocol.ReasonDamaged, "cannot be unpacked"},
-		"the last byte": {func() { edit(first, func(b []byte) []byte { b[len(b)-1] ^= 1; return b }) }, protocol.ReasonDamaged, "its SHA-256 is another"},
-		"truncated":     {func() { edit(second, func(b []byte) []byte { return b[:len(b)-1] }) }, protocol.ReasonDamaged, "has 17825791 bytes, and had 17825792"},
-		"longer":        {func() { edit(second, func(b []byte) []byte { return append(b, 0) }) }, protocol.ReasonDamaged, "bytes, and had"},
-		"missing":       {func() { _ = os.Remove(second) }, protocol.ReasonDamaged, "data-00002 is missing"},
+		"another byte": {func() { edit(second, func(b []byte) []byte { b[5] ^= 1; return b }) }, protocol.ReasonDamaged,
+			"cannot be unpacked"},
+		"the last byte": {func() { edit(first, func(b []byte) []byte { b[len(b)-1] ^= 1; return b }) },
+			protocol.ReasonDamaged, "its SHA-256 is another"},
+		"truncated": {func() { edit(second, func(b []byte) []byte { return b[:len(b)-1] }) }, protocol.ReasonDamaged,
+			"has 17825791 bytes, and had 17825792"},
+		"longer": {func() { edit(second, func(b []byte) []byte { return append(b, 0) }) }, protocol.ReasonDamaged,
+			"bytes, and had"},
+		"missing": {func() { _ = os.Remove(second) }, protocol.ReasonDamaged, "data-00002 is missing"},
 		"swapped": {func() {
 			_ = os.Rename(first, second+"x")
 			_ = os.Rename(second, first)
 			_ = os.Rename(second+"x", second)
 		}, protocol.ReasonDamaged, "cannot be unpacked"},
-		"no metadata":     {func() { _ = os.Remove(m.kept(manifest.Metadata.Name)) }, protocol.ReasonDamaged, "is missing"},
-		"other metadata":  {func() { edit(m.kept(manifest.Metadata.Name), sets("redis", "mysql")) }, protocol.ReasonDamaged, "metadata.json is not what it was"},
-		"no manifest":     {func() { _ = os.Remove(m.kept(protocol.ManifestName)) }, protocol.ReasonNotFound, "there is no backup"},
-		"half a manifest": {func() { edit(m.kept(protocol.ManifestName), func(b []byte) []byte { return b[:len(b)/2] }) }, protocol.ReasonDamaged, "the manifest cannot be read"},
-		"newer":           {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 5`)) }, protocol.ReasonUnsupported, "use a newer one"},
-		"of objects":      {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 3`)) }, protocol.ReasonDamaged, "has the format version 3 and no objects"},
-		"of files":        {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 4`)) }, protocol.ReasonDamaged, "has the format version 4, and no files"},
-		"another's":       {func() { edit(m.kept(protocol.ManifestName), sets(shopKey, "production/other/x")) }, protocol.ReasonDamaged, `of the backup "production/other/x"`},
-		"another path":    {func() { edit(m.kept(protocol.ManifestName), sets(manifest.Parts[0].Name, "../../other/data-00001")) }, protocol.ReasonDamaged, "as part 1"},
+		"no metadata": {func() { _ = os.Remove(m.kept(manifest.Metadata.Name)) }, protocol.ReasonDamaged, "is missing"},
+		"other metadata": {func() { edit(m.kept(manifest.Metadata.Name), sets("redis", "mysql")) }, protocol.ReasonDamaged,
+			"metadata.json is not what it was"},
+		"no manifest": {func() { _ = os.Remove(m.kept(protocol.ManifestName)) }, protocol.ReasonNotFound,
+			"there is no backup"},
+		"half a manifest": {func() { edit(m.kept(protocol.ManifestName), func(b []byte) []byte { return b[:len(b)/2] }) },
+			protocol.ReasonDamaged, "the manifest cannot be read"},
+		"newer": {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 5`)) },
+			protocol.ReasonUnsupported, "use a newer one"},
+		"of objects": {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 3`)) },
+			protocol.ReasonDamaged, "has the format version 3 and no objects"},
+		"of files": {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 4`)) },
+			protocol.ReasonDamaged, "has the format version 4, and no files"},
+		"another's": {func() { edit(m.kept(protocol.ManifestName), sets(shopKey, "production/other/x")) },
+			protocol.ReasonDamaged, `of the backup "production/other/x"`},
+		"another path": {func() {
+			edit(m.kept(protocol.ManifestName),
+				sets(manifest.Parts[0].Name, "../../other/data-00001"))
+		}, protocol.ReasonDamaged, "as part 1"},
 	} {
 		if err := os.RemoveAll(m.path("volume")); err != nil {
 			t.Fatal(err)
@@ -232,7 +252,8 @@ func TestMoverRefusesDamage(t *testing.T) {
 	m.restored(content)
 }
 
-// TestMoverAttempts: of two attempts at once the later makes the backup, and of two one after another the first, when it was whole.
+// TestMoverAttempts: of two attempts at once the later makes the backup, and of two one after another the first, when
+// it was whole.
 func TestMoverAttempts(t *testing.T) {
 	m := newMover(t)
 	m.flags = []string{"--part-size", strconv.Itoa(8 << 20)}
@@ -256,7 +277,8 @@ func TestMoverAttempts(t *testing.T) {
 		t.Errorf("there are %v, %v", runs, err)
 	}
 	// Nobody was told of it, and another attempt comes.
-	if again := m.succeeds(backup("mover-3", "touch again; echo newer")); again.Digest != made.Digest || again.RawSize != made.RawSize || has(m.path("again")) {
+	if again := m.succeeds(backup("mover-3", "touch again; echo newer")); again.Digest != made.Digest ||
+		again.RawSize != made.RawSize || has(m.path("again")) {
 		t.Errorf("what was made is made again: %+v, and before %+v", again, made)
 	}
 	// One that is not whole is none.
@@ -266,7 +288,8 @@ func TestMoverAttempts(t *testing.T) {
 	m.succeeds(backup("mover-4", "echo newest"))
 	m.restored([]byte("newest\n"))
 	// One that is deleted while it is made does not come back.
-	late := m.start(protocol.Plan{Verb: protocol.VerbBackup, Command: shell("touch begun; cat gate"), Backup: &protocol.Backup{Key: "production/shop/late-1a2b3c4d", Attempt: "mover-1"}})
+	late := m.start(protocol.Plan{Verb: protocol.VerbBackup, Command: shell("touch begun; cat gate"),
+		Backup: &protocol.Backup{Key: "production/shop/late-1a2b3c4d", Attempt: "mover-1"}})
 	m.await("it is being made", func() bool { return has(m.path("begun")) })
 	m.succeeds(protocol.Plan{Verb: protocol.VerbDelete, Backup: &protocol.Backup{Key: "production/shop/late-1a2b3c4d"}})
 	if err := os.WriteFile(m.path("gate"), []byte("late"), 0); err != nil {
@@ -315,7 +338,8 @@ func TestMoverIsKilled(t *testing.T) {
 func TestMoverOfAVolumeThatIsFull(t *testing.T) {
 	m := newMover(t)
 	m.input("data", 40<<20)
-	m.wrap = []string{"unshare", "--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs -o size=24m none "$0" && exec "$@"`, m.path("volume")}
+	m.wrap = []string{"unshare", "--map-root-user", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=24m none "$0" && exec "$@"`, m.path("volume")}
 	m.fails(backup("mover-1", "cat data"), protocol.ReasonNoRoom, "no space left on device")
 	m.wrap[5] = `mount -t tmpfs -o size=24m,ro none "$0" && exec "$@"`
 	m.fails(backup("mover-1", "cat data"), protocol.ReasonRefused, "read-only file system")
@@ -413,7 +437,8 @@ func TestMoverPlans(t *testing.T) {
 	}
 }
 
-// TestMoverCatalogue compares what is there with what is known: what is whole and of which nobody knows, what is left over, and what is not there.
+// TestMoverCatalogue compares what is there with what is known: what is whole and of which nobody knows, what is left
+// over, and what is not there.
 func TestMoverCatalogue(t *testing.T) {
 	m := newMover(t)
 	keep := func(key, file string) {
@@ -426,7 +451,8 @@ func TestMoverCatalogue(t *testing.T) {
 		}
 	}
 	const run = "0123456789abcdef/data-00001"
-	for _, key := range []string{"shop/a/known-1", "shop/a/fresh-2", "shop/a/old-3", "shop/b/older-4", "store/a/foreign-5"} {
+	for _, key := range []string{"shop/a/known-1", "shop/a/fresh-2", "shop/a/old-3", "shop/b/older-4",
+		"store/a/foreign-5"} {
 		keep(key, protocol.ManifestName)
 		keep(key, run)
 	}
@@ -440,8 +466,9 @@ func TestMoverCatalogue(t *testing.T) {
 	keep("shop/a/other", "what/is/foreign")
 	plan := of(protocol.VerbList)
 	plan.Catalogue = &protocol.Catalogue{Folder: "shop",
-		Whole:  []string{protocol.KeyDigest("shop/a/known-1"), protocol.KeyDigest("shop/a/lost-8")},
-		Others: []string{protocol.KeyDigest("shop/a/fresh-2"), protocol.KeyDigest("shop/a/begun-6"), protocol.KeyDigest("shop/a/never-9")}}
+		Whole: []string{protocol.KeyDigest("shop/a/known-1"), protocol.KeyDigest("shop/a/lost-8")},
+		Others: []string{protocol.KeyDigest("shop/a/fresh-2"), protocol.KeyDigest("shop/a/begun-6"),
+			protocol.KeyDigest("shop/a/never-9")}}
 	got := m.succeeds(plan)
 	// Two bytes each of four manifests, six pieces of data and three files of restic.
 	if got.KeptBytes != 26 {
@@ -450,7 +477,8 @@ func TestMoverCatalogue(t *testing.T) {
 	if got.Count != 4 || got.Unknown != 2 || !slices.Equal(got.Backups, []string{"shop/a/old-3", "shop/b/older-4"}) {
 		t.Errorf("unknown are %+v", got)
 	}
-	if got.Unfinished != 1 || !slices.Equal(got.Leftovers, []string{"shop/a/dead-7"}) || got.Lost != 1 || !slices.Equal(got.Missing, []string{protocol.KeyDigest("shop/a/lost-8")}) {
+	if got.Unfinished != 1 || !slices.Equal(got.Leftovers, []string{"shop/a/dead-7"}) || got.Lost != 1 ||
+		!slices.Equal(got.Missing, []string{protocol.KeyDigest("shop/a/lost-8")}) {
 		t.Errorf("left over and missing are %+v", got)
 	}
 }

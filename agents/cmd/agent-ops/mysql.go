@@ -25,8 +25,10 @@ import (
 
 // mysqlCommand is what is run beside a MySQL.
 func mysqlCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "mysql", Short: "Start a MySQL, have it take over settings and passwords, and carry what is in it elsewhere"}
-	cmd.AddCommand(mysqlStart(), mysqlBeside(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(), mysqlHandOver(), mysqlForceQuorum())
+	cmd := &cobra.Command{Use: "mysql",
+		Short: "Start a MySQL, have it take over settings and passwords, and carry what is in it elsewhere"}
+	cmd.AddCommand(mysqlStart(), mysqlBeside(), mysqlReload(), mysqlCheck(), mysqlDump(), mysqlLoad(), mysqlMembers(),
+		mysqlHandOver(), mysqlForceQuorum())
 	return cmd
 }
 
@@ -56,23 +58,25 @@ func mysqlServer(use, short string, do func(context.Context, *server.Server) err
 func mysqlStart() *cobra.Command {
 	slow, g := "", server.Group{}
 	host, ca, archive := "", "", ""
-	cmd := mysqlServer("start", "Make the data where there is none, and become the server", func(ctx context.Context, s *server.Server) error {
-		s.SlowLog, s.Archive = slow, archive
-		if g.Name != "" {
-			g.Address, g.Own, g.CAFile = net.JoinHostPort(host, "3306"), net.JoinHostPort(host, groupPort), ca
-			for i := range g.Peers {
-				g.Peers[i] = net.JoinHostPort(g.Peers[i], groupPort)
+	cmd := mysqlServer("start", "Make the data where there is none, and become the server",
+		func(ctx context.Context, s *server.Server) error {
+			s.SlowLog, s.Archive = slow, archive
+			if g.Name != "" {
+				g.Address, g.Own, g.CAFile = net.JoinHostPort(host, "3306"), net.JoinHostPort(host, groupPort), ca
+				for i := range g.Peers {
+					g.Peers[i] = net.JoinHostPort(g.Peers[i], groupPort)
+				}
+				s.Group = &g
 			}
-			s.Group = &g
-		}
-		return s.Start(ctx)
-	})
+			return s.Start(ctx)
+		})
 	cmd.Flags().StringVar(&g.Name, "group", "", "name of the group that it is to be a member of; empty for a server alone")
 	cmd.Flags().StringVar(&host, "host", "", "name by which other members find it")
 	cmd.Flags().StringSliceVar(&g.Peers, "peers", nil, "names of all pods that there may be")
 	cmd.Flags().StringVar(&ca, "ca", "", "file that the certificates of the members lead to; empty without TLS")
 	cmd.Flags().StringVar(&archive, "archive", "", "file that says where its binary logs are archived; empty for nowhere")
-	cmd.Flags().StringVar(&slow, "slow-log", "/tmp/slow.log", "file of the slow query log, which is forwarded to standard output; empty for none")
+	cmd.Flags().StringVar(&slow, "slow-log", "/tmp/slow.log",
+		"file of the slow query log, which is forwarded to standard output; empty for none")
 	return cmd
 }
 
@@ -82,7 +86,8 @@ const groupPort = "33061"
 // mysqlBeside is what is done beside a server for as long as the process lives that started this one.
 func mysqlBeside() *cobra.Command {
 	slow, archive, watch := "", "", false
-	cmd := mysqlServer("beside", "Forward the slow query log of a server, and look at its tables, until the process ends that started this one",
+	cmd := mysqlServer("beside", "Forward the slow query log of a server, and look at its tables, until the process "+
+		"ends that started this one",
 		func(ctx context.Context, s *server.Server) error {
 			ctx, cancel := server.WithParent(ctx)
 			defer cancel()
@@ -101,7 +106,8 @@ func mysqlBeside() *cobra.Command {
 			all.Wait()
 			return errors.Join(forwarded, watched, settled, kept)
 		})
-	cmd.Flags().StringVar(&slow, "slow-log", "", "file of the slow query log, which is written to standard output; empty for none")
+	cmd.Flags().StringVar(&slow, "slow-log", "",
+		"file of the slow query log, which is written to standard output; empty for none")
 	cmd.Flags().BoolVar(&watch, "watch", false, "look at the tables of a member of a group")
 	cmd.Flags().StringVar(&archive, "archive", "", "file that says where its binary logs are archived; empty for nowhere")
 	return cmd
@@ -109,11 +115,12 @@ func mysqlBeside() *cobra.Command {
 
 func mysqlReload() *cobra.Command {
 	var patience time.Duration
-	cmd := mysqlServer("reload", "Have the server take over its option file and passwords", func(ctx context.Context, s *server.Server) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
-		defer cancel()
-		return s.Reload(ctx)
-	})
+	cmd := mysqlServer("reload", "Have the server take over its option file and passwords",
+		func(ctx context.Context, s *server.Server) error {
+			ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
+			defer cancel()
+			return s.Reload(ctx)
+		})
 	cmd.Flags().DurationVar(&patience, "patience", 25*time.Second, "after which it gives up")
 	return cmd
 }
@@ -144,18 +151,19 @@ func mysqlCheck() *cobra.Command {
 func mysqlDump() *cobra.Command {
 	var source server.Source
 	facts := ""
-	cmd := &cobra.Command{Use: "dump", Short: "Write what is in a server, as SQL", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return until(func(ctx context.Context) error {
-			password := os.Getenv("MYSQL_PWD")
-			source.CAFile = os.Getenv("MYSQL_CA")
-			source.Password = func() (string, error) { return password, nil }
-			is, err := source.Dump(ctx, os.Stdout)
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(facts, []byte(is.Lines()), factsMode)
-		})
-	}}
+	cmd := &cobra.Command{Use: "dump", Short: "Write what is in a server, as SQL", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return until(func(ctx context.Context) error {
+				password := os.Getenv("MYSQL_PWD")
+				source.CAFile = os.Getenv("MYSQL_CA")
+				source.Password = func() (string, error) { return password, nil }
+				is, err := source.Dump(ctx, os.Stdout)
+				if err != nil {
+					return err
+				}
+				return os.WriteFile(facts, []byte(is.Lines()), factsMode)
+			})
+		}}
 	flags := cmd.Flags()
 	flags.StringVar(&source.Address, "address", "", "host and port of the server")
 	flags.StringVar(&source.Username, "username", "root", "who logs in; the password is in the variable MYSQL_PWD")
@@ -167,7 +175,8 @@ func mysqlDump() *cobra.Command {
 func mysqlLoad() *cobra.Command {
 	var target server.Target
 	var replay replayOptions
-	cmd := &cobra.Command{Use: "load", Short: "Make the data of a server with what a dump has that is read from standard input", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "load", Short: "Make the data of a server with what a dump has that is read from " +
+		"standard input", Args: cobra.NoArgs,
 		Long: "It goes on by the logs of an archive to the point in time of " + mover.TargetEnv + ", where there is one.",
 		RunE: func(*cobra.Command, []string) error {
 			return until(func(ctx context.Context) error {

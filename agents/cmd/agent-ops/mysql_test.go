@@ -19,14 +19,16 @@ import (
 
 // What starts a member of a group also looks at its tables, and forwards its slow query log.
 func TestMySQLIsLookedAtFromBeside(t *testing.T) {
-	s := testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "slow_query_log = ON", "long_query_time = 0")
+	s := testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "slow_query_log = ON",
+		"long_query_time = 0")
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer said.Close()
 	own := s.Server
-	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir, "--run="+own.Run,
+	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir,
+		"--run="+own.Run,
 		"--secrets="+own.Secrets, "--slow-log="+own.SlowLog, "--group=shop/db", "--host=localhost", "--peers=localhost")
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asAgent+"=1"), said, said
 	if err := cmd.Start(); err != nil {
@@ -36,7 +38,8 @@ func TestMySQLIsLookedAtFromBeside(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for path, want := range map[string]string{filepath.Join(own.Run, server.TablesFile): "unreplicable=none\ncertificate=", said.Name(): "# Query_time"} {
+	for path, want := range map[string]string{filepath.Join(own.Run, server.TablesFile): "unreplicable=none\ncertificate=",
+		said.Name(): "# Query_time"} {
 		s.Until(path+" has "+want, func(context.Context) error {
 			text, err := os.ReadFile(path)
 			if err != nil || !strings.Contains(string(text), want) {

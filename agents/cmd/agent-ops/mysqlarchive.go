@@ -69,7 +69,8 @@ func (o *replayOptions) load(ctx context.Context, target *server.Target) error {
 	}
 	id := to.Facts[placeFact]
 	if !binlog.IsID(id) {
-		return pointintime.Refused("no log can be replayed on this backup: it was made without an archive, or before that began. Take a later backup")
+		return pointintime.Refused("no log can be replayed on this backup: it was made without an archive, or before that " +
+			"began. Take a later backup")
 	}
 	p := place{"place": to.Place}
 	maps.Copy(p, to.Parameters)

@@ -34,14 +34,17 @@ const shelfPrefix = "kept/db"
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	s := &shelf{testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "log_bin = binlog"), t.TempDir()}
+	s := &shelf{testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "log_bin = binlog"),
+		t.TempDir()}
 	config := filepath.Join(t.TempDir(), "archive.json")
-	text := fmt.Sprintf(`{"place":"shop/db","archive.folder":%q,"archive.prefix":%q,"archive.timeout":"1s"}`, s.folder, shelfPrefix)
+	text := fmt.Sprintf(`{"place":"shop/db","archive.folder":%q,"archive.prefix":%q,"archive.timeout":"1s"}`, s.folder,
+		shelfPrefix)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	own := s.Server.Server
-	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir, "--run="+own.Run,
+	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir,
+		"--run="+own.Run,
 		"--secrets="+own.Secrets, "--slow-log=", "--archive="+config)
 	cmd.Env = append(os.Environ(), asAgent+"=1")
 	if err := cmd.Start(); err != nil {
@@ -99,7 +102,8 @@ func (s *shelf) archivedUntil(at time.Time) {
 }
 
 // restore loads a dump at a time.
-func (s *shelf) restore(dump string, facts map[string]string, at time.Time) (r *testmysql.Server, said string, code int) {
+func (s *shelf) restore(dump string, facts map[string]string, at time.Time) (r *testmysql.Server, said string,
+	code int) {
 	s.Helper()
 	r = testmysql.New(s.T, "server_id = 2", "gtid_mode = ON", "enforce_gtid_consistency = ON", "log_bin = binlog")
 	target, err := json.Marshal(mover.Target{Time: at, Place: "shop/db", Facts: facts,
@@ -107,7 +111,8 @@ func (s *shelf) restore(dump string, facts map[string]string, at time.Time) (r *
 	if err != nil {
 		s.Fatal(err)
 	}
-	said, code = s.agent(dump, os.DevNull, []string{mover.TargetEnv + "=" + string(target)}, "load", "--dir="+r.Server.Dir, "--run="+r.Server.Run)
+	said, code = s.agent(dump, os.DevNull, []string{mover.TargetEnv + "=" + string(target)}, "load", "--dir="+r.Server.Dir,
+		"--run="+r.Server.Run)
 	return r, said, code
 }
 
@@ -124,7 +129,8 @@ func TestMySQLToAPointInTime(t *testing.T) {
 		return err
 	})
 	dump, facts := filepath.Join(t.TempDir(), "dump"), filepath.Join(t.TempDir(), "facts")
-	if said, code := s.agent(os.DevNull, dump, []string{"MYSQL_PWD=" + testmysql.Password}, "dump", "--address="+s.Address, "--facts="+facts); code != 0 {
+	if said, code := s.agent(os.DevNull, dump, []string{"MYSQL_PWD=" + testmysql.Password}, "dump", "--address="+s.Address,
+		"--facts="+facts); code != 0 {
 		t.Fatalf("the dump ends with %d: %s", code, said)
 	}
 	text, err := os.ReadFile(facts)

@@ -22,7 +22,8 @@ import (
 )
 
 // mysqlGroup is a command that asks the members of a group, for so long.
-func mysqlGroup(use, short string, args cobra.PositionalArgs, do func(context.Context, *group.Group, *planfile.Dirs, []string) error) *cobra.Command {
+func mysqlGroup(use, short string, args cobra.PositionalArgs,
+	do func(context.Context, *group.Group, *planfile.Dirs, []string) error) *cobra.Command {
 	var dirs planfile.Dirs
 	var domain string
 	var overTLS bool
@@ -59,7 +60,8 @@ func mysqlMembers() *cobra.Command {
 		}
 		return nil
 	})
-	cmd := mysqlGroup("members look|step SHAPE", "Say how far servers are members of their group, or take one step there, as lines phase:…, reason:…, lost:… and quarantined:…", args,
+	cmd := mysqlGroup("members look|step SHAPE", "Say how far servers are members of their group, or take one step "+
+		"there, as lines phase:…, reason:…, lost:… and quarantined:…", args,
 		func(ctx context.Context, g *group.Group, _ *planfile.Dirs, args []string) error {
 			var shape group.Shape
 			decoder := json.NewDecoder(bytes.NewReader([]byte(args[1])))
@@ -77,7 +79,8 @@ func mysqlMembers() *cobra.Command {
 			}
 			state, err := does(ctx, shape, history)
 			if err == nil {
-				fmt.Printf("phase:%s\nreason:%s\nlost:%s\nquarantined:%s\n", state.Phase, state.Reason, state.Lost, state.Quarantined)
+				fmt.Printf("phase:%s\nreason:%s\nlost:%s\nquarantined:%s\n", state.Phase, state.Reason, state.Lost,
+					state.Quarantined)
 			}
 			return err
 		})
@@ -87,7 +90,8 @@ func mysqlMembers() *cobra.Command {
 
 func mysqlForceQuorum() *cobra.Command {
 	var loss group.Loss
-	cmd := mysqlGroup("force-quorum look|begin MEMBERS", "Say what is given up where members are declared lost, as a line given-up:…, or have another one begin the group without them", cobra.ExactArgs(2),
+	cmd := mysqlGroup("force-quorum look|begin MEMBERS", "Say what is given up where members are declared lost, as a "+
+		"line given-up:…, or have another one begin the group without them", cobra.ExactArgs(2),
 		func(ctx context.Context, g *group.Group, _ *planfile.Dirs, args []string) error {
 			var sets [][]string
 			if err := json.Unmarshal([]byte(args[1]), &sets); err != nil {
@@ -112,7 +116,8 @@ func mysqlForceQuorum() *cobra.Command {
 }
 
 func mysqlHandOver() *cobra.Command {
-	return mysqlGroup("hand-over TARGET", "Have the group elect another member as the primary, which this pod is", cobra.ExactArgs(1),
+	return mysqlGroup("hand-over TARGET", "Have the group elect another member as the primary, which this pod is",
+		cobra.ExactArgs(1),
 		func(ctx context.Context, g *group.Group, dirs *planfile.Dirs, args []string) error {
 			return g.SetPrimary(ctx, dirs.PodName, args[0])
 		})

@@ -64,7 +64,8 @@ func (s *objectServer) begin() {
 
 // env leads to it.
 func (s *objectServer) env() []string {
-	return []string{protocol.ObjectsEndpoint + "=https://" + s.Address, protocol.ObjectsAccessKey + "=" + testminio.Root, protocol.ObjectsSecretKey + "=" + testminio.RootKey,
+	return []string{protocol.ObjectsEndpoint + "=https://" + s.Address, protocol.ObjectsAccessKey + "=" + testminio.Root,
+		protocol.ObjectsSecretKey + "=" + testminio.RootKey,
 		protocol.ObjectsCAFile + "=" + filepath.Join(s.Dir, "ca.crt")}
 }
 
@@ -86,7 +87,8 @@ func (s *objectServer) bucket(name string, versioning string) {
 		s.Fatal(err)
 	}
 	if versioning != "" {
-		if err := s.client.SetBucketVersioning(s.Context(), name, minio.BucketVersioningConfiguration{Status: versioning}); err != nil {
+		if err := s.client.SetBucketVersioning(s.Context(), name,
+			minio.BucketVersioningConfiguration{Status: versioning}); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -94,7 +96,8 @@ func (s *objectServer) bucket(name string, versioning string) {
 
 func (s *objectServer) put(bucket, key string, content []byte, options minio.PutObjectOptions) {
 	s.Helper()
-	if _, err := s.client.PutObject(s.Context(), bucket, key, bytes.NewReader(content), int64(len(content)), options); err != nil {
+	if _, err := s.client.PutObject(s.Context(), bucket, key, bytes.NewReader(content), int64(len(content)),
+		options); err != nil {
 		s.Fatalf("%q: %v", key, err)
 	}
 }
@@ -124,7 +127,8 @@ func (s *objectServer) all() map[string]string {
 			if info.Err != nil {
 				s.Fatal(info.Err)
 			}
-			body, is, _, err := minio.Core{Client: s.client}.GetObject(s.Context(), bucket.Name, info.Key, minio.GetObjectOptions{})
+			body, is, _, err := minio.Core{Client: s.client}.GetObject(s.Context(), bucket.Name, info.Key,
+				minio.GetObjectOptions{})
 			if err != nil {
 				s.Fatal(err)
 			}
@@ -137,7 +141,8 @@ func (s *objectServer) all() map[string]string {
 			if err != nil {
 				s.Fatal(err)
 			}
-			all[bucket.Name+" "+info.Key] = fmt.Sprintf("%d %x %s %v %s %s %v", info.Size, sum.Sum(nil), is.ContentType, is.UserMetadata, is.Metadata.Get("Cache-Control"), is.Metadata.Get("Content-Encoding"), tagged)
+			all[bucket.Name+" "+info.Key] = fmt.Sprintf("%d %x %s %v %s %s %v", info.Size, sum.Sum(nil), is.ContentType,
+				is.UserMetadata, is.Metadata.Get("Cache-Control"), is.Metadata.Get("Content-Encoding"), tagged)
 		}
 	}
 	return all
@@ -238,16 +243,20 @@ func (m *objectCarrier) fill() {
 	m.from.bucket("plain", "")
 	m.from.bucket("empty", "")
 	for i := range 200 {
-		m.from.put("pictures", fmt.Sprintf("thumbs/%03d.png", i), stuff(byte(i), 1000), minio.PutObjectOptions{ContentType: "image/png"})
+		m.from.put("pictures", fmt.Sprintf("thumbs/%03d.png", i), stuff(byte(i), 1000),
+			minio.PutObjectOptions{ContentType: "image/png"})
 	}
 	m.from.put("pictures", "large", stuff(1, 20<<20), minio.PutObjectOptions{ContentType: "video/mp4", PartSize: 5 << 20})
-	m.from.put("plain", "told", []byte("told"), minio.PutObjectOptions{ContentType: "text/plain; charset=utf-8", CacheControl: "max-age=60", ContentEncoding: "gzip",
-		UserMetadata: map[string]string{"Owner": "shop", "Two-Words": "a b"}, UserTags: map[string]string{"kind": "a/b", "x": "1"}})
+	m.from.put("plain", "told", []byte("told"),
+		minio.PutObjectOptions{ContentType: "text/plain; charset=utf-8", CacheControl: "max-age=60", ContentEncoding: "gzip",
+			UserMetadata: map[string]string{"Owner": "shop", "Two-Words": "a b"},
+			UserTags:     map[string]string{"kind": "a/b", "x": "1"}})
 	m.from.put("plain", "nothing", nil, minio.PutObjectOptions{})
 	m.from.put("plain", "folder/", nil, minio.PutObjectOptions{})
 }
 
-// TestBucketsAreBackedUp: what is as it was is not read again, and comes back from what a later backup names, also when the earlier one is gone.
+// TestBucketsAreBackedUp: what is as it was is not read again, and comes back from what a later backup names, also when
+// the earlier one is gone.
 func TestBucketsAreBackedUp(t *testing.T) {
 	m := newObjects(t)
 	m.repository.Encrypted = true
@@ -278,7 +287,8 @@ func TestBucketsAreBackedUp(t *testing.T) {
 	for _, name := range []string{"first", "same"} {
 		m.succeeds(ofKey(protocol.VerbDelete, name))
 	}
-	if got := m.succeeds(protocol.Plan{Verb: protocol.VerbList}); !slices.Equal(got.Backups, []string{keyOf("changed")}) || len(got.Leftovers) > 0 {
+	if got := m.succeeds(protocol.Plan{Verb: protocol.VerbList}); !slices.Equal(got.Backups, []string{keyOf("changed")}) ||
+		len(got.Leftovers) > 0 {
 		t.Errorf("the list is %+v", got)
 	}
 	m.succeeds(ofKey(protocol.VerbInspect, "changed"))
@@ -299,8 +309,8 @@ func TestBucketsAreBackedUp(t *testing.T) {
 	}
 }
 
-// TestBucketsAreKeptInABucket, where a mover that is killed leaves what the next one, or a deletion, removes; and a restore goes on where it was, and
-// leaves alone what somebody has written meanwhile.
+// TestBucketsAreKeptInABucket, where a mover that is killed leaves what the next one, or a deletion, removes; and a
+// restore goes on where it was, and leaves alone what somebody has written meanwhile.
 func TestBucketsAreKeptInABucket(t *testing.T) {
 	b := newBucketCarrier(t)
 	ca := testpki.New(t)
@@ -318,7 +328,8 @@ func TestBucketsAreKeptInABucket(t *testing.T) {
 	slow := objectsBackup("killed", protocol.ObjectsIncremental)
 	slow.BytesPerSecond = 1 << 20
 	kill(slow, "pack-")
-	if got := m.succeeds(protocol.Plan{Verb: protocol.VerbList}); len(got.Backups) > 0 || !slices.Equal(got.Leftovers, []string{keyOf("killed")}) {
+	if got := m.succeeds(protocol.Plan{Verb: protocol.VerbList}); len(got.Backups) > 0 ||
+		!slices.Equal(got.Leftovers, []string{keyOf("killed")}) {
 		t.Errorf("the list is %+v", got)
 	}
 	if got := m.taken("killed", protocol.ObjectsIncremental); !strings.HasPrefix(got, "204 of 204") {
@@ -363,9 +374,11 @@ func TestBucketsAreKeptInABucket(t *testing.T) {
 func TestBucketsWithOddNames(t *testing.T) {
 	m := newObjects(t)
 	m.from.bucket("odd", "")
-	for _, key := range []string{"a/../b", "..", "./x", "/leading", "two//slashes", "new\nline", "tab\tand \"quotes\" <&>", "ünï/côdé/日本", "+plus%20and space", "trailing ", "\x01\x7f",
+	for _, key := range []string{"a/../b", "..", "./x", "/leading", "two//slashes", "new\nline", "tab\tand \"quotes\" <&>",
+		"ünï/côdé/日本", "+plus%20and space", "trailing ", "\x01\x7f",
 		strings.Repeat("k/", 511) + "kk", "a", "a/b", "a.b", "back\\slash", "*?[x]"} {
-		_, err := m.from.client.PutObject(t.Context(), "odd", key, strings.NewReader(key), int64(len(key)), minio.PutObjectOptions{})
+		_, err := m.from.client.PutObject(t.Context(), "odd", key, strings.NewReader(key), int64(len(key)),
+			minio.PutObjectOptions{})
 		if err != nil {
 			t.Logf("the storage does not take %.40q: %v", key, err)
 			continue

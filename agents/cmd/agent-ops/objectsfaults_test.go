@@ -22,7 +22,8 @@ import (
 func TestBucketsThatHaveTheRepository(t *testing.T) {
 	m := newObjects(t)
 	m.from.bucket("backups", "")
-	m.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "some/where", Endpoint: "https://" + m.from.Address, Bucket: "backups"}
+	m.repository = protocol.Repository{Type: protocol.TypeS3, Prefix: "some/where", Endpoint: "https://" + m.from.Address,
+		Bucket: "backups"}
 	m.write("credentials/accessKey", []byte(testminio.Root))
 	m.write("credentials/secretKey", []byte(testminio.RootKey))
 	m.write("credentials/ca.crt", m.ca.PEM())
@@ -105,7 +106,8 @@ func TestBucketsChangeWhileTheyAreRead(t *testing.T) {
 		if strings.Contains(key, "small") {
 			size = 100
 		}
-		if !strings.Contains(is, fmt.Sprintf("%x", sha256.Sum256(old[:size]))) && !strings.Contains(is, fmt.Sprintf("%x", sha256.Sum256(fresh[:size]))) {
+		if !strings.Contains(is, fmt.Sprintf("%x", sha256.Sum256(old[:size]))) &&
+			!strings.Contains(is, fmt.Sprintf("%x", sha256.Sum256(fresh[:size]))) {
 			t.Errorf("%s is neither: %s", key, is)
 		}
 	}
@@ -119,12 +121,15 @@ func TestBucketsChangeWhileTheyAreRead(t *testing.T) {
 	plan.BytesPerSecond = 4 << 20
 	p = m.start(plan)
 	m.await("it is read", func() bool {
-		return slices.ContainsFunc(m.files(), func(f string) bool { return strings.Contains(f, "gone-") && strings.Contains(f, "pack-") })
+		return slices.ContainsFunc(m.files(),
+			func(f string) bool { return strings.Contains(f, "gone-") && strings.Contains(f, "pack-") })
 	})
-	if err := m.from.client.RemoveBucketWithOptions(t.Context(), "busy", minio.RemoveBucketOptions{ForceDelete: true}); err != nil {
+	if err := m.from.client.RemoveBucketWithOptions(t.Context(), "busy",
+		minio.RemoveBucketOptions{ForceDelete: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.end(); got.Reason != protocol.ReasonUnsteady || !strings.Contains(got.Message, `bucket "busy" was removed`) {
+	if got := p.end(); got.Reason != protocol.ReasonUnsteady ||
+		!strings.Contains(got.Message, `bucket "busy" was removed`) {
 		t.Errorf("it ended with %+v: %s", got, p.log())
 	}
 }

@@ -18,10 +18,14 @@ import (
 
 // oddMetadata has names and values that clients take for something else, as headers of a request.
 var oddMetadata = map[string]string{
-	"X-Amz-Meta-Content-Type": "mine", "X-Amz-Meta-Expires": "never", "X-Amz-Meta-Cache-Control": "none", "X-Amz-Meta-X-Minio-Kind": "other",
-	"X-Amz-Meta-X-Amz-Acl": "public-read", "X-Amz-Meta-X-Amz-Meta-Twice": "two", "X-Amz-Meta-X-Amz-Storage-Class": "cold",
-	"X-Amz-Meta-X-Amz-Server-Side-Encryption": "AES256", "X-Amz-Meta-X-Amz-Checksum-Sha256": "0", "X-Amz-Meta-X-Amz-Object-Lock-Mode": "COMPLIANCE",
-	"X-Amz-Meta-Owner": "shop", "X-Amz-Meta-Empty": "", "X-Amz-Meta-Lines": "=?UTF-8?Q?one=0Atwo?=", "X-Amz-Meta-Words": "=?UTF-8?Q?gr=C3=BC=C3=9Fe?=",
+	"X-Amz-Meta-Content-Type": "mine", "X-Amz-Meta-Expires": "never", "X-Amz-Meta-Cache-Control": "none",
+	"X-Amz-Meta-X-Minio-Kind": "other",
+	"X-Amz-Meta-X-Amz-Acl":    "public-read", "X-Amz-Meta-X-Amz-Meta-Twice": "two",
+	"X-Amz-Meta-X-Amz-Storage-Class":          "cold",
+	"X-Amz-Meta-X-Amz-Server-Side-Encryption": "AES256", "X-Amz-Meta-X-Amz-Checksum-Sha256": "0",
+	"X-Amz-Meta-X-Amz-Object-Lock-Mode": "COMPLIANCE",
+	"X-Amz-Meta-Owner":                  "shop", "X-Amz-Meta-Empty": "", "X-Amz-Meta-Lines": "=?UTF-8?Q?one=0Atwo?=",
+	"X-Amz-Meta-Words": "=?UTF-8?Q?gr=C3=BC=C3=9Fe?=",
 }
 
 // TestBucketsWithOddMetadata: whatever a storage takes as metadata comes back by its name, and is no header of its own.
@@ -47,7 +51,8 @@ func TestBucketsWithOddMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(was.UserMetadata) != len(oddMetadata) || !maps.Equal(is.UserMetadata, was.UserMetadata) {
-			t.Errorf("%s has %v, and had %v", key, slices.Sorted(maps.Keys(is.UserMetadata)), slices.Sorted(maps.Keys(was.UserMetadata)))
+			t.Errorf("%s has %v, and had %v", key, slices.Sorted(maps.Keys(is.UserMetadata)),
+				slices.Sorted(maps.Keys(was.UserMetadata)))
 		}
 		if !is.Expires.Equal(expires) {
 			t.Errorf("%s expires %v", key, is.Expires)

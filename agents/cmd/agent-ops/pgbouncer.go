@@ -24,7 +24,8 @@ const reloadPatience = 8 * time.Second
 func pgbouncerCommand() *cobra.Command {
 	gate := &pgbouncer.Gate{}
 	var length, patience time.Duration
-	cmd := &cobra.Command{Use: "pgbouncer", Short: "Have clients wait while another server becomes the one that takes writes"}
+	cmd := &cobra.Command{Use: "pgbouncer",
+		Short: "Have clients wait while another server becomes the one that takes writes"}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&gate.Run, "run", "/zeroinfra/run", "folder of the unix socket")
 	flags.IntVar(&gate.Port, "port", 6432, "port of the process")
@@ -33,21 +34,25 @@ func pgbouncerCommand() *cobra.Command {
 	flags.StringVar(&gate.Role, "role", "zeroinfra_pooler", "role that logs in at the server")
 	flags.StringVar(&gate.Credential, "credential", "pooler", "credential with its password")
 	flags.StringVar(&gate.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
-	flags.StringVar(&gate.CAFile, "ca", "", "what the certificate of the server must lead to; without it nobody speaks TLS")
+	flags.StringVar(&gate.CAFile, "ca", "",
+		"what the certificate of the server must lead to; without it nobody speaks TLS")
 	flags.DurationVar(&length, "length", 15*time.Second, "after which clients go on, whatever has become of the servers")
 
-	hold := &cobra.Command{Use: "hold", Short: "Have clients wait for the next server that takes writes", Args: cobra.NoArgs,
+	hold := &cobra.Command{Use: "hold", Short: "Have clients wait for the next server that takes writes",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return atGate(gate, patience, func(ctx context.Context) error { return gate.Hold(ctx, length) })
 		}}
-	hold.Flags().DurationVar(&patience, "patience", time.Second, "how long clients are waited for that are in a transaction")
+	hold.Flags().DurationVar(&patience, "patience", time.Second,
+		"how long clients are waited for that are in a transaction")
 	var config string
 	reload := &cobra.Command{Use: "reload", Short: "Have the process take over its configuration", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return atGate(gate, reloadPatience, func(ctx context.Context) error { return gate.Reload(ctx, config) })
 		}}
 	reload.Flags().StringVar(&config, "config", "/zeroinfra/config/pgbouncer.ini", "configuration of the process")
-	cmd.AddCommand(hold, reload, &cobra.Command{Use: "keep MARK WRITER", Short: "Have clients wait, and go on", Args: cobra.ExactArgs(2), Hidden: true,
+	cmd.AddCommand(hold, reload, &cobra.Command{Use: "keep MARK WRITER", Short: "Have clients wait, and go on",
+		Args: cobra.ExactArgs(2), Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return atGate(gate, length, func(ctx context.Context) error { return gate.Keep(ctx, args[0], args[1], os.Stdout) })
 		}})

@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// pooler is a real PgBouncer in front of a flock. Its servers are found under a name of its own, which leads to the one that takes writes as a
-// Service does: to another one a moment after the change.
+// pooler is a real PgBouncer in front of a flock. Its servers are found under a name of its own, which leads to the one
+// that takes writes as a Service does: to another one a moment after the change.
 type pooler struct {
 	*node
 	// service is the address that stands for the Service.
@@ -91,7 +91,8 @@ server_login_retry = 1
 
 // gate is a command of the agent beside the process.
 func (p *pooler) gate(args ...string) error {
-	cmd := exec.Command(p.binary, append([]string{"pgbouncer", "--run", p.path("run"), "--server", p.service, "--secrets", p.path("secrets")}, args...)...)
+	cmd := exec.Command(p.binary, append(
+		[]string{"pgbouncer", "--run", p.path("run"), "--server", p.service, "--secrets", p.path("secrets")}, args...)...)
 	cmd.Env = []string{asAgent + "=1", "HOME=" + p.root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() == 0 {
@@ -107,7 +108,8 @@ func (p *pooler) gate(args ...string) error {
 // console asks over the socket, as the user of the process.
 func (p *pooler) console(command string) string {
 	p.Helper()
-	cmd := exec.Command(p.programs+"/psql", "-XAtq", "-F", "=", "-h", p.path("run"), "-p", "6432", "-U", "pgbouncer", "-d", "pgbouncer", "-c", command)
+	cmd := exec.Command(p.programs+"/psql", "-XAtq", "-F", "=", "-h", p.path("run"), "-p", "6432", "-U", "pgbouncer", "-d",
+		"pgbouncer", "-c", command)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + p.root}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -128,7 +130,8 @@ func (p *pooler) paused() bool {
 // client is a session through the pooler.
 func (p *pooler) client(ctx context.Context) *pgx.Conn {
 	p.Helper()
-	connection, err := pgx.Connect(ctx, "host="+p.address+" port=6432 user=app password=apple dbname=postgres sslmode=disable default_query_exec_mode=simple_protocol")
+	connection, err := pgx.Connect(ctx, "host="+p.address+
+		" port=6432 user=app password=apple dbname=postgres sslmode=disable default_query_exec_mode=simple_protocol")
 	if err != nil {
 		p.Fatalf("%v\n%s", err, p.said())
 	}
@@ -192,7 +195,8 @@ func (c *clients) end() {
 func (p *pooler) comesLate() <-chan error {
 	came := make(chan error, 1)
 	go func() {
-		connection, err := pgconn.Connect(p.Context(), "host="+p.address+" port=6432 user=app password=apple dbname=postgres sslmode=disable")
+		connection, err := pgconn.Connect(p.Context(), "host="+p.address+
+			" port=6432 user=app password=apple dbname=postgres sslmode=disable")
 		if err == nil {
 			_, err = connection.Exec(p.Context(), "INSERT INTO t VALUES (-1)").ReadAll()
 			_ = connection.Close(p.Context())
@@ -202,7 +206,8 @@ func (p *pooler) comesLate() <-chan error {
 	return came
 }
 
-// TestClientsWaitWhileTheWriterChanges, and see no error: those that write all the time, and one that begins to in the middle of it.
+// TestClientsWaitWhileTheWriterChanges, and see no error: those that write all the time, and one that begins to in the
+// middle of it.
 func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 	f, a, others := began(t, 3, 1)
 	b, c := others[0], others[1]
@@ -253,7 +258,8 @@ func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForEver: clients go on when nothing changes, also when whoever had them wait is gone, and those in a transaction keep nobody from waiting.
+// TestNobodyWaitsForEver: clients go on when nothing changes, also when whoever had them wait is gone, and those in a
+// transaction keep nobody from waiting.
 func TestNobodyWaitsForEver(t *testing.T) {
 	f, a, _ := began(t, 1, 0)
 	a.sql("CREATE ROLE app LOGIN PASSWORD 'apple'; GRANT ALL ON t TO app")
@@ -266,7 +272,8 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if err := p.gate("hold", "--length", "3s", "--patience", "300ms"); err == nil || !strings.Contains(err.Error(), "clients are still in transactions") {
+	if err := p.gate("hold", "--length", "3s", "--patience", "300ms"); err == nil ||
+		!strings.Contains(err.Error(), "clients are still in transactions") {
 		t.Errorf("it says %v", err)
 	}
 	if _, err := transaction.Exec(ctx, "INSERT INTO t VALUES (1)"); err != nil {
@@ -317,12 +324,15 @@ func TestWhatAPoolerIsAsked(t *testing.T) {
 	if _, err := client.Exec(t.Context(), "INSERT INTO t VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
-	for command, says := range map[string]string{"PAUSE": "no SHOW command", "SHOW POOLS; PAUSE": "no SHOW command", "SHOW NOTHING": "PgBouncer refuses it"} {
-		if _, err := pooler.driver("swim").Query(t.Context(), readOnly(command)); err == nil || !strings.Contains(err.Error(), says) {
+	for command, says := range map[string]string{"PAUSE": "no SHOW command", "SHOW POOLS; PAUSE": "no SHOW command",
+		"SHOW NOTHING": "PgBouncer refuses it"} {
+		if _, err := pooler.driver("swim").Query(t.Context(), readOnly(command)); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	if _, err := pooler.driver("drown").Query(t.Context(), readOnly("SHOW POOLS")); err == nil || strings.Contains(err.Error(), "drown") {
+	if _, err := pooler.driver("drown").Query(t.Context(), readOnly("SHOW POOLS")); err == nil ||
+		strings.Contains(err.Error(), "drown") {
 		t.Errorf("with another password: %v", err)
 	}
 	table, err := pooler.driver("swim").Query(t.Context(), readOnly("SHOW POOLS"))
@@ -332,14 +342,16 @@ func TestWhatAPoolerIsAsked(t *testing.T) {
 }
 
 func (p *pooler) driver(password string) *pgbouncer.Driver {
-	return pgbouncer.New(link.Target{Address: p.address + ":6432", Username: "zeroinfra_pooler", Password: func() (string, error) { return password, nil }})
+	return pgbouncer.New(link.Target{Address: p.address + ":6432", Username: "zeroinfra_pooler",
+		Password: func() (string, error) { return password, nil }})
 }
 
 func readOnly(command string) driver.Statement {
 	return driver.Statement{Text: command, Access: driver.ReadOnly}
 }
 
-// TestAPoolerThatIsReloaded takes over settings and its own password while clients stay, and says what it does not take.
+// TestAPoolerThatIsReloaded takes over settings and its own password while clients stay, and says what it does not
+// take.
 func TestAPoolerThatIsReloaded(t *testing.T) {
 	f, a, _ := began(t, 1, 0)
 	a.sql("CREATE ROLE app LOGIN PASSWORD 'apple'; GRANT ALL ON t TO app")
@@ -361,7 +373,8 @@ func TestAPoolerThatIsReloaded(t *testing.T) {
 	a.secret("pooler", "float", "2")
 	a.must("reload")
 	p.put("users", "\"zeroinfra_pooler\" \"float\"\n")
-	p.put("pgbouncer.ini", strings.Replace(string(written), "reserve_pool_timeout = 5", "reserve_pool_timeout = 2.50\ndefault_pool_size = 7", 1))
+	p.put("pgbouncer.ini", strings.Replace(string(written), "reserve_pool_timeout = 5",
+		"reserve_pool_timeout = 2.50\ndefault_pool_size = 7", 1))
 	if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +385,8 @@ func TestAPoolerThatIsReloaded(t *testing.T) {
 	// A server that is made anew, for a client that was never here: all of it with the new password.
 	p.console("RECONNECT")
 	a.sql("CREATE ROLE other LOGIN PASSWORD 'pear'; GRANT ALL ON t TO other")
-	other, err := pgconn.Connect(t.Context(), "host="+p.address+" port=6432 user=other password=pear dbname=postgres sslmode=disable")
+	other, err := pgconn.Connect(t.Context(), "host="+p.address+
+		" port=6432 user=other password=pear dbname=postgres sslmode=disable")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, p.said())
 	}
@@ -383,7 +397,8 @@ func TestAPoolerThatIsReloaded(t *testing.T) {
 	if _, err := p.driver("float").Query(t.Context(), readOnly("SHOW LISTS")); err != nil {
 		t.Error(err)
 	}
-	for wrong, says := range map[string]string{"pool_mode = never": "pool_mode", "pool_mode = transaction\nnothing = 1": "nothing"} {
+	for wrong, says := range map[string]string{"pool_mode = never": "pool_mode",
+		"pool_mode = transaction\nnothing = 1": "nothing"} {
 		p.put("pgbouncer.ini", strings.Replace(string(written), "pool_mode = transaction", wrong, 1))
 		if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: it says %v", wrong, err)

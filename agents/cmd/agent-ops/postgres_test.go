@@ -26,8 +26,10 @@ func (p *pod) withPostgreSQL(actions ...plan.Action) (*testpostgres.Server, *os.
 	s := testpostgres.New(p.T)
 	_, process := s.Start()
 	p.password("postgres", testpostgres.Password)
-	p.plan(plan.Plan{Actions: actions, Entities: []plan.EntityType{{Type: "role", Kind: "role"}, {Type: "database", Kind: "database"}},
-		Driver: &plan.Driver{Protocol: plan.ProtocolPostgreSQL, Address: s.Address, Username: "postgres", Password: &plan.SecretRef{Credential: "postgres", Key: "password"}}})
+	p.plan(plan.Plan{Actions: actions, Entities: []plan.EntityType{{Type: "role", Kind: "role"},
+		{Type: "database", Kind: "database"}},
+		Driver: &plan.Driver{Protocol: plan.ProtocolPostgreSQL, Address: s.Address, Username: "postgres",
+			Password: &plan.SecretRef{Credential: "postgres", Key: "password"}}})
 	return s, process
 }
 
@@ -43,17 +45,20 @@ func TestEntitiesOfPostgreSQL(t *testing.T) {
 	observe := &agentv1.ObserveEntitiesRequest{Type: "role"}
 	begin := time.Now()
 	for batch := range 2 {
-		change := &agentv1.ChangeEntitiesRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint("batch-", batch)}, Type: "role"}
+		change := &agentv1.ChangeEntitiesRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint("batch-", batch)},
+			Type: "role"}
 		for i := range 500 {
 			name := fmt.Sprintf("user-%d-%d", batch, i)
 			observe.Entities = append(observe.Entities, &agentv1.EntityQuery{Name: name, Password: "secret"})
-			change.Changes = append(change.Changes, &agentv1.EntityChange{Name: name, Password: "secret", Intent: agentv1.EntityIntent_ENTITY_INTENT_CREATE,
-				Parameters: map[string]string{"login": "yes"}})
+			change.Changes = append(change.Changes,
+				&agentv1.EntityChange{Name: name, Password: "secret", Intent: agentv1.EntityIntent_ENTITY_INTENT_CREATE,
+					Parameters: map[string]string{"login": "yes"}})
 		}
 		// A call that is not at its end yet is asked for again.
 		for {
 			answer, err := c.ChangeEntities(ctx, change)
-			if err != nil || answer.GetCall().GetPhase() == agentv1.CallPhase_CALL_PHASE_FAILED || len(answer.GetProblems()) > 0 {
+			if err != nil || answer.GetCall().GetPhase() == agentv1.CallPhase_CALL_PHASE_FAILED ||
+				len(answer.GetProblems()) > 0 {
 				t.Fatalf("got %v, %v", answer, err)
 			}
 			if answer.GetCall().GetPhase() == agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
@@ -89,10 +94,15 @@ func TestEntitiesOfPostgreSQL(t *testing.T) {
 func TestQueriesAreActions(t *testing.T) {
 	p := newPod(t)
 	s, _ := p.withPostgreSQL(
-		plan.Action{Name: "count", Query: &plan.Query{Statement: "SELECT count(*) AS roles, $1::text AS said FROM pg_roles WHERE rolname = $1", Arguments: []string{"${parameters.role}"}},
-			Parameters: map[string]string{"role": "string"}, Outputs: map[string]string{"roles": "json[0].roles", "said": "json[0].said"}},
-		plan.Action{Name: "settings", Query: &plan.Query{Statement: "SELECT name FROM pg_settings WHERE pending_restart"}, Outputs: map[string]string{"pending": "stdout"}},
-		plan.Action{Name: "reload", Query: &plan.Query{Statement: "SELECT pg_reload_conf() AS done"}, Success: "json[0].done == 't'"},
+		plan.Action{Name: "count", Query: &plan.Query{
+			Statement: "SELECT count(*) AS roles, $1::text AS said FROM pg_roles WHERE rolname = $1",
+			Arguments: []string{"${parameters.role}"}},
+			Parameters: map[string]string{"role": "string"},
+			Outputs:    map[string]string{"roles": "json[0].roles", "said": "json[0].said"}},
+		plan.Action{Name: "settings", Query: &plan.Query{Statement: "SELECT name FROM pg_settings WHERE pending_restart"},
+			Outputs: map[string]string{"pending": "stdout"}},
+		plan.Action{Name: "reload", Query: &plan.Query{Statement: "SELECT pg_reload_conf() AS done"},
+			Success: "json[0].done == 't'"},
 		plan.Action{Name: "wrong", Query: &plan.Query{Statement: "SELECT * FROM nothing"}},
 		plan.Action{Name: "long", Query: &plan.Query{Statement: "SELECT pg_sleep(1000)"}, TimeoutSeconds: 1},
 		plan.Action{Name: "much", Query: &plan.Query{Statement: "SELECT repeat('x', 1000) FROM generate_series(1, 200)"}},
@@ -105,7 +115,8 @@ func TestQueriesAreActions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		calls++
-		stream, err := c.Run(ctx, &agentv1.RunRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint(calls)}, Action: action, Parameters: parameters})
+		stream, err := c.Run(ctx, &agentv1.RunRequest{Header: &agentv1.CallHeader{IdempotencyKey: fmt.Sprint(calls)},
+			Action: action, Parameters: parameters})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +134,8 @@ func TestQueriesAreActions(t *testing.T) {
 			}
 		}
 	}
-	if got := run("count", map[string]string{"role": "postgres"}); got.GetOutputs()["roles"] != "1" || got.GetOutputs()["said"] != "postgres" {
+	if got := run("count", map[string]string{"role": "postgres"}); got.GetOutputs()["roles"] != "1" ||
+		got.GetOutputs()["said"] != "postgres" {
 		t.Errorf("got %v", got)
 	}
 	if got := run("count", map[string]string{"role": "-'; DROP TABLE x"}); got.GetOutputs()["roles"] != "0" {
@@ -140,8 +152,10 @@ func TestQueriesAreActions(t *testing.T) {
 		}
 		return nil
 	})
-	for action, says := range map[string]string{"wrong": `relation "nothing" does not exist`, "long": "killed at its deadline", "much": "wrote more than 128 KiB"} {
-		if got := run(action, nil).GetRecord(); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_FAILED || !strings.Contains(got.GetMessage(), says) {
+	for action, says := range map[string]string{"wrong": `relation "nothing" does not exist`,
+		"long": "killed at its deadline", "much": "wrote more than 128 KiB"} {
+		if got := run(action, nil).GetRecord(); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_FAILED ||
+			!strings.Contains(got.GetMessage(), says) {
 			t.Errorf("%s: got %v, want %q", action, got, says)
 		}
 	}

@@ -23,27 +23,34 @@ import (
 func postgresqlCommand() *cobra.Command {
 	server := &replication.Server{}
 	var patience time.Duration
-	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, change who it follows and who follows it, archive its log, and carry what is in it elsewhere"}
+	cmd := &cobra.Command{Use: "postgresql",
+		Short: "Start a PostgreSQL, change who it follows and who follows it, archive its log, and carry what is in it " +
+			"elsewhere"}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&server.Programs, "programs", "", "folder of the server's programs")
 	flags.StringVar(&server.Config, "config", "/zeroinfra/config/postgresql.conf", "configuration of the server")
 	flags.StringVar(&server.Dir, "dir", "/data", "folder of the volume")
 	flags.StringVar(&server.Run, "run", "/zeroinfra/run", "folder of the unix socket")
 	flags.StringVar(&server.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
-	flags.StringVar(&server.CAFile, "ca", "", "what the certificate of the writer must lead to; without it nobody speaks TLS")
+	flags.StringVar(&server.CAFile, "ca", "",
+		"what the certificate of the writer must lead to; without it nobody speaks TLS")
 	flags.StringVar(&server.Pod, "pod", "", "name of the pod")
-	flags.StringVar((*string)(&server.Method), "method", string(replication.Any), "how a writer waits for others: any or first")
+	flags.StringVar((*string)(&server.Method), "method", string(replication.Any),
+		"how a writer waits for others: any or first")
 	flags.StringVar(&server.Launch, "launch", "postgresql-start", "program that makes the data and becomes the server")
 	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
 	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
-	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and update-members give up")
+	flags.DurationVar(&patience, "patience", 25*time.Second,
+		"after which promote, follow, reload and update-members give up")
 
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
 		reachCommand(server), recoverCommand(server), dumpCommand(server), loadCommand(server),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
-			RunE: bounded(server, &patience, func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
+			RunE: bounded(server, &patience, func(ctx context.Context, args []string) error {
+				return server.Follow(ctx, args[0])
+			})},
 		&cobra.Command{Use: "reload", Short: "Have the server take over its files and passwords", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Reload(ctx) })},
 		&cobra.Command{Use: "update-members", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
@@ -112,7 +119,8 @@ func startCommand(server *replication.Server) *cobra.Command {
 }
 
 // bounded does one thing with a server in a time that is known when it begins.
-func bounded(server *replication.Server, patience *time.Duration, do func(context.Context, []string) error) func(*cobra.Command, []string) error {
+func bounded(server *replication.Server, patience *time.Duration,
+	do func(context.Context, []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		return tend(server, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeoutCause(ctx, *patience, fmt.Errorf("it took more than %s", *patience))

@@ -13,7 +13,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
 )
 
-// TestReloadBeforeTheServer: the signal of a reload ends nothing that comes before the server. Without that it would end this very process.
+// TestReloadBeforeTheServer: the signal of a reload ends nothing that comes before the server. Without that it would
+// end this very process.
 func TestReloadBeforeTheServer(t *testing.T) {
 	went := false
 	err := tend(&replication.Server{Programs: t.TempDir()}, func(ctx context.Context) error {

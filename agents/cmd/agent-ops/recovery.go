@@ -21,7 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// placeFact is the fact of a backup that says in which folder below the place of the archive its server's log was: wal.Data's Place. Older backups have none.
+// placeFact is the fact of a backup that says in which folder below the place of the archive its server's log was:
+// wal.Data's Place. Older backups have none.
 const placeFact = "archive"
 
 // recoveryOptions are those of what makes a server of a copy of another one's data.
@@ -35,8 +36,10 @@ type recoveryOptions struct {
 func (o *recoveryOptions) add(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.data, "data", "pgdata", "folder of the copy")
-	flags.StringVar(&o.work, "work", ".recovery", "folder on the same volume for what is needed meanwhile, which is made and removed")
-	flags.DurationVar(&o.patience, "give-up", time.Minute, "after which time a store that does not answer is given up for now")
+	flags.StringVar(&o.work, "work", ".recovery",
+		"folder on the same volume for what is needed meanwhile, which is made and removed")
+	flags.DurationVar(&o.patience, "give-up", time.Minute,
+		"after which time a store that does not answer is given up for now")
 	return cmd
 }
 
@@ -52,7 +55,8 @@ func reachCommand(server *replication.Server) *cobra.Command {
 				below, known := target.Facts[placeFact]
 				switch {
 				case known && !wal.IsPlace(below):
-					return fmt.Errorf("the backup says that its log is in the folder %q of the archive, which no server archives in", below)
+					return fmt.Errorf("the backup says that its log is in the folder %q of the archive, which no server archives in",
+						below)
 				case !known && !target.Time.Before(target.Since):
 					// Only the data says where its log is, which comes next.
 					return nil
@@ -61,7 +65,8 @@ func reachCommand(server *replication.Server) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				ctx, cancel := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("%s does not answer within %s", reach.Archive.Store, o.patience))
+				ctx, cancel := context.WithTimeoutCause(ctx, o.patience,
+					fmt.Errorf("%s does not answer within %s", reach.Archive.Store, o.patience))
 				defer cancel()
 				return reach.Check(ctx)
 			})
@@ -73,9 +78,10 @@ func reachCommand(server *replication.Server) *cobra.Command {
 func recoverCommand(server *replication.Server) *cobra.Command {
 	o := &recoveryOptions{server: server}
 	return o.add(&cobra.Command{
-		Use:   "recover",
-		Short: "Make of a copy of another server's data that of a server of its own, at the point in time of " + mover.TargetEnv + " where there is one",
-		Args:  cobra.NoArgs,
+		Use: "recover",
+		Short: "Make of a copy of another server's data that of a server of its own, at the point in time of " +
+			mover.TargetEnv + " where there is one",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.towards(cmd, o.recover); err != nil {
 				return err
@@ -99,7 +105,8 @@ func (o *recoveryOptions) recover(ctx context.Context, target mover.Target, p pl
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("%s does not answer within %s", reach.Archive.Store, o.patience))
+	asking, cancel := context.WithTimeoutCause(ctx, o.patience,
+		fmt.Errorf("%s does not answer within %s", reach.Archive.Store, o.patience))
 	defer cancel()
 	if err := reach.Archive.Belongs(asking, whose); err != nil {
 		return err
@@ -112,13 +119,16 @@ func (o *recoveryOptions) recover(ctx context.Context, target mover.Target, p pl
 		return err
 	}
 	s := &recovery.Server{Programs: o.server.Programs, Data: o.data, Work: o.work, Log: o.log,
-		Restore: fmt.Sprintf("%s postgresql %s --archive %s --secrets %s --keep %s --give-up %s %%f %%p", own, restoreName, o.config, o.secrets, filepath.Join(o.work, "keep"), o.patience)}
+		Restore: fmt.Sprintf("%s postgresql %s --archive %s --secrets %s --keep %s --give-up %s %%f %%p", own, restoreName,
+			o.config, o.secrets, filepath.Join(o.work, "keep"), o.patience)}
 	return s.Recover(ctx, target)
 }
 
-func (o *recoveryOptions) reach(ctx context.Context, target mover.Target, p place, below string) (*recovery.Reach, error) {
+func (o *recoveryOptions) reach(ctx context.Context, target mover.Target, p place, below string) (*recovery.Reach,
+	error) {
 	archive, err := o.archiveIn(ctx, p, below)
-	return &recovery.Reach{Archive: archive, Target: target, Programs: o.server.Programs, Work: o.work, Log: o.log}, errors.Join(err, ctx.Err())
+	return &recovery.Reach{Archive: archive, Target: target, Programs: o.server.Programs, Work: o.work, Log: o.log},
+		errors.Join(err, ctx.Err())
 }
 
 // towards does something for a target. Without one nothing is done.

@@ -33,14 +33,17 @@ func (n *node) snapshot(place string) snapshot {
 	n.Helper()
 	s := snapshot{folder: filepath.Join(n.flock.root, "snapshot")}
 	cmd := n.command()
-	cmd.Path, cmd.Args = filepath.Join(n.programs, "pg_basebackup"), []string{"pg_basebackup", "-h", n.path("run"), "-U", "postgres", "-D", s.folder, "-X", "fetch", "--verbose", "--checkpoint=fast"}
+	cmd.Path, cmd.Args = filepath.Join(n.programs, "pg_basebackup"),
+		[]string{"pg_basebackup", "-h", n.path("run"), "-U", "postgres", "-D", s.folder, "-X", "fetch", "--verbose",
+			"--checkpoint=fast"}
 	said, err := cmd.CombinedOutput()
 	found := regexp.MustCompile(`(?s)log start point: \S+ on timeline (\d+).*log end point: (\S+)`).FindSubmatch(said)
 	if err != nil || found == nil {
 		n.Fatalf("pg_basebackup: %v: %s", err, said)
 	}
-	s.target = mover.Target{Since: time.Now(), Place: "default/shop", Parameters: map[string]string{"archive.folder": place},
-		Facts: map[string]string{"timeline": string(found[1]), "stopLSN": string(found[2]), "archive": ""}}
+	s.target = mover.Target{Since: time.Now(), Place: "default/shop",
+		Parameters: map[string]string{"archive.folder": place},
+		Facts:      map[string]string{"timeline": string(found[1]), "stopLSN": string(found[2]), "archive": ""}}
 	return s
 }
 
@@ -55,7 +58,8 @@ func (f *flock) recovered(ordinal int, s snapshot, at time.Time, verb string) (n
 		f.Fatalf("cp: %v: %s", err, out)
 	}
 	s.target.Time = at
-	cmd := n.command(verb, "--data", n.path("data/pgdata"), "--work", n.path("data/.recovery"), "--give-up", "10s", "--secrets", members[0].path("secrets"))
+	cmd := n.command(verb, "--data", n.path("data/pgdata"), "--work", n.path("data/.recovery"), "--give-up", "10s",
+		"--secrets", members[0].path("secrets"))
 	cmd.Env = append(cmd.Env, mover.TargetEnv+"="+string(must(json.Marshal(s.target))))
 	out, err := cmd.CombinedOutput()
 	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
@@ -86,8 +90,9 @@ func (f *flock) outOfRange(s snapshot, at time.Time, says string) {
 	}
 }
 
-// TestRecoveryToAPointInTime: a server has all that was committed until a time, before a failover and after it, and nothing of what came then. It goes
-// on on a timeline of its own, and its log does not get to the archive that it came from.
+// TestRecoveryToAPointInTime: a server has all that was committed until a time, before a failover and after it, and
+// nothing of what came then. It goes on on a timeline of its own, and its log does not get to the archive that it came
+// from.
 func TestRecoveryToAPointInTime(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 2)
@@ -124,7 +129,8 @@ func TestRecoveryToAPointInTime(t *testing.T) {
 	f.outOfRange(s, time.Now().Add(time.Hour), "it can be from "+s.target.Since.UTC().Format("2006-01-02T15:04:05"))
 	lost := s
 	lost.target.Facts = map[string]string{"timeline": "7", "stopLSN": "0/9000000"}
-	if n, said, code := f.recovered(3, lost, l.times[0], "recover"); code != mover.ExitOutOfRange || !strings.Contains(said, "does not descend from it") {
+	if n, said, code := f.recovered(3, lost, l.times[0], "recover"); code != mover.ExitOutOfRange ||
+		!strings.Contains(said, "does not descend from it") {
 		t.Errorf("from another timeline %s ends with %d: %s", n.pod, code, said)
 	}
 	f.recoversNotAcross(s, place, l.times[len(l.rows)-25])
@@ -135,10 +141,12 @@ func (l *load) goesOn(n *node, at int, place string) {
 	l.Helper()
 	n.start()
 	n.answers()
-	if last, missing := n.sql("SELECT max(n) FROM t"), missingOf(n, l.rows[:at+1]); last != fmt.Sprint(l.rows[at]) || missing != "" {
+	if last, missing := n.sql("SELECT max(n) FROM t"), missingOf(n, l.rows[:at+1]); last != fmt.Sprint(l.rows[at]) ||
+		missing != "" {
 		l.Errorf("at %v the last row is %s and not %d; missing are %q", l.times[at], last, l.rows[at], missing)
 	}
-	if got := n.sql("SELECT pg_is_in_recovery() || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got != "false 00000003" {
+	if got := n.sql("SELECT pg_is_in_recovery() || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got !=
+		"false 00000003" {
 		l.Errorf("it goes on with %s", got)
 	}
 	n.signal(syscall.SIGINT)
@@ -149,23 +157,28 @@ func (l *load) goesOn(n *node, at int, place string) {
 	}
 	l.own(filepath.Join(place, given))
 	n.put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": place}))))
-	n.configure("archive_mode = on", fmt.Sprintf("archive_command = '%s postgresql archive --archive %s --notes %s --give-up 5s %%p %%f'", l.binary, n.path("archive.json"), n.path("run")))
+	n.configure("archive_mode = on", fmt.Sprintf(
+		"archive_command = '%s postgresql archive --archive %s --notes %s --give-up 5s %%p %%f'", l.binary,
+		n.path("archive.json"), n.path("run")))
 	n.start()
 	n.answers()
 	n.archives()
 	l.reachesIn(n, place, given)
-	if !has(filepath.Join(place, given, "timelines", "00000003-0.history.zst")) || has(filepath.Join(place, "timelines", "00000003-0.history.zst")) {
+	if !has(filepath.Join(place, given, "timelines", "00000003-0.history.zst")) ||
+		has(filepath.Join(place, "timelines", "00000003-0.history.zst")) {
 		l.Errorf("nobody knows which timeline the archive is of, or it is in the former one: %s", n.said())
 	}
 	n.signal(syscall.SIGKILL)
 }
 
-// reachesIn: what is restored has its log in a folder of its own, where it is looked for when the backup names that, and left to the data when it names none.
+// reachesIn: what is restored has its log in a folder of its own, where it is looked for when the backup names that,
+// and left to the data when it names none.
 func (l *load) reachesIn(n *node, place, given string) {
 	l.Helper()
 	// Whether it can be reached is seen without the data.
-	s := snapshot{folder: l.TempDir(), target: mover.Target{Since: time.Now(), Place: "default/shop", Parameters: map[string]string{"archive.folder": place},
-		Facts: map[string]string{"timeline": "3", "stopLSN": n.sql("SELECT pg_current_wal_lsn()")}}}
+	s := snapshot{folder: l.TempDir(), target: mover.Target{Since: time.Now(), Place: "default/shop",
+		Parameters: map[string]string{"archive.folder": place},
+		Facts:      map[string]string{"timeline": "3", "stopLSN": n.sql("SELECT pg_current_wal_lsn()")}}}
 	// What a Backup notes of it is what the data says.
 	facts := methodOf(l.T, "postgresql", "postgresql", "base").Facts
 	asks := regexp.MustCompile(`(?s)--command="(SELECT 'archive=' .*?)"`).FindStringSubmatch(strings.Join(facts, "\n"))
@@ -209,7 +222,8 @@ func (f *flock) recoversNotAcross(s snapshot, place string, at time.Time) {
 		f.Fatal(err)
 	}
 	n, said, code := f.recovered(4, s, at, "recover")
-	if code == 0 || code == mover.ExitOutOfRange || !strings.Contains(said, "is missing in the archive") || !has(n.path("data/pgdata/recovery.signal")) {
+	if code == 0 || code == mover.ExitOutOfRange || !strings.Contains(said, "is missing in the archive") ||
+		!has(n.path("data/pgdata/recovery.signal")) {
 		f.Errorf("across a gap it ends with %d: %s", code, said)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two writers.
+// TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two
+// writers.
 func TestReplicationOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	f, a, others := began(t, 3, 1)
@@ -25,7 +26,8 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	if got := a.sql("SHOW synchronous_standby_names"); got != `ANY 1 ("db-postgresql-main-1", "db-postgresql-main-2")` {
 		t.Errorf("the writer waits for %s", got)
 	}
-	if got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got != "member_1 member_2" {
+	if got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got !=
+		"member_1 member_2" {
 		t.Errorf("the slots are %q", got)
 	}
 	c.gives("1", "SELECT count(*) FROM t")
@@ -47,7 +49,8 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	c.sql("INSERT INTO t VALUES (3)")
 	b.follow(c)
 	b.gives("3", "SELECT count(*) FROM t")
-	if got := c.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got != "member_0 member_1" {
+	if got := c.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got !=
+		"member_0 member_1" {
 		t.Errorf("after two failovers the slots are %q", got)
 	}
 	if got, _ := os.ReadFile(a.path("data/pgdata/zeroinfra.timelines")); string(got) != "2 2\n3 3\n" {
@@ -97,13 +100,15 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	}
 	a.follows(b)
 	a.gives("2", "SELECT count(*) FROM t")
-	if said := a.whole(); !strings.Contains(said, "is rewound") || strings.Contains(said, "all data of the writer is copied") {
+	if said := a.whole(); !strings.Contains(said, "is rewound") ||
+		strings.Contains(said, "all data of the writer is copied") {
 		t.Errorf("the data was not rewound: %s", said)
 	}
 	if _, err := os.Stat(a.path("data/.zeroinfra.rejoin")); err == nil {
 		t.Error("the repair is still to be done")
 	}
-	// A timeline of the same number that began in another term. It is found out when a follower starts: one that runs has gone on with its writer.
+	// A timeline of the same number that began in another term. It is found out when a follower starts: one that runs has
+	// gone on with its writer.
 	a.signal(syscall.SIGKILL)
 	b.signal(syscall.SIGKILL)
 	a.put("data/pgdata/zeroinfra.timelines", "2 77\n")
@@ -114,7 +119,8 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	b.sql("INSERT INTO t VALUES (3)")
 	a.follows(b)
 	a.gives("3", "SELECT count(*) FROM t")
-	if said := a.whole(); !strings.Contains(said, "began in term 77") || !strings.Contains(said, "all data of the writer is copied") {
+	if said := a.whole(); !strings.Contains(said, "began in term 77") ||
+		!strings.Contains(said, "all data of the writer is copied") {
 		t.Errorf("data of another term was followed: %s", said)
 	}
 }
@@ -150,7 +156,8 @@ func TestACopyThatIsCutOff(t *testing.T) {
 	}
 	f.term++
 	f.record(b, 0, a, b)
-	if err := b.do("start", "--writer"); err == nil || !strings.Contains(err.Error(), "an empty server never becomes their writer") {
+	if err := b.do("start", "--writer"); err == nil ||
+		!strings.Contains(err.Error(), "an empty server never becomes their writer") {
 		t.Errorf("it says %v", err)
 	}
 	// Data that was being rewound is none.
@@ -179,12 +186,14 @@ func TestALogThatIsGone(t *testing.T) {
 	}
 	b.follow(a)
 	b.gives("1200000", "SELECT count(*) FROM t")
-	if said := b.whole(); !strings.Contains(said, "on no more") || strings.Count(said, "all data of the writer is copied") != 2 {
+	if said := b.whole(); !strings.Contains(said, "on no more") ||
+		strings.Count(said, "all data of the writer is copied") != 2 {
 		t.Errorf("it followed without the log: %s", said)
 	}
 }
 
-// TestALogThatIsGoneWhileAFollowerRuns: it asks for that in vain until it is looked after, and that does no harm to one who follows.
+// TestALogThatIsGoneWhileAFollowerRuns: it asks for that in vain until it is looked after, and that does no harm to one
+// who follows.
 func TestALogThatIsGoneWhileAFollowerRuns(t *testing.T) {
 	t.Parallel()
 	_, a, others := began(t, 2, 0)
@@ -297,13 +306,15 @@ func TestALimitThatIsLowered(t *testing.T) {
 	a.sql("INSERT INTO t VALUES (1)")
 	b.gives("1", "SELECT count(*) FROM t")
 	f.fail(a, b, 0, f.nodes...)
-	b.gives("max_connections", "SELECT string_agg(name, ' ') FROM pg_settings WHERE pending_restart AND name <> 'max_wal_senders'")
+	b.gives("max_connections", "SELECT string_agg(name, ' ') FROM pg_settings WHERE pending_restart AND name <> "+
+		"'max_wal_senders'")
 	b.signal(syscall.SIGINT)
 	b.start("--writer")
 	b.gives("50", "SHOW max_connections")
 }
 
-// TestALimitThatIsLoweredBeforeItIsNamed: a follower whose server is down when it becomes the writer recovers with the limits that its data needs.
+// TestALimitThatIsLoweredBeforeItIsNamed: a follower whose server is down when it becomes the writer recovers with the
+// limits that its data needs.
 func TestALimitThatIsLoweredBeforeItIsNamed(t *testing.T) {
 	t.Parallel()
 	f, a, others := began(t, 2, 0)
@@ -325,11 +336,13 @@ func TestALimitThatIsLoweredBeforeItIsNamed(t *testing.T) {
 	b.sql("INSERT INTO t VALUES (2)")
 }
 
-// TestAPauseThatWasGivenUp does not come back with a later reload: it may be in the file of settings although the server never went by it.
+// TestAPauseThatWasGivenUp does not come back with a later reload: it may be in the file of settings although the
+// server never went by it.
 func TestAPauseThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	_, a, _ := began(t, 2, 0)
-	const left = "SELECT count(*) FROM pg_file_settings WHERE name = 'synchronous_standby_names' AND setting LIKE '%paused%'"
+	const left = "SELECT count(*) FROM pg_file_settings WHERE name = 'synchronous_standby_names' AND setting LIKE " +
+		"'%paused%'"
 	a.sql(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ("zeroinfra-paused-99")'`)
 	a.must("resume", "zeroinfra-paused-98")
 	a.gives("1", left)
@@ -360,15 +373,17 @@ func TestANewPasswordForFollowers(t *testing.T) {
 			t.Errorf("%s goes on with %q", n.pod, got)
 		}
 	}
-	cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", b.address, "-U", "postgres", "-d", "postgres", "-c", "SELECT 1")
+	cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", b.address, "-U", "postgres", "-d",
+		"postgres", "-c", "SELECT 1")
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=chief"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the new password of the superuser does not do: %s", out)
 	}
 }
 
-// TestAPlannedChangeIsShort: how long no write is acknowledged while another server takes over, without the time that the engine takes to decide. The one that
-// follows is told at the same time as the one that is promoted, as by the engine.
+// TestAPlannedChangeIsShort: how long no write is acknowledged while another server takes over, without the time that
+// the engine takes to decide. The one that follows is told at the same time as the one that is promoted, as by the
+// engine.
 func TestAPlannedChangeIsShort(t *testing.T) {
 	f, a, others := began(t, 3, 1)
 	b, c := others[0], others[1]
@@ -393,7 +408,8 @@ func TestAPlannedChangeIsShort(t *testing.T) {
 		promoted := time.Since(told)
 		b.sql("INSERT INTO t VALUES (2)")
 		gaps = append(gaps, time.Since(last))
-		t.Logf("nobody was served for %v: paused in %v, promoted in %v, and the other one follows after %v", time.Since(last), paused, promoted, <-followed)
+		t.Logf("nobody was served for %v: paused in %v, promoted in %v, and the other one follows after %v", time.Since(last),
+			paused, promoted, <-followed)
 		a.follow(b)
 		a, b = b, a
 	}
@@ -402,7 +418,8 @@ func TestAPlannedChangeIsShort(t *testing.T) {
 	}
 }
 
-// TestAReload has the server take over what it can, says what it cannot take, and sets the passwords that the Secrets have by now.
+// TestAReload has the server take over what it can, says what it cannot take, and sets the passwords that the Secrets
+// have by now.
 func TestAReload(t *testing.T) {
 	f, a, others := began(t, 2, 0)
 	b := others[0]
@@ -411,8 +428,10 @@ func TestAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	pooler := func(password string) error {
-		cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", a.address, "-U", "zeroinfra_pooler", "-d", "postgres",
-			"-c", "SELECT verifier FROM zeroinfra.pooler_user('postgres')", "-c", "SELECT name FROM zeroinfra.pooler_user('zeroinfra_replication')")
+		cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", a.address, "-U", "zeroinfra_pooler",
+			"-d", "postgres",
+			"-c", "SELECT verifier FROM zeroinfra.pooler_user('postgres')", "-c",
+			"SELECT name FROM zeroinfra.pooler_user('zeroinfra_replication')")
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5"}
 		out, err := cmd.CombinedOutput()
 		if err == nil && (!strings.HasPrefix(string(out), "SCRAM-SHA-256$") || strings.Count(string(out), "\n") != 1) {

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// keysRefused is the exit code of a check that the storage answers and refuses: another one than where it does not answer, so that the pod's report is
-// written anew when the one becomes the other.
+// keysRefused is the exit code of a check that the storage answers and refuses: another one than where it does not
+// answer, so that the pod's report is written anew when the one becomes the other.
 const keysRefused = 2
 
 // s3Command is what runs in pods of storages that speak S3.
@@ -48,21 +48,24 @@ func s3CheckCommand() *cobra.Command {
 	var dirs planfile.Dirs
 	var account, key, ca string
 	var patience time.Duration
-	settings := map[string]*string{plan.SettingEndpoint: new(string), plan.SettingRegion: new(string), plan.SettingAddressing: new(string)}
+	settings := map[string]*string{plan.SettingEndpoint: new(string), plan.SettingRegion: new(string),
+		plan.SettingAddressing: new(string)}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the storage answers, and takes the account",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			program.Lean(memoryLimit)
-			external := minio.External{Settings: map[string]string{}, Account: password(account), Key: password(key), Secret: dirs.Secret}
+			external := minio.External{Settings: map[string]string{}, Account: password(account), Key: password(key),
+				Secret: dirs.Secret}
 			for name, value := range maps.All(settings) {
 				external.Settings[name] = *value
 			}
 			if ca != "" {
 				external.CA = password(ca)
 			}
-			ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("%s did not answer within %s", external.Settings[plan.SettingEndpoint], patience))
+			ctx, cancel := context.WithTimeoutCause(context.Background(), patience,
+				fmt.Errorf("%s did not answer within %s", external.Settings[plan.SettingEndpoint], patience))
 			defer cancel()
 			err := external.Check(ctx)
 			if ctx.Err() != nil {
@@ -75,10 +78,12 @@ func s3CheckCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(settings[plan.SettingEndpoint], "endpoint", "", "URL of the storage")
 	flags.StringVar(settings[plan.SettingRegion], "region", "", "region that requests are signed for")
-	flags.StringVar(settings[plan.SettingAddressing], "addressing", "", "where the name of a bucket is in an address: path or virtual")
+	flags.StringVar(settings[plan.SettingAddressing], "addressing", "",
+		"where the name of a bucket is in an address: path or virtual")
 	flags.StringVar(&account, "account", "access-key", "credential that has the name of the account")
 	flags.StringVar(&key, "key", "secret-key", "credential that has its key")
-	flags.StringVar(&ca, "ca", "", "credential that has the authority of the storage's certificate; those of the image when empty")
+	flags.StringVar(&ca, "ca", "", "credential that has the authority of the storage's certificate; those of the image "+
+		"when empty")
 	flags.DurationVar(&patience, "patience", 5*time.Second, "after which the storage counts as one that does not answer")
 	return cmd
 }

@@ -18,13 +18,16 @@ import (
 // runsS3 has the agent check a storage, with the keys of an account where a pod mounts them.
 func runsS3(t *testing.T, dir string, arguments ...string) (said string, code int) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"s3", "check", "--secrets-dir", dir, "--ca=storage-ca", "--region=" + teststorage.Region, "--addressing=path"}, arguments...)...)
+	cmd := exec.Command(os.Args[0], append(
+		[]string{"s3", "check", "--secrets-dir", dir, "--ca=storage-ca", "--region=" + teststorage.Region,
+			"--addressing=path"}, arguments...)...)
 	cmd.Env = append(os.Environ(), asAgent+"=1")
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// TestAnS3IsCheckedByTheProbe: each thing that can be wrong has a sentence, and the two that a person mends at different places have another exit code.
+// TestAnS3IsCheckedByTheProbe: each thing that can be wrong has a sentence, and the two that a person mends at
+// different places have another exit code.
 func TestAnS3IsCheckedByTheProbe(t *testing.T) {
 	s := teststorage.New(t)
 	dir := t.TempDir()
@@ -74,7 +77,8 @@ func TestTheProcessBesideAnS3StorageEndsWhenItIsTold(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	// Told before it listens, it ends by the signal itself.
-	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.ExitStatus() != 0 && status.Signal() != syscall.SIGTERM {
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.ExitStatus() != 0 &&
+		status.Signal() != syscall.SIGTERM {
 		t.Errorf("it ends with %v", cmd.ProcessState)
 	}
 }

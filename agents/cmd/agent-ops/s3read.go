@@ -25,8 +25,10 @@ const mostDamaged = 10
 func s3ReadCommand() *cobra.Command {
 	var patience time.Duration
 	cmd := &cobra.Command{
-		Use: "read", Short: "Read every object of a storage, as clients do, and fail where one is not what the storage says it is",
-		Long: "The environment says which storage, with the variables that movers of objects have. What is read is told as objects and bytes; damaged objects have an exit code of their own.",
+		Use: "read", Short: "Read every object of a storage, as clients do, and fail where one is not what the storage " +
+			"says it is",
+		Long: "The environment says which storage, with the variables that movers of objects have. What is read is told as " +
+			"objects and bytes; damaged objects have an exit code of their own.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program.Lean(memoryLimit)
@@ -45,11 +47,13 @@ func s3ReadCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&patience, "patience", 20*time.Second, "after which an object that does not come counts as one that cannot be read, if the storage answers all the same")
+	cmd.Flags().DurationVar(&patience, "patience", 20*time.Second,
+		"after which an object that does not come counts as one that cannot be read, if the storage answers all the same")
 	return cmd
 }
 
-// readAll reads each object of each bucket. The error has all that is damaged, up to mostDamaged, or the first that could not be found out.
+// readAll reads each object of each bucket. The error has all that is damaged, up to mostDamaged, or the first that
+// could not be found out.
 func readAll(ctx context.Context, storage *objects.Storage) (count, bytes int64, err error) {
 	buckets, err := storage.Buckets(ctx)
 	if err != nil {

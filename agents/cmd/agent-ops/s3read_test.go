@@ -25,15 +25,16 @@ import (
 func (s *objectServer) damage(bucket, key string) {
 	s.Helper()
 	largest, size := "", int64(0)
-	err := filepath.WalkDir(filepath.Join(s.Dir, "data", bucket, key), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if info, err := entry.Info(); err == nil && info.Size() > size {
-			largest, size = path, info.Size()
-		}
-		return nil
-	})
+	err := filepath.WalkDir(filepath.Join(s.Dir, "data", bucket, key),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			if info, err := entry.Info(); err == nil && info.Size() > size {
+				largest, size = path, info.Size()
+			}
+			return nil
+		})
 	if err != nil || largest == "" {
 		s.Fatalf("%q is not on the disk: %v", key, err)
 	}
@@ -47,7 +48,8 @@ func (s *objectServer) damage(bucket, key string) {
 	}
 }
 
-// TestVerificationOfBuckets: what the disk of a storage has damaged is found, and what only cannot be asked is none of that.
+// TestVerificationOfBuckets: what the disk of a storage has damaged is found, and what only cannot be asked is none of
+// that.
 func TestVerificationOfBuckets(t *testing.T) {
 	s := newObjectServer(t, testpki.New(t))
 	s.bucket("plain", "")

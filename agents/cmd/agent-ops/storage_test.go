@@ -17,15 +17,16 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// TestAnArchiveInABucket: a server archives with what its pod mounts, through a storage that is killed and a key that is wrong, and what is there is
-// restored.
+// TestAnArchiveInABucket: a server archives with what its pod mounts, through a storage that is killed and a key that
+// is wrong, and what is there is restored.
 func TestAnArchiveInABucket(t *testing.T) {
 	s := teststorage.New(t)
 	f := newFlock(t, 1)
 	f.archived(nil)
 	n := f.nodes[0]
-	n.put("archive.json", string(must(json.Marshal(map[string]string{"place": "default/shop", "archive.endpoint": s.Endpoint(), "archive.bucket": teststorage.Bucket,
-		"archive.region": teststorage.Region, "archive.accessKey": teststorage.Account, "archive.alarm": "1"}))))
+	n.put("archive.json", string(must(json.Marshal(
+		map[string]string{"place": "default/shop", "archive.endpoint": s.Endpoint(), "archive.bucket": teststorage.Bucket,
+			"archive.region": teststorage.Region, "archive.accessKey": teststorage.Account, "archive.alarm": "1"}))))
 	for _, credential := range []string{"archive", "archive-ca"} {
 		if err := os.Mkdir(n.path("secrets/"+credential), 0o700); err != nil {
 			t.Fatal(err)
@@ -34,7 +35,8 @@ func TestAnArchiveInABucket(t *testing.T) {
 	}
 	n.secret("archive", teststorage.SecretKey+"\n", "1")
 	n.secret("archive-ca", string(s.CA.PEM()), "1")
-	n.configure("archive_command = '" + f.binary + " postgresql archive --secrets " + n.path("secrets") + " --archive " + n.path("archive.json") + " --notes " + n.path("run") + " --give-up 5s %p %f'")
+	n.configure("archive_command = '" + f.binary + " postgresql archive --secrets " + n.path("secrets") + " --archive " +
+		n.path("archive.json") + " --notes " + n.path("run") + " --give-up 5s %p %f'")
 	a, _ := f.begin(0)
 	a.archives()
 	backup := a.backup()
@@ -44,20 +46,23 @@ func TestAnArchiveInABucket(t *testing.T) {
 
 	s.Kill()
 	a.sql("SELECT pg_switch_wal()")
-	f.await("it is said that the storage is away", func() bool { return strings.Contains(a.state().Reason, "cannot be reached") })
+	f.await("it is said that the storage is away",
+		func() bool { return strings.Contains(a.state().Reason, "cannot be reached") })
 	s.Start()
 	a.archives()
 	n.secret("archive", "another", "2")
 	a.sql("INSERT INTO t VALUES (2)")
 	a.sql("SELECT pg_switch_wal()")
-	f.await("it is said that the key is wrong", func() bool { return strings.Contains(a.state().Reason, "refuses it: AccessDenied") })
+	f.await("it is said that the key is wrong",
+		func() bool { return strings.Contains(a.state().Reason, "refuses it: AccessDenied") })
 	n.secret("archive", teststorage.SecretKey, "3")
 	a.archives()
 	if said := a.whole(); strings.Contains(said, teststorage.SecretKey) {
 		t.Errorf("the key is in the log: %s", said)
 	}
 
-	place, err := store.NewS3(store.S3Options{Endpoint: s.Endpoint(), Region: teststorage.Region, Bucket: teststorage.Bucket, Prefix: "default/shop",
+	place, err := store.NewS3(store.S3Options{Endpoint: s.Endpoint(), Region: teststorage.Region,
+		Bucket: teststorage.Bucket, Prefix: "default/shop",
 		AccessKey: teststorage.Account, SecretKey: teststorage.SecretKey, CA: s.CA.PEM()})
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +82,10 @@ func TestAnArchiveInABucket(t *testing.T) {
 	}
 	f.own(n.path("secrets/archive-account"))
 	n.secret("archive-account", teststorage.Account+"\n", "1")
-	whole := snapshot{folder: backup, target: mover.Target{Since: copied, Place: "default/shop", Parameters: map[string]string{"archive.endpoint": s.Endpoint(),
-		"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.prefix": "default/shop", "archive.addressing": "path"}}}
+	whole := snapshot{folder: backup, target: mover.Target{Since: copied, Place: "default/shop",
+		Parameters: map[string]string{"archive.endpoint": s.Endpoint(),
+			"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.prefix": "default/shop",
+			"archive.addressing": "path"}}}
 	p, said, code := f.recovered(2, whole, first, "recover")
 	if code != 0 || strings.Contains(said, teststorage.SecretKey) {
 		t.Fatalf("the recovery ends with %d: %s", code, said)
@@ -88,7 +95,8 @@ func TestAnArchiveInABucket(t *testing.T) {
 	if got := p.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1" {
 		t.Errorf("what is recovered is %q", got)
 	}
-	if _, said, code := f.recovered(3, whole, time.Now().Add(time.Minute), "recover"); code != mover.ExitOutOfRange || !strings.Contains(said, "when the last transaction ended that is archived") {
+	if _, said, code := f.recovered(3, whole, time.Now().Add(time.Minute), "recover"); code != mover.ExitOutOfRange ||
+		!strings.Contains(said, "when the last transaction ended that is archived") {
 		t.Errorf("after the end of the log it ends with %d: %s", code, said)
 	}
 }

@@ -24,7 +24,8 @@ import (
 	protocol "github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// The budgets of a backup: a share of the speed of plain tools, and bytes that are resident, of the mover and what it runs together.
+// The budgets of a backup: a share of the speed of plain tools, and bytes that are resident, of the mover and what it
+// runs together.
 const (
 	leastSpeed   = 0.8
 	mostResident = 256 << 20
@@ -66,7 +67,8 @@ func newTrial(t *testing.T, gib int) *trial {
 	b.flags = nil // As in a pod.
 	s := testpostgres.New(t, "wal_level = replica", "max_wal_senders = 4", "max_wal_size = 2GB", "log_statement = 'none'")
 	s.Start()
-	s.SQL("postgres", fmt.Sprintf("CREATE TABLE t AS SELECT n, (SELECT string_agg(md5((n * 16 + i)::text), '') FROM generate_series(1, 15) i) FROM generate_series(1, %d) n", gib<<21))
+	s.SQL("postgres", fmt.Sprintf("CREATE TABLE t AS SELECT n, (SELECT string_agg(md5((n * 16 + i)::text), '') FROM "+
+		"generate_series(1, 15) i) FROM generate_series(1, %d) n", gib<<21))
 	s.SQL("postgres", "CHECKPOINT")
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_verifybackup")
 	if err != nil || len(programs) == 0 {
@@ -102,7 +104,8 @@ func (b *trial) tools() {
 		b.Fatalf("pg_basebackup: %v: %s", err, said)
 	}
 	between := time.Now()
-	info, err := b.client.FPutObject(b.Context(), teststorage.Bucket, object, filepath.Join(folder, "base.tar"), minio.PutObjectOptions{})
+	info, err := b.client.FPutObject(b.Context(), teststorage.Bucket, object, filepath.Join(folder, "base.tar"),
+		minio.PutObjectOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -130,7 +133,8 @@ func (b *trial) back() time.Duration {
 	return took
 }
 
-// TestThroughput sets a mover beside the plain tools. Both are on one machine with server and storage, and who is first changes from round to round.
+// TestThroughput sets a mover beside the plain tools. Both are on one machine with server and storage, and who is first
+// changes from round to round.
 func TestThroughput(t *testing.T) {
 	gib, rounds := setting(t, sizeVariable, usualSize), setting(t, roundsVariable, usualRounds)
 	b := newTrial(t, gib)
@@ -149,7 +153,8 @@ func TestThroughput(t *testing.T) {
 	for _, line := range []struct {
 		what   string
 		speeds []float64
-	}{{"mover, to the storage", b.ours}, {"pg_basebackup and an upload", b.plain}, {"pg_basebackup alone, to a folder", b.copied}, {"the upload alone", b.sent}} {
+	}{{"mover, to the storage", b.ours}, {"pg_basebackup and an upload", b.plain},
+		{"pg_basebackup alone, to a folder", b.copied}, {"the upload alone", b.sent}} {
 		t.Logf("  %-34s %6.0f  (%s)", line.what, median(line.speeds)/(1<<20), each(line.speeds))
 	}
 	t.Logf("  restored by the mover in %.1f s; resident at most %d MiB", took.Seconds(), b.memory>>20)
@@ -181,7 +186,8 @@ func (m *carrier) measured(plan protocol.Plan, memory *int64) (protocol.Result, 
 	return result, time.Since(begun)
 }
 
-// resident waits for a process's end, and is the most bytes that it and its children had in memory at once, shared ones counted for each.
+// resident waits for a process's end, and is the most bytes that it and its children had in memory at once, shared ones
+// counted for each.
 func resident(ended <-chan struct{}, process *exec.Cmd) (most int64) {
 	for {
 		select {

@@ -19,7 +19,8 @@ import (
 	protocol "github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// The files of the measurement: seven eighths of the data are in large ones. What a backup after the first has to find is one of each.
+// The files of the measurement: seven eighths of the data are in large ones. What a backup after the first has to find
+// is one of each.
 const (
 	largeFile, smallFile = 64 << 20, 16 << 10
 	smallShare           = 8
@@ -76,9 +77,12 @@ func (f *fileTrial) mover(round int, name string) (perSecond float64) {
 // alone runs restic with the repository of a round of theirs, and says how long it took.
 func (f *fileTrial) alone(round int, words ...string) time.Duration {
 	f.Helper()
-	cmd := exec.Command("restic", append([]string{"--no-cache", "--quiet", "--insecure-no-password", "--cacert", f.path("credentials", "ca.crt"), "-o", "s3.bucket-lookup=path",
-		"--repo", fmt.Sprintf("s3:%s/%s/plain-%d", f.repository.Endpoint, f.repository.Bucket, round)}, words...)...)
-	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+teststorage.Account, "AWS_SECRET_ACCESS_KEY="+teststorage.SecretKey, "AWS_DEFAULT_REGION="+teststorage.Region)
+	cmd := exec.Command("restic", append(
+		[]string{"--no-cache", "--quiet", "--insecure-no-password", "--cacert", f.path("credentials", "ca.crt"), "-o",
+			"s3.bucket-lookup=path",
+			"--repo", fmt.Sprintf("s3:%s/%s/plain-%d", f.repository.Endpoint, f.repository.Bucket, round)}, words...)...)
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+teststorage.Account, "AWS_SECRET_ACCESS_KEY="+
+		teststorage.SecretKey, "AWS_DEFAULT_REGION="+teststorage.Region)
 	cmd.Dir = f.folder
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -132,19 +136,23 @@ func (f *fileTrial) kept(round int) {
 // back restores what both kept last, and says how long each took.
 func (f *fileTrial) back(round int) (ours, theirs time.Duration) {
 	f.Helper()
-	plan := protocol.Plan{Verb: protocol.VerbRestore, Files: &protocol.Files{}, Backup: &protocol.Backup{Key: f.keyOf(round, "b")}, Volume: &protocol.TargetVolume{Folder: f.path("ours"), ID: "uid-1"}}
+	plan := protocol.Plan{Verb: protocol.VerbRestore, Files: &protocol.Files{},
+		Backup: &protocol.Backup{Key: f.keyOf(round, "b")},
+		Volume: &protocol.TargetVolume{Folder: f.path("ours"), ID: "uid-1"}}
 	if err := os.Mkdir(plan.Volume.Folder, 0o700); err != nil {
 		f.Fatal(err)
 	}
 	_, ours = f.measured(plan, &f.memory)
 	theirs = f.alone(round, "restore", "latest", "--target", f.path("theirs"))
-	if said, err := exec.Command("diff", "-rq", "-x", protocol.OwnPrefix+"*", "-x", "lost+found", f.folder, plan.Volume.Folder).CombinedOutput(); err != nil {
+	if said, err := exec.Command("diff", "-rq", "-x", protocol.OwnPrefix+"*", "-x", "lost+found", f.folder,
+		plan.Volume.Folder).CombinedOutput(); err != nil {
 		f.Errorf("what is restored is not what was kept: %v: %s", err, said)
 	}
 	return ours, theirs
 }
 
-// TestThroughputOfFiles sets movers beside restic alone. Both are on one machine with the storage, and who is first changes from round to round.
+// TestThroughputOfFiles sets movers beside restic alone. Both are on one machine with the storage, and who is first
+// changes from round to round.
 func TestThroughputOfFiles(t *testing.T) {
 	gib, rounds := setting(t, sizeVariable, usualSize), setting(t, roundsVariable, usualRounds)
 	f := newFileTrial(t, gib)
@@ -156,7 +164,8 @@ func TestThroughputOfFiles(t *testing.T) {
 	for _, line := range []struct {
 		what   string
 		speeds []float64
-	}{{"mover, a first backup", f.ours}, {"restic alone, a first backup", f.theirs}, {"mover, 64 MiB changed", f.oursAgain}, {"restic alone, 64 MiB changed", f.theirsAgain}} {
+	}{{"mover, a first backup", f.ours}, {"restic alone, a first backup", f.theirs},
+		{"mover, 64 MiB changed", f.oursAgain}, {"restic alone, 64 MiB changed", f.theirsAgain}} {
 		t.Logf("  %-34s %6.0f  (%s)", line.what, median(line.speeds)/(1<<20), each(line.speeds))
 	}
 	t.Logf("  restored by the mover in %.1f s, by restic alone in %.1f s", ours.Seconds(), theirs.Seconds())

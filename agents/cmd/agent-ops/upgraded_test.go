@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// anew has the server of a node end, and another one, of another initdb, be the writer in its place, as after an upgrade.
+// anew has the server of a node end, and another one, of another initdb, be the writer in its place, as after an
+// upgrade.
 func (n *node) anew() {
 	n.Helper()
 	n.signal(syscall.SIGINT)
@@ -28,7 +29,8 @@ func (n *node) anew() {
 	n.record(n, 0, n.nodes...)
 }
 
-// TestDataThatAnUpgradeReplaced: who has the data of before copies the writer's, whatever version its own is of; data of any other origin stays.
+// TestDataThatAnUpgradeReplaced: who has the data of before copies the writer's, whatever version its own is of; data
+// of any other origin stays.
 func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	t.Parallel()
 	_, a, others := began(t, 3, 0)
@@ -48,22 +50,26 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	after := a.sql(system)
 
 	// Nobody said that this took the place of anything, and what is said of other data says nothing.
-	for _, said := range []string{"", "state=Upgraded\nsystem=" + after + "\nreplaces=4711 4712\n", "state=Upgraded\nsystem=4713\nreplaces=" + before + "\n"} {
+	for _, said := range []string{"", "state=Upgraded\nsystem=" + after + "\nreplaces=4711 4712\n",
+		"state=Upgraded\nsystem=4713\nreplaces=" + before + "\n"} {
 		a.put("data/pgdata/zeroinfra.upgrade", said)
 		b.put("data/pgdata/PG_VERSION", "9.6\n")
-		if err := b.do("start", "--primary", a.address); err == nil || !strings.Contains(err.Error(), "rebuild the member if its data can go") {
+		if err := b.do("start", "--primary", a.address); err == nil ||
+			!strings.Contains(err.Error(), "rebuild the member if its data can go") {
 			t.Errorf("with %q it says %v", said, err)
 		}
 		b.put("data/pgdata/PG_VERSION", string(version))
 		b.start("--primary", a.address)
 		b.gives("1", "SELECT count(*) FROM t")
-		if err := b.do("follow", a.address); err == nil || !strings.Contains(err.Error(), "rebuild the member if its data can go") {
+		if err := b.do("follow", a.address); err == nil ||
+			!strings.Contains(err.Error(), "rebuild the member if its data can go") {
 			t.Errorf("with %q it says %v", said, err)
 		}
 		b.signal(syscall.SIGINT)
 	}
 
-	a.put("data/pgdata/zeroinfra.upgrade", "state=Upgraded\nfrom=15\nto=17\nsystem="+after+"\nreplaces=4711 "+before+" \npod=a\n")
+	a.put("data/pgdata/zeroinfra.upgrade", "state=Upgraded\nfrom=15\nto=17\nsystem="+after+"\nreplaces=4711 "+before+
+		" \npod=a\n")
 	// Of the same version, as one that was away during an upgrade, the way back and another upgrade.
 	b.follow(a)
 	b.gives(after, system)
@@ -71,7 +77,8 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	// Of another version, while the writer is away as well: then it waits, and loses nothing.
 	c.put("data/pgdata/PG_VERSION", "9.6\n")
 	a.signal(syscall.SIGINT)
-	if err := c.do("start", "--primary", a.address); err == nil || !strings.Contains(err.Error(), "cannot log in at the writer") {
+	if err := c.do("start", "--primary", a.address); err == nil ||
+		!strings.Contains(err.Error(), "cannot log in at the writer") {
 		t.Errorf("it says %v", err)
 	}
 	if is, err := os.ReadFile(c.path("data/pgdata/PG_VERSION")); err != nil || string(is) != "9.6\n" {
@@ -82,7 +89,8 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	c.follow(a)
 	c.gives(after, system)
 	c.gives("2", "SELECT count(*) FROM t")
-	if said := c.whole(); !strings.Contains(said, "the data is of another major version, and the writer's took its place") {
+	if said := c.whole(); !strings.Contains(said,
+		"the data is of another major version, and the writer's took its place") {
 		t.Errorf("it says nothing of that: %s", said)
 	}
 }

@@ -68,10 +68,12 @@ func TestVerificationOfPostgreSQL(t *testing.T) {
 	// So that the log has nothing to mend the page with.
 	s.SQL("postgres", "CHECKPOINT")
 	version := s.SQL("postgres", "SELECT current_setting('server_version_num')::int / 10000")
-	file := filepath.Join(s.SQL("postgres", "SHOW data_directory"), s.SQL("postgres", "SELECT pg_relation_filepath('things')"))
+	file := filepath.Join(s.SQL("postgres", "SHOW data_directory"),
+		s.SQL("postgres", "SELECT pg_relation_filepath('things')"))
 	host, port, _ := net.SplitHostPort(s.Address)
 	v := verificationOf(t, "postgresql", "postgresql", "check-all", strings.NewReplacer("${app.version}", version))
-	address := []string{"PGHOST=" + host, "PGPORT=" + port, "PGCONNECT_TIMEOUT=5", "PGOPTIONS=-c lc_messages=C", "PGUSER=postgres"}
+	address := []string{"PGHOST=" + host, "PGPORT=" + port, "PGCONNECT_TIMEOUT=5", "PGOPTIONS=-c lc_messages=C",
+		"PGUSER=postgres"}
 	v.env = append(address, "PGPASSWORD="+testpostgres.Password)
 	v.ends(0, "databases=2")
 	v.env = append(address, "PGPASSWORD=another")
@@ -108,7 +110,8 @@ func TestVerificationOfRedis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			port, stop := redisWithKey(t, append(tc.settings, "--requirepass", password), "REDISCLI_AUTH="+password)
-			v := verificationOf(t, "redis", "redis", "read-all", strings.NewReplacer("-p 6379", "-p "+port, "${app.tls ? '--tls --cacert /zeroinfra/certs/ca.crt' : ''}", ""))
+			v := verificationOf(t, "redis", "redis", "read-all",
+				strings.NewReplacer("-p 6379", "-p "+port, "${app.tls ? '--tls --cacert /zeroinfra/certs/ca.crt' : ''}", ""))
 			v.env = []string{"REDISCLI_AUTH=" + tc.password}
 			v.ends(tc.code, tc.says)
 			stop()
@@ -126,7 +129,8 @@ func redisWithKey(t *testing.T, settings []string, auth string) (port string, st
 	}
 	_, port, _ = net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	server := exec.CommandContext(t.Context(), "redis-server", append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", ""}, settings...)...)
+	server := exec.CommandContext(t.Context(), "redis-server",
+		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", ""}, settings...)...)
 	if err := server.Start(); err != nil {
 		t.Fatalf("%v: install Debian's package redis-server", err)
 	}

@@ -39,7 +39,8 @@ import (
 const (
 	// restoreName is the command that a server recovers with.
 	restoreName = "restore-wal"
-	// stopsRecovery is an exit code at which a server's recovery fails, and does not end: what is beyond 125 is taken for that.
+	// stopsRecovery is an exit code at which a server's recovery fails, and does not end: what is beyond 125 is taken for
+	// that.
 	stopsRecovery = 200
 	// walMemory is where the collector works harder.
 	walMemory = 64 << 20
@@ -58,7 +59,8 @@ func told(err error) string {
 	return "agent-ops: " + err.Error()
 }
 
-// exitCode of a program that failed. A server that recovers takes 1 for the end of the archive, and nothing else may be taken for that.
+// exitCode of a program that failed. A server that recovers takes 1 for the end of the archive, and nothing else may be
+// taken for that.
 func exitCode(err error, args []string) int {
 	if errors.As(err, new(pointintime.OutOfRange)) {
 		return mover.ExitOutOfRange
@@ -88,7 +90,8 @@ type placeOptions struct {
 func (o *placeOptions) add(cmd *cobra.Command, patience time.Duration) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "archive", "/zeroinfra/config/archive.json", "file that says where the archive is")
-	flags.DurationVar(&o.patience, "give-up", patience, "after which time a store that does not answer is given up for now")
+	flags.DurationVar(&o.patience, "give-up", patience,
+		"after which time a store that does not answer is given up for now")
 }
 
 // place is what the file says: parameters of the plugin by their names.
@@ -156,12 +159,14 @@ func (o *placeOptions) storeIn(ctx context.Context, p place, below string) (stor
 	if below != "" {
 		prefix = strings.TrimSuffix(prefix, "/") + "/" + below
 	}
-	return store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: prefix,
-		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: string(bytes.TrimSpace(account)), SecretKey: string(bytes.TrimSpace(key)), CA: ca})
+	return store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"],
+		Bucket: p["archive.bucket"], Prefix: prefix,
+		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: string(bytes.TrimSpace(account)),
+		SecretKey: string(bytes.TrimSpace(key)), CA: ca})
 }
 
-// storeOn a volume that is mounted in a folder. Movers keep backups there, too: what is made is of their group. Where nothing can be written, as where a
-// restore reads, a folder that would have to be made has no archive.
+// storeOn a volume that is mounted in a folder. Movers keep backups there, too: what is made is of their group. Where
+// nothing can be written, as where a restore reads, a folder that would have to be made has no archive.
 func (o *placeOptions) storeOn(ctx context.Context, volume, below string) (store.Store, error) {
 	s, err := store.OpenFolder(ctx, store.Patience{Answer: o.patience, Log: o.log}, mover.User, volume, below)
 	at := filepath.Join(volume, below)
@@ -239,14 +244,16 @@ func restoreCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r := &wal.Restorer{Archive: archive, Lineage: lineage, Cache: filepath.Join(keep, "next"), Parallel: parallel, Patience: o.patience, Log: o.log}
+				r := &wal.Restorer{Archive: archive, Lineage: lineage, Cache: filepath.Join(keep, "next"), Parallel: parallel,
+					Patience: o.patience, Log: o.log}
 				return r.Restore(ctx, args[0], args[1])
 			})
 		},
 	}
 	o.add(cmd, time.Minute)
 	flags := cmd.Flags()
-	flags.StringVar(&keep, "keep", "", "folder for what is fetched beforehand, and for which timelines are restored; remove it to begin anew (default: .zeroinfra.restore beside the data)")
+	flags.StringVar(&keep, "keep", "", "folder for what is fetched beforehand, and for which timelines are restored; "+
+		"remove it to begin anew (default: .zeroinfra.restore beside the data)")
 	flags.StringVar(&timeline, "timeline", "", "the last timeline to restore, such as 00000002-5; by default the latest")
 	flags.IntVar(&parallel, "parallel", 4, "segments that are fetched at once")
 	return cmd

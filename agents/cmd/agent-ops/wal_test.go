@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestTwoFailoversWithoutTheArchive: the store is away through both, and the last primary removes what it takes for archived before the store is back. All is
-// restored that was written on each timeline.
+// TestTwoFailoversWithoutTheArchive: the store is away through both, and the last primary removes what it takes for
+// archived before the store is back. All is restored that was written on each timeline.
 func TestTwoFailoversWithoutTheArchive(t *testing.T) {
 	t.Parallel()
 	f := newFlock(t, 3)
@@ -41,7 +41,8 @@ func TestTwoFailoversWithoutTheArchive(t *testing.T) {
 	written(b)
 	c.gives("105", "SELECT max(n) FROM t")
 	f.fail(b, c, 0, f.nodes...)
-	f.await("it is said that the store is away", func() bool { return strings.Contains(c.state().Reason, "is its volume mounted?") })
+	f.await("it is said that the store is away",
+		func() bool { return strings.Contains(c.state().Reason, "is its volume mounted?") })
 	c.configure("wal_keep_size = 0")
 	c.sql("SELECT pg_reload_conf()")
 	c.gives("0", "SHOW wal_keep_size")

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// maxResident of an agent, in KiB, and maxProcessor, in seconds of a processor for each second. The budget is 0.001 on a machine that has
-	// nothing else to do, which `make bench-agents` holds; here other tests run beside, and caches of the processor go cold between two rounds.
+	// maxResident of an agent, in KiB, and maxProcessor, in seconds of a processor for each second. The budget is 0.001 on
+	// a machine that has nothing else to do, which `make bench-agents` holds; here other tests run beside, and caches of
+	// the processor go cold between two rounds.
 	maxResident  = 20 << 10
 	maxProcessor = 0.002
 	// idleFor is long against what a round costs.
@@ -33,7 +34,8 @@ const (
 // maxSentinel is what a sentinel adds: memory that it does not share with its process manager, in KiB.
 const maxSentinel = 2560
 
-// TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every 2 s.
+// TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every
+// 2 s.
 func TestIdleMembersCostLittle(t *testing.T) {
 	t.Parallel()
 	binary := built(t)
@@ -61,13 +63,15 @@ func TestIdleMembersCostLittle(t *testing.T) {
 		resident := residentOf(t, pid)
 		t.Logf("%s: %d KiB resident, %.2f mCPU", m.name, resident, 1000*share)
 		if resident > maxResident || share > maxProcessor {
-			t.Errorf("%s costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", m.name, resident, 1000*share, maxResident, 1000*maxProcessor)
+			t.Errorf("%s costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", m.name, resident, 1000*share,
+				maxResident, 1000*maxProcessor)
 		}
 		_, sentinel := m.below()
 		private, stood := privateOf(t, sentinel), spentBy(t, sentinel)-stood[m]
 		t.Logf("its sentinel: %d KiB of its own, %v of a processor in %v", private, stood, idleFor)
 		if private > maxSentinel || stood > idleFor/10000 {
-			t.Errorf("the sentinel of %s costs %d KiB and %v; at most %d KiB and %v are allowed", m.name, private, stood, maxSentinel, idleFor/10000)
+			t.Errorf("the sentinel of %s costs %d KiB and %v; at most %d KiB and %v are allowed", m.name, private, stood,
+				maxSentinel, idleFor/10000)
 		}
 	}
 }
@@ -76,19 +80,21 @@ func TestIdleMembersCostLittle(t *testing.T) {
 func built(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "agent")
-	if said, err := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
+	if said, err := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, ".").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	return binary
 }
 
-// TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked whether that is ready as often;
-// and with requests to a server in place of that probe.
+// TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked
+// whether that is ready as often; and with requests to a server in place of that probe.
 func TestAnIdleStatusAgentCostsLittle(t *testing.T) {
 	t.Parallel()
 	binary := built(t)
 	health := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "master_replid: 1") })
-	for name, start := range map[string]func(*httptest.Server){"command": nil, "http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+	for name, start := range map[string]func(*httptest.Server){"command": nil, "http": (*httptest.Server).Start,
+		"https": (*httptest.Server).StartTLS} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newRedisPod(t)
@@ -126,7 +132,8 @@ func restingCosts(t *testing.T, p *redisPod, resting *plan.Plan, binary string) 
 	resident := residentOf(t, agent.Process.Pid)
 	t.Logf("%d KiB resident, %.2f mCPU", resident, 1000*share)
 	if resident > maxResident || share > maxProcessor {
-		t.Errorf("it costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", resident, 1000*share, maxResident, 1000*maxProcessor)
+		t.Errorf("it costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", resident, 1000*share, maxResident,
+			1000*maxProcessor)
 	}
 }
 

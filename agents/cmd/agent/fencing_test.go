@@ -40,7 +40,8 @@ func TestNobodyRunsBeforeAWriterIsNamed(t *testing.T) {
 	}
 	for _, m := range s.members {
 		status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool { return status.GetMessage() != "" })
-		if status.GetWriting() || status.GetNamed() || status.GetTerm() != 0 || !strings.Contains(status.GetMessage(), "no writer is known") {
+		if status.GetWriting() || status.GetNamed() || status.GetTerm() != 0 ||
+			!strings.Contains(status.GetMessage(), "no writer is known") {
 			t.Errorf("the status is %v", status)
 		}
 	}
@@ -69,7 +70,8 @@ func TestNobodyRunsBeforeAWriterIsNamed(t *testing.T) {
 	})
 }
 
-// TestAnOutageOfTheAPIServerStopsNothing and no end of the process or of its container does, either, while the other members are there.
+// TestAnOutageOfTheAPIServerStopsNothing and no end of the process or of its container does, either, while the other
+// members are there.
 func TestAnOutageOfTheAPIServerStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 3)
@@ -128,7 +130,8 @@ func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
 		if status := m.status(); status.GetUnaskedMs() < 6000 {
 			t.Errorf("%s was asked: %v", m.name, status)
 		}
-		m.await(m.control, "the report of the missing writer", func(s *agentv1.ProcessStatus) bool { return s.GetMember().GetWriterUnreachable() })
+		m.await(m.control, "the report of the missing writer",
+			func(s *agentv1.ProcessStatus) bool { return s.GetMember().GetWriterUnreachable() })
 	}
 	writer.api.down.Store(true)
 	alone := writing.Boottime()
@@ -136,7 +139,8 @@ func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
 	if took := writing.Boottime() - alone; took > permission.Validity+500*time.Millisecond {
 		t.Errorf("it wrote for %v after it was cut off", took)
 	}
-	if status := writer.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 || !strings.Contains(status.GetMessage(), "waits for the permission") {
+	if status := writer.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 ||
+		!strings.Contains(status.GetMessage(), "waits for the permission") {
 		t.Errorf("the status is %v", status)
 	}
 	reigns := s.wantReigns(writer)
@@ -146,11 +150,13 @@ func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
 	writer.mend()
 	writer.awaitsWriting()
 	for _, m := range s.members[1:] {
-		m.await(m.control, "that the writer is back", func(s *agentv1.ProcessStatus) bool { return !s.GetMember().GetWriterUnreachable() })
+		m.await(m.control, "that the writer is back",
+			func(s *agentv1.ProcessStatus) bool { return !s.GetMember().GetWriterUnreachable() })
 	}
 }
 
-// TestAnotherWriterNeverWritesAtOnce cuts a writer off from everything while connections to it stay open, and names another.
+// TestAnotherWriterNeverWritesAtOnce cuts a writer off from everything while connections to it stay open, and names
+// another.
 func TestAnotherWriterNeverWritesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 3)
@@ -230,7 +236,8 @@ func TestAPromiseEndsTheWriter(t *testing.T) {
 			return err
 		},
 		"Restart": func() error {
-			_, err := next.control.Restart(next.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "old", Term: 1}})
+			_, err := next.control.Restart(next.ctx(),
+				&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "old", Term: 1}})
 			return err
 		},
 	} {
@@ -247,7 +254,8 @@ func TestAPromiseEndsTheWriter(t *testing.T) {
 	}
 }
 
-// TestAStoppedPID1KillsBeforeItAnswers: the first answer after a pause of everybody that outlasts the permission is that nothing writes any more.
+// TestAStoppedPID1KillsBeforeItAnswers: the first answer after a pause of everybody that outlasts the permission is
+// that nothing writes any more.
 func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
@@ -283,8 +291,8 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsNeverBegunAnew: a file that is broken keeps the process down, and another identity is made on an empty
-// folder only, which then never writes.
+// TestWhatCannotBeReadIsNeverBegunAnew: a file that is broken keeps the process down, and another identity is made on
+// an empty folder only, which then never writes.
 func TestWhatCannotBeReadIsNeverBegunAnew(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
@@ -298,13 +306,16 @@ func TestWhatCannotBeReadIsNeverBegunAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, broken := range map[string]string{"empty": "", "cut": string(good[:len(good)/2]), "no identity": `{"state":{"promised":1}}`} {
+	for name, broken := range map[string]string{"empty": "", "cut": string(good[:len(good)/2]),
+		"no identity": `{"state":{"promised":1}}`} {
 		writer.write(path, broken)
 		writer.begin()
 		writer.await(writer.control, "that it says why: "+name, func(s *agentv1.ProcessStatus) bool {
-			return s.GetPid() == 0 && strings.Contains(s.GetMessage(), "cannot be used") && strings.Contains(s.GetMessage(), "rebuild the member")
+			return s.GetPid() == 0 && strings.Contains(s.GetMessage(), "cannot be used") &&
+				strings.Contains(s.GetMessage(), "rebuild the member")
 		})
-		if _, err := writer.calls.GetMember(writer.ctx(), &agentv1.GetMemberRequest{}); err == nil || !strings.Contains(err.Error(), "FailedPrecondition") {
+		if _, err := writer.calls.GetMember(writer.ctx(), &agentv1.GetMemberRequest{}); err == nil ||
+			!strings.Contains(err.Error(), "FailedPrecondition") {
 			t.Errorf("%s: GetMember: %v", name, err)
 		}
 		writer.process.stop(syscall.SIGKILL)
@@ -344,7 +355,8 @@ func TestAChangeOfTheRoleIsTriedUntilItSucceeds(t *testing.T) {
 	s.put(s.get().Name(next.member()))
 	s.tell(next)
 	next.awaits("the reason", func(status *agentv1.MemberStatus) bool {
-		return status.GetWriting() && strings.Contains(status.GetMessage(), "cannot promote") && strings.Contains(status.GetMessage(), "not now: writer")
+		return status.GetWriting() && strings.Contains(status.GetMessage(), "cannot promote") &&
+			strings.Contains(status.GetMessage(), "not now: writer")
 	})
 	if err := os.Remove(next.path("data", controlFails)); err != nil {
 		t.Fatal(err)
@@ -353,7 +365,8 @@ func TestAChangeOfTheRoleIsTriedUntilItSucceeds(t *testing.T) {
 	next.awaits("nothing in the way", func(status *agentv1.MemberStatus) bool { return status.GetMessage() == "" })
 }
 
-// TestEntitiesLastAsLongAsTheTermOfTheirWriter: in a later one they are kept in another pod, and what was removed there must not come back.
+// TestEntitiesLastAsLongAsTheTermOfTheirWriter: in a later one they are kept in another pod, and what was removed there
+// must not come back.
 func TestEntitiesLastAsLongAsTheTermOfTheirWriter(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
@@ -406,7 +419,8 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	for _, m := range s.members {
 		p := m.plan()
 		p.Writing.FollowOnStart, p.Writing.FollowIntervalSeconds = true, 1
-		p.Writing.UpdateMembers = &plan.Action{Name: "update-members", Command: []string{ownPath(t), "enlisted"}, Env: p.Writing.Promote.Env}
+		p.Writing.UpdateMembers = &plan.Action{Name: "update-members", Command: []string{ownPath(t), "enlisted"},
+			Env: p.Writing.Promote.Env}
 		m.mount(p)
 	}
 	s.bootstrap()
@@ -419,7 +433,8 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	old.awaits("the list from the start", goesBy(s.get().List.Version))
 	eventually(t, func() error {
 		if said := strings.Count(next.stdout.String(), "follower "+next.set.members[0].fqdn()+"\n"); said < 4 {
-			return fmt.Errorf("it was told %d times whom it follows, want once at the start, once after, and again and again", said)
+			return fmt.Errorf("it was told %d times whom it follows, want once at the start, once after, and again and again",
+				said)
 		}
 		return nil
 	})

@@ -21,7 +21,8 @@ import (
 
 // tells is a shell hook that writes a line into the story of the pod.
 func (p *pod) tells(word, then string) *plan.Hook {
-	return &plan.Hook{Command: []string{"sh", "-c", fmt.Sprintf("echo %s >> %s; %s", word, p.path("run/story"), then)}, TimeoutSeconds: 5}
+	return &plan.Hook{Command: []string{"sh", "-c", fmt.Sprintf("echo %s >> %s; %s", word, p.path("run/story"), then)},
+		TimeoutSeconds: 5}
 }
 
 // wantStory waits until hooks and processes have written these lines, and no other.
@@ -41,18 +42,21 @@ func (p *pod) wantStory(words ...string) {
 
 // told is a process that writes its own part of the story.
 func (p *pod) told() *plan.Plan {
-	return script(fmt.Sprintf("trap 'echo down >> %[1]s; exit 0' TERM; echo up >> %[1]s; while :; do sleep 0.01; done", p.path("run/story")))
+	return script(fmt.Sprintf("trap 'echo down >> %[1]s; exit 0' TERM; echo up >> %[1]s; while :; do sleep 0.01; done",
+		p.path("run/story")))
 }
 
 func TestHooksAreRunAroundTheProcess(t *testing.T) {
 	p := newPod(t)
 	told := p.told()
-	told.Process.Hooks = &plan.Hooks{PreStart: p.tells("before", ":"), PostStart: p.tells("after", ":"), PreStop: p.tells("leaving", "exit 1")}
+	told.Process.Hooks = &plan.Hooks{PreStart: p.tells("before", ":"), PostStart: p.tells("after", ":"),
+		PreStop: p.tells("leaving", "exit 1")}
 	p.mount(told)
 	c, client := p.run(), p.client()
 	p.await(client, "the process", isRunning)
 	p.wantStory("before", "up", "after")
-	if _, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "restart"}}); err != nil {
+	if _, err := client.Restart(p.ctx(),
+		&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "restart"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.callDone(client, "restart"); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
@@ -70,14 +74,17 @@ func TestAHookThatFailsSaysWhyWithoutItsSecrets(t *testing.T) {
 	p := newPod(t)
 	p.write("secrets/default/password", "hunter2")
 	told := p.told()
-	hook := &plan.Hook{Command: []string{"sh", "-c", "test -e " + p.path("run/room") + " || { echo no room for $PASSWORD >&2; exit 3; }"},
+	hook := &plan.Hook{Command: []string{"sh", "-c", "test -e " + p.path("run/room") +
+		" || { echo no room for $PASSWORD >&2; exit 3; }"},
 		Env: []plan.EnvVar{{Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}}}
 	told.Process.Hooks = &plan.Hooks{PreStart: hook}
 	p.mount(told)
 	p.run()
 	client := p.client()
-	status := p.await(client, "the failure", func(s *agentv1.ProcessStatus) bool { return s.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF })
-	if got := status.GetMessage(); !strings.HasPrefix(got, "hook preStart: exit code 3: no room for ") || strings.Contains(got, "hunter2") || strings.Contains(p.stderr.String(), "hunter2") {
+	status := p.await(client, "the failure",
+		func(s *agentv1.ProcessStatus) bool { return s.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF })
+	if got := status.GetMessage(); !strings.HasPrefix(got, "hook preStart: exit code 3: no room for ") ||
+		strings.Contains(got, "hunter2") || strings.Contains(p.stderr.String(), "hunter2") {
 		t.Errorf("it says %q", got)
 	}
 	p.wantStory()
@@ -94,7 +101,8 @@ func TestAHookThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 		fmt.Sprintf("sleep 1000 & echo $! > %[1]s.new && mv %[1]s.new %[1]s; wait", p.path("run/child"))}}}
 	p.mount(told)
 	p.run()
-	status := p.await(p.client(), "the failure", func(s *agentv1.ProcessStatus) bool { return s.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF })
+	status := p.await(p.client(), "the failure",
+		func(s *agentv1.ProcessStatus) bool { return s.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF })
 	if got := status.GetMessage(); !strings.Contains(got, "hook preStart: killed at its deadline") {
 		t.Errorf("it says %q", got)
 	}
@@ -111,15 +119,16 @@ func TestAHookThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	})
 }
 
-// TestHooksOfAWriter: nothing is run on the data before a writer is named, a hook in the way keeps the named one down, and one that would be run before a
-// stop does not hold up the end of a permission.
+// TestHooksOfAWriter: nothing is run on the data before a writer is named, a hook in the way keeps the named one down,
+// and one that would be run before a stop does not hold up the end of a permission.
 func TestHooksOfAWriter(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	first, second := s.members[0], s.members[1]
 	for _, m := range s.members {
 		told := m.plan()
-		told.Process.Hooks = &plan.Hooks{PreStart: m.tells("before", "test -e "+m.path("run/room")), PreStop: m.tells("leaving", "exec sleep 1000")}
+		told.Process.Hooks = &plan.Hooks{PreStart: m.tells("before", "test -e "+m.path("run/room")),
+			PreStop: m.tells("leaving", "exec sleep 1000")}
 		m.mount(told)
 		m.begin()
 	}
@@ -133,7 +142,8 @@ func TestHooksOfAWriter(t *testing.T) {
 	s.put(permission.Record{}.Bootstrap([]permission.Member{first.member(), second.member()}))
 	s.put(s.get().Name(first.member()))
 	first.await(first.control, "the hook to fail", func(status *agentv1.ProcessStatus) bool {
-		return status.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF && strings.Contains(status.GetMessage(), "hook preStart: exit code 1")
+		return status.GetState() == agentv1.ProcessState_PROCESS_STATE_BACKOFF &&
+			strings.Contains(status.GetMessage(), "hook preStart: exit code 1")
 	})
 	if first.server() != 0 || first.status().GetWriting() {
 		t.Error("the writer runs, and its hook failed")

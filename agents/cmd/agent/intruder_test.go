@@ -30,7 +30,8 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 		return follower.dialAs(s.ca.ClientConfig(t, s.ca, l))
 	}
 	acknowledge := func(conn grpc.ClientConnInterface, term int64) error {
-		_, err := agentv1.NewPermissionServiceClient(conn).Acknowledge(follower.ctx(), &agentv1.AcknowledgeRequest{Term: term}, grpc.WaitForReady(false))
+		_, err := agentv1.NewPermissionServiceClient(conn).Acknowledge(follower.ctx(),
+			&agentv1.AcknowledgeRequest{Term: term}, grpc.WaitForReady(false))
 		return err
 	}
 	peer := as(testpki.Pod(writer.name, namespaced))
@@ -42,23 +43,26 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 		term int64
 		want codes.Code
 	}{
-		"another pod of the set":     {testpki.Pod(setName+"-7", namespaced), 1, codes.PermissionDenied},
-		"another set":                {testpki.Pod("kv-node-b-0", namespaced), 2, codes.PermissionDenied},
-		"a longer name":              {testpki.Pod(setName+"-x-0", namespaced), 2, codes.PermissionDenied},
-		"the pod itself":             {testpki.Pod(follower.name, namespaced), 2, codes.PermissionDenied},
-		"another namespace":          {testpki.Pod(writer.name, "other"), 1, codes.PermissionDenied},
-		"an operator":                {testpki.Client(testpki.Operator), 1, codes.PermissionDenied},
-		"no term":                    {testpki.Pod(writer.name, namespaced), 0, codes.InvalidArgument},
-		"a negative term":            {testpki.Pod(writer.name, namespaced), -1, codes.InvalidArgument},
-		"a name of something else":   {testpki.Leaf{Usages: testpki.Pod("", "").Usages, Names: []string{"example.com"}}, 1, codes.Unavailable},
-		"a certificate for a server": {testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Names: testpki.Pod(writer.name, namespaced).Names}, 1, codes.Unavailable},
+		"another pod of the set": {testpki.Pod(setName+"-7", namespaced), 1, codes.PermissionDenied},
+		"another set":            {testpki.Pod("kv-node-b-0", namespaced), 2, codes.PermissionDenied},
+		"a longer name":          {testpki.Pod(setName+"-x-0", namespaced), 2, codes.PermissionDenied},
+		"the pod itself":         {testpki.Pod(follower.name, namespaced), 2, codes.PermissionDenied},
+		"another namespace":      {testpki.Pod(writer.name, "other"), 1, codes.PermissionDenied},
+		"an operator":            {testpki.Client(testpki.Operator), 1, codes.PermissionDenied},
+		"no term":                {testpki.Pod(writer.name, namespaced), 0, codes.InvalidArgument},
+		"a negative term":        {testpki.Pod(writer.name, namespaced), -1, codes.InvalidArgument},
+		"a name of something else": {testpki.Leaf{Usages: testpki.Pod("", "").Usages, Names: []string{"example.com"}}, 1,
+			codes.Unavailable},
+		"a certificate for a server": {testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			Names: testpki.Pod(writer.name, namespaced).Names}, 1, codes.Unavailable},
 	} {
 		if err := acknowledge(as(test.leaf), test.term); status.Code(err) != test.want {
 			t.Errorf("%s: %v, want %v", what, err, test.want)
 		}
 	}
 	foreign := testpki.New(t)
-	if err := acknowledge(follower.dialAs(s.ca.ClientConfig(t, foreign, testpki.Pod(writer.name, namespaced))), 1); status.Code(err) != codes.Unavailable {
+	if err := acknowledge(follower.dialAs(s.ca.ClientConfig(t, foreign, testpki.Pod(writer.name, namespaced))),
+		1); status.Code(err) != codes.Unavailable {
 		t.Errorf("a foreign CA: %v", err)
 	}
 	for what, call := range peersCalls(follower.ctx(), peer) {

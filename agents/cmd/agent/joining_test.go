@@ -12,8 +12,8 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// A server that nobody told whether it writes runs on until it is restarted with a plan that says who does: from then on it writes only
-// when it is named, on the data that it had.
+// A server that nobody told whether it writes runs on until it is restarted with a plan that says who does: from then
+// on it writes only when it is named, on the data that it had.
 func TestAServerThatWasAloneIsToldWhoWrites(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 1)
@@ -30,7 +30,9 @@ func TestAServerThatWasAloneIsToldWhoWrites(t *testing.T) {
 	told := m.plan()
 	told.Digest, told.RestartDigest = digest(2), digest(1002)
 	m.mount(told)
-	if _, err := m.control.Restart(m.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "told", Term: 1}, Plan: encode(t, told)}); err != nil {
+	if _, err := m.control.Restart(m.ctx(),
+		&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "told", Term: 1}, Plan: encode(t, told)}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool {

@@ -24,7 +24,8 @@ func onVolume(t *testing.T, folder string) *pod {
 }
 
 func isWaiting(s *agentv1.ProcessStatus) bool {
-	return s.GetState() == agentv1.ProcessState_PROCESS_STATE_STARTING && s.GetPid() == 0 && strings.Contains(s.GetMessage(), "another process manager still has it")
+	return s.GetState() == agentv1.ProcessState_PROCESS_STATE_STARTING && s.GetPid() == 0 &&
+		strings.Contains(s.GetMessage(), "another process manager still has it")
 }
 
 func TestTwoPodsNeverRunOnOneVolume(t *testing.T) {
@@ -52,8 +53,8 @@ func TestTwoPodsNeverRunOnOneVolume(t *testing.T) {
 	}
 }
 
-// TestServerThatOutlivesItsPID1KeepsItsVolume kills a process manager alone, outside of a PID namespace, where the kernel
-// does not end the server with it.
+// TestServerThatOutlivesItsPID1KeepsItsVolume kills a process manager alone, outside of a PID namespace, where the
+// kernel does not end the server with it.
 func TestServerThatOutlivesItsPID1KeepsItsVolume(t *testing.T) {
 	folder := t.TempDir()
 	old, next := onVolume(t, folder), onVolume(t, folder)

@@ -38,7 +38,8 @@ func TestLogsAreTheEndOfWhatTheProcessWrote(t *testing.T) {
 		}
 	}
 	until(func() bool { return stdout == "first\nup\n" && stderr == "trouble\n" })
-	if _, err := client.Signal(p.ctx(), &agentv1.SignalRequest{Header: &agentv1.CallHeader{IdempotencyKey: "hup"}, Signal: "SIGHUP"}); err != nil {
+	if _, err := client.Signal(p.ctx(),
+		&agentv1.SignalRequest{Header: &agentv1.CallHeader{IdempotencyKey: "hup"}, Signal: "SIGHUP"}); err != nil {
 		t.Fatal(err)
 	}
 	until(func() bool { return strings.HasSuffix(stdout, "later\n") })
@@ -57,7 +58,8 @@ func TestLogsAreTheEndOfWhatTheProcessWrote(t *testing.T) {
 // TestTheLastWordsAreNotLost: what a process writes when it ends is in the container's log when that ends.
 func TestTheLastWordsAreNotLost(t *testing.T) {
 	p := newPod(t)
-	p.mount(script(`trap 'i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done; echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.05; done`))
+	p.mount(script(`trap 'i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done; echo goodbye; exit 0' TERM; ` +
+		`echo up; while :; do sleep 0.05; done`))
 	c := p.run()
 	p.awaitOutput("up\n")
 	if code := c.stop(syscall.SIGTERM); code != 0 {

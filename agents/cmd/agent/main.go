@@ -30,7 +30,8 @@ func execute() int {
 	if len(os.Args) == 2 && os.Args[1] == writing.SentinelCommand {
 		return sentinel()
 	}
-	root := program.Root("agent", "Run and watch one middleware process in a pod", version, initCommand(), runCommand(), statusCommand())
+	root := program.Root("agent", "Run and watch one middleware process in a pod", version, initCommand(), runCommand(),
+		statusCommand())
 	err := root.Execute()
 	var code exitCode
 	switch {

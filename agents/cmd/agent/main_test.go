@@ -97,7 +97,8 @@ func digest(number int) string { return fmt.Sprintf("sha256:%064x", number) }
 
 // script is a plan that runs a shell script as the middleware.
 func script(text string) *plan.Plan {
-	return &plan.Plan{Version: 1, Digest: digest(1), RestartDigest: digest(1000), Process: plan.Process{Command: []string{"sh", "-c", text}}}
+	return &plan.Plan{Version: 1, Digest: digest(1), RestartDigest: digest(1000),
+		Process: plan.Process{Command: []string{"sh", "-c", text}}}
 }
 
 func (p *pod) flags() []string {
@@ -183,7 +184,8 @@ func freeAddress(t *testing.T) string {
 func (p *pod) client() agentv1.ProcessServiceClient {
 	p.Helper()
 	config := p.ca.ClientConfig(p.T, p.ca, testpki.Client(testpki.Operator))
-	conn, err := grpc.NewClient(p.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	conn, err := grpc.NewClient(p.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -198,7 +200,8 @@ func (p *pod) ctx() context.Context {
 }
 
 // await follows the status until the condition holds.
-func (p *pod) await(client agentv1.ProcessServiceClient, what string, holds func(*agentv1.ProcessStatus) bool) *agentv1.ProcessStatus {
+func (p *pod) await(client agentv1.ProcessServiceClient, what string,
+	holds func(*agentv1.ProcessStatus) bool) *agentv1.ProcessStatus {
 	p.Helper()
 	stream, err := client.WatchStatus(p.ctx(), &agentv1.WatchStatusRequest{})
 	if err != nil {
@@ -224,7 +227,8 @@ func isRunning(s *agentv1.ProcessStatus) bool {
 func (p *pod) callDone(client agentv1.ProcessServiceClient, key string) *agentv1.CallRecord {
 	p.Helper()
 	return p.await(client, "call "+key, func(s *agentv1.ProcessStatus) bool {
-		return s.GetLastCall().GetIdempotencyKey() == key && s.GetLastCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_RUNNING
+		return s.GetLastCall().GetIdempotencyKey() == key &&
+			s.GetLastCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_RUNNING
 	}).GetLastCall()
 }
 

@@ -77,7 +77,8 @@ func newSet(t *testing.T, pods int) *set {
 	s := &set{T: t, ca: testpki.New(t), writes: t.TempDir() + "/writes"}
 	network := fmt.Sprintf("127.%d.%d", 10+rand.IntN(240), rand.IntN(250))
 	for n := range pods {
-		m := &memberPod{set: s, name: fmt.Sprintf("%s-%d", setName, n), binary: ownPath(t), ip: fmt.Sprintf("%s.%d", network, 1+n), to: map[string]*link{}}
+		m := &memberPod{set: s, name: fmt.Sprintf("%s-%d", setName, n), binary: ownPath(t),
+			ip: fmt.Sprintf("%s.%d", network, 1+n), to: map[string]*link{}}
 		m.pod = newPod(t)
 		m.ca, m.listen = s.ca, net.JoinHostPort(m.ip, strconv.Itoa(plan.ProcessPort))
 		s.ca.MountLeaf(t, m.path("tls"), testpki.Pod(m.name, namespaced), s.ca)
@@ -114,13 +115,16 @@ func (m *memberPod) plan() *plan.Plan {
 	primary := map[string]string{"primary": "string"}
 	return &plan.Plan{
 		Version: 1, Digest: digest(1), RestartDigest: digest(1000), Domain: podDomain,
-		Process: plan.Process{Command: []string{ownPath(m.T), m.name, net.JoinHostPort(m.ip, writesPort)}, Env: server, Dir: m.path("data")},
-		Probe:   plan.Probe{Command: []string{"true"}},
+		Process: plan.Process{Command: []string{ownPath(m.T), m.name, net.JoinHostPort(m.ip, writesPort)}, Env: server,
+			Dir: m.path("data")},
+		Probe: plan.Probe{Command: []string{"true"}},
 		Writing: &plan.Writing{
 			Set: setName, PrimaryArgs: []string{"writer"}, ReplicaArgs: []string{"follower", "${primary.fqdn}"},
 			Promote: &plan.Action{Name: "promote", Command: []string{ownPath(m.T), "writer"}, Env: as},
-			Follow:  &plan.Action{Name: "follow", Command: []string{ownPath(m.T), "follower", "${parameters.primary}"}, Env: as, Parameters: primary},
-			Rejoin:  &plan.Action{Name: "rejoin", Command: []string{ownPath(m.T), "rejoined", "${parameters.primary}"}, Env: as, Parameters: primary},
+			Follow: &plan.Action{Name: "follow", Command: []string{ownPath(m.T), "follower", "${parameters.primary}"}, Env: as,
+				Parameters: primary},
+			Rejoin: &plan.Action{Name: "rejoin", Command: []string{ownPath(m.T), "rejoined", "${parameters.primary}"}, Env: as,
+				Parameters: primary},
 		},
 		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:1", EntitiesFile: m.path(entitiesFile)},
 	}
@@ -144,8 +148,10 @@ func (m *memberPod) startStatus() {
 	if err != nil {
 		m.Fatal(err)
 	}
-	env := []string{"POD_NAME=" + m.name, "POD_NAMESPACE=" + namespaced, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
-	argv := append([]string{ownPath(m.T), "status", "--listen", "127.0.0.1:0", "--service-account-dir", m.path("account")}, m.flags()...)
+	env := []string{"POD_NAME=" + m.name, "POD_NAMESPACE=" + namespaced, "KUBERNETES_SERVICE_HOST=" + host,
+		"KUBERNETES_SERVICE_PORT=" + port}
+	argv := append([]string{ownPath(m.T), "status", "--listen", "127.0.0.1:0", "--service-account-dir", m.path("account")},
+		m.flags()...)
 	m.start(io.Discard, &output{}, env, argv)
 }
 
@@ -158,7 +164,8 @@ func (m *memberPod) dialOperator() *grpc.ClientConn {
 // dialAs connects with another certificate.
 func (m *memberPod) dialAs(config *tls.Config) *grpc.ClientConn {
 	m.Helper()
-	conn, err := grpc.NewClient(m.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	conn, err := grpc.NewClient(m.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -181,7 +188,8 @@ func (m *memberPod) awaits(what string, holds func(*agentv1.MemberStatus) bool) 
 	var last *agentv1.MemberStatus
 	eventually(m.T, func() error {
 		if last = m.status(); last == nil || !holds(last) {
-			return fmt.Errorf("%s: waiting for %s; the status is %v; output %q; log:\n%s", m.name, what, last, m.stdout, m.stderr)
+			return fmt.Errorf("%s: waiting for %s; the status is %v; output %q; log:\n%s", m.name, what, last, m.stdout,
+				m.stderr)
 		}
 		return nil
 	})
@@ -231,7 +239,8 @@ func (m *memberPod) below() (server, sentinel int) {
 	m.Helper()
 	var servers, sentinels []int
 	for _, child := range children(m.T, m.process.inner()) {
-		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil && strings.Contains(string(args), "\x00"+writing.SentinelCommand) {
+		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil &&
+			strings.Contains(string(args), "\x00"+writing.SentinelCommand) {
 			sentinels = append(sentinels, child)
 		} else {
 			servers = append(servers, child)
@@ -246,7 +255,8 @@ func (m *memberPod) below() (server, sentinel int) {
 	return only(servers), only(sentinels)
 }
 
-// cut has everything that the pod sends to other pods, and the API server sends, get lost; open connections stay open. mend ends that.
+// cut has everything that the pod sends to other pods, and the API server sends, get lost; open connections stay open.
+// mend ends that.
 func (m *memberPod) cutPeers() {
 	for _, link := range m.allLinks() {
 		link.cut.Store(true)
@@ -345,7 +355,8 @@ func wire(r permission.Record) *agentv1.PrimaryRecord {
 	return wired
 }
 
-// writers keeps a connection open to each server, and writes on it without a pause, until the returned function is called.
+// writers keeps a connection open to each server, and writes on it without a pause, until the returned function is
+// called.
 func (s *set) writers() (stop func()) {
 	var ended atomic.Bool
 	var group sync.WaitGroup

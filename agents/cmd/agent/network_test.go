@@ -118,7 +118,8 @@ func newAPIServer(t *testing.T, s *set, m *memberPod) *apiServer {
 			io.WriteString(w, "{}")
 			return
 		}
-		if r.URL.String() != "/apis/platform.zeroinfra.github.com/v1/namespaces/"+namespaced+"/workloadsets/"+setName || r.Header.Get("Authorization") != "Bearer token" {
+		if r.URL.String() != "/apis/platform.zeroinfra.github.com/v1/namespaces/"+namespaced+"/workloadsets/"+setName ||
+			r.Header.Get("Authorization") != "Bearer token" {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}

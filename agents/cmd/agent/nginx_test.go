@@ -24,8 +24,10 @@ import (
 
 // bodies try to leave their place in nginx's configuration.
 var bodies = []string{
-	"", " ", "plain", "two words", ";", "{", "}", "a; return 500 b", "}\nserver { listen 1; }\n#", `"`, `'`, `a"b'c`, `\`, `\\`, `a\`, `\n`, `\"`, "# no comment",
-	"a\nb", "a\r\nb", "\t", "\a\b\v\f\x01\x1f\x7f", "日本語 😀", "include /etc/passwd;", "off", "`id`", "%24", strings.Repeat(`\`, 1990),
+	"", " ", "plain", "two words", ";", "{", "}", "a; return 500 b", "}\nserver { listen 1; }\n#", `"`, `'`, `a"b'c`, `\`,
+	`\\`, `a\`, `\n`, `\"`, "# no comment",
+	"a\nb", "a\r\nb", "\t", "\a\b\v\f\x01\x1f\x7f", "日本語 😀", "include /etc/passwd;", "off", "`id`", "%24",
+	strings.Repeat(`\`, 1990),
 }
 
 // nginxPod is a pod with a real nginx.
@@ -47,21 +49,26 @@ func newNginxPod(t *testing.T) *nginxPod {
 // plan has nginx answer each path /<n> with a text, and run some workers.
 func (p *nginxPod) plan(number int, workers string, texts ...string) *plan.Plan {
 	conf := p.path("config/nginx.conf")
-	frame := []string{"daemon off;", "pid " + p.path("data/nginx.pid") + ";", "error_log stderr notice;", "include " + p.path("config/main.conf") + ";",
+	frame := []string{"daemon off;", "pid " + p.path("data/nginx.pid") + ";", "error_log stderr notice;", "include " +
+		p.path("config/main.conf") + ";",
 		"events {}", "http {", "access_log off;"}
 	for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		frame = append(frame, temp+"_temp_path "+p.path("data/"+temp)+";")
 	}
 	frame = append(frame, "server {", "listen "+p.address+";")
-	files := []plan.File{{}, {Path: p.path("config/main.conf"), Format: plan.FormatNginx, Entries: []plan.Entry{{Key: "worker_processes", Args: []string{workers}, Dynamic: true}}}}
+	files := []plan.File{{}, {Path: p.path("config/main.conf"), Format: plan.FormatNginx,
+		Entries: []plan.Entry{{Key: "worker_processes", Args: []string{workers}, Dynamic: true}}}}
 	for i, text := range texts {
 		file := p.path(fmt.Sprintf("config/text-%d.conf", i))
 		frame = append(frame, fmt.Sprintf("location = /%d {\n    default_type text/plain;\n    include %s;\n}", i, file))
-		files = append(files, plan.File{Path: file, Format: plan.FormatNginx, Entries: []plan.Entry{{Key: "return", Args: []string{"200", text}, Dynamic: true}}})
+		files = append(files, plan.File{Path: file, Format: plan.FormatNginx,
+			Entries: []plan.Entry{{Key: "return", Args: []string{"200", text}, Dynamic: true}}})
 	}
-	files[0] = plan.File{Path: conf, Format: plan.FormatText, Entries: []plan.Entry{{Key: "frame", Args: append(frame, "}", "}")}}}
+	files[0] = plan.File{Path: conf, Format: plan.FormatText,
+		Entries: []plan.Entry{{Key: "frame", Args: append(frame, "}", "}")}}}
 	return &plan.Plan{Version: 1, Digest: digest(number), RestartDigest: digest(1000), Files: files,
-		Process: plan.Process{Command: []string{"nginx", "-e", "stderr", "-c", conf}, Stop: plan.Stop{Signal: "SIGQUIT"}, Reload: &plan.Reload{Signal: "SIGHUP"}}}
+		Process: plan.Process{Command: []string{"nginx", "-e", "stderr", "-c", conf}, Stop: plan.Stop{Signal: "SIGQUIT"},
+			Reload: &plan.Reload{Signal: "SIGHUP"}}}
 }
 
 // get asks over a connection of its own, as a new client does.
@@ -89,15 +96,16 @@ func (p *nginxPod) awaitAnswer(path, want string) {
 	})
 }
 
-// awaitWorkers waits until the master has this many workers and none of those before, and returns them. Former ones are there for a moment beside
-// their successors.
+// awaitWorkers waits until the master has this many workers and none of those before, and returns them. Former ones are
+// there for a moment beside their successors.
 func (p *nginxPod) awaitWorkers(master, count int, before ...int) []int {
 	p.Helper()
 	var workers []int
 	eventually(p.T, func() error {
 		workers = slices.DeleteFunc(children(p.T, master), func(pid int) bool {
 			title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			return err != nil || !strings.HasPrefix(string(title), "nginx: worker process") || strings.Contains(string(title), "shutting down")
+			return err != nil || !strings.HasPrefix(string(title), "nginx: worker process") ||
+				strings.Contains(string(title), "shutting down")
 		})
 		if len(workers) != count || slices.ContainsFunc(workers, func(pid int) bool { return slices.Contains(before, pid) }) {
 			return fmt.Errorf("workers are %v, want %d others than %v; log:\n%s", workers, count, before, p.stderr)
@@ -107,7 +115,8 @@ func (p *nginxPod) awaitWorkers(master, count int, before ...int) []int {
 	return workers
 }
 
-// whileAsking runs the action while clients ask all the time, and returns how many were answered and how the others failed.
+// whileAsking runs the action while clients ask all the time, and returns how many were answered and how the others
+// failed.
 func (p *nginxPod) whileAsking(action func()) (answered int64, failures []error) {
 	var ok atomic.Int64
 	var mu sync.Mutex
@@ -168,7 +177,8 @@ func TestNginx(t *testing.T) {
 	if err := syscall.Kill(master, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	status = p.await(client, "the second start", func(s *agentv1.ProcessStatus) bool { return isRunning(s) && s.GetStarts() == 2 })
+	status = p.await(client, "the second start",
+		func(s *agentv1.ProcessStatus) bool { return isRunning(s) && s.GetStarts() == 2 })
 	p.awaitAnswer("/0", "plan 5; {")
 	p.awaitWorkers(int(status.GetPid()), 5)
 	if got := c.stop(syscall.SIGTERM); got != 0 {

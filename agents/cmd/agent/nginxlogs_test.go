@@ -41,7 +41,8 @@ func linesOf(pattern string) (count, files int64, err error) {
 	return count, int64(len(paths)), nil
 }
 
-// While nginx answers requests its access log is renamed: each request is in one of the files, and the last in the present one.
+// While nginx answers requests its access log is renamed: each request is in one of the files, and the last in the
+// present one.
 func TestNginxAccessLogsAreRenamed(t *testing.T) {
 	p := newNginxPod(t)
 	dir := t.TempDir()

@@ -36,7 +36,8 @@ func (p *redisPod) mountPassword(text, revision string) {
 	if err := os.Rename(next, p.path("secrets", "..data")); err != nil {
 		p.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join("..data", "default"), p.path("secrets", "default")); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Symlink(filepath.Join("..data", "default"), p.path("secrets", "default")); err != nil &&
+		!errors.Is(err, os.ErrExist) {
 		p.Fatal(err)
 	}
 }
@@ -47,8 +48,8 @@ func (p *redisPod) withPassword(number int, revision string) *plan.Plan {
 	return pl
 }
 
-// A real Redis gets another password: it is asked to restart before the pod has the password and refuses, it goes on and is well
-// while the pod has it and the process does not, and from the restart on it takes the new one alone.
+// A real Redis gets another password: it is asked to restart before the pod has the password and refuses, it goes on
+// and is well while the pod has it and the process does not, and from the restart on it takes the new one alone.
 func TestPasswordOfARunningRedis(t *testing.T) {
 	p := newRedisPod(t)
 	if err := os.RemoveAll(p.path("secrets", "default")); err != nil {
@@ -64,10 +65,12 @@ func TestPasswordOfARunningRedis(t *testing.T) {
 	client := p.client()
 	before := p.await(client, "the process", isRunning)
 	restart := func() error {
-		_, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "rotate", Term: 1}, Plan: encode(t, p.withPassword(2, "r2"))})
+		_, err := client.Restart(p.ctx(), &agentv1.RestartRequest{
+			Header: &agentv1.CallHeader{IdempotencyKey: "rotate", Term: 1}, Plan: encode(t, p.withPassword(2, "r2"))})
 		return err
 	}
-	if err := restart(); status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), `credential "default": the pod does not have the changed password yet`) {
+	if err := restart(); status.Code(err) != codes.Aborted ||
+		!strings.Contains(err.Error(), `credential "default": the pod does not have the changed password yet`) {
 		t.Errorf("before the pod has the password: %v", err)
 	}
 	p.mountPassword("another", "r2")
@@ -81,7 +84,8 @@ func TestPasswordOfARunningRedis(t *testing.T) {
 	if got := p.callDone(client, "rotate"); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
 		t.Fatalf("got %v", got)
 	}
-	last := p.api.await(p.pod, "health with the new password", func(r report.Report) bool { return isHealthy(r) && r.Starts == 2 && r.ConfigDigest == digest(2) })
+	last := p.api.await(p.pod, "health with the new password",
+		func(r report.Report) bool { return isHealthy(r) && r.Starts == 2 && r.ConfigDigest == digest(2) })
 	if last.Role != first.Role {
 		t.Errorf("report is %+v", last)
 	}

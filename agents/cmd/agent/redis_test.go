@@ -130,13 +130,17 @@ func (p *redisPod) plan(number int, maxmemory string) *plan.Plan {
 		Version: 1, Digest: digest(number),
 		Process: plan.Process{Command: []string{"redis-server", conf}},
 		Files: []plan.File{{Path: conf, Format: plan.FormatRedis, Entries: []plan.Entry{
-			{Key: "bind", Args: []string{"127.0.0.1"}}, {Key: "port", Args: []string{p.port}}, {Key: "dir", Args: []string{p.path("data")}},
-			{Key: "appendonly", Args: []string{"yes"}}, {Key: "appendfsync", Args: []string{"always"}}, {Key: "save", Args: []string{""}},
+			{Key: "bind", Args: []string{"127.0.0.1"}}, {Key: "port", Args: []string{p.port}},
+			{Key: "dir", Args: []string{p.path("data")}},
+			{Key: "appendonly", Args: []string{"yes"}}, {Key: "appendfsync", Args: []string{"always"}},
+			{Key: "save", Args: []string{""}},
 			{Key: "requirepass", Secret: secret}, {Key: "maxmemory", Args: []string{maxmemory}}}}},
 		Probe: plan.Probe{
-			Command: []string{"redis-cli", "-p", p.port, "INFO"}, Env: []plan.EnvVar{{Name: "REDISCLI_AUTH", Secret: secret}}, IntervalSeconds: 1,
-			Healthy: "exitCode == 0 && fields['loading'] == '0'", Role: "fields['role'] == 'master' ? 'primary' : 'secondary'",
-			Version: "fields['redis_version']", Attributes: map[string]string{"maxmemory": "fields['maxmemory_human']"},
+			Command: []string{"redis-cli", "-p", p.port, "INFO"}, Env: []plan.EnvVar{{Name: "REDISCLI_AUTH", Secret: secret}},
+			IntervalSeconds: 1,
+			Healthy:         "exitCode == 0 && fields['loading'] == '0'",
+			Role:            "fields['role'] == 'master' ? 'primary' : 'secondary'",
+			Version:         "fields['redis_version']", Attributes: map[string]string{"maxmemory": "fields['maxmemory_human']"},
 		},
 	}
 }
@@ -153,8 +157,10 @@ func (p *redisPod) statusOf(binary string) *container {
 	if err != nil {
 		p.Fatal(err)
 	}
-	env := []string{"POD_NAME=redis-0", "POD_NAMESPACE=demo", "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
-	argv := append([]string{binary, "status", "--listen", p.ready, "--service-account-dir", p.path("account")}, p.flags()...)
+	env := []string{"POD_NAME=redis-0", "POD_NAMESPACE=demo", "KUBERNETES_SERVICE_HOST=" + host,
+		"KUBERNETES_SERVICE_PORT=" + port}
+	argv := append([]string{binary, "status", "--listen", p.ready, "--service-account-dir", p.path("account")},
+		p.flags()...)
 	return p.start(p.stderr, p.stderr, env, argv)
 }
 
@@ -209,7 +215,8 @@ func TestRedis(t *testing.T) {
 	begin := time.Now()
 	first := p.api.await(p.pod, "health", isHealthy)
 	t.Logf("reported healthy %v after the start of the container", time.Since(begin))
-	if first.Role != "primary" || first.Version == "" || first.ConfigDigest != digest(1) || first.Starts != 1 || first.Attributes["maxmemory"] != "50.00M" {
+	if first.Role != "primary" || first.Version == "" || first.ConfigDigest != digest(1) || first.Starts != 1 ||
+		first.Attributes["maxmemory"] != "50.00M" {
 		t.Errorf("report is %+v", first)
 	}
 	p.awaitReady(http.StatusOK)
@@ -263,12 +270,15 @@ func (p *redisPod) testRestart(t *testing.T) {
 	bad.Files[0].Entries[6].Secret = &plan.SecretRef{Credential: "absent", Key: "password"}
 	before := p.await(client, "the process", isRunning)
 	restart := func(key string, pl *plan.Plan) *agentv1.CallRecord {
-		if _, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: key, Term: 1}, Plan: encode(t, pl)}); err != nil {
+		if _, err := client.Restart(p.ctx(),
+			&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: key, Term: 1}, Plan: encode(t, pl)}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		return p.callDone(client, key)
 	}
-	if got := restart("bad", bad); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_FAILED || !strings.Contains(got.GetMessage(), "absent/password") {
+	if got := restart("bad", bad); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_FAILED ||
+		!strings.Contains(got.GetMessage(), "absent/password") {
 		t.Errorf("got %v", got)
 	}
 	if now := p.await(client, "the process", isRunning); now.GetPid() != before.GetPid() {
@@ -291,14 +301,16 @@ func (p *redisPod) testRestart(t *testing.T) {
 
 func (p *redisPod) testStop(t *testing.T) {
 	client := p.client()
-	if _, err := client.Stop(p.ctx(), &agentv1.StopRequest{Header: &agentv1.CallHeader{IdempotencyKey: "stop", Term: 1}}); err != nil {
+	if _, err := client.Stop(p.ctx(), &agentv1.StopRequest{
+		Header: &agentv1.CallHeader{IdempotencyKey: "stop", Term: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	p.api.await(p.pod, "the stop", func(r report.Report) bool {
 		return r.Health == report.Stopped && r.LastCall.Phase == report.CallSucceeded
 	})
 	p.awaitReady(http.StatusServiceUnavailable)
-	if _, err := client.Start(p.ctx(), &agentv1.StartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "start", Term: 1}}); err != nil {
+	if _, err := client.Start(p.ctx(), &agentv1.StartRequest{
+		Header: &agentv1.CallHeader{IdempotencyKey: "start", Term: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	p.api.await(p.pod, "the start", func(r report.Report) bool {
@@ -358,7 +370,8 @@ func TestProbeOfAChangedPlanIsUsed(t *testing.T) {
 	changed := p.plan(1, "50mb")
 	changed.Probe.Attributes = map[string]string{"mode": "fields['redis_mode']"}
 	p.mount(changed)
-	p.api.await(p.pod, "the new attribute", func(r report.Report) bool { return r.Attributes["mode"] == "standalone" && r.Starts == 1 })
+	p.api.await(p.pod, "the new attribute",
+		func(r report.Report) bool { return r.Attributes["mode"] == "standalone" && r.Starts == 1 })
 	// The container of the middleware goes and comes back.
 	c.stop(syscall.SIGTERM)
 	p.awaitReady(http.StatusServiceUnavailable)

@@ -27,7 +27,8 @@ func (p *redisPod) dynamic(number int, keysAndValues ...string) *plan.Plan {
 	pl := p.plan(number, "")
 	pl.RestartDigest, pl.Domain = digest(1000), "redis.demo.svc"
 	secret := &plan.SecretRef{Credential: "default", Key: "password"}
-	pl.Process.Reload = &plan.Reload{Each: []string{"redis-cli", "-e", "-p", p.port, "--no-auth-warning", "CONFIG", "SET"}, Env: []plan.EnvVar{{Name: "REDISCLI_AUTH", Secret: secret}}}
+	pl.Process.Reload = &plan.Reload{Each: []string{"redis-cli", "-e", "-p", p.port, "--no-auth-warning", "CONFIG", "SET"},
+		Env: []plan.EnvVar{{Name: "REDISCLI_AUTH", Secret: secret}}}
 	entries := pl.Files[0].Entries
 	entries[len(entries)-1] = plan.Entry{Key: "cluster-announce-hostname", Args: []string{"${pod.fqdn}"}}
 	for pair := range slices.Chunk(keysAndValues, 2) {
@@ -56,7 +57,8 @@ func (p *redisPod) runID() string {
 // reload makes the call and returns its outcome.
 func (p *pod) reload(client agentv1.ProcessServiceClient, key string, pl *plan.Plan) *agentv1.CallRecord {
 	p.Helper()
-	if _, err := client.Reload(p.ctx(), &agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: key}, Plan: encode(p.T, pl)}); err != nil {
+	if _, err := client.Reload(p.ctx(),
+		&agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: key}, Plan: encode(p.T, pl)}); err != nil {
 		p.Fatal(err)
 	}
 	return p.callDone(client, key)
@@ -96,7 +98,8 @@ func TestRedisTakesOverSettingsWhileItRuns(t *testing.T) {
 		return r.ConfigDigest == report.DigestMixed && r.LastCall.Phase == report.CallFailed
 	})
 	p.wantReply("maxmemory\n73400320", "CONFIG", "GET", "maxmemory")
-	p.wantRecord(p.reload(client, "gone", p.dynamic(4, "maxmemory", "80mb")), failed, report.ReasonRestartRequired, "maxmemory-policy")
+	p.wantRecord(p.reload(client, "gone", p.dynamic(4, "maxmemory", "80mb")), failed, report.ReasonRestartRequired,
+		"maxmemory-policy")
 	p.wantReply("maxmemory\n73400320", "CONFIG", "GET", "maxmemory")
 	p.api.await(p.pod, "the reason", func(r report.Report) bool {
 		return r.LastCall.Key == "gone" && r.LastCall.Reason == report.ReasonRestartRequired
@@ -124,14 +127,17 @@ func TestRedisTakesOverSettingsWhileItRuns(t *testing.T) {
 		t.Errorf("exit code is %d", got)
 	}
 	p.run()
-	p.api.await(p.pod, "the next container", func(r report.Report) bool { return isHealthy(r) && r.Starts == 3 && r.ConfigDigest == digest(2) })
+	p.api.await(p.pod, "the next container",
+		func(r report.Report) bool { return isHealthy(r) && r.Starts == 3 && r.ConfigDigest == digest(2) })
 	p.wantReply("maxmemory\n62914560", "CONFIG", "GET", "maxmemory")
 }
 
-// A setting that is taken out goes back to what the server has without it, and is gone from the file that the next process starts from.
+// A setting that is taken out goes back to what the server has without it, and is gone from the file that the next
+// process starts from.
 func TestRedisGoesBackToItsOwnValues(t *testing.T) {
 	p := newRedisPod(t)
-	initial := map[string]string{"notify-keyspace-events": "", "slowlog-log-slower-than": "10000", "latency-tracking-info-percentiles": "50 99 99.9"}
+	initial := map[string]string{"notify-keyspace-events": "", "slowlog-log-slower-than": "10000",
+		"latency-tracking-info-percentiles": "50 99 99.9"}
 	dynamic := func(number int, keysAndValues ...string) *plan.Plan {
 		pl := p.dynamic(number, keysAndValues...)
 		pl.Process.Reload.ResetValues = initial
@@ -149,12 +155,15 @@ func TestRedisGoesBackToItsOwnValues(t *testing.T) {
 	p.wantReply("maxmemory\n62914560", "CONFIG", "GET", "maxmemory")
 	p.wantReply("notify-keyspace-events", "CONFIG", "GET", "notify-keyspace-events")
 	p.wantReply("slowlog-log-slower-than\n10000", "CONFIG", "GET", "slowlog-log-slower-than")
-	p.wantRecord(p.reload(client, "lists", dynamic(3, "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1")), succeeded, "", "")
+	p.wantRecord(p.reload(client, "lists",
+		dynamic(3, "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1")), succeeded, "", "")
 	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
 	p.wantReply("save\n60 1", "CONFIG", "GET", "save")
 
 	// A refusal names the setting, and what was there before is still there; so it is after a restart.
-	refused := p.reload(client, "refused", dynamic(4, "hash-max-listpack-value", "8888888888gb", "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1"))
+	refused := p.reload(client, "refused",
+		dynamic(4, "hash-max-listpack-value", "8888888888gb", "maxmemory", "60mb", "latency-tracking-info-percentiles",
+			"10 20", "save", "60 1"))
 	p.wantRecord(refused, failed, "", `setting "hash-max-listpack-value": exit code 1: ERR CONFIG SET failed`)
 	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
 	if now := p.runID(); now != run {
@@ -180,7 +189,8 @@ func TestRedisGetsASecretAsItIs(t *testing.T) {
 	client := p.client()
 	p.await(client, "the process", isRunning)
 	next := p.dynamic(2)
-	next.Files[0].Entries = append(next.Files[0].Entries, plan.Entry{Key: "masterauth", Secret: &plan.SecretRef{Credential: "default", Key: "password"}, Dynamic: true})
+	next.Files[0].Entries = append(next.Files[0].Entries,
+		plan.Entry{Key: "masterauth", Secret: &plan.SecretRef{Credential: "default", Key: "password"}, Dynamic: true})
 	p.wantRecord(p.reload(client, "secret", next), succeeded, "", "")
 	p.wantReply("masterauth\n"+password, "CONFIG", "GET", "masterauth")
 }
@@ -215,14 +225,17 @@ func TestMessagesOfReloadsHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// TestReloadLeavesPID1AsItWas has reload commands leave behind what they can, and then asks PID 1 for all that it promises.
+// TestReloadLeavesPID1AsItWas has reload commands leave behind what they can, and then asks PID 1 for all that it
+// promises.
 func TestReloadLeavesPID1AsItWas(t *testing.T) {
 	p := newPod(t)
 	make := func(number int) *plan.Plan {
 		pl := script(`trap 'echo got HUP' HUP; trap 'exit 9' TERM; echo up $PPID; while :; do sleep 0.05; done`)
 		pl.Digest, pl.Process.Signals = digest(number), []string{"SIGHUP"}
-		pl.Process.Reload = &plan.Reload{Each: []string{"sh", "-c", `(setsid sh -c 'exec sleep 0.2' &); (sleep 1000 &); (exit 3) & echo "$0=$1" >>` + p.path("data/given")}}
-		pl.Files = []plan.File{{Path: p.path("config/app.conf"), Format: plan.FormatProperties, Entries: []plan.Entry{{Key: "n", Args: []string{fmt.Sprint(number)}, Dynamic: true}}}}
+		pl.Process.Reload = &plan.Reload{Each: []string{"sh", "-c",
+			`(setsid sh -c 'exec sleep 0.2' &); (sleep 1000 &); (exit 3) & echo "$0=$1" >>` + p.path("data/given")}}
+		pl.Files = []plan.File{{Path: p.path("config/app.conf"), Format: plan.FormatProperties,
+			Entries: []plan.Entry{{Key: "n", Args: []string{fmt.Sprint(number)}, Dynamic: true}}}}
 		return pl
 	}
 	p.mount(make(1))
@@ -245,7 +258,8 @@ func TestReloadLeavesPID1AsItWas(t *testing.T) {
 		}
 		return nil
 	})
-	if last := p.await(client, "the process", isRunning); last.GetPid() != first.GetPid() || last.GetStarts() != 1 || last.GetConfigDigest() != digest(21) {
+	if last := p.await(client, "the process", isRunning); last.GetPid() != first.GetPid() || last.GetStarts() != 1 ||
+		last.GetConfigDigest() != digest(21) {
 		t.Errorf("status is %v", last)
 	}
 	if err := syscall.Kill(pid1, syscall.SIGHUP); err != nil {
@@ -265,11 +279,13 @@ func TestWhatLeftTheGroupDoesNotOutliveTheProcess(t *testing.T) {
 	// Were the daemon still there when the process is started again, the second would find its file.
 	alive := p.path("data/alive")
 	p.mount(script(`if [ -e ` + alive + ` ] && kill -0 $(cat ` + alive + `); then echo two at once; fi
-setsid sh -c 'trap "" TERM; echo $$ >` + alive + `; echo daemon; while :; do sleep 1000; done' & while :; do sleep 0.05; done`))
+setsid sh -c 'trap "" TERM; echo $$ >` + alive +
+		`; echo daemon; while :; do sleep 1000; done' & while :; do sleep 0.05; done`))
 	c := p.run(namespace()...)
 	client := p.client()
 	p.awaitOutput("daemon\n")
-	if _, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "r"}}); err != nil {
+	if _, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "r"}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	p.wantRecord(p.callDone(client, "r"), succeeded, "", "")

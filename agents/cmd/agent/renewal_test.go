@@ -29,13 +29,15 @@ func (p *redisPod) speakTLS(pl *plan.Plan) *plan.Plan {
 			file.Entries[i].Args = []string{"0"}
 		}
 	}
-	for key, value := range map[string]string{"tls-port": p.port, "tls-auth-clients": "no", "tls-cert-file": p.path("certs/tls.crt"),
-		"tls-key-file": p.path("certs/tls.key"), "tls-ca-cert-file": p.path("certs/ca.crt")} {
+	for key, value := range map[string]string{"tls-port": p.port, "tls-auth-clients": "no",
+		"tls-cert-file": p.path("certs/tls.crt"),
+		"tls-key-file":  p.path("certs/tls.key"), "tls-ca-cert-file": p.path("certs/ca.crt")} {
 		file.Entries = append(file.Entries, plan.Entry{Key: key, Args: []string{value}})
 	}
 	pl.Probe.Command = []string{"redis-cli", "-p", p.port, "--tls", "--cacert", p.path("certs/ca.crt"), "INFO"}
 	pl.TLS = &plan.TLS{Reload: &plan.Reload{
-		Command: []string{"redis-cli", "-e", "-p", p.port, "--tls", "--insecure", "--no-auth-warning", "CONFIG", "SET", "tls-cert-file", p.path("certs/tls.crt"),
+		Command: []string{"redis-cli", "-e", "-p", p.port, "--tls", "--insecure", "--no-auth-warning", "CONFIG", "SET",
+			"tls-cert-file", p.path("certs/tls.crt"),
 			"tls-key-file", p.path("certs/tls.key"), "tls-ca-cert-file", p.path("certs/ca.crt")},
 		Env: []plan.EnvVar{{Name: "REDISCLI_AUTH", Secret: secret}},
 	}}
@@ -65,7 +67,8 @@ func (p *redisPod) serves(ca *testpki.Authority) error {
 		return err
 	}
 	defer conn.Close()
-	sum := sha256.Sum256(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw}))
+	sum := sha256.Sum256(pem.EncodeToMemory(
+		&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw}))
 	if got, want := "sha256:"+hex.EncodeToString(sum[:]), p.mountedDigest(); got != want {
 		return fmt.Errorf("the server shows the certificate %s, want %s", got, want)
 	}
@@ -92,7 +95,8 @@ func TestRedisTakesOverARenewedCertificate(t *testing.T) {
 	p.status()
 	p.run()
 	client := p.client()
-	first := p.api.await(p.pod, "health", func(r report.Report) bool { return isHealthy(r) && r.CertificateDigest == p.mountedDigest() })
+	first := p.api.await(p.pod, "health",
+		func(r report.Report) bool { return isHealthy(r) && r.CertificateDigest == p.mountedDigest() })
 	if err := p.serves(p.ca); err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +114,12 @@ func TestRedisTakesOverARenewedCertificate(t *testing.T) {
 	for _, ca := range []*testpki.Authority{p.ca, testpki.New(t)} {
 		ca.Mount(t, p.path("certs"), ca)
 		eventually(t, func() error { return p.serves(ca) })
-		p.api.await(p.pod, "the new certificate", func(r report.Report) bool { return isHealthy(r) && r.CertificateDigest == p.mountedDigest() })
+		p.api.await(p.pod, "the new certificate",
+			func(r report.Report) bool { return isHealthy(r) && r.CertificateDigest == p.mountedDigest() })
 		wantAnswer(t, open)
 	}
-	after := p.await(client, "the process", func(s *agentv1.ProcessStatus) bool { return s.GetCertificateDigest() == p.mountedDigest() })
+	after := p.await(client, "the process",
+		func(s *agentv1.ProcessStatus) bool { return s.GetCertificateDigest() == p.mountedDigest() })
 	if after.GetPid() != before.GetPid() || after.GetStarts() != 1 || first.ConfigDigest != digest(1) {
 		t.Errorf("the process was restarted: it was %v and is %v", before, after)
 	}
@@ -149,7 +155,8 @@ func TestNginxTakesOverARenewedCertificate(t *testing.T) {
 	lines := pl.Files[0].Entries[0].Args
 	for i := range lines {
 		if lines[i] == "listen "+p.address+";" {
-			lines[i] = "listen " + p.address + " ssl;\nssl_certificate " + p.path("certs/tls.crt") + ";\nssl_certificate_key " + p.path("certs/tls.key") + ";"
+			lines[i] = "listen " + p.address + " ssl;\nssl_certificate " + p.path("certs/tls.crt") + ";\nssl_certificate_key " +
+				p.path("certs/tls.key") + ";"
 		}
 	}
 	pl.TLS = &plan.TLS{Reload: &plan.Reload{Signal: "SIGHUP"}}

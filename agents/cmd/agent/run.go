@@ -65,8 +65,8 @@ func runCommand() *cobra.Command {
 // run supervises the process until SIGTERM or SIGINT.
 func run(o runOptions, log *slog.Logger) error {
 	program.Lean(memoryLimit)
-	// A thread that starts a process waits in the kernel until the child has become its program, and Go does not take its place away meanwhile: with a
-	// single one no signal would be passed on, and no permission looked after.
+	// A thread that starts a process waits in the kernel until the child has become its program, and Go does not take its
+	// place away meanwhile: with a single one no signal would be passed on, and no permission looked after.
 	runtime.GOMAXPROCS(2)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -84,7 +84,8 @@ func run(o runOptions, log *slog.Logger) error {
 	}
 	defer output.Close(flushTimeout)
 	certificates := mutualtls.New(o.tlsDir, log)
-	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store, o.member(certificates, reap, log), log)
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store,
+		o.member(certificates, reap, log), log)
 	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
@@ -113,7 +114,8 @@ func run(o runOptions, log *slog.Logger) error {
 }
 
 // member opens the pod's part in who may write.
-func (o runOptions) member(certificates *mutualtls.Certificates, reap *reaper.Reaper, log *slog.Logger) supervisor.OpenMember {
+func (o runOptions) member(certificates *mutualtls.Certificates, reap *reaper.Reaper,
+	log *slog.Logger) supervisor.OpenMember {
 	var start writing.StartSentinel
 	// Another program than PID 1 of a container has others beside it that are not its own.
 	if os.Getpid() == 1 {
@@ -121,7 +123,8 @@ func (o runOptions) member(certificates *mutualtls.Certificates, reap *reaper.Re
 	}
 	return func(p *plan.Plan) (*writing.Member, error) {
 		peers := writing.NewAgents(certificates, p.Domain, o.dirs.Run, log)
-		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, StartSentinel: start, Log: log})
+		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers,
+			StartSentinel: start, Log: log})
 	}
 }
 

@@ -175,7 +175,8 @@ func TestStopSurvivesTheContainer(t *testing.T) {
 	c := p.run()
 	client := p.client()
 	p.await(client, "the process", isRunning)
-	if _, err := client.Stop(p.ctx(), &agentv1.StopRequest{Header: &agentv1.CallHeader{IdempotencyKey: "stop", Term: 3}}); err != nil {
+	if _, err := client.Stop(p.ctx(), &agentv1.StopRequest{
+		Header: &agentv1.CallHeader{IdempotencyKey: "stop", Term: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.callDone(client, "stop"); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_SUCCEEDED {
@@ -204,8 +205,10 @@ func TestReloadCommandRunsBesideTheProcess(t *testing.T) {
 	make := func(number int, reload string) *plan.Plan {
 		pl := script("echo up; exec sleep 1000")
 		pl.Digest = digest(number)
-		pl.Process.Reload = &plan.Reload{Command: []string{"sh", "-c", reload}, Env: []plan.EnvVar{{Name: "OUT", Value: p.path("data/reloaded")}}, TimeoutSeconds: 1}
-		pl.Files = []plan.File{{Path: conf, Format: plan.FormatProperties, Entries: []plan.Entry{{Key: "number", Args: []string{fmt.Sprint(number)}}}}}
+		pl.Process.Reload = &plan.Reload{Command: []string{"sh", "-c", reload},
+			Env: []plan.EnvVar{{Name: "OUT", Value: p.path("data/reloaded")}}, TimeoutSeconds: 1}
+		pl.Files = []plan.File{{Path: conf, Format: plan.FormatProperties,
+			Entries: []plan.Entry{{Key: "number", Args: []string{fmt.Sprint(number)}}}}}
 		return pl
 	}
 	p.mount(make(1, "true"))
@@ -220,11 +223,14 @@ func TestReloadCommandRunsBesideTheProcess(t *testing.T) {
 		content string
 	}{
 		{2, "cp " + conf + ` "$OUT"`, agentv1.CallPhase_CALL_PHASE_SUCCEEDED, "", "number=2\n"},
-		{3, "echo bad directive >&2; exit 4", agentv1.CallPhase_CALL_PHASE_FAILED, "exit code 4: bad directive", "number=2\n"},
+		{3, "echo bad directive >&2; exit 4", agentv1.CallPhase_CALL_PHASE_FAILED, "exit code 4: bad directive",
+			"number=2\n"},
 		{4, "sleep 1000 & wait", agentv1.CallPhase_CALL_PHASE_FAILED, "killed at its deadline of 1s", "number=2\n"},
 	} {
 		key := fmt.Sprint("reload ", test.number)
-		if _, err := client.Reload(p.ctx(), &agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: key}, Plan: encode(t, make(test.number, test.reload))}); err != nil {
+		if _, err := client.Reload(p.ctx(),
+			&agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: key},
+				Plan: encode(t, make(test.number, test.reload))}); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.callDone(client, key); got.GetPhase() != test.phase || !strings.Contains(got.GetMessage(), test.message) {
@@ -237,7 +243,8 @@ func TestReloadCommandRunsBesideTheProcess(t *testing.T) {
 	if got, err := os.ReadFile(p.path("data/reloaded")); err != nil || string(got) != "number=2\n" {
 		t.Errorf("the command saw %q, %v", got, err)
 	}
-	if last := p.await(client, "the process", isRunning); last.GetPid() != first.GetPid() || last.GetConfigDigest() != digest(2) {
+	if last := p.await(client, "the process", isRunning); last.GetPid() != first.GetPid() ||
+		last.GetConfigDigest() != digest(2) {
 		t.Errorf("status is %v", last)
 	}
 	c.stop(syscall.SIGTERM)

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/agents/internal/writing"
 )
 
-// sentinel is what the process manager starts beside itself. It is no command for people, and makes nothing of what theirs need:
-// all that it does is to wait.
+// sentinel is what the process manager starts beside itself. It is no command for people, and makes nothing of what
+// theirs need: all that it does is to wait.
 func sentinel() int {
 	err := writing.BeSentinel()
 	// A log is made now only: until then nothing is there but the wait.
@@ -26,7 +26,8 @@ func sentinel() int {
 // sentinelStarter starts this program as a sentinel.
 func sentinelStarter(reap *reaper.Reaper) writing.StartSentinel {
 	return func(timer *os.File) (writing.Process, error) {
-		return reap.Start(reaper.Spec{Command: []string{self, writing.SentinelCommand}, Env: append(os.Environ(), "GOMAXPROCS=1", "GOGC=off"),
+		return reap.Start(reaper.Spec{Command: []string{self, writing.SentinelCommand},
+			Env:    append(os.Environ(), "GOMAXPROCS=1", "GOGC=off"),
 			Stderr: os.Stderr, Inherited: timer})
 	}
 }

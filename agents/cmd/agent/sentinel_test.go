@@ -37,7 +37,8 @@ func TestASentinelSaysWhyItEnds(t *testing.T) {
 		t.Errorf("it ends with %v", exit)
 	}
 	var line struct{ Level, Msg, Error string }
-	if err := json.Unmarshal([]byte(said.String()), &line); err != nil || line.Level != "ERROR" || line.Msg != "the sentinel ends" ||
+	if err := json.Unmarshal([]byte(said.String()), &line); err != nil || line.Level != "ERROR" ||
+		line.Msg != "the sentinel ends" ||
 		line.Error != "only the process manager of a container starts it, as PID 1 there" {
 		t.Errorf("it says %q: %v", said, err)
 	}
@@ -125,7 +126,8 @@ func TestAWriterEndsWhilePID1IsStopped(t *testing.T) {
 	}
 }
 
-// TestAWriterGoesOnWhileACommandIsLoaded: one thread of PID 1 waits in the kernel meanwhile, and the permission is looked after all the same.
+// TestAWriterGoesOnWhileACommandIsLoaded: one thread of PID 1 waits in the kernel meanwhile, and the permission is
+// looked after all the same.
 func TestAWriterGoesOnWhileACommandIsLoaded(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
@@ -156,8 +158,8 @@ func TestAWriterGoesOnWhileACommandIsLoaded(t *testing.T) {
 	}
 }
 
-// TestTheSentinelLeavesOthersAlone: a follower that was the writer goes on after the time of its permission, and so does a writer whose
-// sentinel is replaced.
+// TestTheSentinelLeavesOthersAlone: a follower that was the writer goes on after the time of its permission, and so
+// does a writer whose sentinel is replaced.
 func TestTheSentinelLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)

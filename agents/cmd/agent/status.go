@@ -51,7 +51,8 @@ func statusCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket of the process manager")
 	flags.StringVar(&o.listen, "listen", program.AnyAddress(plan.StatusPort), "address of GET /readyz")
-	flags.StringVar(&o.serviceAccount, "service-account-dir", podapi.ServiceAccountDir, "folder with token and ca.crt of the pod's service account")
+	flags.StringVar(&o.serviceAccount, "service-account-dir", podapi.ServiceAccountDir,
+		"folder with token and ca.crt of the pod's service account")
 	return cmd
 }
 
@@ -91,7 +92,8 @@ func watchStatus(o statusOptions, log *slog.Logger) error {
 		defer stop()
 		served <- ready.Serve(ctx, listener, log)
 	}()
-	statusagent.Agent{Dirs: o.dirs, Socket: o.socket, Starter: reap, Publisher: publisher, Read: serially(reader.Record), Ready: ready, Log: log}.Run(ctx)
+	statusagent.Agent{Dirs: o.dirs, Socket: o.socket, Starter: reap, Publisher: publisher, Read: serially(reader.Record),
+		Ready: ready, Log: log}.Run(ctx)
 	return <-served
 }
 

@@ -71,10 +71,11 @@ func outputs(of map[string]string) func(*plan.Action) {
 }
 
 func TestParametersReachTheCommandAsOneWord(t *testing.T) {
-	p := newPod(t, sh("say", `printf '{"said": "%s", "pod": "%s", "env": "%s"}' "$1" "$2" "$VALUE"`, takes("what"), func(a *plan.Action) {
-		a.Command = append(a.Command, "${pod.name}")
-		a.Env = []plan.EnvVar{{Name: "VALUE", Value: "${parameters.what}"}}
-	}, outputs(map[string]string{"said": "json.said", "pod": "json.pod", "env": "json.env"})))
+	p := newPod(t, sh("say", `printf '{"said": "%s", "pod": "%s", "env": "%s"}' "$1" "$2" "$VALUE"`, takes("what"),
+		func(a *plan.Action) {
+			a.Command = append(a.Command, "${pod.name}")
+			a.Env = []plan.EnvVar{{Name: "VALUE", Value: "${parameters.what}"}}
+		}, outputs(map[string]string{"said": "json.said", "pod": "json.pod", "env": "json.env"})))
 	const nasty = `$(touch x); ${pod.name} 'a'`
 	got := p.run(p.runner(), action.Call{Key: "k", Action: "say", Parameters: map[string]string{"what": nasty}})
 	want := map[string]string{"said": nasty, "pod": "etcd-0", "env": nasty}
@@ -94,13 +95,15 @@ func TestFailuresSayWhy(t *testing.T) {
 			a.Env = []plan.EnvVar{{Name: "SECRET", Secret: &plan.SecretRef{Credential: "root", Key: "password"}}}
 		}),
 		sh("floods", "head -c 1000000 /dev/zero"),
-		sh("tells-much", "head -c 9000 /dev/zero | tr '\\0' x", outputs(map[string]string{"once": "stdout", "twice": "stdout"})),
+		sh("tells-much", "head -c 9000 /dev/zero | tr '\\0' x",
+			outputs(map[string]string{"once": "stdout", "twice": "stdout"})),
 	)
 	r := p.runner()
 	for name, says := range map[string]string{
 		"fails": `action "fails" failed with exit code 3: no such member`, "says-no": "says that it did not succeed: no",
 		"no-json": "its outputs cannot be read", "leaks": "failed with exit code 1: ***", "floods": "wrote more than 128 KiB",
-		"tells-much": `action "tells-much" was carried out, but its outputs cannot be read: all together have more than 16 KiB`,
+		"tells-much": `action "tells-much" was carried out, but its outputs cannot be read: all together have more than 16 ` +
+			`KiB`,
 	} {
 		got := p.run(r, action.Call{Key: name, Action: name})
 		if got.Phase != callrecord.Failed || !strings.Contains(got.Message, says) {
@@ -149,7 +152,8 @@ func TestNothingIsDoneTwice(t *testing.T) {
 func TestDeadlineEndsTheWholeGroup(t *testing.T) {
 	p := newPod(t)
 	pidFile := filepath.Join(p.dirs.Run, "pid")
-	q := newPod(t, sh("hangs", "sleep 1000 & echo $! >"+pidFile+"; wait", func(a *plan.Action) { a.TimeoutSeconds = 3600 }))
+	q := newPod(t, sh("hangs", "sleep 1000 & echo $! >"+pidFile+"; wait",
+		func(a *plan.Action) { a.TimeoutSeconds = 3600 }))
 	got := q.run(q.runner(), action.Call{Key: "k", Action: "hangs", Timeout: 300 * time.Millisecond})
 	if got.Phase != callrecord.Failed || !strings.Contains(got.Message, "killed at its deadline of 300ms") {
 		t.Errorf("got %+v", got)
@@ -211,12 +215,16 @@ func TestWhatDoesNotFitIsRefusedBeforeItIsRecorded(t *testing.T) {
 		call action.Call
 		want error
 	}{
-		"an unknown action":     {action.Call{Action: "none"}, action.ErrUnknown},
-		"a missing parameter":   {action.Call{Action: "say"}, action.ErrParameters},
-		"an unknown parameter":  {action.Call{Action: "hangs", Parameters: map[string]string{"x": "y"}}, action.ErrParameters},
-		"an option":             {action.Call{Action: "say", Parameters: map[string]string{"what": "--force"}}, action.ErrParameters},
-		"a NUL byte":            {action.Call{Action: "say", Parameters: map[string]string{"what": "a\x00"}}, action.ErrParameters},
-		"more than a parameter": {action.Call{Action: "say", Parameters: map[string]string{"what": strings.Repeat("a", 5000)}}, action.ErrParameters},
+		"an unknown action":   {action.Call{Action: "none"}, action.ErrUnknown},
+		"a missing parameter": {action.Call{Action: "say"}, action.ErrParameters},
+		"an unknown parameter": {action.Call{Action: "hangs", Parameters: map[string]string{"x": "y"}},
+			action.ErrParameters},
+		"an option": {action.Call{Action: "say", Parameters: map[string]string{"what": "--force"}},
+			action.ErrParameters},
+		"a NUL byte": {action.Call{Action: "say", Parameters: map[string]string{"what": "a\x00"}},
+			action.ErrParameters},
+		"more than a parameter": {action.Call{Action: "say",
+			Parameters: map[string]string{"what": strings.Repeat("a", 5000)}}, action.ErrParameters},
 	} {
 		test.call.Key = "k"
 		if _, err := r.Run(test.call); !errors.Is(err, test.want) {

@@ -15,7 +15,8 @@ import (
 
 // query asks the driver in place of a command: what comes of it is put as a command would.
 func (j *job) query(ctx context.Context) (command.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, j.spec.Timeout, fmt.Errorf("%w of %v", command.ErrTimeout, j.spec.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, j.spec.Timeout,
+		fmt.Errorf("%w of %v", command.ErrTimeout, j.spec.Timeout))
 	defer cancel()
 	q := j.filled.Query
 	table, err := j.drivers.Query(ctx, j.driver, driver.Statement{

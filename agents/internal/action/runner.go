@@ -45,7 +45,8 @@ type Call struct {
 	Timeout time.Duration
 }
 
-// method names the intent: a key cannot be used for another one. Values may be nobody else's business, so they are not in it.
+// method names the intent: a key cannot be used for another one. Values may be nobody else's business, so they are not
+// in it.
 func (c Call) method() string {
 	// A map of texts.
 	data, err := json.Marshal(c.Parameters)
@@ -74,8 +75,10 @@ type Runner struct {
 }
 
 // New returns a Runner that keeps its calls in the store.
-func New(dirs planfile.Dirs, secret configfile.Lookup, starter command.Starter, store *callrecord.Store, log *slog.Logger) *Runner {
-	r := &Runner{dirs: dirs, secret: secret, drivers: protocol.New(dirs.Certificates, secret), starter: starter, store: store, log: log, running: map[string]*Run{}}
+func New(dirs planfile.Dirs, secret configfile.Lookup, starter command.Starter, store *callrecord.Store,
+	log *slog.Logger) *Runner {
+	r := &Runner{dirs: dirs, secret: secret, drivers: protocol.New(dirs.Certificates, secret), starter: starter,
+		store: store, log: log, running: map[string]*Run{}}
 	r.ending, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -132,7 +135,8 @@ type Intent struct {
 // Work is what is done once. It ends when the context does.
 type Work func(ctx context.Context, run *Run) callrecord.Outcome
 
-// Once begins what prepare returns, unless it was begun before under the same key: what is returned is that run, or its record.
+// Once begins what prepare returns, unless it was begun before under the same key: what is returned is that run, or its
+// record.
 func (r *Runner) Once(intent Intent, prepare func() (Work, error)) (*Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +166,9 @@ func (r *Runner) Once(intent Intent, prepare func() (Work, error)) (*Run, error)
 	if err := r.store.Begin(intent.Key, intent.Method, intent.Term, ""); err != nil {
 		return nil, err
 	}
-	run := &Run{done: make(chan struct{}), record: callrecord.Record{Key: intent.Key, Method: intent.Method, Outcome: callrecord.Outcome{Phase: callrecord.Running}}}
+	run := &Run{done: make(chan struct{}),
+		record: callrecord.Record{Key: intent.Key, Method: intent.Method,
+			Outcome: callrecord.Outcome{Phase: callrecord.Running}}}
 	r.running[intent.Key] = run
 	r.log.Info("begins", "method", intent.Method, "key", intent.Key)
 	r.runs.Go(func() { r.carryOut(run, work) })
@@ -218,14 +224,16 @@ func (r *Runner) carryOut(run *Run, work Work) {
 		// The outcome stands while this agent runs; the next one takes the call for an interrupted one.
 		r.log.Error("cannot record how a call ended", "method", run.record.Method, "error", err.Error())
 	}
-	r.log.Info("ended", "method", run.record.Method, "key", run.record.Key, "phase", string(outcome.Phase), "message", outcome.Message)
+	r.log.Info("ended", "method", run.record.Method, "key", run.record.Key, "phase", string(outcome.Phase), "message",
+		outcome.Message)
 	delete(r.running, run.record.Key)
 	run.finish(outcome)
 }
 
-// Execute runs an action as a part of something else, which keeps the record. What it wrote to standard output is as it is; secrets, which are
-// values of parameters, are taken out of the outcome.
-func (r *Runner) Execute(ctx context.Context, name string, parameters map[string]string, secrets ...string) (callrecord.Outcome, string) {
+// Execute runs an action as a part of something else, which keeps the record. What it wrote to standard output is as it
+// is; secrets, which are values of parameters, are taken out of the outcome.
+func (r *Runner) Execute(ctx context.Context, name string, parameters map[string]string, secrets ...string) (
+	callrecord.Outcome, string) {
 	job, err := r.prepare(Call{Action: name, Parameters: parameters})
 	if err != nil {
 		return callrecord.Outcome{Phase: callrecord.Failed, Message: err.Error()}, ""
@@ -258,7 +266,8 @@ func (j *job) judge(result command.Result, err error) callrecord.Outcome {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return callrecord.Outcome{Phase: callrecord.Interrupted, Message: "the ops agent was stopped while it ran: how far it came is not known"}
+		return callrecord.Outcome{Phase: callrecord.Interrupted,
+			Message: "the ops agent was stopped while it ran: how far it came is not known"}
 	case errors.Is(err, command.ErrTimeout):
 		return failed("was " + err.Error())
 	case err != nil:
@@ -290,7 +299,8 @@ func (j *job) describe(vars map[string]any) callrecord.Outcome {
 			err = fmt.Errorf("all together have more than %d KiB", maxOutputs>>10)
 		}
 		if err != nil {
-			return callrecord.Outcome{Phase: callrecord.Failed, Message: fmt.Sprintf("action %q was carried out, but its outputs cannot be read: %v", j.Name, err)}
+			return callrecord.Outcome{Phase: callrecord.Failed,
+				Message: fmt.Sprintf("action %q was carried out, but its outputs cannot be read: %v", j.Name, err)}
 		}
 		if outcome.Outputs == nil {
 			outcome.Outputs = make(map[string]string, len(j.outputs))

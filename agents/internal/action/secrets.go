@@ -12,14 +12,15 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// Secrets are those that the process was started with. The pod may mount a changed password for a while before the process is
-// restarted with it, and an action that came with the new one would not be let in. It is safe for concurrent use.
+// Secrets are those that the process was started with. The pod may mount a changed password for a while before the
+// process is restarted with it, and an action that came with the new one would not be let in. It is safe for concurrent
+// use.
 type Secrets struct {
 	dirs planfile.Dirs
 
 	mu sync.Mutex
-	// starts of the process in this pod, the digest of what it took over last, and what was mounted when these were first seen. A later one may have the
-	// same number as a process.
+	// starts of the process in this pod, the digest of what it took over last, and what was mounted when these were first
+	// seen. A later one may have the same number as a process.
 	starts int64
 	config string
 	used   map[plan.SecretRef]string
@@ -28,7 +29,8 @@ type Secrets struct {
 // NewSecrets returns those that the folders mount, until a process is seen.
 func NewSecrets(dirs planfile.Dirs) *Secrets { return &Secrets{dirs: dirs} }
 
-// Follow takes note of each process that is started, and of each reload by which it takes over something else, until the channel is closed.
+// Follow takes note of each process that is started, and of each reload by which it takes over something else, until
+// the channel is closed.
 func (s *Secrets) Follow(statuses <-chan *agentv1.ProcessStatus) {
 	for status := range statuses {
 		if status.GetPid() != 0 {

@@ -113,7 +113,8 @@ func OpenActions(runDir string) (*Store, error) {
 	interrupted := false
 	for i := range s.state.Calls {
 		if call := &s.state.Calls[i]; call.Phase == Running {
-			call.Outcome = Outcome{Phase: Interrupted, Message: "the ops agent was restarted while it ran: how far it came is not known"}
+			call.Outcome = Outcome{Phase: Interrupted,
+				Message: "the ops agent was restarted while it ran: how far it came is not known"}
 			interrupted = true
 		}
 	}
@@ -169,7 +170,8 @@ func (s *Store) Find(key, method string) (Record, bool, error) {
 	return record, true, nil
 }
 
-// CheckTerm refuses a term that is lower than the highest one seen. Term 0 is that of callers among whom nobody competes.
+// CheckTerm refuses a term that is lower than the highest one seen. Term 0 is that of callers among whom nobody
+// competes.
 func (s *Store) CheckTerm(term uint64) error {
 	if term != 0 && term < s.state.Term {
 		return fmt.Errorf("%w: %d is lower than %d", ErrStaleTerm, term, s.state.Term)

@@ -44,14 +44,17 @@ func TestEverythingSurvives(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	begin(t, s, "a", "Restart", 3, callrecord.Run)
-	if err := errors.Join(s.Started(), s.Started(), s.Exited("exit code 1"), s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired", Message: "why"})); err != nil {
+	if err := errors.Join(s.Started(), s.Started(), s.Exited("exit code 1"),
+		s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired", Message: "why"})); err != nil {
 		t.Fatal(err)
 	}
 	begin(t, s, "b", "Stop", 4, callrecord.Stop)
-	want := callrecord.State{Intent: callrecord.Stop, Term: 4, Starts: 2, LastExit: "exit code 1", Calls: []callrecord.Record{
-		{Key: "a", Method: "Restart", Outcome: callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired", Message: "why"}},
-		{Key: "b", Method: "Stop", Outcome: callrecord.Outcome{Phase: callrecord.Running}},
-	}}
+	want := callrecord.State{Intent: callrecord.Stop, Term: 4, Starts: 2, LastExit: "exit code 1",
+		Calls: []callrecord.Record{
+			{Key: "a", Method: "Restart", Outcome: callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired",
+				Message: "why"}},
+			{Key: "b", Method: "Stop", Outcome: callrecord.Outcome{Phase: callrecord.Running}},
+		}}
 	for _, store := range []*callrecord.Store{s, open(t, dir)} {
 		if got := store.State(); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
@@ -66,7 +69,8 @@ func TestRepeatedKey(t *testing.T) {
 	if err != nil || !known || record.Phase != callrecord.Running {
 		t.Errorf("got %+v, %v, %v", record, known, err)
 	}
-	if _, _, err := s.Find("a", "Stop"); !errors.Is(err, callrecord.ErrKeyReused) || !strings.Contains(err.Error(), "Restart") {
+	if _, _, err := s.Find("a", "Stop"); !errors.Is(err, callrecord.ErrKeyReused) ||
+		!strings.Contains(err.Error(), "Restart") {
 		t.Errorf("got %v", err)
 	}
 	if _, known, err := s.Find("b", "Restart"); known || err != nil {
@@ -127,7 +131,9 @@ func TestTheLatestCallsAreKept(t *testing.T) {
 func TestOutcomeIsFinal(t *testing.T) {
 	s := open(t, t.TempDir())
 	begin(t, s, "a", "Restart", 0, "")
-	if err := errors.Join(s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Message: "first"}), s.Finish("a", callrecord.Outcome{Phase: callrecord.Succeeded}), s.Finish("unknown", callrecord.Outcome{Phase: callrecord.Failed})); err != nil {
+	if err := errors.Join(s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Message: "first"}),
+		s.Finish("a", callrecord.Outcome{Phase: callrecord.Succeeded}),
+		s.Finish("unknown", callrecord.Outcome{Phase: callrecord.Failed})); err != nil {
 		t.Fatal(err)
 	}
 	if last, _ := s.Last(); last.Phase != callrecord.Failed || last.Message != "first" {
@@ -174,7 +180,8 @@ func TestActionThatRanIsInterruptedAndNeverForgotten(t *testing.T) {
 	for n := range 2 * callrecord.Kept {
 		key := fmt.Sprint(n)
 		begin(t, s, key, "Run x", 0, "")
-		if err := s.Finish(key, callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: map[string]string{"n": key}}); err != nil {
+		if err := s.Finish(key, callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: map[string]string{"n": key}}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}

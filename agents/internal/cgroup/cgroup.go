@@ -14,18 +14,21 @@ import (
 // Mount is where a container finds the control group that it is in.
 const Mount = "/sys/fs/cgroup"
 
-// kept are the lines of memory.stat of version 2 that count what the kernel cannot take back while the processes run: their own memory, and
-// what the kernel keeps for them. The cache of files and slabs that can be given back are left out. So is shared memory, such as the buffers of a
-// database, which is as large as its configuration says, and not as what it holds.
+// kept are the lines of memory.stat of version 2 that count what the kernel cannot take back while the processes run:
+// their own memory, and what the kernel keeps for them. The cache of files and slabs that can be given back are left
+// out. So is shared memory, such as the buffers of a database, which is as large as its configuration says, and not as
+// what it holds.
 var kept = map[string]bool{
-	"anon": true, "kernel_stack": true, "pagetables": true, "sec_pagetables": true, "percpu": true, "sock": true, "vmalloc": true, "slab_unreclaimable": true,
+	"anon": true, "kernel_stack": true, "pagetables": true, "sec_pagetables": true, "percpu": true, "sock": true,
+	"vmalloc": true, "slab_unreclaimable": true,
 }
 
-// keptBefore is the line of version 1, which keeps no such account of the kernel's part: the processes' own memory, of groups below as well.
+// keptBefore is the line of version 1, which keeps no such account of the kernel's part: the processes' own memory, of
+// groups below as well.
 var keptBefore = map[string]bool{"total_rss": true}
 
-// MemoryInUse returns how many bytes the processes of the control group at mount use that cannot be taken back from them; 0 where it is not
-// known: there is no such group, or it is the root of all, which is the whole machine's.
+// MemoryInUse returns how many bytes the processes of the control group at mount use that cannot be taken back from
+// them; 0 where it is not known: there is no such group, or it is the root of all, which is the whole machine's.
 func MemoryInUse(mount string) int64 {
 	if exists(filepath.Join(mount, "memory.current")) {
 		return sum(filepath.Join(mount, "memory.stat"), kept)
@@ -37,7 +40,8 @@ func MemoryInUse(mount string) int64 {
 	return sum(filepath.Join(before, "memory.stat"), keptBefore)
 }
 
-// exists says whether there is a file; memory.current is in no root of version 2, and release_agent in roots of version 1 alone.
+// exists says whether there is a file; memory.current is in no root of version 2, and release_agent in roots of version
+// 1 alone.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -28,7 +28,8 @@ func group(t *testing.T, files map[string]string) string {
 
 func TestMemoryInUse(t *testing.T) {
 	const (
-		second = "anon 1000\nfile 500000\nkernel 90\nkernel_stack 10\npagetables 20\nsec_pagetables 0\npercpu 3\nsock 5\nvmalloc 2\nshmem 7000\n" +
+		second = "anon 1000\nfile 500000\nkernel 90\nkernel_stack 10\npagetables 20\nsec_pagetables 0\npercpu 3\nsock " +
+			"5\nvmalloc 2\nshmem 7000\n" +
 			"inactive_file 400000\nslab_reclaimable 40\nslab_unreclaimable 60\nslab 100\n"
 		first = "cache 500000\nrss 400\nshmem 7000\ntotal_cache 500000\ntotal_rss 1500\ntotal_shmem 7000\n"
 	)
@@ -36,16 +37,18 @@ func TestMemoryInUse(t *testing.T) {
 		files map[string]string
 		want  int64
 	}{
-		"version 2":                      {map[string]string{"memory.current": "600000", "memory.stat": second}, 1100},
-		"version 2 of an older kernel":   {map[string]string{"memory.current": "600000", "memory.stat": "anon 1000\nfile 2\n"}, 1000},
-		"root of version 2":              {map[string]string{"memory.stat": second}, 0},
-		"version 2 without the account":  {map[string]string{"memory.current": "600000"}, 0},
-		"version 1":                      {map[string]string{"memory/memory.stat": first}, 1500},
-		"root of version 1":              {map[string]string{"memory/memory.stat": first, "memory/release_agent": ""}, 0},
-		"version 2 beside a version 1":   {map[string]string{"memory/memory.stat": first, "unified/cgroup.procs": ""}, 1500},
-		"nothing is mounted":             {nil, 0},
-		"what is no number":              {map[string]string{"memory.current": "1", "memory.stat": "anon many\n"}, 0},
-		"what no machine has":            {map[string]string{"memory.current": "1", "memory.stat": "anon 99999999999999999999\n"}, 0},
+		"version 2": {map[string]string{"memory.current": "600000", "memory.stat": second}, 1100},
+		"version 2 of an older kernel": {
+			map[string]string{"memory.current": "600000", "memory.stat": "anon 1000\nfile 2\n"}, 1000},
+		"root of version 2":             {map[string]string{"memory.stat": second}, 0},
+		"version 2 without the account": {map[string]string{"memory.current": "600000"}, 0},
+		"version 1":                     {map[string]string{"memory/memory.stat": first}, 1500},
+		"root of version 1":             {map[string]string{"memory/memory.stat": first, "memory/release_agent": ""}, 0},
+		"version 2 beside a version 1":  {map[string]string{"memory/memory.stat": first, "unified/cgroup.procs": ""}, 1500},
+		"nothing is mounted":            {nil, 0},
+		"what is no number":             {map[string]string{"memory.current": "1", "memory.stat": "anon many\n"}, 0},
+		"what no machine has": {
+			map[string]string{"memory.current": "1", "memory.stat": "anon 99999999999999999999\n"}, 0},
 		"less than nothing":              {map[string]string{"memory.current": "1", "memory.stat": "anon -5\n"}, 0},
 		"a line without a number at all": {map[string]string{"memory.current": "1", "memory.stat": "anon\n"}, 0},
 	} {

@@ -97,7 +97,8 @@ func Run(ctx context.Context, starter Starter, spec Spec) (Result, error) {
 		return Result{}, err
 	}
 	defer stderr.close()
-	p, err := starter.Start(reaper.Spec{Command: spec.Command, Env: spec.Env, Dir: spec.Dir, Stdout: stdout.writer, Stderr: stderr.writer})
+	p, err := starter.Start(reaper.Spec{Command: spec.Command, Env: spec.Env, Dir: spec.Dir, Stdout: stdout.writer,
+		Stderr: stderr.writer})
 	if err != nil {
 		return Result{}, err
 	}
@@ -122,7 +123,8 @@ func Run(ctx context.Context, starter Starter, spec Spec) (Result, error) {
 	return result, errors.Join(outErr, errErr)
 }
 
-// capture keeps the first MaxOutput bytes that are written to a pipe and drops the rest, so that the writer never blocks.
+// capture keeps the first MaxOutput bytes that are written to a pipe and drops the rest, so that the writer never
+// blocks.
 type capture struct {
 	reader, writer *os.File
 	finished       chan struct{}

@@ -92,7 +92,8 @@ func TestCancelledCommandIsKilled(t *testing.T) {
 }
 
 func TestStrayThatHoldsTheOutputDoesNotBlock(t *testing.T) {
-	got, err := run(t.Context(), t, time.Minute, "sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2; echo done")
+	got, err := run(t.Context(), t, time.Minute, "sh", "-c",
+		"setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2; echo done")
 	if err != nil {
 		t.Fatal(err)
 	}

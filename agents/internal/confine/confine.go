@@ -27,8 +27,9 @@ const (
 	renamesSince, truncatesSince = 2, 3
 )
 
-// Thread keeps the calling thread, and all that it starts from then on, from some files and folders, which are absolute paths. All else that there is by
-// then it can do as before; what is made later beside those that it is kept from it is kept from, too. The caller has locked its goroutine to the thread.
+// Thread keeps the calling thread, and all that it starts from then on, from some files and folders, which are absolute
+// paths. All else that there is by then it can do as before; what is made later beside those that it is kept from it is
+// kept from, too. The caller has locked its goroutine to the thread.
 func Thread(from ...string) error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -41,8 +42,10 @@ func Thread(from ...string) error {
 	if version >= truncatesSince {
 		handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	// The kernel knows by the size which of its fields there are: the first, which are the rights that are handled, is of every version.
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	// The kernel knows by the size which of its fields there are: the first, which are the rights that are handled, is of
+	// every version.
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)),
+		unsafe.Sizeof(handled), 0)
 	if errno != 0 {
 		return fmt.Errorf("cannot make a Landlock: %w", errno)
 	}
@@ -104,7 +107,8 @@ func (r ruleset) add(path string) error {
 	if is.Mode&unix.S_IFMT != unix.S_IFDIR {
 		rule.Allowed_access &= ofFiles
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("cannot allow %s: %w", path, errno)
 	}
 	return nil

@@ -44,7 +44,8 @@ cat open/deep/known; mv open/deep/known open/moved; echo y >open/moved; cat open
 	if err != nil {
 		t.Fatal(err)
 	}
-	if denied := strings.Count(out, "ermission denied") + strings.Count(out, "cross-device"); denied != 5 || !strings.HasSuffix(out, "here\ny\n") {
+	if denied := strings.Count(out, "ermission denied") + strings.Count(out, "cross-device"); denied != 5 ||
+		!strings.HasSuffix(out, "here\ny\n") {
 		t.Errorf("it says %s", out)
 	}
 	// Another thread is not.

@@ -34,8 +34,9 @@ type Lock struct {
 	file *os.File
 }
 
-// Take takes the lock on a folder and gives back that on another one before. It does not wait: ErrHeld says to try again.
-// No folder, and one that this user cannot write to, needs no lock: no server that is started here can change it.
+// Take takes the lock on a folder and gives back that on another one before. It does not wait: ErrHeld says to try
+// again. No folder, and one that this user cannot write to, needs no lock: no server that is started here can change
+// it.
 func (l *Lock) Take(dir string) error {
 	if dir == "" {
 		l.Release()
@@ -54,8 +55,8 @@ func (l *Lock) Take(dir string) error {
 	return nil
 }
 
-// File is the open file that holds the lock; nil when none does. A process that inherits it holds the lock, too, so that it is
-// not free before that process has ended, even when its process manager was killed.
+// File is the open file that holds the lock; nil when none does. A process that inherits it holds the lock, too, so
+// that it is not free before that process has ended, even when its process manager was killed.
 func (l *Lock) File() *os.File { return l.file }
 
 // Release gives the lock back.

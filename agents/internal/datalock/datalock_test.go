@@ -72,7 +72,8 @@ func TestRemovedFileGuardsNothingAndIsTakenAnew(t *testing.T) {
 	wantHeld(t, dir)
 }
 
-// TestOneAtATimeAlsoWhileTheFileIsRemoved has many take the lock, and each removes the file before it gives the lock back.
+// TestOneAtATimeAlsoWhileTheFileIsRemoved has many take the lock, and each removes the file before it gives the lock
+// back.
 func TestOneAtATimeAlsoWhileTheFileIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	var inside, taken atomic.Int32

@@ -62,8 +62,8 @@ func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
 	return m, nil
 }
 
-// Fetch brings all files of a manifest to the volume, and fails where that has others. A file that is there is read, and not
-// fetched again where its digest is right; the part of one that is there is completed.
+// Fetch brings all files of a manifest to the volume, and fails where that has others. A file that is there is read,
+// and not fetched again where its digest is right; the part of one that is there is completed.
 func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
 	result := Result{Digest: m.Digest(), Files: int64(len(m))}
 	percent := 0

@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// ownFolder of a volume has what is not part of the version: the manifest, and the part of a file that is being fetched.
+// ownFolder of a volume has what is not part of the version: the manifest, and the part of a file that is being
+// fetched.
 const ownFolder = ".zeroinfra"
 
 // ManifestPath is where the manifest is on a volume. "sha256sum -c" reads it.
@@ -115,7 +116,8 @@ func (m Manifest) Text() []byte {
 	return text.Bytes()
 }
 
-// Digest of a manifest is the SHA-256 digest of its text. It is the same whatever the order was and wherever the files are.
+// Digest of a manifest is the SHA-256 digest of its text. It is the same whatever the order was and wherever the files
+// are.
 func (m Manifest) Digest() string {
 	sum := sha256.Sum256(m.Text())
 	return hex.EncodeToString(sum[:])

@@ -18,8 +18,8 @@ import (
 // lostAndFound is made by some file systems at the root of a volume.
 const lostAndFound = "lost+found"
 
-// Verify reads the files of a manifest that somebody else keeps in a folder, and fails where one is missing or another. Files
-// that the manifest does not name are none of its business.
+// Verify reads the files of a manifest that somebody else keeps in a folder, and fails where one is missing or another.
+// Files that the manifest does not name are none of its business.
 func Verify(ctx context.Context, folder string, m Manifest, log *slog.Logger) (Result, error) {
 	result := Result{Digest: m.Digest(), Files: int64(len(m))}
 	for i, file := range m {

@@ -32,9 +32,9 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 // Bound takes only so much of what a connection answers that it cannot fill the memory.
 func Bound(connection net.Conn) net.Conn { return &bounded{Conn: connection, left: maxReply} }
 
-// TLS is how a driver speaks with a process whose certificate must lead to the CA in the file; nil for an empty name, where the process
-// does not speak TLS. The name in the certificate is that of the Service, which nobody asks for within the pod: what counts is who
-// issued it.
+// TLS is how a driver speaks with a process whose certificate must lead to the CA in the file; nil for an empty name,
+// where the process does not speak TLS. The name in the certificate is that of the Service, which nobody asks for
+// within the pod: what counts is who issued it.
 func TLS(caFile string) (*tls.Config, error) {
 	if caFile == "" {
 		return nil, nil
@@ -61,8 +61,8 @@ func TLS(caFile string) (*tls.Config, error) {
 	}, nil
 }
 
-// Named also has the certificate be for the host of an address outside of the pod, where that has a name. Who only knows an IP address
-// trusts whoever has a certificate of that issuer.
+// Named also has the certificate be for the host of an address outside of the pod, where that has a name. Who only
+// knows an IP address trusts whoever has a certificate of that issuer.
 func Named(config *tls.Config, address string) *tls.Config {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || net.ParseIP(host) != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driver is what the ops agent asks of a driver: a client of a middleware's own protocol that keeps objects which live
-// inside it. There is a package for each protocol.
+// Package driver is what the ops agent asks of a driver: a client of a middleware's own protocol that keeps objects
+// which live inside it. There is a package for each protocol.
 package driver
 
 import "context"
@@ -40,7 +40,8 @@ type State struct {
 	Name string
 	// Parameters in the words of a Change.
 	Parameters map[string]string
-	// Facts by name are what else the middleware tells of it, such as counts. They are for people: nobody can ask for them.
+	// Facts by name are what else the middleware tells of it, such as counts. They are for people: nobody can ask for
+	// them.
 	Facts map[string]string
 	// Pending is what the middleware has yet to do for the object to be as Parameters say, though it has taken them;
 	// empty for nothing.
@@ -66,8 +67,8 @@ type Driver interface {
 	Kinds() []string
 	// Observe returns those of the objects that are there.
 	Observe(ctx context.Context, kind string, queries []Query) ([]State, error)
-	// Change makes, changes and removes objects, each as a whole or not at all. To make one that is there, or remove one that is
-	// not, is no problem. Calls come one at a time. The error says that nothing is known of what was changed.
+	// Change makes, changes and removes objects, each as a whole or not at all. To make one that is there, or remove one
+	// that is not, is no problem. Calls come one at a time. The error says that nothing is known of what was changed.
 	Change(ctx context.Context, kind string, changes []Change) (Problems, error)
 }
 
@@ -100,7 +101,8 @@ type Table struct {
 	Rows    [][]*string
 }
 
-// Querier is a Driver that can be asked. Calls have the deadline of their context, at which the middleware is told to stop.
+// Querier is a Driver that can be asked. Calls have the deadline of their context, at which the middleware is told to
+// stop.
 type Querier interface {
 	Query(ctx context.Context, statement Statement) (Table, error)
 }

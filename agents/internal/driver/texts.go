@@ -9,8 +9,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// Texts looks up what Secrets hold that lead to a middleware outside of the pod. A nil reference has no text. The error is that of the
-// first one that cannot be looked up.
+// Texts looks up what Secrets hold that lead to a middleware outside of the pod. A nil reference has no text. The error
+// is that of the first one that cannot be looked up.
 func Texts(lookup configfile.Lookup, refs ...*plan.SecretRef) (map[*plan.SecretRef]string, error) {
 	texts := make(map[*plan.SecretRef]string, len(refs))
 	for _, ref := range refs {

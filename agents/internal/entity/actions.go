@@ -36,7 +36,8 @@ func (b *byActions) Observe(ctx context.Context, _ string, queries []driver.Quer
 	}
 	var all map[string]map[string]string
 	if err := json.Unmarshal([]byte(output), &all); err != nil {
-		return nil, fmt.Errorf("action %q must write a JSON object with the parameters, as texts, of each entity by name: %w", b.actions.List, err)
+		return nil, fmt.Errorf("action %q must write a JSON object with the parameters, as texts, of each entity by name: %w",
+			b.actions.List, err)
 	}
 	var states []driver.State
 	for _, query := range queries {
@@ -68,7 +69,8 @@ func (b *byActions) Change(ctx context.Context, _ string, changes []driver.Chang
 }
 
 func (b *byActions) one(ctx context.Context, change driver.Change) string {
-	name := map[driver.Intent]string{driver.Create: b.actions.Create, driver.Update: b.actions.Update, driver.Delete: b.actions.Delete}[change.Intent]
+	name := map[driver.Intent]string{driver.Create: b.actions.Create, driver.Update: b.actions.Update,
+		driver.Delete: b.actions.Delete}[change.Intent]
 	declared, ok := b.plan.Action(name)
 	if !ok {
 		return fmt.Sprintf("the plugin has no action to %s it", change.Intent)

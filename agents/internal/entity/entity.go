@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package entity observes and changes objects that live inside the middleware, such as users, many at a time: by a driver for
-// the middleware's protocol, or by actions of the plan.
+// Package entity observes and changes objects that live inside the middleware, such as users, many at a time: by a
+// driver for the middleware's protocol, or by actions of the plan.
 package entity
 
 import (
@@ -104,30 +104,33 @@ func (c Call) method() string {
 	return fmt.Sprintf("ChangeEntities of %d %s: %s", len(all), c.Type, hex.EncodeToString(sum[:6]))
 }
 
-// Change begins to change objects. A call that was made before does nothing again: what is returned is that run, or its record.
-// The outputs of one that succeeded are the problems with single objects.
+// Change begins to change objects. A call that was made before does nothing again: what is returned is that run, or its
+// record. The outputs of one that succeeded are the problems with single objects.
 func (k *Keeper) Change(call Call) (*action.Run, error) {
 	if err := checkNames(call.Changes, MaxChanges, func(c driver.Change) string { return c.Name }); err != nil {
 		return nil, err
 	}
-	return k.runner.Once(action.Intent{Key: call.Key, Method: call.method(), Term: call.Term}, func() (action.Work, error) {
-		by, kind, err := k.resolve(call.Type)
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context, _ *action.Run) callrecord.Outcome {
-			return k.change(ctx, by, kind, call.Changes)
-		}, nil
-	})
+	return k.runner.Once(action.Intent{Key: call.Key, Method: call.method(), Term: call.Term},
+		func() (action.Work, error) {
+			by, kind, err := k.resolve(call.Type)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, _ *action.Run) callrecord.Outcome {
+				return k.change(ctx, by, kind, call.Changes)
+			}, nil
+		})
 }
 
-func (k *Keeper) change(ctx context.Context, by driver.Driver, kind string, changes []driver.Change) callrecord.Outcome {
+func (k *Keeper) change(ctx context.Context, by driver.Driver, kind string,
+	changes []driver.Change) callrecord.Outcome {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	problems, err := by.Change(ctx, kind, changes)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return callrecord.Outcome{Phase: callrecord.Interrupted, Message: "the ops agent was stopped while it changed entities: how far it came is not known"}
+		return callrecord.Outcome{Phase: callrecord.Interrupted,
+			Message: "the ops agent was stopped while it changed entities: how far it came is not known"}
 	case err != nil:
 		return callrecord.Outcome{Phase: callrecord.Failed, Message: err.Error()}
 	}

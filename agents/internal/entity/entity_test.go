@@ -33,20 +33,24 @@ func newPod(t *testing.T) *pod {
 		t.Fatal(err)
 	}
 	script := func(name, text string, parameters ...string) plan.Action {
-		a := plan.Action{Name: name, Command: []string{"sh", "-c", text}, Env: []plan.EnvVar{{Name: "TOPICS", Value: p.topics}}, Parameters: map[string]string{}}
+		a := plan.Action{Name: name, Command: []string{"sh", "-c", text},
+			Env: []plan.EnvVar{{Name: "TOPICS", Value: p.topics}}, Parameters: map[string]string{}}
 		for _, parameter := range parameters {
 			a.Parameters[parameter] = "string"
 			a.Env = append(a.Env, plan.EnvVar{Name: strings.ToUpper(parameter), Value: "${parameters." + parameter + "}"})
 		}
 		return a
 	}
-	write := `echo "$NAME" >>"$TOPICS/../log"; [ "$NAME" != broken ] || { echo "no $PASSWORD" >&2; exit 1; }; printf %s "$PARTITIONS" >"$TOPICS/$NAME"`
+	write := `echo "$NAME" >>"$TOPICS/../log"; [ "$NAME" != broken ] || { echo "no $PASSWORD" >&2; exit 1; }; printf %s ` +
+		`"$PARTITIONS" >"$TOPICS/$NAME"`
 	p.dirs = testpod.Dirs(t, "kafka-0", plan.Plan{
 		Actions: []plan.Action{
-			script("list", `cd "$TOPICS" || exit 1; printf '{'; sep=; for f in *; do [ -e "$f" ] || continue; printf '%s"%s":{"partitions":"%s"}' "$sep" "$f" "$(cat "$f")"; sep=,; done; printf '}'`),
+			script("list", `cd "$TOPICS" || exit 1; printf '{'; sep=; for f in *; do [ -e "$f" ] || continue; printf `+
+				`'%s"%s":{"partitions":"%s"}' "$sep" "$f" "$(cat "$f")"; sep=,; done; printf '}'`),
 			script("set", write, "name", "partitions", "password"), script("drop", `rm -f "$TOPICS/$NAME"`, "name"),
 		},
-		Entities: []plan.EntityType{{Type: "topic", Actions: &plan.EntityActions{List: "list", Create: "set", Update: "set", Delete: "drop"}},
+		Entities: []plan.EntityType{{Type: "topic",
+			Actions: &plan.EntityActions{List: "list", Create: "set", Update: "set", Delete: "drop"}},
 			{Type: "ghost", Kind: "ghost"}},
 	})
 	return p
@@ -62,14 +66,17 @@ func (p *pod) change(k *entity.Keeper, key string, changes ...driver.Change) cal
 }
 
 func topic(name string, intent driver.Intent, partitions string) driver.Change {
-	return driver.Change{Query: driver.Query{Name: name, Password: "hunter2"}, Intent: intent, Parameters: map[string]string{"partitions": partitions}}
+	return driver.Change{Query: driver.Query{Name: name, Password: "hunter2"}, Intent: intent,
+		Parameters: map[string]string{"partitions": partitions}}
 }
 
 func TestActionsKeepEntities(t *testing.T) {
 	p := newPod(t)
 	k := p.keeper()
-	got := p.change(k, "1", topic("a", driver.Create, "1"), topic("b", driver.Create, "$(exit)"), topic("broken", driver.Create, "3"))
-	if got.Phase != callrecord.Succeeded || len(got.Outputs) != 1 || !strings.Contains(got.Outputs["broken"], "failed with exit code 1: no ***") {
+	got := p.change(k, "1", topic("a", driver.Create, "1"), topic("b", driver.Create, "$(exit)"),
+		topic("broken", driver.Create, "3"))
+	if got.Phase != callrecord.Succeeded || len(got.Outputs) != 1 ||
+		!strings.Contains(got.Outputs["broken"], "failed with exit code 1: no ***") {
 		t.Fatalf("got %+v", got)
 	}
 	observe := func() string {
@@ -144,11 +151,12 @@ func TestWhatNoCallCanDoIsRefused(t *testing.T) {
 		call entity.Call
 		want error
 	}{
-		"an unknown type":          {entity.Call{Type: "user", Changes: many[:1]}, entity.ErrUnknown},
-		"a type without a driver":  {entity.Call{Type: "ghost", Changes: many[:1]}, entity.ErrUnknown},
-		"nothing":                  {entity.Call{Type: "topic"}, entity.ErrRequest},
-		"too much":                 {entity.Call{Type: "topic", Changes: many}, entity.ErrRequest},
-		"the same twice":           {entity.Call{Type: "topic", Changes: []driver.Change{many[0], many[0]}}, entity.ErrRequest},
+		"an unknown type":         {entity.Call{Type: "user", Changes: many[:1]}, entity.ErrUnknown},
+		"a type without a driver": {entity.Call{Type: "ghost", Changes: many[:1]}, entity.ErrUnknown},
+		"nothing":                 {entity.Call{Type: "topic"}, entity.ErrRequest},
+		"too much":                {entity.Call{Type: "topic", Changes: many}, entity.ErrRequest},
+		"the same twice": {entity.Call{Type: "topic", Changes: []driver.Change{many[0], many[0]}},
+			entity.ErrRequest},
 		"an entity without a name": {entity.Call{Type: "topic", Changes: []driver.Change{{}}}, entity.ErrRequest},
 	} {
 		test.call.Key = name

@@ -46,7 +46,8 @@ func newEnv(more ...cel.EnvOption) (Env, error) {
 // Variables are what an expression of Probes and of Actions sees of a result.
 func Variables(result command.Result) map[string]any {
 	return map[string]any{
-		"stdout": result.Stdout, "stderr": result.Stderr, "exitCode": int64(result.Exit.ShellCode()), "fields": fields(result.Stdout),
+		"stdout": result.Stdout, "stderr": result.Stderr, "exitCode": int64(result.Exit.ShellCode()),
+		"fields": fields(result.Stdout),
 	}
 }
 
@@ -75,11 +76,13 @@ func Compile[T bool | string](env Env, name, source string) (Expression[T], erro
 	}
 	ast, issues := env.env.Compile(source)
 	if issues.Err() != nil {
-		return Expression[T]{}, fmt.Errorf("cannot compile expression %s %q: %s", name, source, FirstLine(issues.Errors()[0].Message))
+		return Expression[T]{}, fmt.Errorf("cannot compile expression %s %q: %s", name, source,
+			FirstLine(issues.Errors()[0].Message))
 	}
 	// What is read out of JSON shows its type only then.
 	if got := ast.OutputType(); !got.IsExactType(want) && got.Kind() != cel.DynKind {
-		return Expression[T]{}, fmt.Errorf("cannot compile expression %s %q: it gives %s, not %s", name, source, ast.OutputType(), want)
+		return Expression[T]{}, fmt.Errorf("cannot compile expression %s %q: it gives %s, not %s", name, source,
+			ast.OutputType(), want)
 	}
 	program, err := env.env.Program(ast, cel.CostLimit(costLimit))
 	if err != nil {

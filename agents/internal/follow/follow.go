@@ -44,7 +44,9 @@ func Process(ctx context.Context, socket string, statuses chan<- *agentv1.Proces
 func connect(socket string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix:"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2,
+				MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}),
 	)
 }
 

@@ -77,7 +77,8 @@ func answerTo(ctx context.Context, wanted *agentv1.WantedRead, read Reader) *age
 	if err != nil {
 		return &agentv1.AnswerReadRequest{Id: wanted.GetId(), Outcome: &agentv1.AnswerReadRequest_Error{Error: err.Error()}}
 	}
-	return &agentv1.AnswerReadRequest{Id: wanted.GetId(), Outcome: &agentv1.AnswerReadRequest_Record{Record: wireRecord(record)}}
+	return &agentv1.AnswerReadRequest{Id: wanted.GetId(),
+		Outcome: &agentv1.AnswerReadRequest_Record{Record: wireRecord(record)}}
 }
 
 func wireRecord(r permission.Record) *agentv1.PrimaryRecord {

@@ -122,7 +122,8 @@ func TestAProbeThatHasFailedForLongIsTold(t *testing.T) {
 func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	h := health.NewHold("")
 	now := time.Now()
-	waiting := report.Report{Health: report.Starting, Message: "no writer is known yet", Member: &report.Member{Identity: "a"}}
+	waiting := report.Report{Health: report.Starting, Message: "no writer is known yet",
+		Member: &report.Member{Identity: "a"}}
 	if text, wait := h.Due(now, waiting); text == "" {
 		t.Errorf("the identity is held back for %v", wait)
 	}

@@ -234,8 +234,9 @@ func (j *Judge) Report() report.Report {
 		r.OutOfConnections = j.outOfConnections
 	}
 	if m := j.process.GetMember(); m != nil {
-		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(), ListVersion: m.GetListVersion(),
-			Primary: m.GetPrimary(), Writing: m.GetWriting()}
+		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(),
+			ListVersion: m.GetListVersion(),
+			Primary:     m.GetPrimary(), Writing: m.GetWriting()}
 		r.WriterUnreachable = m.GetWriterUnreachable()
 	}
 	if j.health == report.Healthy {
@@ -243,7 +244,8 @@ func (j *Judge) Report() report.Report {
 		r.Message = j.process.GetMessage()
 	}
 	if call := j.process.GetLastCall(); call != nil {
-		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Reason: call.GetReason(), Message: call.GetMessage()}
+		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Reason: call.GetReason(),
+			Message: call.GetMessage()}
 	}
 	return r
 }

@@ -34,10 +34,12 @@ type story struct {
 func begin(t *testing.T) *story { return &story{T: t, judge: health.New(), now: t0} }
 
 func (s *story) process(state agentv1.ProcessState, pid, starts int64) bool {
-	return s.judge.Process(s.now, &agentv1.ProcessStatus{State: state, Pid: pid, Starts: starts, ConfigDigest: "sha256:1", RestartDigest: "sha256:2", Message: messages[state]})
+	return s.judge.Process(s.now, &agentv1.ProcessStatus{State: state, Pid: pid, Starts: starts, ConfigDigest: "sha256:1",
+		RestartDigest: "sha256:2", Message: messages[state]})
 }
 
-var messages = map[agentv1.ProcessState]string{agentv1.ProcessState_PROCESS_STATE_BACKOFF: "the process ended by itself: exit code 1"}
+var messages = map[agentv1.ProcessState]string{
+	agentv1.ProcessState_PROCESS_STATE_BACKOFF: "the process ended by itself: exit code 1"}
 
 func (s *story) up(pid, starts int64) bool {
 	return s.process(agentv1.ProcessState_PROCESS_STATE_RUNNING, pid, starts)
@@ -72,7 +74,8 @@ func TestFromStartToHealthy(t *testing.T) {
 	}
 	s.probe(good)
 	s.want(report.Healthy, "")
-	want := report.Report{Health: report.Healthy, Role: "primary", Version: "7.0.15", Attributes: good.Attributes, ConfigDigest: "sha256:1", RestartDigest: "sha256:2", Starts: 1}
+	want := report.Report{Health: report.Healthy, Role: "primary", Version: "7.0.15", Attributes: good.Attributes,
+		ConfigDigest: "sha256:1", RestartDigest: "sha256:2", Starts: 1}
 	if got := s.judge.Report(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -96,7 +99,8 @@ func TestProcessThatWaitsForItsDataSaysSo(t *testing.T) {
 	s.want(report.Healthy, "")
 }
 
-// TestHowLongItFailed: whoever waits for a while before another takes over counts the time that the probe took to be sure.
+// TestHowLongItFailed: whoever waits for a while before another takes over counts the time that the probe took to be
+// sure.
 func TestHowLongItFailed(t *testing.T) {
 	s := begin(t)
 	failedFor := func(want time.Duration) {
@@ -232,7 +236,8 @@ func TestRestartRightAfterACrash(t *testing.T) {
 	s.want(report.Healthy, "")
 }
 
-// Whatever happened before: a process that runs under a process manager that answers is probed, and is healthy when that succeeds.
+// Whatever happened before: a process that runs under a process manager that answers is probed, and is healthy when
+// that succeeds.
 func TestARunningProcessIsAlwaysProbed(t *testing.T) {
 	const seed, stories, events = 20261121, 2000, 12
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -308,7 +313,8 @@ func TestAttributesWithoutHealth(t *testing.T) {
 	s := begin(t)
 	has := func(h report.Health, attribute string) {
 		t.Helper()
-		if got := s.judge.Report(); got.Health != h || got.Attributes["a"] != attribute || h != report.Healthy && got.Role != "" {
+		if got := s.judge.Report(); got.Health != h || got.Attributes["a"] != attribute || h != report.Healthy &&
+			got.Role != "" {
 			t.Errorf("got %+v; want %s with %q", got, h, attribute)
 		}
 	}
@@ -396,8 +402,11 @@ func TestLastCallIsReported(t *testing.T) {
 		agentv1.CallPhase_CALL_PHASE_SUCCEEDED: report.CallSucceeded,
 		agentv1.CallPhase_CALL_PHASE_FAILED:    report.CallFailed,
 	} {
-		s.judge.Process(s.now, &agentv1.ProcessStatus{LastCall: &agentv1.CallRecord{IdempotencyKey: "k", Method: "Restart", Phase: phase, Reason: report.ReasonRestartRequired, Message: "m"}})
-		if got := s.judge.Report().LastCall; got == nil || *got != (report.Call{Key: "k", Phase: want, Reason: report.ReasonRestartRequired, Message: "m"}) {
+		s.judge.Process(s.now, &agentv1.ProcessStatus{
+			LastCall: &agentv1.CallRecord{IdempotencyKey: "k", Method: "Restart", Phase: phase,
+				Reason: report.ReasonRestartRequired, Message: "m"}})
+		if got := s.judge.Report().LastCall; got == nil ||
+			*got != (report.Call{Key: "k", Phase: want, Reason: report.ReasonRestartRequired, Message: "m"}) {
 			t.Errorf("got %+v, want phase %s", got, want)
 		}
 	}

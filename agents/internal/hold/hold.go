@@ -2,9 +2,10 @@
 
 // Package hold has the middleware keep still for somebody who may die, and undoes that whatever becomes of him.
 //
-// A hold begins with an action of the plugin (freeze) and ends with another one (thaw). It lasts for as long as its owner renews its lease. Thaw is run when
-// the owner asks for it, when the lease has run out, when the agent ends, and when an agent starts that finds a hold of the one before it; it is repeated
-// until it succeeds. What is on is in a file before anything is done about it.
+// A hold begins with an action of the plugin (freeze) and ends with another one (thaw). It lasts for as long as its
+// owner renews its lease. Thaw is run when the owner asks for it, when the lease has run out, when the agent ends, and
+// when an agent starts that finds a hold of the one before it; it is repeated until it succeeds. What is on is in a
+// file before anything is done about it.
 //
 //	FREEZING ──▶ HELD ──▶ RELEASED
 //	    └──────────┴────▶ LOST

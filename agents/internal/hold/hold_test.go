@@ -29,10 +29,12 @@ type server struct {
 }
 
 func (s *server) Plan() (*plan.Plan, error) {
-	return &plan.Plan{Actions: []plan.Action{{Name: "freeze"}, {Name: "thaw"}, {Name: "say", Parameters: map[string]string{"word": "string"}}}}, nil
+	return &plan.Plan{Actions: []plan.Action{{Name: "freeze"}, {Name: "thaw"},
+		{Name: "say", Parameters: map[string]string{"word": "string"}}}}, nil
 }
 
-func (s *server) Execute(ctx context.Context, name string, _ map[string]string, _ ...string) (callrecord.Outcome, string) {
+func (s *server) Execute(ctx context.Context, name string, _ map[string]string, _ ...string) (callrecord.Outcome,
+	string) {
 	if name == "freeze" {
 		select {
 		case <-time.After(s.takes):

@@ -2,8 +2,8 @@
 
 // Package metrics tells a Prometheus what the middleware answers to the queries of the plan.
 //
-// Nothing is asked until somebody reads the metrics, and no query again within its interval, however many read. A query that fails, hangs or
-// gives too much costs its own metrics, and is told as one.
+// Nothing is asked until somebody reads the metrics, and no query again within its interval, however many read. A query
+// that fails, hangs or gives too much costs its own metrics, and is told as one.
 package metrics
 
 import (
@@ -67,10 +67,12 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	defer c.mu.Unlock()
 	p, err := c.dirs.Current()
 	if err != nil || p.Metrics == nil {
-		metrics <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), fmt.Errorf("the plan of this pod asks for no metrics: %w", err))
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err),
+			fmt.Errorf("the plan of this pod asks for no metrics: %w", err))
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), plan.MetricsScrapeSeconds*time.Second, fmt.Errorf("all queries together took more than %d s", plan.MetricsScrapeSeconds))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), plan.MetricsScrapeSeconds*time.Second,
+		fmt.Errorf("all queries together took more than %d s", plan.MetricsScrapeSeconds))
 	defer cancel()
 	self := newSelf(p.Metrics.Prefix)
 	kept := map[string]*answer{}
@@ -89,10 +91,12 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 func same(a, b plan.MetricsQuery) bool {
-	return a.Statement == b.Statement && a.Database == b.Database && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Metrics, b.Metrics)
+	return a.Statement == b.Statement && a.Database == b.Database && slices.Equal(a.Labels, b.Labels) &&
+		slices.Equal(a.Metrics, b.Metrics)
 }
 
-// keep is how long an answer is told again. What failed is asked again soon, though not by each who reads: it may have been too much to ask.
+// keep is how long an answer is told again. What failed is asked again soon, though not by each who reads: it may have
+// been too much to ask.
 func (a *answer) keep() time.Duration {
 	interval := planfile.Seconds(a.query.IntervalSeconds, plan.DefaultMetricsIntervalSeconds)
 	if a.err != nil {
@@ -107,7 +111,8 @@ func (c *Collector) ask(ctx context.Context, p *plan.Plan, query plan.MetricsQue
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("more than %v", timeout))
 	defer cancel()
 	begin := time.Now()
-	table, err := c.drivers.Query(ctx, p.Driver, driver.Statement{Text: query.Statement, Database: query.Database, Access: driver.ReadOnly})
+	table, err := c.drivers.Query(ctx, p.Driver,
+		driver.Statement{Text: query.Statement, Database: query.Database, Access: driver.ReadOnly})
 	a := &answer{query: query, at: begin, duration: time.Since(begin), err: err}
 	if err == nil {
 		a.err = a.read(p.Metrics.Prefix, table)
@@ -214,7 +219,8 @@ func newSelf(prefix string) self {
 	return self{
 		success:  desc(plan.MetricQuerySuccess, "Whether the query was answered: 1, or 0 where its metrics are missing."),
 		duration: desc(plan.MetricQueryDuration, "Time that the query took when it was last asked."),
-		dropped:  desc(plan.MetricQueryDropped, "Series of the query that are not told, since there are too many or they are not apart."),
+		dropped: desc(plan.MetricQueryDropped,
+			"Series of the query that are not told, since there are too many or they are not apart."),
 	}
 }
 

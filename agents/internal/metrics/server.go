@@ -43,10 +43,12 @@ func Serve(ctx context.Context, e Endpoint, c *Collector) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+e.Path, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.HTTPErrorOnError, ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelWarn), MaxRequestsInFlight: atOnce,
+		ErrorHandling: promhttp.HTTPErrorOnError, ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: atOnce,
 	}))
-	server := &http.Server{Handler: mux, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug)}
+	server := &http.Server{Handler: mux, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug)}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.Address)
 	if err != nil {
 		return fmt.Errorf("cannot listen for readers of metrics: %w", err)

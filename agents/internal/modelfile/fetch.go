@@ -89,7 +89,8 @@ func clear(folder, name string) error {
 }
 
 // download completes the part, and returns the digest of the whole.
-func download(ctx context.Context, from Source, part string, want Wanted, progress Progress) (digest string, err error) {
+func download(ctx context.Context, from Source, part string, want Wanted, progress Progress) (digest string,
+	err error) {
 	file, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return "", err

@@ -26,7 +26,8 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// server serves the content, and notes which ranges were asked for. Of the first most requests it cuts the answer off in the middle.
+// server serves the content, and notes which ranges were asked for. Of the first most requests it cuts the answer off
+// in the middle.
 type server struct {
 	*httptest.Server
 	cut    int
@@ -69,7 +70,8 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, folder := serve(t, 1, c.handler), t.TempDir()
 			want := Wanted{SHA256: digestOf(content), Size: int64(len(content))}
-			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err == nil || !strings.Contains(err.Error(), "cut off") {
+			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err == nil ||
+				!strings.Contains(err.Error(), "cut off") {
 				t.Fatalf("first attempt: %v", err)
 			}
 			var last, total int64
@@ -140,11 +142,13 @@ func TestVerify(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: int64(len(content))}, nothing); err != nil {
+	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: int64(len(content))}, nothing); err !=
+		nil {
 		t.Error(err)
 	}
 	var wrong WrongDigest
-	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(nil)}, nothing); !errors.As(err, &wrong) || wrong.Got != digestOf(content) {
+	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(nil)}, nothing); !errors.As(err, &wrong) ||
+		wrong.Got != digestOf(content) {
 		t.Errorf("got %v", err)
 	}
 	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: 3}, nothing); err == nil {
@@ -190,7 +194,8 @@ func TestFetchFromABucket(t *testing.T) {
 		t.Errorf("got %d bytes, and began at %d", len(got), first)
 	}
 	from.Key = "another.gguf"
-	if _, err := Fetch(t.Context(), from, folder, Wanted{SHA256: digestOf(nil)}, nothing); err == nil || !strings.Contains(err.Error(), `"another.gguf" of bucket "models"`) {
+	if _, err := Fetch(t.Context(), from, folder, Wanted{SHA256: digestOf(nil)}, nothing); err == nil ||
+		!strings.Contains(err.Error(), `"another.gguf" of bucket "models"`) {
 		t.Errorf("got %v", err)
 	}
 }

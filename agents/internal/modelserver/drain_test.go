@@ -22,7 +22,8 @@ func busy(t *testing.T, requests int) (*httptest.Server, *int) {
 		}
 		left := max(requests-asked, 0)
 		asked++
-		fmt.Fprintf(w, "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing %d\nllamacpp:requests_deferred %d\n",
+		fmt.Fprintf(w, "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing "+
+			"%d\nllamacpp:requests_deferred %d\n",
 			min(left, 1), max(left-1, 0))
 	}))
 	t.Cleanup(server.Close)
@@ -75,7 +76,8 @@ func TestDrainOfAServerThatDoesNotAnswer(t *testing.T) {
 	server, _ := busy(t, 1)
 	d := drainer(t, server, Serving, 2*time.Minute)
 	server.Close()
-	if err := d.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot count the requests of the server") {
+	if err := d.Drain(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "cannot count the requests of the server") {
 		t.Errorf("got %v", err)
 	}
 }

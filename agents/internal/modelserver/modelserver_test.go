@@ -37,16 +37,19 @@ func program(t *testing.T) string {
 }
 
 func TestStartFetchesTheFile(t *testing.T) {
-	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(weights)) }))
+	from := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(weights)) }))
 	t.Cleanup(from.Close)
 	folder, server := t.TempDir(), program(t)
-	s := &Starter{Run: t.TempDir(), Source: modelfile.HTTP{URL: from.URL}, Folder: folder, Wanted: modelfile.Wanted{SHA256: digest()},
+	s := &Starter{Run: t.TempDir(), Source: modelfile.HTTP{URL: from.URL}, Folder: folder,
+		Wanted:  modelfile.Wanted{SHA256: digest()},
 		Command: []string{server, "--metrics"}, Log: slog.New(slog.DiscardHandler)}
 	got, err := s.Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{server, "--metrics", "--host", anyAddress(), "--model", filepath.Join(folder, digest())}; !slices.Equal(got, want) {
+	if want := []string{server, "--metrics", "--host", anyAddress(), "--model",
+		filepath.Join(folder, digest())}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var state State

@@ -58,9 +58,9 @@ type Probe struct {
 	Key string
 }
 
-// Check returns the version of a server that answers, and has completed a prompt; else the error is a NotReady. One that
-// has loaded a model may still be unable to compute with it. It is for once after each start: from then on the path
-// alone is to be asked, which a server answers while all of its slots are busy.
+// Check returns the version of a server that answers, and has completed a prompt; else the error is a NotReady. One
+// that has loaded a model may still be unable to compute with it. It is for once after each start: from then on the
+// path alone is to be asked, which a server answers while all of its slots are busy.
 func (p *Probe) Check(ctx context.Context) (version string, err error) {
 	f := files{p.Run}
 	var state State
@@ -88,7 +88,8 @@ func notReady(s State) *NotReady {
 	case Downloading:
 		return &NotReady{ExitDownloading + s.Percent/10, fmt.Sprintf("the model is being downloaded: %d %%", s.Percent)}
 	case Verifying:
-		return &NotReady{ExitVerifying + min(s.Percent/10, 9), fmt.Sprintf("the digest of the model is being verified: %d %%", s.Percent)}
+		return &NotReady{ExitVerifying + min(s.Percent/10, 9),
+			fmt.Sprintf("the digest of the model is being verified: %d %%", s.Percent)}
 	case Failed:
 		return &NotReady{ExitFailed, "the server cannot be started: " + s.Reason}
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// adopt makes of a volume that was made of a snapshot that of another member. What agents noted for the former one goes first, the plugin's command takes out
-// what the middleware did, and the mark comes last: a mover that is killed is followed by one that does all of it again.
+// adopt makes of a volume that was made of a snapshot that of another member. What agents noted for the former one goes
+// first, the plugin's command takes out what the middleware did, and the mark comes last: a mover that is killed is
+// followed by one that does all of it again.
 func (m *Mover) adopt(ctx context.Context, plan *mover.Plan) error {
 	t := target{TargetVolume: *plan.Volume}
 	if id, err := os.ReadFile(t.path(mover.RestoredName)); err == nil && strings.TrimSpace(string(id)) == t.ID {
@@ -34,7 +35,8 @@ func (m *Mover) adopt(ctx context.Context, plan *mover.Plan) error {
 		has = has || entry.Name() != foundName
 	}
 	if !has {
-		return fail(mover.ReasonDamaged, "the volume at %s is empty: it was not made of the snapshot, or the snapshot has nothing", t.Folder)
+		return fail(mover.ReasonDamaged, "the volume at %s is empty: it was not made of the snapshot, or the snapshot has "+
+			"nothing", t.Folder)
 	}
 	m.dir = t.Folder
 	tool, err := m.with(told(plan.Known)).begin(ctx, plan.Command, toInput)

@@ -23,7 +23,8 @@ func TestAdoptionIsPlanned(t *testing.T) {
 		`{"verb":"check","known":{"role":"x"},"repository":{"type":"Volume"}}`:                    "is told no facts",
 		`{"verb":"inspect","backup":{"key":"a/b/c"},"repository":{"type":"Volume"},` + into + `}`: "fills no volume",
 	} {
-		if _, err := ReadPlan([]byte(plan)); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+		if _, err := ReadPlan([]byte(plan)); (err == nil) != (says == "") || err != nil &&
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", plan, err, says)
 		}
 	}
@@ -33,7 +34,8 @@ func TestAdoptionIsPlanned(t *testing.T) {
 func TestWhatCannotBeAdopted(t *testing.T) {
 	folder := t.TempDir()
 	m := &Mover{}
-	plan := &mover.Plan{Verb: mover.VerbAdopt, Command: []string{"none"}, Volume: &mover.TargetVolume{Folder: folder, ID: "uid"}}
+	plan := &mover.Plan{Verb: mover.VerbAdopt, Command: []string{"none"},
+		Volume: &mover.TargetVolume{Folder: folder, ID: "uid"}}
 	if err := m.adopt(t.Context(), plan); reasonOf(err) != mover.ReasonDamaged {
 		t.Errorf("an empty volume: %v", err)
 	}

@@ -21,8 +21,8 @@ import (
 const (
 	// cleanTimeout bounds what is removed when an attempt has failed: a pod that is to end has 30 s.
 	cleanTimeout = 15 * time.Second
-	// watchInterval is between two looks at the mark while data is carried: an attempt whose upload another one has removed would else go on
-	// trying.
+	// watchInterval is between two looks at the mark while data is carried: an attempt whose upload another one has
+	// removed would else go on trying.
 	watchInterval = 5 * time.Second
 	// maxMark is how many bytes a mark has at most.
 	maxMark = 4096
@@ -111,7 +111,8 @@ func (a *attempt) complete(ctx context.Context) (*mover.Manifest, string, error)
 	return nil, "", a.repository.Remove(ctx, a.name(mover.ManifestName))
 }
 
-// keepMetadata keeps it, as the first file of the attempt: it tells those who remove what is left of the attempt's folder.
+// keepMetadata keeps it, as the first file of the attempt: it tells those who remove what is left of the attempt's
+// folder.
 func (a *attempt) keepMetadata(ctx context.Context) (mover.Part, error) {
 	content := []byte(a.Backup.Metadata)
 	if len(content) == 0 {
@@ -134,7 +135,9 @@ func (a *attempt) seal(ctx context.Context, manifest *mover.Manifest) (string, e
 		if manifest.Objects != nil {
 			files, kind = len(manifest.Objects.Packs), "packs"
 		}
-		return "", fail(mover.ReasonBadPlan, "the backup has %d %s, whose manifest would be longer than %d bytes: make several of less data each", files, kind, limit)
+		return "", fail(mover.ReasonBadPlan,
+			"the backup has %d %s, whose manifest would be longer than %d bytes: make several of less data each", files, kind,
+			limit)
 	}
 	if err := a.latest(ctx); err != nil {
 		return "", err
@@ -154,8 +157,8 @@ func (a *attempt) seal(ctx context.Context, manifest *mover.Manifest) (string, e
 	return digestOf(text), a.latest(ctx)
 }
 
-// displace puts the manifest in place of one that is there: the own, when an answer was lost, or that of an earlier attempt which came to its
-// end after this one had begun.
+// displace puts the manifest in place of one that is there: the own, when an answer was lost, or that of an earlier
+// attempt which came to its end after this one had begun.
 func (a *attempt) displace(ctx context.Context, name string, text []byte) error {
 	if there, err := a.read(ctx, name, maxManifestOfObjects); err != nil || bytes.Equal(there, text) {
 		return err
@@ -171,8 +174,9 @@ func (a *attempt) cleaning(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 }
 
-// undo removes what a failed attempt has made, and returns why it failed: another attempt is a better reason than what comes of it. Once there
-// may be a manifest everything is left as it is: a later attempt may have taken it for its own, or else removes it.
+// undo removes what a failed attempt has made, and returns why it failed: another attempt is a better reason than what
+// comes of it. Once there may be a manifest everything is left as it is: a later attempt may have taken it for its own,
+// or else removes it.
 func (a *attempt) undo(ctx context.Context, cause error) error {
 	ctx, cancel := a.cleaning(ctx)
 	defer cancel()
@@ -237,7 +241,8 @@ func (m *Mover) whole(ctx context.Context, manifest *mover.Manifest) error {
 	if manifest.Objects == nil {
 		return nil
 	}
-	// They are in the order of their names, so that those of one folder follow each other: an instance can have far more files than one backup names.
+	// They are in the order of their names, so that those of one folder follow each other: an instance can have far more
+	// files than one backup names.
 	instance, folder := path.Dir(manifest.Key), manifest.Key
 	for _, pack := range manifest.Objects.Packs {
 		if its := instance + "/" + path.Dir(path.Dir(pack.Name)); its != folder {

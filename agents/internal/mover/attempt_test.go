@@ -22,7 +22,8 @@ func newTestMover(t *testing.T) *Mover {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return &Mover{Options: Options{PartSize: 1000, Log: log, Now: time.Now}, repository: store.Patient{Repository: folder, Patience: store.Patience{Answer: time.Minute, Log: log}}}
+	return &Mover{Options: Options{PartSize: 1000, Log: log, Now: time.Now},
+		repository: store.Patient{Repository: folder, Patience: store.Patience{Answer: time.Minute, Log: log}}}
 }
 
 // attemptOf begins one.
@@ -38,7 +39,8 @@ func attemptOf(t *testing.T, m *Mover, name string) *attempt {
 // carried is what an attempt has come to when its command has ended well.
 func (a *attempt) carried(t *testing.T, data string) *mover.Manifest {
 	t.Helper()
-	manifest := &mover.Manifest{FormatVersion: 1, Key: key, Compression: mover.CompressionNone, RawSize: int64(len(data)), RawSHA256: digestOf([]byte(data))[len("sha256:"):]}
+	manifest := &mover.Manifest{FormatVersion: 1, Key: key, Compression: mover.CompressionNone, RawSize: int64(len(data)),
+		RawSHA256: digestOf([]byte(data))[len("sha256:"):]}
 	var err error
 	if manifest.Metadata, err = a.keepMetadata(t.Context()); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,8 @@ func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
 	if err := a.clearRuns(ctx, a.Backup.Key, a.run, packs); err != nil {
 		return nil, "", err
 	}
-	manifest := &mover.Manifest{FormatVersion: mover.PlainFormatVersion, Key: a.Backup.Key, Compression: a.Backup.Compression, StartTime: a.Now().UTC()}
+	manifest := &mover.Manifest{FormatVersion: mover.PlainFormatVersion, Key: a.Backup.Key,
+		Compression: a.Backup.Compression, StartTime: a.Now().UTC()}
 	if manifest.Compression == "" {
 		manifest.Compression = mover.CompressionZstd
 	}
@@ -95,7 +96,8 @@ type taken struct {
 	rawSHA256 string
 }
 
-// carry runs the command as a mover does, and keeps what it writes, in parts after some that there are. Only when it has ended well are there parts.
+// carry runs the command as a mover does, and keeps what it writes, in parts after some that there are. Only when it
+// has ended well are there parts.
 func (a *attempt) carry(ctx context.Context, its *Mover, compression string, after int) (taken, error) {
 	up := a.uploader(ctx, &pace{perSecond: a.BytesPerSecond})
 	defer up.close()

@@ -33,7 +33,8 @@ func listed(t *testing.T, m *Mover, lines ...string) *mover.Manifest {
 			t.Fatal(err)
 		}
 	}
-	manifest := &mover.Manifest{Key: key, Compression: mover.CompressionZstd, RawSize: l.size, RawSHA256: fmt.Sprintf("%x", l.sum.Sum(nil))}
+	manifest := &mover.Manifest{Key: key, Compression: mover.CompressionZstd, RawSize: l.size,
+		RawSHA256: fmt.Sprintf("%x", l.sum.Sum(nil))}
 	if manifest.Metadata, err = a.keepMetadata(t.Context()); err == nil {
 		err = l.packed.Close()
 	}
@@ -73,9 +74,11 @@ func (m *Mover) listedObjects(t *testing.T, manifest *mover.Manifest) (all []*mo
 // The largest object that S3 takes is listed and read again, whatever its backup is called.
 func TestTheLargestObjectIsListed(t *testing.T) {
 	const largest = 5 << 40
-	e := &mover.Entry{Bucket: "films", Key: strings.Repeat("<", 1024), Size: largest, Modified: time.Unix(1, 0).UTC(), Metadata: map[string]string{"Owner": strings.Repeat("&", 8<<10)}}
+	e := &mover.Entry{Bucket: "films", Key: strings.Repeat("<", 1024), Size: largest, Modified: time.Unix(1, 0).UTC(),
+		Metadata: map[string]string{"Owner": strings.Repeat("&", 8<<10)}}
 	for number := range largest / chunk {
-		e.Pieces = append(e.Pieces, mover.Piece{Pack: strings.Repeat("n", 253) + "-1a2b3c4d/" + packName(run, 9_000_000+number), Number: 1})
+		e.Pieces = append(e.Pieces, mover.Piece{Pack: strings.Repeat("n", 253) + "-1a2b3c4d/" +
+			packName(run, 9_000_000+number), Number: 1})
 	}
 	line, err := lineOf(e)
 	if err != nil {
@@ -105,11 +108,13 @@ func TestLinesThatAreTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newTestMover(t)
-	if got, err := m.listedObjects(t, listed(t, m, line)); err != nil || len(got) != 1 || len(got[0].Metadata["Note"]) != room {
+	if got, err := m.listedObjects(t, listed(t, m, line)); err != nil || len(got) != 1 ||
+		len(got[0].Metadata["Note"]) != room {
 		t.Errorf("%d objects come back, %v", len(got), err)
 	}
 	e.Metadata["Note"] += "x"
-	if _, err := lineOf(e); err == nil || reasonOf(err) != mover.ReasonBadPlan || !strings.Contains(err.Error(), `object "a.mp4" of bucket "films"`) {
+	if _, err := lineOf(e); err == nil || reasonOf(err) != mover.ReasonBadPlan ||
+		!strings.Contains(err.Error(), `object "a.mp4" of bucket "films"`) {
 		t.Errorf("it says %v", err)
 	}
 	m = newTestMover(t)
@@ -148,7 +153,8 @@ func TestMetadataThatIsTooLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pack, err := m.openPack(t.Context(), &mover.Manifest{Key: key, Compression: mover.CompressionNone}, p.manifest.Packs[0], &pace{})
+	pack, err := m.openPack(t.Context(), &mover.Manifest{Key: key, Compression: mover.CompressionNone},
+		p.manifest.Packs[0], &pace{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +167,8 @@ func TestMetadataThatIsTooLong(t *testing.T) {
 		t.Errorf("%d bytes are read: %v", len(text), err)
 	}
 	e.Metadata["Note"] += "x"
-	if err := p.takeSmall(&objects.Reader{Entry: e}); err == nil || !strings.Contains(err.Error(), `object "a" of bucket "plain"`) {
+	if err := p.takeSmall(&objects.Reader{Entry: e}); err == nil ||
+		!strings.Contains(err.Error(), `object "a" of bucket "plain"`) {
 		t.Errorf("it says %v", err)
 	}
 	if err := p.drop(nil); err != nil {
@@ -173,7 +180,8 @@ func TestMetadataThatIsTooLong(t *testing.T) {
 func TestTheMostPacks(t *testing.T) {
 	m := newTestMover(t)
 	p := taking(t, m)
-	manifest := &mover.Manifest{FormatVersion: mover.ObjectsFormatVersion, Key: key, Compression: mover.CompressionZstd, RawSize: 10, RawSHA256: sum,
+	manifest := &mover.Manifest{FormatVersion: mover.ObjectsFormatVersion, Key: key, Compression: mover.CompressionZstd,
+		RawSize: 10, RawSHA256: sum,
 		Parts: []mover.Part{{Name: p.run + "/data-00001", Size: 5, SHA256: sum}}, Objects: &mover.ObjectsManifest{}}
 	var err error
 	if manifest.Metadata, err = p.keepMetadata(t.Context()); err != nil {
@@ -181,25 +189,30 @@ func TestTheMostPacks(t *testing.T) {
 	}
 	packs := &manifest.Objects.Packs
 	for number := 1_000_000; p.reserve(1, p.ownPack()) == nil; number++ {
-		*packs = append(*packs, mover.Part{Name: path.Base(key) + "/" + packName(run, number), Size: math.MaxInt64, SHA256: sum})
+		*packs = append(*packs, mover.Part{Name: path.Base(key) + "/" + packName(run, number), Size: math.MaxInt64,
+			SHA256: sum})
 	}
 	if len(*packs) < 190_000 || len(*packs) > 9_999_999/mostChanges {
 		t.Errorf("there is room for %d", len(*packs))
 	}
 	refused := p.reserve(1, p.ownPack())
 	p.release(3, p.ownPack())
-	if refused == nil || reasonOf(refused) != mover.ReasonBadPlan || !strings.Contains(refused.Error(), fmt.Sprintf("needs %d packs or more", len(*packs)+2)) || p.reserve(1, p.ownPack()) != nil {
+	if refused == nil || reasonOf(refused) != mover.ReasonBadPlan ||
+		!strings.Contains(refused.Error(), fmt.Sprintf("needs %d packs or more", len(*packs)+2)) ||
+		p.reserve(1, p.ownPack()) != nil {
 		t.Errorf("it says %v", refused)
 	}
 	digest, err := p.seal(t.Context(), manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, told, err := m.manifest(t.Context(), key); err != nil || told != digest || len(got.Objects.Packs) != len(*packs) {
+	if got, told, err := m.manifest(t.Context(), key); err != nil || told != digest ||
+		len(got.Objects.Packs) != len(*packs) {
 		t.Errorf("what is read is another one: %v", err)
 	}
 	*packs = append(*packs, (*packs)[:20_000]...)
-	if _, err := p.seal(t.Context(), manifest); err == nil || reasonOf(err) != mover.ReasonBadPlan || !strings.Contains(err.Error(), fmt.Sprintf("the backup has %d packs", len(*packs))) {
+	if _, err := p.seal(t.Context(), manifest); err == nil || reasonOf(err) != mover.ReasonBadPlan ||
+		!strings.Contains(err.Error(), fmt.Sprintf("the backup has %d packs", len(*packs))) {
 		t.Errorf("it says %v", err)
 	}
 }

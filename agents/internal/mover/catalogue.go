@@ -25,8 +25,10 @@ const (
 	maxMissing = 100
 )
 
-// fileForm is that of the files of a backup: its key, and for one of an attempt the attempt's folder, and for data and packs the number.
-var fileForm = regexp.MustCompile(`^(.+)/(?:manifest\.json|attempt\.json|([0-9a-f]{16})/(?:metadata\.json|data-([0-9]{5,7})|pack-([0-9]{5,7})))$`)
+// fileForm is that of the files of a backup: its key, and for one of an attempt the attempt's folder, and for data and
+// packs the number.
+var fileForm = regexp.MustCompile(
+	`^(.+)/(?:manifest\.json|attempt\.json|([0-9a-f]{16})/(?:metadata\.json|data-([0-9]{5,7})|pack-([0-9]{5,7})))$`)
 
 // resticForm is that of the files of a repository of restic, and its folder.
 var resticForm = regexp.MustCompile(`^(.+/` + mover.FilesFolder + `|.+/` + mover.FilesFolderEncrypted + `)/`)
@@ -54,7 +56,8 @@ func (m *Mover) check(ctx context.Context) (mover.Result, error) {
 	return mover.Result{FreeBytes: free}, err
 }
 
-// remove removes a backup, or what is left of one: the manifest, so that it is none any more, then the mark, so that whoever is at it ends.
+// remove removes a backup, or what is left of one: the manifest, so that it is none any more, then the mark, so that
+// whoever is at it ends.
 func (m *Mover) remove(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
 	key := plan.Backup.Key
 	for _, name := range []string{mover.ManifestName, mover.MarkName} {
@@ -146,7 +149,8 @@ func (r *leftRun) note(name, part, pack string) {
 	r.last, r.others = max(r.last, number), append(r.others, name)
 }
 
-// abandonOf gives the room back of what is not whole. Only one part of an attempt is under way at a time, and as many packs as there are workers.
+// abandonOf gives the room back of what is not whole. Only one part of an attempt is under way at a time, and as many
+// packs as there are workers.
 func (m *Mover) abandonOf(ctx context.Context, key, run string, left *leftRun) error {
 	if err := m.repository.AbandonOf(ctx, key+"/"+partName(run, left.last+1)); err != nil {
 		return err
@@ -163,8 +167,8 @@ func (m *Mover) abandonOf(ctx context.Context, key, run string, left *leftRun) e
 	return nil
 }
 
-// list tells which backups there are, and what has no manifest. One that is being made is among the latter. With a catalogue only what that does not
-// know is told, and what it says has to be there and is not.
+// list tells which backups there are, and what has no manifest. One that is being made is among the latter. With a
+// catalogue only what that does not know is told, and what it says has to be there and is not.
 func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Result, error) {
 	found := newFindings(catalogue)
 	err := m.eachFolder(ctx, catalogue, found.take)
@@ -179,12 +183,14 @@ const (
 	wholeBackup folderKind = iota + 1
 	// unfinished has none: it is what an attempt left, or is at.
 	unfinished
-	// shared is what backups of others need, or several: packs, all that is left of one that was deleted, and the files that restic keeps for an instance.
+	// shared is what backups of others need, or several: packs, all that is left of one that was deleted, and the files
+	// that restic keeps for an instance.
 	shared
 )
 
 // eachFolder gives the folders of backups, of what a catalogue is of, and how many bytes each has.
-func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue, take func(key string, kind folderKind, size int64)) error {
+func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue,
+	take func(key string, kind folderKind, size int64)) error {
 	folder, current, kind, size := "", "", shared, int64(0)
 	if catalogue != nil {
 		folder = catalogue.Folder

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// workFactor is the cost of a key's derivation, as a power of 2: 32 MiB, and what costs more than maxWorkFactor is not tried. The cost that
-	// is usual for people's passwords is 256 MiB, which no pod should need; a passphrase has mover.MinPassphrase bytes instead.
+	// workFactor is the cost of a key's derivation, as a power of 2: 32 MiB, and what costs more than maxWorkFactor is not
+	// tried. The cost that is usual for people's passwords is 256 MiB, which no pod should need; a passphrase has
+	// mover.MinPassphrase bytes instead.
 	workFactor    = 15
 	maxWorkFactor = 16
 	// window bounds what a decoder keeps.
@@ -86,8 +87,10 @@ func unpack(from io.Reader, manifest *mover.Manifest, passphrase string) (io.Rea
 			return nil, fail(mover.ReasonBadPlan, "cannot use the passphrase: %v", err)
 		}
 		identity.SetMaxWorkFactor(maxWorkFactor)
-		if plain, err = age.Decrypt(source, identity); errors.Is(err, age.ErrIncorrectIdentity) || errors.As(err, new(*age.NoIdentityMatchError)) {
-			return nil, fail(mover.ReasonWrongPassphrase, "the backup was encrypted with another passphrase than the repository has")
+		if plain, err = age.Decrypt(source, identity); errors.Is(err, age.ErrIncorrectIdentity) ||
+			errors.As(err, new(*age.NoIdentityMatchError)) {
+			return nil, fail(mover.ReasonWrongPassphrase,
+				"the backup was encrypted with another passphrase than the repository has")
 		} else if err != nil {
 			return nil, source.blamed(err)
 		}

@@ -18,8 +18,8 @@ import (
 // ahead is how many pieces are read before they are needed.
 const ahead = 3
 
-// downloader reads the data of a backup, in order, some pieces ahead. The last piece of a part is given when the part's sum is right: nobody
-// ever gets the end of data that is damaged.
+// downloader reads the data of a backup, in order, some pieces ahead. The last piece of a part is given when the part's
+// sum is right: nobody ever gets the end of data that is damaged.
 type downloader struct {
 	ctx    context.Context
 	cancel context.CancelFunc

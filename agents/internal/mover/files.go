@@ -20,7 +20,8 @@ import (
 // snapshotForm is an ID of restic.
 var snapshotForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// leftOut are files that no restored volume is to have: what agents noted for this one, and what file systems have by themselves.
+// leftOut are files that no restored volume is to have: what agents noted for this one, and what file systems have by
+// themselves.
 var leftOut = []string{mover.OwnPrefix + "*", foundName}
 
 // takeFiles keeps the files of a folder. What an earlier attempt has sent is there, and is not sent again.
@@ -53,12 +54,15 @@ func (a *attempt) takeFiles(ctx context.Context, manifest *mover.Manifest) error
 	}
 	manifest.FormatVersion, manifest.Compression = mover.FilesFormatVersion, mover.CompressionZstd
 	manifest.RawSize = got.Bytes
-	manifest.Files = &mover.FilesManifest{Repository: path.Base(r.folder), Snapshot: got.Snapshot, Folder: a.Files.Folder, Count: got.Files, Size: got.Bytes, Added: got.Added}
-	manifest.Facts = map[string]string{"files": strconv.FormatInt(got.Files, 10), "bytesAdded": strconv.FormatInt(got.Added, 10), "vanished": strconv.Itoa(got.vanished)}
+	manifest.Files = &mover.FilesManifest{Repository: path.Base(r.folder), Snapshot: got.Snapshot, Folder: a.Files.Folder,
+		Count: got.Files, Size: got.Bytes, Added: got.Added}
+	manifest.Facts = map[string]string{"files": strconv.FormatInt(got.Files, 10),
+		"bytesAdded": strconv.FormatInt(got.Added, 10), "vanished": strconv.Itoa(got.vanished)}
 	return nil
 }
 
-// settled is how long after a repository was made an attempt that was superseded meanwhile has ended, which may have been about to make it as well.
+// settled is how long after a repository was made an attempt that was superseded meanwhile has ended, which may have
+// been about to make it as well.
 const settled = 2 * watchInterval
 
 // keepFiles keeps them, in a repository that is made where there is none.
@@ -81,7 +85,8 @@ func (a *attempt) keepFiles(ctx context.Context, r *restic, exclude []string) (k
 	return got, err
 }
 
-// needs says whether a backup of the instance has its files in a repository that is damaged: then that is what is wrong.
+// needs says whether a backup of the instance has its files in a repository that is damaged: then that is what is
+// wrong.
 func (a *attempt) needs(ctx context.Context, r *restic, cause error) (bool, error) {
 	if err := a.latest(ctx); err != nil {
 		return false, err
@@ -125,8 +130,9 @@ func (m *Mover) ofFiles(manifest *mover.Manifest) (*restic, error) {
 	return m.restic(manifest.Key, manifest.Files.Repository)
 }
 
-// restoreFiles puts the files of a backup into the folder that commands run in. restic compares each piece with the sum that it is named by. The repository may
-// be mounted for reading only, so that there is no lock: where somebody prunes it meanwhile this attempt fails, and not the next one.
+// restoreFiles puts the files of a backup into the folder that commands run in. restic compares each piece with the sum
+// that it is named by. The repository may be mounted for reading only, so that there is no lock: where somebody prunes
+// it meanwhile this attempt fails, and not the next one.
 func (m *Mover) restoreFiles(ctx context.Context, plan *mover.Plan, manifest *mover.Manifest) error {
 	if m.dir == "" {
 		return fail(mover.ReasonBadPlan, "the backup is of files, and no command takes these")
@@ -222,7 +228,8 @@ func checkFilesOf(plan *mover.Plan) error {
 	switch {
 	case plan.Verb != mover.VerbBackup && plan.Verb != mover.VerbRestore && plan.Verb != mover.VerbDelete:
 		return fmt.Errorf("the verb %s has files", plan.Verb)
-	case plan.Objects != nil || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 || len(plan.Steady) > 0:
+	case plan.Objects != nil || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 ||
+		len(plan.Steady) > 0:
 		return fmt.Errorf("the verb %s has files, and something else to carry", plan.Verb)
 	case plan.Verb == mover.VerbBackup && (!filepath.IsAbs(folder) || filepath.Clean(folder) != folder):
 		return fmt.Errorf("%q is no folder of files", folder)

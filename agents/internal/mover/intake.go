@@ -23,20 +23,23 @@ import (
 )
 
 const (
-	// objectsMemory is where the collector works harder while objects are carried: a piece and a small object of each packer, and pieces of the listing.
+	// objectsMemory is where the collector works harder while objects are carried: a piece and a small object of each
+	// packer, and pieces of the listing.
 	objectsMemory = 160 << 20
 	// packers make packs at once, and lookers ask for tags.
 	packers = 4
 	lookers = 8
 	// smallObject is how many bytes an object has at most that is read as a whole, and goes into a pack with others.
 	smallObject = 8 << 20
-	// batchBytes and batchObjects bound what is in one pack, and chunk is how much of a large object is in one of its packs.
+	// batchBytes and batchObjects bound what is in one pack, and chunk is how much of a large object is in one of its
+	// packs.
 	batchBytes   = 64 << 20
 	batchObjects = 4096
 	chunk        = 256 << 20
 	// mostChanges is how often an object may be another one each time that it is read.
 	mostChanges = 5
-	// packText is how many bytes of a manifest a pack takes beside its name, at most, and otherText how many are left for all that is none.
+	// packText is how many bytes of a manifest a pack takes beside its name, at most, and otherText how many are left for
+	// all that is none.
 	packText  = 144
 	otherText = 1 << 20
 )
@@ -58,7 +61,8 @@ type intake struct {
 	packs, text int
 }
 
-// takeObjects takes the objects of a storage: those that the latest backup has as they are now are named, all others are read.
+// takeObjects takes the objects of a storage: those that the latest backup has as they are now are named, all others
+// are read.
 func (a *attempt) takeObjects(ctx context.Context, manifest *mover.Manifest) error {
 	debug.SetMemoryLimit(objectsMemory)
 	storage, err := a.storage()
@@ -92,18 +96,21 @@ func (a *attempt) takeObjects(ctx context.Context, manifest *mover.Manifest) err
 		return err
 	}
 	slices.SortFunc(in.manifest.Packs, func(a, b mover.Part) int { return strings.Compare(a.Name, b.Name) })
-	manifest.FormatVersion, manifest.Objects, manifest.Facts = mover.ObjectsFormatVersion, &in.manifest, factsOf(&in.manifest)
+	manifest.FormatVersion, manifest.Objects, manifest.Facts = mover.ObjectsFormatVersion, &in.manifest,
+		factsOf(&in.manifest)
 	manifest.RawSize, manifest.RawSHA256 = in.listing.size, hex.EncodeToString(in.listing.sum.Sum(nil))
 	return nil
 }
 
-// elsewhere refuses a storage that has the repository itself, under whatever address: what is written would have to be read, without end.
+// elsewhere refuses a storage that has the repository itself, under whatever address: what is written would have to be
+// read, without end.
 func (a *attempt) elsewhere(ctx context.Context, storage *objects.Storage) error {
 	if a.Repository.Type != mover.TypeS3 {
 		return nil
 	}
 	mark := path.Join(a.Repository.Prefix, a.name(mover.MarkName))
-	reader, err := storage.Open(ctx, objects.Object{Entry: mover.Entry{Bucket: a.Repository.Bucket, Key: strings.Trim(mark, "/")}, Tagged: true})
+	reader, err := storage.Open(ctx, objects.Object{
+		Entry: mover.Entry{Bucket: a.Repository.Bucket, Key: strings.Trim(mark, "/")}, Tagged: true})
 	if err != nil {
 		// Whatever else is wrong with the storage is found out when it is read.
 		return nil
@@ -114,7 +121,8 @@ func (a *attempt) elsewhere(ctx context.Context, storage *objects.Storage) error
 	if err != nil || json.Unmarshal(text, &there) != nil || there != a.mark {
 		return nil
 	}
-	return fail(mover.ReasonBadPlan, "bucket %q of the storage is the one that the repository is in: keep its backups in another storage", a.Repository.Bucket)
+	return fail(mover.ReasonBadPlan, "bucket %q of the storage is the one that the repository is in: keep its backups "+
+		"in another storage", a.Repository.Bucket)
 }
 
 // cause is why a context ended, where that is why something failed.
@@ -181,7 +189,8 @@ func (l *listing) add(line mover.Line) error {
 
 // tooLong is of an object of which more is to be said than can be read again.
 func tooLong(e *mover.Entry, size, most int) error {
-	return fail(mover.ReasonBadPlan, "object %q of bucket %q cannot be kept: its metadata and the names of its packs have %d bytes, and no more than %d can be read again: give it less metadata, or make several objects of it",
+	return fail(mover.ReasonBadPlan, "object %q of bucket %q cannot be kept: its metadata and the names of its packs "+
+		"have %d bytes, and no more than %d can be read again: give it less metadata, or make several objects of it",
 		e.Key, e.Bucket, size, most)
 }
 
@@ -322,11 +331,13 @@ func (in *intake) nameKnown(ctx context.Context) error {
 
 // packAt is where a manifest has a pack: they are in the order of their names.
 func packAt(manifest *mover.Manifest, name string) (int, bool) {
-	return slices.BinarySearchFunc(manifest.Objects.Packs, name, func(part mover.Part, name string) int { return strings.Compare(part.Name, name) })
+	return slices.BinarySearchFunc(manifest.Objects.Packs, name,
+		func(part mover.Part, name string) int { return strings.Compare(part.Name, name) })
 }
 
-// reserve has room in the manifest for packs before they are made or named: else that there is none would be found out last. Numbers of packs, of seven digits
-// at most, do not run out before: there is room for some 200,000, and each is made mostChanges times at most.
+// reserve has room in the manifest for packs before they are made or named: else that there is none would be found out
+// last. Numbers of packs, of seven digits at most, do not run out before: there is room for some 200,000, and each is
+// made mostChanges times at most.
 func (in *intake) reserve(count int, name string) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -334,7 +345,9 @@ func (in *intake) reserve(count int, name string) error {
 	if in.text <= maxManifestOfObjects-otherText {
 		return nil
 	}
-	return fail(mover.ReasonBadPlan, "the backup needs %d packs or more, and a manifest of %d bytes has no room for them: make a full backup, which packs all small objects anew, or have fewer objects of more than %d bytes in one storage: each has packs of its own",
+	return fail(mover.ReasonBadPlan, "the backup needs %d packs or more, and a manifest of %d bytes has no room for "+
+		"them: make a full backup, which packs all small objects anew, or have fewer objects of more than %d bytes in one "+
+		"storage: each has packs of its own",
 		in.packs, maxManifestOfObjects, smallObject)
 }
 

@@ -36,7 +36,8 @@ type target struct {
 	half string
 }
 
-// restoreInto fills a volume. A mover that is killed leaves what the next one removes, or, where all is there, goes on with.
+// restoreInto fills a volume. A mover that is killed leaves what the next one removes, or, where all is there, goes on
+// with.
 func (m *Mover) restoreInto(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
 	t := target{TargetVolume: *plan.Volume}
 	done, err := t.isDone()
@@ -87,7 +88,8 @@ func (t target) isDone() (bool, error) {
 	case err != nil:
 		return false, t.failed(err)
 	case strings.TrimSpace(string(id)) != t.ID:
-		return false, fail(mover.ReasonTargetNotEmpty, "the volume at %s has data that was restored before: take an empty one", t.Folder)
+		return false, fail(mover.ReasonTargetNotEmpty,
+			"the volume at %s has data that was restored before: take an empty one", t.Folder)
 	}
 	return true, nil
 }
@@ -149,7 +151,8 @@ func (t target) settle() error {
 	}
 	for _, entry := range entries {
 		if t.has(entry.Name()) {
-			return fail(mover.ReasonTargetNotEmpty, "the volume at %s has got %q meanwhile: take an empty one", t.Folder, entry.Name())
+			return fail(mover.ReasonTargetNotEmpty, "the volume at %s has got %q meanwhile: take an empty one", t.Folder,
+				entry.Name())
 		}
 		if err := os.Rename(filepath.Join(t.path(t.whole()), entry.Name()), t.path(entry.Name())); err != nil {
 			return t.failed(err)

@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
-// maxLineOfListing is how many bytes a line of a listing has at most, with its end. Keys, metadata and tags have some thousand; pieces have up to 320 each, and
-// an object of 5 TiB has 20,480 of them.
+// maxLineOfListing is how many bytes a line of a listing has at most, with its end. Keys, metadata and tags have some
+// thousand; pieces have up to 320 each, and an object of 5 TiB has 20,480 of them.
 const maxLineOfListing = 32 << 20
 
 // identity stands for an object as it was: bucket, key, ETag, version, size, time and tags.
@@ -75,8 +75,9 @@ func (k *known) find(e *mover.Entry) (int, bool) {
 	return slices.BinarySearchFunc(k.all, identityOf(e), func(a, b identity) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// base is the latest backup of the instance that this one can name the packs of; nil where there is none. What is damaged, or was encrypted
-// otherwise, is none. The attempt has said before that it is there: from then on nobody removes a pack that a listing names.
+// base is the latest backup of the instance that this one can name the packs of; nil where there is none. What is
+// damaged, or was encrypted otherwise, is none. The attempt has said before that it is there: from then on nobody
+// removes a pack that a listing names.
 func (a *attempt) base(ctx context.Context) (*known, error) {
 	if a.Objects.Mode != mover.ObjectsIncremental {
 		return nil, nil
@@ -96,7 +97,8 @@ func (a *attempt) base(ctx context.Context) (*known, error) {
 		if err != nil && !isOfBackup(err) {
 			return nil, err
 		}
-		if err == nil && manifest.Objects != nil && (manifest.Encryption != "") == a.Repository.Encrypted && key != a.Backup.Key {
+		if err == nil && manifest.Objects != nil && (manifest.Encryption != "") == a.Repository.Encrypted &&
+			key != a.Backup.Key {
 			candidates = append(candidates, candidate{key, manifest.EndTime})
 		}
 	}
@@ -119,7 +121,9 @@ func (a *attempt) base(ctx context.Context) (*known, error) {
 // isOfBackup says whether an error is one of a single backup, and none of the repository.
 func isOfBackup(err error) bool {
 	var known *failure
-	return errors.As(err, &known) && slices.Contains([]string{mover.ReasonDamaged, mover.ReasonNotFound, mover.ReasonWrongPassphrase, mover.ReasonUnsupported}, known.reason)
+	return errors.As(err, &known) && slices.Contains(
+		[]string{mover.ReasonDamaged, mover.ReasonNotFound, mover.ReasonWrongPassphrase, mover.ReasonUnsupported},
+		known.reason)
 }
 
 // learn reads the listing of a backup all of whose files are there.
@@ -141,7 +145,8 @@ func (a *attempt) learn(ctx context.Context, key string) (*known, error) {
 }
 
 // eachLine gives the lines of a listing, and how each is written. It ends well only when all of them have come.
-func (m *Mover) eachLine(ctx context.Context, plan *mover.Plan, manifest *mover.Manifest, take func(line *mover.Line, text []byte) error) error {
+func (m *Mover) eachLine(ctx context.Context, plan *mover.Plan, manifest *mover.Manifest,
+	take func(line *mover.Line, text []byte) error) error {
 	deriving.Lock()
 	data, err := m.contents(ctx, plan, manifest)
 	deriving.Unlock()
@@ -157,7 +162,8 @@ func (m *Mover) eachLine(ctx context.Context, plan *mover.Plan, manifest *mover.
 			return damaged("a line of the listing cannot be read: %v", err)
 		}
 		if first && (line.Listing < 1 || line.Listing > mover.ListingVersion) {
-			return fail(mover.ReasonUnsupported, "the listing has the version %d, and this mover knows %d: use a newer one", line.Listing, mover.ListingVersion)
+			return fail(mover.ReasonUnsupported, "the listing has the version %d, and this mover knows %d: use a newer one",
+				line.Listing, mover.ListingVersion)
 		}
 		if err := take(&line, lines.Bytes()); err != nil {
 			return err

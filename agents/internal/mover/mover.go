@@ -132,7 +132,8 @@ func (m *Mover) open(r *mover.Repository) error {
 		m.passphrase = strings.TrimRight(string(passphrase), "\r\n")
 		m.hide = append(m.hide, m.passphrase)
 		if len(m.passphrase) < mover.MinPassphrase {
-			return fail(mover.ReasonBadPlan, "the passphrase of the repository has %d characters: give it %d or more", len(m.passphrase), mover.MinPassphrase)
+			return fail(mover.ReasonBadPlan, "the passphrase of the repository has %d characters: give it %d or more",
+				len(m.passphrase), mover.MinPassphrase)
 		}
 	}
 	patience := store.Patience{Answer: m.Answer, Log: m.Log}
@@ -164,8 +165,10 @@ func (m *Mover) bucket(r *mover.Repository) (store.Repository, error) {
 		return nil, err
 	}
 	m.hide = append(m.hide, keys.secret)
-	addressing := map[string]store.Addressing{"": store.AddressingPath, addressingPath: store.AddressingPath, addressingVirtualHost: store.AddressingVirtual}[r.Addressing]
-	bucket, err := store.NewS3(store.S3Options{Endpoint: r.Endpoint, Region: r.Region, Bucket: r.Bucket, Prefix: strings.Trim(r.Prefix, "/"), Addressing: addressing,
+	addressing := map[string]store.Addressing{"": store.AddressingPath, addressingPath: store.AddressingPath,
+		addressingVirtualHost: store.AddressingVirtual}[r.Addressing]
+	bucket, err := store.NewS3(store.S3Options{Endpoint: r.Endpoint, Region: r.Region, Bucket: r.Bucket,
+		Prefix: strings.Trim(r.Prefix, "/"), Addressing: addressing,
 		AccessKey: keys.access, SecretKey: keys.secret, CA: keys.ca})
 	if err != nil {
 		return nil, fail(mover.ReasonBadPlan, "%v", err)

@@ -69,7 +69,8 @@ func (p *packer) take(object objects.Object) error {
 		}
 		p.Log.Info("an object was replaced while it was read, and is read again", "bucket", object.Bucket, "key", object.Key)
 	}
-	return fail(mover.ReasonUnsteady, "object %q of bucket %q was replaced each of %d times that it was read: try again when it is at rest", object.Key, object.Bucket, mostChanges)
+	return fail(mover.ReasonUnsteady, "object %q of bucket %q was replaced each of %d times that it was read: try again "+
+		"when it is at rest", object.Key, object.Bucket, mostChanges)
 }
 
 // takeSmall takes one that fits into memory: what comes of it is in the pack as a whole or not at all.
@@ -226,8 +227,9 @@ func (in *intake) enter(parts []mover.Part, entries []mover.Entry) error {
 
 // factsOf is what is told of a backup of objects.
 func factsOf(o *mover.ObjectsManifest) map[string]string {
-	facts := map[string]string{"buckets": strconv.Itoa(o.Buckets), "objects": strconv.FormatInt(o.Count, 10), "objectsRead": strconv.FormatInt(o.Read, 10),
-		"bytesRead": strconv.FormatInt(o.ReadBytes, 10)}
+	facts := map[string]string{"buckets": strconv.Itoa(o.Buckets), "objects": strconv.FormatInt(o.Count, 10),
+		"objectsRead": strconv.FormatInt(o.Read, 10),
+		"bytesRead":   strconv.FormatInt(o.ReadBytes, 10)}
 	if o.Base != "" {
 		facts["base"] = o.Base
 	}

@@ -54,7 +54,8 @@ type packWriter struct {
 }
 
 // beginPack begins one with a buffer that nobody else uses meanwhile.
-func (a *attempt) beginPack(ctx context.Context, number int, compression string, buffer []byte, p *pace) (*packWriter, error) {
+func (a *attempt) beginPack(ctx context.Context, number int, compression string, buffer []byte, p *pace) (*packWriter,
+	error) {
 	if err := a.latest(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (a *attempt) beginPack(ctx context.Context, number int, compression string,
 	if err != nil {
 		return nil, err
 	}
-	w := &packWriter{ctx: ctx, attempt: a, pace: p, name: path.Base(a.Backup.Key) + "/" + name, upload: upload, buffer: buffer[:0], sum: sha256.New()}
+	w := &packWriter{ctx: ctx, attempt: a, pace: p, name: path.Base(a.Backup.Key) + "/" + name, upload: upload,
+		buffer: buffer[:0], sum: sha256.New()}
 	deriving.Lock()
 	defer deriving.Unlock()
 	if w.packed, err = pack(w, compression, a.passphrase); err != nil {
@@ -76,12 +78,14 @@ func (a *attempt) beginPack(ctx context.Context, number int, compression string,
 // add begins the next content, of which as many bytes have to be written to the returned writer.
 func (w *packWriter) add(size int64) (io.Writer, error) {
 	w.entries++
-	return w.tar, w.tar.WriteHeader(&tar.Header{Name: contentName(w.entries), Size: size, Mode: 0o600, Format: tar.FormatPAX})
+	return w.tar, w.tar.WriteHeader(&tar.Header{Name: contentName(w.entries), Size: size, Mode: 0o600,
+		Format: tar.FormatPAX})
 }
 
 // describe adds what there is to say of the content that was added last.
 func (w *packWriter) describe(text []byte) error {
-	if err := w.tar.WriteHeader(&tar.Header{Name: entryName(w.entries), Size: int64(len(text)), Mode: 0o600, Format: tar.FormatPAX}); err != nil {
+	if err := w.tar.WriteHeader(&tar.Header{Name: entryName(w.entries), Size: int64(len(text)), Mode: 0o600,
+		Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	_, err := w.tar.Write(text)
@@ -196,7 +200,8 @@ func (r *packReader) entry(number int) ([]byte, error) {
 
 // blamed is an error of the pack: what has a reason is passed on as it is.
 func (r *packReader) blamed(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), "archive/tar") && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err == nil || errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), "archive/tar") &&
+		!errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	return damaged("the pack %s cannot be read: %v", r.part.Name, err)
@@ -229,14 +234,16 @@ func (m *Mover) verifyPacks(ctx context.Context, plan *mover.Plan, manifest *mov
 	return nil
 }
 
-// checkObjects says whether a manifest is one of objects where its version says so, and names packs that can be of its instance.
+// checkObjects says whether a manifest is one of objects where its version says so, and names packs that can be of its
+// instance.
 func checkObjects(manifest *mover.Manifest) error {
 	if (manifest.Objects != nil) != (manifest.FormatVersion == mover.ObjectsFormatVersion) {
 		has := "no objects"
 		if manifest.Objects != nil {
 			has = "objects"
 		}
-		return damaged("the manifest has the format version %d and %s: version %d, and no other, is of objects", manifest.FormatVersion, has, mover.ObjectsFormatVersion)
+		return damaged("the manifest has the format version %d and %s: version %d, and no other, is of objects",
+			manifest.FormatVersion, has, mover.ObjectsFormatVersion)
 	}
 	if manifest.Objects == nil {
 		return nil

@@ -21,9 +21,11 @@ const (
 var sum = strings.Repeat("0", 64)
 
 func manifestOf(change func(*mover.Manifest)) []byte {
-	manifest := &mover.Manifest{FormatVersion: 1, Key: key, Compression: mover.CompressionZstd, RawSize: 10, RawSHA256: sum,
-		Metadata: mover.Part{Name: run + "/metadata.json", Size: 2, SHA256: sum},
-		Parts:    []mover.Part{{Name: run + "/data-00001", Size: 5, SHA256: sum}, {Name: run + "/data-00002", Size: 3, SHA256: sum}}}
+	manifest := &mover.Manifest{FormatVersion: 1, Key: key, Compression: mover.CompressionZstd, RawSize: 10,
+		RawSHA256: sum,
+		Metadata:  mover.Part{Name: run + "/metadata.json", Size: 2, SHA256: sum},
+		Parts: []mover.Part{{Name: run + "/data-00001", Size: 5, SHA256: sum},
+			{Name: run + "/data-00002", Size: 3, SHA256: sum}}}
 	change(manifest)
 	text, err := json.Marshal(manifest)
 	if err != nil {
@@ -88,15 +90,18 @@ func FuzzManifest(f *testing.F) {
 }
 
 func FuzzPlan(f *testing.F) {
-	f.Add([]byte(`{"verb":"backup","repository":{"type":"Volume","prefix":"a/b"},"backup":{"key":"a/b","attempt":"x","metadata":{}},"command":["x"],"facts":["y"]}`))
-	f.Add([]byte(`{"verb":"inspect","repository":{"type":"S3","endpoint":"https://x","bucket":"b"},"backup":{"key":"../x"},"verify":true}`))
+	f.Add([]byte(
+		`{"verb":"backup","repository":{"type":"Volume","prefix":"a/b"},"backup":{"key":"a/b","attempt":"x","metadata":{}},"command":["x"],"facts":["y"]}`))
+	f.Add([]byte(
+		`{"verb":"inspect","repository":{"type":"S3","endpoint":"https://x","bucket":"b"},"backup":{"key":"../x"},"verify":true}`))
 	f.Add([]byte(`{"verb":"list","repository":{"type":"Volume"}} {}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		plan, err := ReadPlan(text)
 		if err != nil {
 			return
 		}
-		if plan.Backup != nil && !store.IsName(plan.Backup.Key) || strings.Contains(plan.Repository.Prefix, "..") && !store.IsName(strings.Trim(plan.Repository.Prefix, "/")) {
+		if plan.Backup != nil && !store.IsName(plan.Backup.Key) || strings.Contains(plan.Repository.Prefix, "..") &&
+			!store.IsName(strings.Trim(plan.Repository.Prefix, "/")) {
 			t.Errorf("the plan %s was taken", text)
 		}
 		if plan.Backup == nil && plan.Verb != mover.VerbCheck && plan.Verb != mover.VerbList {
@@ -113,7 +118,8 @@ func FuzzFacts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := Encode(mover.Result{Facts: facts, Message: strings.Repeat("\"", maxMessage), Digest: "sha256:" + sum}); err != nil {
+		if _, err := Encode(mover.Result{Facts: facts, Message: strings.Repeat("\"", maxMessage), Digest: "sha256:" +
+			sum}); err != nil {
 			t.Errorf("%d facts do not fit: %v", len(facts), err)
 		}
 	})
@@ -145,7 +151,8 @@ func TestPlansOfWhatIsNotKnown(t *testing.T) {
 
 // TestResultsFit into a termination message, whatever is in them.
 func TestResultsFit(t *testing.T) {
-	result := mover.Result{Message: strings.Repeat("é\n", 3000), Digest: "sha256:" + sum, Count: 1000, Facts: map[string]string{}}
+	result := mover.Result{Message: strings.Repeat("é\n", 3000), Digest: "sha256:" + sum, Count: 1000,
+		Facts: map[string]string{}}
 	for i := range 200 {
 		result.Backups = append(result.Backups, fmt.Sprintf("production/shop/nightly-%08d", i))
 		result.Leftovers = append(result.Leftovers, fmt.Sprintf("production/shop/other-%08d", i))
@@ -162,14 +169,16 @@ func TestResultsFit(t *testing.T) {
 	if text, err = Encode(result); err == nil {
 		err = json.Unmarshal(text, &told)
 	}
-	if err != nil || len(text) < mover.MaxResult/2 || len(told.Backups) == 0 || len(told.Leftovers) == 0 || told.Count != 1000 || len(told.Missing) != maxMissing {
+	if err != nil || len(text) < mover.MaxResult/2 || len(told.Backups) == 0 || len(told.Leftovers) == 0 ||
+		told.Count != 1000 || len(told.Missing) != maxMissing {
 		t.Errorf("%d bytes with %d and %d of %d, %v", len(text), len(told.Backups), len(told.Leftovers), told.Count, err)
 	}
 }
 
 // TestSecretsAreHidden wherever a command may say them.
 func TestSecretsAreHidden(t *testing.T) {
-	hide := secretsOf([]string{"PGPASSWORD=hunter22", "REDISCLI_AUTH=letmein", "PWD=/data", "HOME=/root", "MYSQL_PWD=swordfish", "AWS_SECRET_ACCESS_KEY=wJalr", "EMPTY_TOKEN="}, "a key")
+	hide := secretsOf([]string{"PGPASSWORD=hunter22", "REDISCLI_AUTH=letmein", "PWD=/data", "HOME=/root",
+		"MYSQL_PWD=swordfish", "AWS_SECRET_ACCESS_KEY=wJalr", "EMPTY_TOKEN="}, "a key")
 	if got := hide.from("hunter22 letmein /data /root swordfish wJalr a key"); got != "*** *** /data /root *** *** ***" {
 		t.Errorf("told is %q", got)
 	}

@@ -22,7 +22,8 @@ const (
 	// maxManifest and maxMetadata are how many bytes these have at most.
 	maxManifest = 16 << 20
 	maxMetadata = 1 << 20
-	// maxManifestOfObjects is how many bytes a manifest has at most that names packs. In memory it takes as many again, once it is read.
+	// maxManifestOfObjects is how many bytes a manifest has at most that names packs. In memory it takes as many again,
+	// once it is read.
 	maxManifestOfObjects = 40 << 20
 	// maxAttempt is how long the name of an attempt is at most.
 	maxAttempt = 253
@@ -53,19 +54,22 @@ func ReadPlan(text []byte) (*mover.Plan, error) {
 }
 
 // objectsModes are those that objects can have with a verb.
-var objectsModes = map[mover.Verb][]mover.ObjectsMode{mover.VerbBackup: {mover.ObjectsIncremental, mover.ObjectsFull}, mover.VerbRestore: {""}}
+var objectsModes = map[mover.Verb][]mover.ObjectsMode{mover.VerbBackup: {mover.ObjectsIncremental, mover.ObjectsFull},
+	mover.VerbRestore: {""}}
 
 // checkVerb says whether a plan has what its verb needs, and nothing else.
 func checkVerb(plan *mover.Plan) error {
 	adopts := plan.Verb == mover.VerbAdopt
 	runs := plan.Verb == mover.VerbBackup || plan.Verb == mover.VerbRestore || adopts
 	alone := plan.Objects != nil || plan.Files != nil
-	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbAdopt, mover.VerbInspect, mover.VerbDelete, mover.VerbList, mover.VerbRecall}
+	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbAdopt, mover.VerbInspect,
+		mover.VerbDelete, mover.VerbList, mover.VerbRecall}
 	surveys := plan.Verb == mover.VerbList || plan.Verb == mover.VerbRecall
 	switch {
 	case !slices.Contains(all, plan.Verb):
 		return fmt.Errorf("the verb %q is none of %v", plan.Verb, all)
-	case plan.Objects != nil && (!runs || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 || plan.Volume != nil):
+	case plan.Objects != nil && (!runs || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 ||
+		plan.Volume != nil):
 		return fmt.Errorf("the verb %s has objects, and something else to carry", plan.Verb)
 	case plan.Objects != nil && !slices.Contains(objectsModes[plan.Verb], plan.Objects.Mode):
 		return fmt.Errorf("the verb %s has objects with the mode %q", plan.Verb, plan.Objects.Mode)
@@ -83,8 +87,10 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s needs a volume", plan.Verb)
 	case plan.Volume != nil && plan.Verb != mover.VerbRestore && !adopts:
 		return fmt.Errorf("the verb %s fills no volume", plan.Verb)
-	case plan.Volume != nil && (!filepath.IsAbs(plan.Volume.Folder) || filepath.Clean(plan.Volume.Folder) != plan.Volume.Folder || !idForm.MatchString(plan.Volume.ID)):
-		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Volume.Folder, plan.Volume.ID)
+	case plan.Volume != nil && (!filepath.IsAbs(plan.Volume.Folder) ||
+		filepath.Clean(plan.Volume.Folder) != plan.Volume.Folder || !idForm.MatchString(plan.Volume.ID)):
+		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Volume.Folder,
+			plan.Volume.ID)
 	case plan.Verify && plan.Verb != mover.VerbInspect:
 		return fmt.Errorf("the verb %s does not verify", plan.Verb)
 	case plan.BytesPerSecond < 0:
@@ -106,7 +112,8 @@ func checkVerb(plan *mover.Plan) error {
 	return errors.Join(checkBackup(plan.Verb, plan.Backup), checkStreams(plan))
 }
 
-// checkBackup says whether a backup can be named. What only VerbBackup goes by may be there for every verb: it is of the backup.
+// checkBackup says whether a backup can be named. What only VerbBackup goes by may be there for every verb: it is of
+// the backup.
 func checkBackup(verb mover.Verb, b *mover.Backup) error {
 	switch {
 	case !store.IsName(b.Key):
@@ -160,7 +167,9 @@ func readManifest(text []byte, key string) (*mover.Manifest, error) {
 		return nil, damaged("the manifest cannot be read: %v", err)
 	}
 	if version.FormatVersion > mover.FormatVersion {
-		return nil, fail(mover.ReasonUnsupported, "the backup has the format version %d, and this mover knows those up to %d: use a newer one", version.FormatVersion, mover.FormatVersion)
+		return nil, fail(mover.ReasonUnsupported,
+			"the backup has the format version %d, and this mover knows those up to %d: use a newer one", version.FormatVersion,
+			mover.FormatVersion)
 	}
 	var manifest mover.Manifest
 	if err := json.Unmarshal(text, &manifest); err != nil {
@@ -197,7 +206,8 @@ func longest(manifest *mover.Manifest) int {
 // checkParts says whether the parts are those of one attempt, in their order and without a gap.
 func checkParts(manifest *mover.Manifest) error {
 	found := metadataForm.FindStringSubmatch(manifest.Metadata.Name)
-	if found == nil || manifest.Metadata.Size < 0 || manifest.Metadata.Size > maxMetadata || !isSum(manifest.Metadata.SHA256) {
+	if found == nil || manifest.Metadata.Size < 0 || manifest.Metadata.Size > maxMetadata ||
+		!isSum(manifest.Metadata.SHA256) {
 		return damaged("the manifest names no metadata")
 	}
 	if len(manifest.Parts) == 0 && manifest.Files == nil {

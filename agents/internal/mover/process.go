@@ -184,13 +184,15 @@ func (m *Mover) facts(ctx context.Context, words []string) (map[string]string, e
 	}
 	said, result, err := m.tell(ctx, words, factsOfOne)
 	if err == nil && result.Exit != (reaper.Exit{}) {
-		return nil, fail(mover.ReasonCommandFailed, "the command for facts ended with %s: %s", result.Exit, lastOf(result.Stderr))
+		return nil, fail(mover.ReasonCommandFailed, "the command for facts ended with %s: %s", result.Exit,
+			lastOf(result.Stderr))
 	}
 	return said, err
 }
 
 // tell runs a command that tells facts. Where it does not end with 0 there are none, and the result says how it ended.
-func (m *Mover) tell(ctx context.Context, words []string, limits factLimits) (map[string]string, command.Result, error) {
+func (m *Mover) tell(ctx context.Context, words []string, limits factLimits) (map[string]string, command.Result,
+	error) {
 	result, err := command.Run(ctx, m.Starter, command.Spec{Command: words, Env: m.Env, Timeout: factsTimeout})
 	switch {
 	case ctx.Err() != nil:
@@ -219,7 +221,9 @@ func readFacts(text string, limits factLimits) (map[string]string, error) {
 		}
 		found := factForm.FindStringSubmatch(line)
 		if found == nil || len(found[2]) > limits.longest {
-			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote the line %q, which is no key=value of %d characters at most", shortened(line, maxFact), limits.longest)
+			return nil, fail(mover.ReasonCommandFailed,
+				"the command for facts wrote the line %q, which is no key=value of %d characters at most", shortened(line, maxFact),
+				limits.longest)
 		}
 		if facts[found[1]] = found[2]; len(facts) > limits.most {
 			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote more than %d", limits.most)
@@ -228,7 +232,8 @@ func readFacts(text string, limits factLimits) (map[string]string, error) {
 	return facts, nil
 }
 
-// feed gives data to a command's input. Where that is closed before the end the rest is read all the same, to be checked, unless the command has failed.
+// feed gives data to a command's input. Where that is closed before the end the rest is read all the same, to be
+// checked, unless the command has failed.
 func (t *tool) feed(from io.Reader) error {
 	buffer, unread := make([]byte, 256<<10), false
 	for {

@@ -31,16 +31,16 @@ type putback struct {
 	manifest *mover.Manifest
 	storage  *objects.Storage
 	crew     *crew
-	// wanted are the numbers, in each pack of the manifest, of the small objects that the listing has, and large says how many others it has. These are read
-	// again rather than held.
+	// wanted are the numbers, in each pack of the manifest, of the small objects that the listing has, and large says how
+	// many others it has. These are read again rather than held.
 	wanted []*big.Int
 	large  int
 
 	written, present, left atomic.Int64
 }
 
-// restoreObjects puts the objects of a backup into a storage. What is there already is left as it is, so that it goes on where an earlier attempt was, and
-// nothing that somebody has written meanwhile is lost.
+// restoreObjects puts the objects of a backup into a storage. What is there already is left as it is, so that it goes
+// on where an earlier attempt was, and nothing that somebody has written meanwhile is lost.
 func (m *Mover) restoreObjects(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
 	debug.SetMemoryLimit(objectsMemory)
 	manifest, digest, err := m.find(ctx, plan.Backup)
@@ -54,7 +54,8 @@ func (m *Mover) restoreObjects(ctx context.Context, plan *mover.Plan) (mover.Res
 	if err != nil {
 		return mover.Result{}, err
 	}
-	p := &putback{Mover: m, plan: plan, manifest: manifest, storage: storage, wanted: make([]*big.Int, len(manifest.Objects.Packs))}
+	p := &putback{Mover: m, plan: plan, manifest: manifest, storage: storage,
+		wanted: make([]*big.Int, len(manifest.Objects.Packs))}
 	if err := p.read(ctx); err != nil {
 		return mover.Result{}, err
 	}
@@ -62,7 +63,8 @@ func (m *Mover) restoreObjects(ctx context.Context, plan *mover.Plan) (mover.Res
 		return mover.Result{}, err
 	}
 	if got := p.written.Load() + p.present.Load() + p.left.Load(); got != manifest.Objects.Count {
-		return mover.Result{}, damaged("the packs have %d objects of the %d that the listing has", got, manifest.Objects.Count)
+		return mover.Result{}, damaged("the packs have %d objects of the %d that the listing has", got,
+			manifest.Objects.Count)
 	}
 	m.Log.Info("the objects are there", "written", p.written.Load(), "present", p.present.Load(), "left", p.left.Load())
 	result := kept(manifest, digest)
@@ -82,7 +84,8 @@ func (p *putback) read(ctx context.Context) error {
 		}
 		for _, piece := range line.Object.Pieces {
 			if _, named := packAt(p.manifest, piece.Pack); !named || piece.Number < 1 || piece.Number > batchObjects {
-				return damaged("the listing has object %q of bucket %q in the pack %q, which the manifest does not name", line.Object.Key, line.Object.Bucket, piece.Pack)
+				return damaged("the listing has object %q of bucket %q in the pack %q, which the manifest does not name",
+					line.Object.Key, line.Object.Bucket, piece.Pack)
 			}
 		}
 		if isLarge(line.Object) {
@@ -127,7 +130,9 @@ func (p *putback) put(ctx context.Context) error {
 			if numbers == nil {
 				continue
 			}
-			if err := give(p.crew.ctx, work, func(pace *pace) error { return p.putPack(p.manifest.Objects.Packs[at], numbers, pace) }); err != nil {
+			if err := give(p.crew.ctx, work, func(pace *pace) error {
+				return p.putPack(p.manifest.Objects.Packs[at], numbers, pace)
+			}); err != nil {
 				return err
 			}
 		}

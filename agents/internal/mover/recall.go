@@ -16,8 +16,9 @@ import (
 // headerSize is enough of encrypted data to know whether a passphrase opens it.
 const headerSize = 128 << 10
 
-// recall reads what is needed to make the objects of backups again that nobody speaks of: as many as fit into a result, in the order of their keys. A backup
-// that cannot be restored as it is keeps no other one from being told, and a repository that does not answer tells nothing.
+// recall reads what is needed to make the objects of backups again that nobody speaks of: as many as fit into a result,
+// in the order of their keys. A backup that cannot be restored as it is keeps no other one from being told, and a
+// repository that does not answer tells nothing.
 func (m *Mover) recall(ctx context.Context, catalogue *mover.Catalogue) (mover.Result, error) {
 	var keys []string
 	known, after := newFindings(catalogue).others, ""
@@ -52,7 +53,8 @@ func (m *Mover) recall(ctx context.Context, catalogue *mover.Catalogue) (mover.R
 		}
 		if len(text) > mover.MaxRecall {
 			// Alone on its page, it would keep all that come after it from being read.
-			next, text, err = with(page, nil, &mover.Failure{Key: key, Reason: mover.ReasonUnsupported, Message: "what there is to say of it is too long for the result of a mover"}, len(keys)-i-1)
+			next, text, err = with(page, nil, &mover.Failure{Key: key, Reason: mover.ReasonUnsupported,
+				Message: "what there is to say of it is too long for the result of a mover"}, len(keys)-i-1)
 			if err != nil {
 				return mover.Result{}, err
 			}
@@ -92,10 +94,12 @@ func (m *Mover) record(ctx context.Context, key string) (*mover.Record, *mover.F
 	case err != nil && (ctx.Err() != nil || !errors.As(err, &known)):
 		return nil, nil, err
 	case err != nil:
-		return nil, &mover.Failure{Key: key, Reason: known.reason, Message: shortened(m.hide.from(known.message), maxFailure)}, nil
+		return nil, &mover.Failure{Key: key, Reason: known.reason,
+			Message: shortened(m.hide.from(known.message), maxFailure)}, nil
 	}
 	told := kept(manifest, digest)
-	return &mover.Record{Key: key, Digest: digest, Files: manifest.Files != nil, Size: told.Size, RawSize: told.RawSize, Facts: told.Facts, Streams: told.Streams,
+	return &mover.Record{Key: key, Digest: digest, Files: manifest.Files != nil, Size: told.Size, RawSize: told.RawSize,
+		Facts: told.Facts, Streams: told.Streams,
 		Compression: manifest.Compression, StartTime: manifest.StartTime, EndTime: manifest.EndTime, Origin: origin}, nil, nil
 }
 
@@ -111,7 +115,8 @@ func (m *Mover) origin(ctx context.Context, manifest *mover.Manifest) (origin mo
 	return origin, nil
 }
 
-// opens says whether the passphrase of the repository is that of a backup, by the beginning of its data: all streams have the same.
+// opens says whether the passphrase of the repository is that of a backup, by the beginning of its data: all streams
+// have the same.
 func (m *Mover) opens(ctx context.Context, manifest *mover.Manifest) error {
 	if manifest.Encryption == "" {
 		return nil
@@ -131,7 +136,8 @@ func (m *Mover) opens(ctx context.Context, manifest *mover.Manifest) error {
 	if err != nil {
 		return err
 	}
-	data, err := unpack(bytes.NewReader(head), &mover.Manifest{Encryption: manifest.Encryption, Compression: mover.CompressionNone}, m.passphrase)
+	data, err := unpack(bytes.NewReader(head),
+		&mover.Manifest{Encryption: manifest.Encryption, Compression: mover.CompressionNone}, m.passphrase)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// lockPatience is how long it waits for another one that works on the same repository, before locks are looked through once more, and lockTries how often.
+	// lockPatience is how long it waits for another one that works on the same repository, before locks are looked through
+	// once more, and lockTries how often.
 	lockPatience = 20 * time.Second
 	lockTries    = 6
 	// longestRun bounds one run of it: the pod has a deadline.
@@ -86,7 +87,8 @@ func (r *restic) reach() error {
 	if place.Addressing == addressingVirtualHost {
 		lookup = "dns"
 	}
-	r.env = append(r.env, "RESTIC_REPOSITORY=s3:"+strings.TrimSuffix(place.Endpoint, "/")+"/"+place.Bucket+"/"+below, "AWS_ACCESS_KEY_ID="+keys.access,
+	r.env = append(r.env, "RESTIC_REPOSITORY=s3:"+strings.TrimSuffix(place.Endpoint, "/")+"/"+place.Bucket+"/"+below,
+		"AWS_ACCESS_KEY_ID="+keys.access,
 		"AWS_SECRET_ACCESS_KEY="+keys.secret, "AWS_DEFAULT_REGION="+cmp.Or(place.Region, store.DefaultRegion))
 	r.options = append(r.options, "-o", "s3.bucket-lookup="+lookup)
 	if len(keys.ca) > 0 {
@@ -95,11 +97,13 @@ func (r *restic) reach() error {
 	return nil
 }
 
-// mostUnlocks is how often locks are looked through: of the first run the process can have just the number that is written in a lock of a dead one.
+// mostUnlocks is how often locks are looked through: of the first run the process can have just the number that is
+// written in a lock of a dead one.
 const mostUnlocks = 3
 
-// prepare makes the repository where there is none, and says whether it did; it removes what locks it and is dead. Pods that carry one backup have one name as a host and follow each
-// other, so that restic knows the locks of the former ones for those of processes that are not there any more. Others it takes for dead after half an hour.
+// prepare makes the repository where there is none, and says whether it did; it removes what locks it and is dead. Pods
+// that carry one backup have one name as a host and follow each other, so that restic knows the locks of the former
+// ones for those of processes that are not there any more. Others it takes for dead after half an hour.
 func (r *restic) prepare(ctx context.Context) (made bool, err error) {
 	there, err := r.isThere(ctx)
 	if err != nil {
@@ -120,7 +124,8 @@ func (r *restic) prepare(ctx context.Context) (made bool, err error) {
 	return false, nil
 }
 
-// make makes the repository. On a volume all movers are of its group, and restic goes by what the group may do with the file config.
+// make makes the repository. On a volume all movers are of its group, and restic goes by what the group may do with the
+// file config.
 func (r *restic) make(ctx context.Context) error {
 	if r.onVolume != nil {
 		if err := r.onVolume.Make(r.folder); err != nil {
@@ -130,20 +135,21 @@ func (r *restic) make(ctx context.Context) error {
 	if _, err := r.do(ctx, "", "init"); err != nil || r.onVolume == nil {
 		return err
 	}
-	return filepath.WalkDir(filepath.Join(r.onVolume.String(), r.folder), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		mode := info.Mode() | 0o040
-		if entry.IsDir() {
-			mode |= 0o030
-		}
-		return os.Chmod(path, mode)
-	})
+	return filepath.WalkDir(filepath.Join(r.onVolume.String(), r.folder),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			mode := info.Mode() | 0o040
+			if entry.IsDir() {
+				mode |= 0o030
+			}
+			return os.Chmod(path, mode)
+		})
 }
 
 // isThere says whether there is a repository.
@@ -182,7 +188,8 @@ func (r *restic) snapshots(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// forget removes snapshots, and what is in none. It prunes also where nothing was forgotten: another run may have done that and died.
+// forget removes snapshots, and what is in none. It prunes also where nothing was forgotten: another run may have done
+// that and died.
 func (r *restic) forget(ctx context.Context, ids []string) error {
 	if len(ids) > 0 {
 		if _, err := r.do(ctx, "", append([]string{"forget"}, ids...)...); err != nil {
@@ -255,7 +262,8 @@ func (r *restic) once(ctx context.Context, dir string, words ...string) (said, e
 		all = append(all, "--limit-upload", limit, "--limit-download", limit)
 	}
 	r.Log.Info("restic begins", "verb", words[0], "repository", r.folder)
-	result, err := command.Run(ctx, r.Starter, command.Spec{Command: append(all, words...), Env: r.env, Dir: dir, Timeout: longestRun})
+	result, err := command.Run(ctx, r.Starter,
+		command.Spec{Command: append(all, words...), Env: r.env, Dir: dir, Timeout: longestRun})
 	if ctx.Err() != nil {
 		return said{}, context.Cause(ctx)
 	}
@@ -303,7 +311,8 @@ func (h heard) String() string {
 }
 
 // damagedWords are in what it says of data that is not what it was.
-var damagedWords = []string{"ciphertext verification failed", "wrong hash", "does not match", "hash of", "invalid data returned", "not found in repository", "not found in index", "decompressing", "unexpected EOF"}
+var damagedWords = []string{"ciphertext verification failed", "wrong hash", "does not match", "hash of",
+	"invalid data returned", "not found in repository", "not found in index", "decompressing", "unexpected EOF"}
 
 // listen reads lines of JSON, or of text for what goes wrong before it knows that it is to speak JSON.
 func (r *restic) listen(text string) heard {

@@ -26,8 +26,8 @@ func (m *Mover) find(ctx context.Context, b *mover.Backup) (*mover.Manifest, str
 	return manifest, digest, m.whole(ctx, manifest)
 }
 
-// restore gives a backup to a command. Where the data is damaged the command is killed while its input is still open, so that it never
-// takes what came for the whole.
+// restore gives a backup to a command. Where the data is damaged the command is killed while its input is still open,
+// so that it never takes what came for the whole.
 func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
 	manifest, digest, err := m.find(ctx, plan.Backup)
 	if err != nil {
@@ -152,7 +152,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.size += int64(n)
 	c.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && (c.size != c.manifest.RawSize || hex.EncodeToString(c.sum.Sum(nil)) != c.manifest.RawSHA256) {
+	if errors.Is(err, io.EOF) && (c.size != c.manifest.RawSize ||
+		hex.EncodeToString(c.sum.Sum(nil)) != c.manifest.RawSHA256) {
 		return n, damaged("the data is not what the command wrote: %d bytes of %d, or others", c.size, c.manifest.RawSize)
 	}
 	return n, err

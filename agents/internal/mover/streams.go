@@ -19,7 +19,8 @@ import (
 // maxStreams is how many a backup is made of at most.
 const maxStreams = 256
 
-// factsOfStreams bound what the command says that tells what is to be steady: it may have some of each stream, such as long lists of ranges.
+// factsOfStreams bound what the command says that tells what is to be steady: it may have some of each stream, such as
+// long lists of ranges.
 var factsOfStreams = factLimits{most: maxFacts * maxStreams, longest: command.MaxOutput}
 
 var (
@@ -32,7 +33,8 @@ var (
 // checkStreams says whether a plan can be done for its streams.
 func checkStreams(plan *mover.Plan) error {
 	if len(plan.Streams) > maxStreams || len(plan.Steady) > 0 && len(plan.Streams) == 0 {
-		return fmt.Errorf("the verb %s has %d streams, and %d words of a command for what is steady", plan.Verb, len(plan.Streams), len(plan.Steady))
+		return fmt.Errorf("the verb %s has %d streams, and %d words of a command for what is steady", plan.Verb,
+			len(plan.Streams), len(plan.Steady))
 	}
 	seen := map[string]bool{}
 	for _, s := range plan.Streams {
@@ -87,7 +89,8 @@ func (a *attempt) takeStreams(ctx context.Context, manifest *mover.Manifest) err
 		return err
 	}
 	if !maps.Equal(before, after) {
-		return fail(mover.ReasonUnsteady, "while the data was taken that changed of which all of it has to be: %s", difference(before, after))
+		return fail(mover.ReasonUnsteady, "while the data was taken that changed of which all of it has to be: %s",
+			difference(before, after))
 	}
 	manifest.Facts = distribute(after, manifest.Streams)
 	return nil
@@ -111,7 +114,8 @@ func (a *attempt) takeStream(ctx context.Context, manifest *mover.Manifest, s mo
 	manifest.Parts = append(manifest.Parts, taken.parts...)
 	manifest.RawSize += taken.rawSize
 	manifest.Streams = append(manifest.Streams, mover.StreamManifest{
-		Name: s.Name, RawSize: taken.rawSize, RawSHA256: taken.rawSHA256, StartTime: began, EndTime: a.Now().UTC(), Facts: facts,
+		Name: s.Name, RawSize: taken.rawSize, RawSHA256: taken.rawSHA256, StartTime: began, EndTime: a.Now().UTC(),
+		Facts: facts,
 	})
 	return nil
 }
@@ -201,7 +205,8 @@ func told(facts map[string]string) []string {
 	return env
 }
 
-// checkManifestStreams says whether each part is of a stream, in the order of these, and each stream has its size, its sum and a part.
+// checkManifestStreams says whether each part is of a stream, in the order of these, and each stream has its size, its
+// sum and a part.
 func checkManifestStreams(manifest *mover.Manifest) error {
 	if (len(manifest.Streams) > 0) != (manifest.FormatVersion == mover.StreamsFormatVersion) {
 		return damaged("the manifest has the format version %d and %d streams", manifest.FormatVersion, len(manifest.Streams))
@@ -220,7 +225,8 @@ func checkManifestStreams(manifest *mover.Manifest) error {
 	switch {
 	case len(manifest.Streams) > 0 && (len(rest) > 0 || size != manifest.RawSize || manifest.RawSHA256 != ""):
 		return damaged("the manifest has parts or bytes that are of no stream")
-	case len(manifest.Streams) == 0 && manifest.Files == nil && (!isSum(manifest.RawSHA256) || slices.ContainsFunc(rest, func(p mover.Part) bool { return p.Stream != "" })):
+	case len(manifest.Streams) == 0 && manifest.Files == nil &&
+		(!isSum(manifest.RawSHA256) || slices.ContainsFunc(rest, func(p mover.Part) bool { return p.Stream != "" })):
 		return damaged("the manifest has no sum of the data, or parts of a stream that it does not name")
 	}
 	return nil

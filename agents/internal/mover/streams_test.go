@@ -19,7 +19,8 @@ func inStreams(change func(*mover.Manifest)) []byte {
 		m.Parts = append(m.Parts, mover.Part{Name: run + "/data-00003", Size: 4, SHA256: sum, Stream: "1"})
 		m.Parts[0].Stream, m.Parts[1].Stream = "0", "0"
 		m.Facts = map[string]string{"all": "yes", "slots": "none"}
-		m.Streams = []mover.StreamManifest{{Name: "0", RawSize: 4, RawSHA256: sum, Facts: map[string]string{"slots": "0-9"}}, {Name: "1", RawSize: 3, RawSHA256: strings.Repeat("1", 64)}}
+		m.Streams = []mover.StreamManifest{{Name: "0", RawSize: 4, RawSHA256: sum, Facts: map[string]string{"slots": "0-9"}},
+			{Name: "1", RawSize: 3, RawSHA256: strings.Repeat("1", 64)}}
 		change(m)
 	})
 }
@@ -30,7 +31,8 @@ func TestManifestsOfStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, err := streamOf(manifest, "0")
-	if err != nil || one.RawSize != 4 || one.RawSHA256 != sum || len(one.Parts) != 2 || !maps.Equal(one.Facts, map[string]string{"all": "yes", "slots": "0-9"}) {
+	if err != nil || one.RawSize != 4 || one.RawSHA256 != sum || len(one.Parts) != 2 ||
+		!maps.Equal(one.Facts, map[string]string{"all": "yes", "slots": "0-9"}) {
 		t.Errorf("the first stream is %+v, %v", one, err)
 	}
 	if all := streamsOf(manifest); len(all) != 2 || all[1].Parts[0].Name != run+"/data-00003" {
@@ -42,7 +44,8 @@ func TestManifestsOfStreams(t *testing.T) {
 		}
 	}
 	result := kept(manifest, "sha256:"+sum)
-	if result.RawSize != 7 || result.Size != 14 || !maps.Equal(result.Streams, map[string]int64{"0": 4, "1": 3}) || result.Facts["slots.0"] != "0-9" || result.Facts["all"] != "yes" {
+	if result.RawSize != 7 || result.Size != 14 || !maps.Equal(result.Streams, map[string]int64{"0": 4, "1": 3}) ||
+		result.Facts["slots.0"] != "0-9" || result.Facts["all"] != "yes" {
 		t.Errorf("it tells %+v", result)
 	}
 	for what, change := range map[string]func(*mover.Manifest){
@@ -75,7 +78,8 @@ func TestResultOfManyStreams(t *testing.T) {
 			result.Streams[name], result.Facts["slots."+name] = 1<<40, strings.Repeat("10000-10001 ", 8)
 		}
 		text, err := Encode(result)
-		if err != nil || strings.Count(string(text), "1099511627776") != count || strings.Contains(string(text), "slots") != told {
+		if err != nil || strings.Count(string(text), "1099511627776") != count ||
+			strings.Contains(string(text), "slots") != told {
 			t.Errorf("%d streams: %s, %v", count, text, err)
 		}
 	}
@@ -84,14 +88,15 @@ func TestResultOfManyStreams(t *testing.T) {
 func TestPlansOfStreams(t *testing.T) {
 	const plan = `{"verb":"%s","repository":{"type":"Volume"},"command":["x"],"backup":{"key":"a/b","attempt":"1"%s}%s}`
 	for what, words := range map[string][3]string{
-		"a stream twice":              {"backup", "", `,"streams":[{"name":"0"},{"name":"0"}]`},
-		"no name":                     {"backup", "", `,"streams":[{"name":"../x"}]`},
-		"no variable":                 {"backup", "", `,"streams":[{"name":"0","env":["x"]}]`},
-		"steady without streams":      {"backup", "", `,"steady":["x"]`},
-		"streams of a restore":        {"restore", "", `,"streams":[{"name":"0"}]`},
-		"the stream of a backup":      {"backup", `,"stream":"0"`, ""},
-		"the stream of no such name":  {"restore", `,"stream":"../x"`, ""},
-		"":                            {"backup", "", `,"steady":["x"],"streams":[{"name":"0","env":["HOST=a=b"]},{"name":"b-1"}]`},
+		"a stream twice":             {"backup", "", `,"streams":[{"name":"0"},{"name":"0"}]`},
+		"no name":                    {"backup", "", `,"streams":[{"name":"../x"}]`},
+		"no variable":                {"backup", "", `,"streams":[{"name":"0","env":["x"]}]`},
+		"steady without streams":     {"backup", "", `,"steady":["x"]`},
+		"streams of a restore":       {"restore", "", `,"streams":[{"name":"0"}]`},
+		"the stream of a backup":     {"backup", `,"stream":"0"`, ""},
+		"the stream of no such name": {"restore", `,"stream":"../x"`, ""},
+		"": {"backup", "",
+			`,"steady":["x"],"streams":[{"name":"0","env":["HOST=a=b"]},{"name":"b-1"}]`},
 		"\x00the stream of a restore": {"restore", `,"stream":"b-1"`, ""},
 	} {
 		_, err := ReadPlan([]byte(fmt.Sprintf(plan, words[0], words[1], words[2])))

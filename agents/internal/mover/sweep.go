@@ -72,9 +72,10 @@ func (i *instance) packs() (packs []string) {
 
 // sweep removes the packs that no backup names: those of backups that were deleted, above all.
 //
-// While a backup of the instance may be under way nothing is removed: it names packs of whatever backup it finds, and says that it is there before it looks.
-// So who is not seen here looks after that backup has gone. It is looked twice, since another backup may go between two files of the first look, after
-// somebody has found it who came after the beginning of that.
+// While a backup of the instance may be under way nothing is removed: it names packs of whatever backup it finds, and
+// says that it is there before it looks. So who is not seen here looks after that backup has gone. It is looked twice,
+// since another backup may go between two files of the first look, after somebody has found it who came after the
+// beginning of that.
 func (m *Mover) sweep(ctx context.Context, folder string) error {
 	first, err := m.instance(ctx, folder)
 	if err != nil {
@@ -113,7 +114,8 @@ func (m *Mover) sweep(ctx context.Context, folder string) error {
 	return nil
 }
 
-// needed are the packs that backups name; nil where nobody knows. A backup that was deleted meanwhile leaves the rest to its own deletion.
+// needed are the packs that backups name; nil where nobody knows. A backup that was deleted meanwhile leaves the rest
+// to its own deletion.
 func (m *Mover) needed(ctx context.Context, all *instance) (map[string]bool, error) {
 	needed := map[string]bool{}
 	for _, key := range all.whole() {
@@ -134,7 +136,8 @@ func (m *Mover) needed(ctx context.Context, all *instance) (map[string]bool, err
 	return needed, nil
 }
 
-// removeSharing removes a backup from an instance whose backups may need packs of each other. Manifest and mark are gone.
+// removeSharing removes a backup from an instance whose backups may need packs of each other. Manifest and mark are
+// gone.
 func (m *Mover) removeSharing(ctx context.Context, key string) error {
 	if err := m.clearRuns(ctx, key, "", keepPacks); err != nil {
 		return err

@@ -38,8 +38,10 @@ func (m *Mover) has(t *testing.T, folder string) (names []string) {
 
 // ofObjects is the manifest of a backup that names packs.
 func ofObjects(name string, packs ...string) string {
-	manifest := &mover.Manifest{FormatVersion: mover.ObjectsFormatVersion, Key: "shop/media/" + name, Compression: mover.CompressionZstd, RawSize: 10, RawSHA256: sum,
-		Metadata: mover.Part{Name: run + "/metadata.json", Size: 2, SHA256: sum}, Parts: []mover.Part{{Name: run + "/data-00001", Size: 5, SHA256: sum}}, Objects: &mover.ObjectsManifest{}}
+	manifest := &mover.Manifest{FormatVersion: mover.ObjectsFormatVersion, Key: "shop/media/" + name,
+		Compression: mover.CompressionZstd, RawSize: 10, RawSHA256: sum,
+		Metadata: mover.Part{Name: run + "/metadata.json", Size: 2, SHA256: sum},
+		Parts:    []mover.Part{{Name: run + "/data-00001", Size: 5, SHA256: sum}}, Objects: &mover.ObjectsManifest{}}
 	for _, pack := range packs {
 		manifest.Objects.Packs = append(manifest.Objects.Packs, mover.Part{Name: pack, Size: 1, SHA256: sum})
 	}
@@ -57,10 +59,12 @@ func withPacks(t *testing.T) *Mover {
 	first, second := "a-1/"+run+"/pack-00001", "a-1/"+run+"/pack-00002"
 	own := "b-2/" + run + "/pack-00001"
 	m.keeps(t, map[string]string{
-		"shop/media/a-1/attempt.json": "{}", "shop/media/a-1/manifest.json": ofObjects("a-1", first, second), "shop/media/a-1/" + run + "/metadata.json": "{}",
-		"shop/media/a-1/" + run + "/data-00001": "12345", "shop/media/" + first: "x", "shop/media/" + second: "x",
-		"shop/media/b-2/attempt.json": "{}", "shop/media/b-2/manifest.json": ofObjects("b-2", second, own), "shop/media/b-2/" + run + "/metadata.json": "{}",
-		"shop/media/b-2/" + run + "/data-00001": "12345", "shop/media/" + own: "x",
+		"shop/media/a-1/attempt.json": "{}", "shop/media/a-1/manifest.json": ofObjects("a-1", first, second),
+		"shop/media/a-1/" + run + "/metadata.json": "{}",
+		"shop/media/a-1/" + run + "/data-00001":    "12345", "shop/media/" + first: "x", "shop/media/" + second: "x",
+		"shop/media/b-2/attempt.json": "{}", "shop/media/b-2/manifest.json": ofObjects("b-2", second, own),
+		"shop/media/b-2/" + run + "/metadata.json": "{}",
+		"shop/media/b-2/" + run + "/data-00001":    "12345", "shop/media/" + own: "x",
 	})
 	return m
 }
@@ -85,7 +89,8 @@ func TestPacksThatOthersNeedStay(t *testing.T) {
 		t.Error(err)
 	}
 	found, err := m.list(t.Context(), nil)
-	if err != nil || !slices.Equal(found.Backups, []string{"shop/media/b-2"}) || len(found.Leftovers) > 0 || found.KeptBytes == 0 {
+	if err != nil || !slices.Equal(found.Backups, []string{"shop/media/b-2"}) || len(found.Leftovers) > 0 ||
+		found.KeptBytes == 0 {
 		t.Errorf("the list is %+v, %v", found, err)
 	}
 	m.removes(t, "b-2")
@@ -137,7 +142,8 @@ func TestManifestsOfObjects(t *testing.T) {
 		"one pack twice": {"a/" + run + "/pack-00001", "a/" + run + "/pack-00001"},
 		"no pack":        {"a/" + run + "/data-00001"},
 	} {
-		if _, err := readManifest([]byte(ofObjects("a-1", packs...)), "shop/media/a-1"); err == nil || reasonOf(err) != mover.ReasonDamaged {
+		if _, err := readManifest([]byte(ofObjects("a-1", packs...)), "shop/media/a-1"); err == nil ||
+			reasonOf(err) != mover.ReasonDamaged {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -145,12 +151,16 @@ func TestManifestsOfObjects(t *testing.T) {
 
 // Whatever is another one about an object, it is not the one that is known.
 func TestIdentities(t *testing.T) {
-	is := mover.Entry{Bucket: "b", Key: "k", ETag: "e", Version: "v", Size: 1, Modified: time.Unix(1, 0), Tags: map[string]string{"a": "b"}}
+	is := mover.Entry{Bucket: "b", Key: "k", ETag: "e", Version: "v", Size: 1, Modified: time.Unix(1, 0),
+		Tags: map[string]string{"a": "b"}}
 	k := &known{all: []identity{identityOf(&is)}, seen: make([]bool, 1)}
 	for what, change := range map[string]func(*mover.Entry){
-		"bucket": func(e *mover.Entry) { e.Bucket = "c" }, "key": func(e *mover.Entry) { e.Key = "l" }, "ETag": func(e *mover.Entry) { e.ETag = "f" },
-		"version": func(e *mover.Entry) { e.Version = "" }, "size": func(e *mover.Entry) { e.Size = 2 }, "time": func(e *mover.Entry) { e.Modified = time.Unix(1, 1) },
-		"tags": func(e *mover.Entry) { e.Tags = map[string]string{"a": "c"} }, "border": func(e *mover.Entry) { e.Bucket, e.Key = "bk", "" },
+		"bucket": func(e *mover.Entry) { e.Bucket = "c" }, "key": func(e *mover.Entry) { e.Key = "l" },
+		"ETag":    func(e *mover.Entry) { e.ETag = "f" },
+		"version": func(e *mover.Entry) { e.Version = "" }, "size": func(e *mover.Entry) { e.Size = 2 },
+		"time":   func(e *mover.Entry) { e.Modified = time.Unix(1, 1) },
+		"tags":   func(e *mover.Entry) { e.Tags = map[string]string{"a": "c"} },
+		"border": func(e *mover.Entry) { e.Bucket, e.Key = "bk", "" },
 	} {
 		other := is
 		other.Tags = maps.Clone(is.Tags)

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// DefaultPartSize is how many bytes a part has at most: few enough that a manifest stays small, and that what is looked at with each part is looked at often.
+	// DefaultPartSize is how many bytes a part has at most: few enough that a manifest stays small, and that what is
+	// looked at with each part is looked at often.
 	DefaultPartSize = 256 << 20
 	// parallel is how many pieces are on their way at once.
 	parallel = 4

@@ -24,7 +24,8 @@ const (
 )
 
 // Certificates are read from a folder that somebody else renews. Each handshake
-// looks whether the files changed, which costs three stat calls and nothing while nobody calls. It is safe for concurrent use.
+// looks whether the files changed, which costs three stat calls and nothing while nobody calls. It is safe for
+// concurrent use.
 type Certificates struct {
 	dir string
 	log *slog.Logger

@@ -20,11 +20,12 @@ type Damaged struct{ Why string }
 // Error implements error.
 func (d Damaged) Error() string { return d.Why }
 
-// sumOfContent is an ETag that is the MD5 of the content, as that of an object which came in one piece and is not encrypted. Others are of the parts.
+// sumOfContent is an ETag that is the MD5 of the content, as that of an object which came in one piece and is not
+// encrypted. Others are of the parts.
 var sumOfContent = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// Check reads an object to its end, as a client does. It is nil for one that is what the storage says it is, and for one that was deleted or replaced
-// meanwhile; a Damaged when the storage serves and does not give it.
+// Check reads an object to its end, as a client does. It is nil for one that is what the storage says it is, and for
+// one that was deleted or replaced meanwhile; a Damaged when the storage serves and does not give it.
 func (s *Storage) Check(ctx context.Context, o Object) error {
 	r, err := s.Open(ctx, o)
 	if errors.Is(err, store.ErrAbsent) {

@@ -26,7 +26,8 @@ var keptHeaders = []string{"Cache-Control", "Content-Disposition", "Content-Enco
 // headerExpires is kept, too; the client has it apart from the others.
 const headerExpires = "Expires"
 
-// Reader reads one version of an object. A transfer that breaks off goes on where it was, as long as the object is the same.
+// Reader reads one version of an object. A transfer that breaks off goes on where it was, as long as the object is the
+// same.
 type Reader struct {
 	// Entry is what is read: another version than was asked for, where that was replaced before.
 	mover.Entry
@@ -44,12 +45,14 @@ type Reader struct {
 // Open begins to read an object, as a listing has it or as it is by now; store.ErrAbsent when it is gone.
 func (s *Storage) Open(ctx context.Context, o Object) (*Reader, error) {
 	if !utf8.ValidString(o.Key) {
-		return nil, store.Refused{Why: fmt.Sprintf("the key %q in bucket %q is no UTF-8, and cannot be kept", o.Key, o.Bucket)}
+		return nil, store.Refused{Why: fmt.Sprintf("the key %q in bucket %q is no UTF-8, and cannot be kept", o.Key,
+			o.Bucket)}
 	}
 	r := &Reader{Entry: o.Entry, storage: s, ctx: ctx, since: time.Now()}
 	info, err := r.begin(o.ETag)
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrAbsent) && r.Version != "" {
-		// It was replaced since it was listed: what is there now is as good. The next backup reads it again, since nobody said when it came.
+		// It was replaced since it was listed: what is there now is as good. The next backup reads it again, since nobody
+		// said when it came.
 		r.Version = ""
 		info, err = r.begin("")
 		if err == nil {
@@ -74,7 +77,8 @@ func (s *Storage) Open(ctx context.Context, o Object) (*Reader, error) {
 // describe notes what the storage says of the object.
 func (r *Reader) describe(info minio.ObjectInfo) {
 	r.ContentType, r.Headers, r.Metadata = info.ContentType, nil, nil
-	r.encrypted = info.Metadata.Get("X-Amz-Server-Side-Encryption") != "" || info.Metadata.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") != ""
+	r.encrypted = info.Metadata.Get("X-Amz-Server-Side-Encryption") != "" ||
+		info.Metadata.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm") != ""
 	headers := map[string]string{}
 	for _, name := range keptHeaders {
 		if value := info.Metadata.Get(name); value != "" {
@@ -145,7 +149,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return 0, context.Cause(r.ctx)
 		}
 		if time.Since(r.since) > r.storage.patience.Total {
-			return 0, fmt.Errorf("object %q of bucket %q broke off after %d of %d bytes: %w", r.Key, r.Bucket, r.offset, r.Size, err)
+			return 0, fmt.Errorf("object %q of bucket %q broke off after %d of %d bytes: %w", r.Key, r.Bucket, r.offset, r.Size,
+				err)
 		}
 		select {
 		case <-r.ctx.Done():

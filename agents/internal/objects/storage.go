@@ -43,10 +43,13 @@ func FromEnv(env []string, p store.Patience) (*Storage, error) {
 		}
 		return ""
 	}
-	o := store.S3Options{Endpoint: value(mover.ObjectsEndpoint), Region: value(mover.ObjectsRegion), AccessKey: value(mover.ObjectsAccessKey),
-		SecretKey: value(mover.ObjectsSecretKey), Addressing: store.Addressing(cmp.Or(value(mover.ObjectsAddressing), string(store.AddressingPath)))}
+	o := store.S3Options{Endpoint: value(mover.ObjectsEndpoint), Region: value(mover.ObjectsRegion),
+		AccessKey:  value(mover.ObjectsAccessKey),
+		SecretKey:  value(mover.ObjectsSecretKey),
+		Addressing: store.Addressing(cmp.Or(value(mover.ObjectsAddressing), string(store.AddressingPath)))}
 	if o.Endpoint == "" || o.AccessKey == "" || o.SecretKey == "" {
-		return nil, store.Refused{Why: fmt.Sprintf("the storage of the objects is not said: %s, %s and %s have to be there", mover.ObjectsEndpoint, mover.ObjectsAccessKey, mover.ObjectsSecretKey)}
+		return nil, store.Refused{Why: fmt.Sprintf("the storage of the objects is not said: %s, %s and %s have to be there",
+			mover.ObjectsEndpoint, mover.ObjectsAccessKey, mover.ObjectsSecretKey)}
 	}
 	if file := value(mover.ObjectsCAFile); file != "" {
 		var err error
@@ -64,8 +67,8 @@ type ErrBucketAbsent struct{ Bucket string }
 // Error implements error.
 func (e ErrBucketAbsent) Error() string { return fmt.Sprintf("there is no bucket %q", e.Bucket) }
 
-// said is an error of the storage as packages of ours tell them apart: store.ErrAbsent, store.ErrExists for a condition that does not hold, and store.Refused
-// for what is not to be asked again, which has the sentence of the storage.
+// said is an error of the storage as packages of ours tell them apart: store.ErrAbsent, store.ErrExists for a condition
+// that does not hold, and store.Refused for what is not to be asked again, which has the sentence of the storage.
 func (s *Storage) said(bucket string, err error) error {
 	if err == nil {
 		return nil
@@ -88,8 +91,9 @@ func (s *Storage) said(bucket string, err error) error {
 // lacks says whether an error means that a storage, or a bucket of it, has no such feature.
 func lacks(err error) bool {
 	answer := minio.ToErrorResponse(err)
-	return answer.StatusCode == http.StatusNotImplemented || slices.Contains([]string{"ObjectLockConfigurationNotFoundError", "NoSuchObjectLockConfiguration",
-		"VersioningNotConfigured", "MethodNotAllowed", "NoSuchTagSet"}, answer.Code)
+	return answer.StatusCode == http.StatusNotImplemented ||
+		slices.Contains([]string{"ObjectLockConfigurationNotFoundError", "NoSuchObjectLockConfiguration",
+			"VersioningNotConfigured", "MethodNotAllowed", "NoSuchTagSet"}, answer.Code)
 }
 
 // Buckets are those that the account sees, by name.
@@ -138,8 +142,8 @@ type Object struct {
 	Tagged bool
 }
 
-// List gives the objects of a bucket, their current versions alone. What comes and goes meanwhile is there or not. A listing that breaks off goes on where
-// it was.
+// List gives the objects of a bucket, their current versions alone. What comes and goes meanwhile is there or not. A
+// listing that breaks off goes on where it was.
 func (s *Storage) List(ctx context.Context, bucket mover.Bucket) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		last, ordered, since := "", true, time.Now()
@@ -193,7 +197,9 @@ func (s *Storage) page(ctx context.Context, bucket mover.Bucket, after string, t
 		case info.IsDeleteMarker || versions && !info.IsLatest:
 			continue
 		}
-		o := Object{Tagged: info.UserMetadata != nil, Entry: mover.Entry{Bucket: bucket.Name, Key: info.Key, ETag: info.ETag, Size: info.Size, Modified: info.LastModified.UTC()}}
+		o := Object{Tagged: info.UserMetadata != nil,
+			Entry: mover.Entry{Bucket: bucket.Name, Key: info.Key, ETag: info.ETag, Size: info.Size,
+				Modified: info.LastModified.UTC()}}
 		if versions && info.VersionID != "null" {
 			o.Version = info.VersionID
 		}

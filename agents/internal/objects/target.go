@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// partSize is how many bytes a part of a large object has, as long as that makes no more than maxParts. One is in memory.
+	// partSize is how many bytes a part of a large object has, as long as that makes no more than maxParts. One is in
+	// memory.
 	partSize = 16 << 20
 	maxParts = 10000
 )
@@ -50,7 +51,8 @@ func (s *Storage) Ensure(ctx context.Context, b *mover.Bucket) error {
 			return struct{}{}, nil
 		}
 		if err == nil {
-			err = s.client.MakeBucket(ctx, b.Name, minio.MakeBucketOptions{Region: cmp.Or(s.o.Region, store.DefaultRegion), ObjectLocking: b.Lock})
+			err = s.client.MakeBucket(ctx, b.Name,
+				minio.MakeBucketOptions{Region: cmp.Or(s.o.Region, store.DefaultRegion), ObjectLocking: b.Lock})
 		}
 		if code := minio.ToErrorResponse(err).Code; code == "BucketAlreadyOwnedByYou" || code == "BucketAlreadyExists" {
 			// Somebody made it in the same moment; if it is somebody else's, nothing can be put into it.
@@ -108,7 +110,8 @@ func (s *Storage) PutLarge(ctx context.Context, e *mover.Entry, content io.Reade
 }
 
 // send sends a large object in parts of a size.
-func (s *Storage) send(ctx context.Context, e *mover.Entry, content io.Reader, options minio.PutObjectOptions, size int64) (Outcome, error) {
+func (s *Storage) send(ctx context.Context, e *mover.Entry, content io.Reader, options minio.PutObjectOptions,
+	size int64) (Outcome, error) {
 	options.NumThreads, options.PartSize = 1, uint64(size)
 	taken := &source{from: content}
 	var reader io.Reader = taken
@@ -161,7 +164,8 @@ func (s *source) offset() int64 {
 	return s.at
 }
 
-// inOrder is a source that a client takes piece by piece, as it can one with offsets; of others it has each part in memory.
+// inOrder is a source that a client takes piece by piece, as it can one with offsets; of others it has each part in
+// memory.
 type inOrder struct{ *source }
 
 // ReadAt implements [io.ReaderAt] for what comes next.
@@ -204,7 +208,8 @@ func (s *Storage) compare(ctx context.Context, e *mover.Entry) (Outcome, error) 
 	return Present, nil
 }
 
-// metadataPrefix begins the header of each name of metadata. Without it the client takes some names for headers of the request.
+// metadataPrefix begins the header of each name of metadata. Without it the client takes some names for headers of the
+// request.
 const metadataPrefix = "X-Amz-Meta-"
 
 func optionsOf(e *mover.Entry) (minio.PutObjectOptions, error) {
@@ -212,8 +217,10 @@ func optionsOf(e *mover.Entry) (minio.PutObjectOptions, error) {
 	for name, value := range e.Metadata {
 		metadata[metadataPrefix+name] = asHeader(value)
 	}
-	options := minio.PutObjectOptions{ContentType: e.ContentType, UserMetadata: metadata, UserTags: e.Tags, CacheControl: e.Headers["Cache-Control"],
-		ContentDisposition: e.Headers["Content-Disposition"], ContentEncoding: e.Headers["Content-Encoding"], ContentLanguage: e.Headers["Content-Language"]}
+	options := minio.PutObjectOptions{ContentType: e.ContentType, UserMetadata: metadata, UserTags: e.Tags,
+		CacheControl:       e.Headers["Cache-Control"],
+		ContentDisposition: e.Headers["Content-Disposition"], ContentEncoding: e.Headers["Content-Encoding"],
+		ContentLanguage: e.Headers["Content-Language"]}
 	if expires := e.Headers[headerExpires]; expires != "" {
 		at, err := http.ParseTime(expires)
 		if err != nil {
@@ -224,7 +231,8 @@ func optionsOf(e *mover.Entry) (minio.PutObjectOptions, error) {
 	return options, nil
 }
 
-// asHeader is a value of metadata as a header has it. What no header can have came encoded, and the client has decoded it.
+// asHeader is a value of metadata as a header has it. What no header can have came encoded, and the client has decoded
+// it.
 func asHeader(value string) string {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return mime.BEncoding.Encode("UTF-8", value)

@@ -26,7 +26,8 @@ func speaking(t *testing.T, answer http.HandlerFunc) *Storage {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	storage, err := FromEnv([]string{mover.ObjectsEndpoint + "=" + server.URL, mover.ObjectsAccessKey + "=somebody", mover.ObjectsSecretKey + "=not-a-secret"},
+	storage, err := FromEnv([]string{mover.ObjectsEndpoint + "=" + server.URL, mover.ObjectsAccessKey + "=somebody",
+		mover.ObjectsSecretKey + "=not-a-secret"},
 		store.Patience{Answer: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +65,12 @@ func TestRefusalsSayWhy(t *testing.T) {
 	_, small := storage.Put(t.Context(), &mover.Entry{Bucket: "pictures", Key: "a", Size: 1}, []byte("a"))
 	_, large := storage.PutLarge(t.Context(), &mover.Entry{Bucket: "pictures", Key: "a", Size: 9 << 20}, &zeros{})
 	// The client refuses this one by itself.
-	_, client := storage.Put(t.Context(), &mover.Entry{Bucket: "pictures", Key: "a", Size: 1, Metadata: map[string]string{"Two Words": "x"}}, []byte("a"))
-	for want, err := range map[string]error{"MetadataTooLarge: " + sentence: small, "says MetadataTooLarge: " + sentence: large, "InvalidArgument: X-Amz-Meta-Two Words": client} {
-		if !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `object "a" into bucket "pictures"`) {
+	_, client := storage.Put(t.Context(),
+		&mover.Entry{Bucket: "pictures", Key: "a", Size: 1, Metadata: map[string]string{"Two Words": "x"}}, []byte("a"))
+	for want, err := range map[string]error{"MetadataTooLarge: " + sentence: small, "says MetadataTooLarge: " +
+		sentence: large, "InvalidArgument: X-Amz-Meta-Two Words": client} {
+		if !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), `object "a" into bucket "pictures"`) {
 			t.Errorf("it says %v", err)
 		}
 	}
@@ -76,7 +80,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 func TestContentIsLeftAlone(t *testing.T) {
 	storage := speaking(t, refusing("EntityTooLarge", "It is too large"))
 	content := &zeros{}
-	if _, err := storage.PutLarge(t.Context(), &mover.Entry{Bucket: "films", Key: "a", Size: 9 << 20}, content); err == nil {
+	if _, err := storage.PutLarge(t.Context(), &mover.Entry{Bucket: "films", Key: "a", Size: 9 << 20}, content); err ==
+		nil {
 		t.Error("it is there")
 	}
 	if content.held.Load() != 0 {
@@ -115,7 +120,8 @@ func TestLargePartsAreNotHeld(t *testing.T) {
 	entry := &mover.Entry{Bucket: "films", Key: "a", Size: 2*64<<20 + 5}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	outcome, err := storage.send(t.Context(), entry, io.LimitReader(&zeros{}, entry.Size), minio.PutObjectOptions{}, 64<<20)
+	outcome, err := storage.send(t.Context(), entry, io.LimitReader(&zeros{}, entry.Size), minio.PutObjectOptions{},
+		64<<20)
 	runtime.ReadMemStats(&after)
 	if err != nil || outcome != Written || parts.Load() != 3 || bytes.Load() != entry.Size {
 		t.Errorf("%d parts with %d bytes came: %v", parts.Load(), bytes.Load(), err)
@@ -124,7 +130,8 @@ func TestLargePartsAreNotHeld(t *testing.T) {
 		t.Errorf("it took %d bytes", took)
 	}
 	// What ends too early makes no object.
-	if _, err := storage.send(t.Context(), entry, strings.NewReader("short"), minio.PutObjectOptions{}, 64<<20); err == nil {
+	if _, err := storage.send(t.Context(), entry, strings.NewReader("short"), minio.PutObjectOptions{}, 64<<20); err ==
+		nil {
 		t.Error("half an object is there")
 	}
 }

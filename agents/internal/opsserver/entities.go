@@ -19,7 +19,8 @@ import (
 const changePatience = 2 * time.Second
 
 // ObserveEntities implements agentv1.OpsServiceServer.
-func (s service) ObserveEntities(ctx context.Context, r *agentv1.ObserveEntitiesRequest) (*agentv1.ObserveEntitiesResponse, error) {
+func (s service) ObserveEntities(ctx context.Context,
+	r *agentv1.ObserveEntitiesRequest) (*agentv1.ObserveEntitiesResponse, error) {
 	var queries []driver.Query
 	for _, query := range r.GetEntities() {
 		queries = append(queries, driver.Query{Name: query.GetName(), Password: query.GetPassword()})
@@ -31,7 +32,8 @@ func (s service) ObserveEntities(ctx context.Context, r *agentv1.ObserveEntities
 	response := &agentv1.ObserveEntitiesResponse{}
 	for _, state := range states {
 		response.Entities = append(response.Entities, &agentv1.EntityState{
-			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword, Facts: state.Facts,
+			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword,
+			Facts:   state.Facts,
 			Pending: state.Pending,
 		})
 	}
@@ -45,7 +47,8 @@ var intents = map[agentv1.EntityIntent]driver.Intent{
 }
 
 // ChangeEntities implements agentv1.OpsServiceServer.
-func (s service) ChangeEntities(ctx context.Context, r *agentv1.ChangeEntitiesRequest) (*agentv1.ChangeEntitiesResponse, error) {
+func (s service) ChangeEntities(ctx context.Context, r *agentv1.ChangeEntitiesRequest) (*agentv1.ChangeEntitiesResponse,
+	error) {
 	call := entity.Call{Key: r.GetHeader().GetIdempotencyKey(), Term: r.GetHeader().GetTerm(), Type: r.GetType()}
 	for _, change := range r.GetChanges() {
 		call.Changes = append(call.Changes, driver.Change{

@@ -43,18 +43,21 @@ func (s *starter) Start(spec reaper.Spec) (*reaper.Process, error) {
 	return nil, errors.New("nothing is started here")
 }
 
-// FuzzCalls sends any bytes as the message of any method, over TLS, as an operator. Whatever comes, the server answers with a code and goes on
-// serving, and a parameter is never more than one word of the command that was declared.
+// FuzzCalls sends any bytes as the message of any method, over TLS, as an operator. Whatever comes, the server answers
+// with a code and goes on serving, and a parameter is never more than one word of the command that was declared.
 func FuzzCalls(f *testing.F) {
 	methods := []string{
-		agentv1.OpsService_Capabilities_FullMethodName, agentv1.OpsService_Run_FullMethodName, agentv1.OpsService_ObserveEntities_FullMethodName,
-		agentv1.OpsService_ChangeEntities_FullMethodName, agentv1.OpsService_Hold_FullMethodName, agentv1.OpsService_Release_FullMethodName,
+		agentv1.OpsService_Capabilities_FullMethodName, agentv1.OpsService_Run_FullMethodName,
+		agentv1.OpsService_ObserveEntities_FullMethodName,
+		agentv1.OpsService_ChangeEntities_FullMethodName, agentv1.OpsService_Hold_FullMethodName,
+		agentv1.OpsService_Release_FullMethodName,
 		"/zeroinfra.agent.v1.OpsService/Unknown",
 	}
 	header := &agentv1.CallHeader{IdempotencyKey: "a", Term: 1}
 	for n, message := range []proto.Message{
 		&agentv1.CapabilitiesRequest{},
-		&agentv1.RunRequest{Header: header, Action: "say", Parameters: map[string]string{"word": "$(touch escaped); touch escaped"}},
+		&agentv1.RunRequest{Header: header, Action: "say",
+			Parameters: map[string]string{"word": "$(touch escaped); touch escaped"}},
 		&agentv1.ObserveEntitiesRequest{}, &agentv1.ChangeEntitiesRequest{Header: header},
 		&agentv1.HoldRequest{Header: header, Freeze: "say", LeaseMs: 1000}, &agentv1.ReleaseRequest{Header: header},
 	} {
@@ -68,7 +71,8 @@ func FuzzCalls(f *testing.F) {
 	conn, started := fuzzed(f)
 	f.Fuzz(func(t *testing.T, method uint8, message []byte) {
 		var answer []byte
-		err := conn.Invoke(t.Context(), methods[int(method)%len(methods)], mem.BufferSlice{mem.SliceBuffer(message)}, &answer, grpc.ForceCodecV2(testflood.Raw{}))
+		err := conn.Invoke(t.Context(), methods[int(method)%len(methods)], mem.BufferSlice{mem.SliceBuffer(message)}, &answer,
+			grpc.ForceCodecV2(testflood.Raw{}))
 		if status.Code(err) == codes.Unknown {
 			t.Errorf("an error without a code: %v", err)
 		}
@@ -108,11 +112,14 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *starter) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: "fuzz"}.Run(ctx, server.Endpoint{Address: "127.0.0.1:0",
-			Certificates: mutualtls.New(tlsDir, log), Reflection: server.NoReflection, Log: log, Listening: func(a net.Addr) { addresses <- a }})
+		opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: "fuzz"}.Run(ctx,
+			server.Endpoint{Address: "127.0.0.1:0",
+				Certificates: mutualtls.New(tlsDir, log), Reflection: server.NoReflection, Log: log,
+				Listening: func(a net.Addr) { addresses <- a }})
 	}()
 	f.Cleanup(func() { cancel(); <-served })
-	conn, err := grpc.NewClient((<-addresses).String(), grpc.WithTransportCredentials(credentials.NewTLS(ca.ClientConfig(f, ca, testpki.Client(testpki.Operator)))))
+	conn, err := grpc.NewClient((<-addresses).String(),
+		grpc.WithTransportCredentials(credentials.NewTLS(ca.ClientConfig(f, ca, testpki.Client(testpki.Operator)))))
 	if err != nil {
 		f.Fatal(err)
 	}

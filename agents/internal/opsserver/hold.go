@@ -22,7 +22,8 @@ var holdPhases = map[hold.Phase]agentv1.HoldPhase{
 
 // Hold implements agentv1.OpsServiceServer.
 func (s service) Hold(_ context.Context, r *agentv1.HoldRequest) (*agentv1.HoldStatus, error) {
-	now, err := s.Holds.Hold(hold.Request{Key: r.GetHeader().GetIdempotencyKey(), Freeze: r.GetFreeze(), Thaw: r.GetThaw(), Lease: time.Duration(r.GetLeaseMs()) * time.Millisecond})
+	now, err := s.Holds.Hold(hold.Request{Key: r.GetHeader().GetIdempotencyKey(), Freeze: r.GetFreeze(), Thaw: r.GetThaw(),
+		Lease: time.Duration(r.GetLeaseMs()) * time.Millisecond})
 	if err != nil {
 		return nil, status.Error(server.CodeOf(err, codesOfActions), err.Error())
 	}
@@ -35,5 +36,6 @@ func (s service) Release(_ context.Context, r *agentv1.ReleaseRequest) (*agentv1
 }
 
 func holdStatus(now hold.Status) *agentv1.HoldStatus {
-	return &agentv1.HoldStatus{Phase: holdPhases[now.Phase], Thawed: now.Thawed, Message: now.Message, Outputs: now.Outputs}
+	return &agentv1.HoldStatus{Phase: holdPhases[now.Phase], Thawed: now.Thawed, Message: now.Message,
+		Outputs: now.Outputs}
 }

@@ -108,7 +108,8 @@ func (s service) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[ag
 }
 
 // finish sends what is left of the output, and the outcome.
-func (s service) finish(run *action.Run, pieces <-chan action.Piece, stream grpc.ServerStreamingServer[agentv1.RunUpdate]) error {
+func (s service) finish(run *action.Run, pieces <-chan action.Piece,
+	stream grpc.ServerStreamingServer[agentv1.RunUpdate]) error {
 	for len(pieces) > 0 {
 		if err := stream.Send(outputUpdate(<-pieces)); err != nil {
 			return err
@@ -133,11 +134,13 @@ var actionPhases = map[callrecord.Phase]agentv1.CallPhase{
 }
 
 func recordUpdate(r callrecord.Record) *agentv1.RunUpdate {
-	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{Call: &agentv1.ActionRecord{Record: callRecord(r), Outputs: r.Outputs}}}
+	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{
+		Call: &agentv1.ActionRecord{Record: callRecord(r), Outputs: r.Outputs}}}
 }
 
 func callRecord(r callrecord.Record) *agentv1.CallRecord {
-	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: actionPhases[r.Phase], Message: r.Message, Reason: r.Reason}
+	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: actionPhases[r.Phase], Message: r.Message,
+		Reason: r.Reason}
 }
 
 // codesOfActions are those of the errors of running an action.

@@ -44,8 +44,8 @@ type Dirs struct {
 	HostIP string
 }
 
-// Parse reads a plan and checks it as it is for this pod; it is returned as it was written. Fields that it does not know are
-// ignored, because a newer engine may serve an older agent.
+// Parse reads a plan and checks it as it is for this pod; it is returned as it was written. Fields that it does not
+// know are ignored, because a newer engine may serve an older agent.
 func (d Dirs) Parse(data []byte) (*plan.Plan, error) {
 	var p plan.Plan
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -61,7 +61,8 @@ func (d Dirs) Parse(data []byte) (*plan.Plan, error) {
 	return &p, nil
 }
 
-// Expand fills in what is true of this pod. The result is to be carried out and never kept: it must not be expanded again.
+// Expand fills in what is true of this pod. The result is to be carried out and never kept: it must not be expanded
+// again.
 func (d Dirs) Expand(p *plan.Plan) (*plan.Plan, error) {
 	pod := d.pod(p)
 	here, err := p.Rewrite(func(text string) (string, error) { return podtext.Expand(text, pod) })
@@ -111,8 +112,8 @@ func (d Dirs) MountedPath() string {
 
 // pushed is the content of the file of the pushed plan.
 type pushed struct {
-	// MountedSum is of the file of the mounted plan when this one was pushed; "" when that was no plan. It is not the plan's digest, which
-	// tells nothing of actions and of who may write.
+	// MountedSum is of the file of the mounted plan when this one was pushed; "" when that was no plan. It is not the
+	// plan's digest, which tells nothing of actions and of who may write.
 	MountedSum string          `json:"mountedSum"`
 	Plan       json.RawMessage `json:"plan"`
 }

@@ -20,7 +20,8 @@ import (
 func pod(t *testing.T) planfile.Dirs {
 	t.Helper()
 	root := t.TempDir()
-	d := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "redis-orders-2"}
+	d := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"),
+		Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "redis-orders-2"}
 	for _, dir := range []string{d.Plan, d.Config, d.Run, filepath.Join(d.Secrets, "default")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
@@ -45,7 +46,8 @@ func valid(d planfile.Dirs, number int) *plan.Plan {
 		Digest:  digest(number),
 		Process: plan.Process{
 			Command: []string{"redis-server", d.Config + "/redis.conf"},
-			Env:     []plan.EnvVar{{Name: "A", Value: "1"}, {Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}},
+			Env: []plan.EnvVar{{Name: "A", Value: "1"},
+				{Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}},
 			Reload:  &plan.Reload{Signal: "SIGHUP"},
 			Signals: []string{"SIGHUP"},
 		},
@@ -112,7 +114,8 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"NUL in a variable", func(p *plan.Plan) { p.Process.Env[0].Value = "\x00" }, "NUL"},
 		{"value and secret", func(p *plan.Plan) { p.Process.Env[1].Value = "x" }, "give one"},
 		{"secret outside", func(p *plan.Plan) { p.Process.Env[1].Secret.Key = "../../token" }, "not a credential and a key"},
-		{"secret empty", func(p *plan.Plan) { p.Files[0].Entries[0].Secret = &plan.SecretRef{} }, "not a credential and a key"},
+		{"secret empty", func(p *plan.Plan) { p.Files[0].Entries[0].Secret = &plan.SecretRef{} },
+			"not a credential and a key"},
 		{"relative folder", func(p *plan.Plan) { p.Process.Dir = "data" }, "not absolute"},
 		{"stop signal", func(p *plan.Plan) { p.Process.Stop.Signal = "TERM" }, `signal "TERM" is unknown`},
 		{"allowed signal", func(p *plan.Plan) { p.Process.Signals = []string{"SIGFOO"} }, "SIGFOO"},
@@ -120,7 +123,8 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"reload twice", func(p *plan.Plan) { p.Process.Reload.Command = []string{"x"} }, "reload needs one of"},
 		{"reload twice, each", func(p *plan.Plan) { p.Process.Reload.Each = []string{"x"} }, "reload needs one of"},
 		{"reload empty", func(p *plan.Plan) { p.Process.Reload.Signal = "" }, "reload needs one of"},
-		{"reload command", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Command: []string{""}} }, "reload: the command is empty"},
+		{"reload command", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Command: []string{""}} },
+			"reload: the command is empty"},
 		{"reload each", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Each: []string{"a\x00"}} }, "NUL"},
 		{"logs in a relative folder", logs(func(l *plan.Logs) { l.Dir = "log" }), `logs: folder "log" is not absolute`},
 		{"no logs", logs(func(l *plan.Logs) { l.Files = nil }), "there are no files"},
@@ -128,17 +132,24 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"no room for logs", logs(func(l *plan.Logs) { l.MaxBytes = 0 }), "maxBytes is 0"},
 		{"signal of logs", logs(func(l *plan.Logs) { l.Signal = "" }), "logs: signal"},
 		{"restart digest", func(p *plan.Plan) { p.RestartDigest = "x" }, "restartDigest"},
-		{"unknown pod text", func(p *plan.Plan) { p.Process.Command[1] = "${pod.ip}" }, `process: command: "${pod.ip}" is unknown`},
-		{"pod text without a closing brace", func(p *plan.Plan) { p.Process.Env[0].Value = "${pod.name" }, `process: variable "A"`},
-		{"pod text in a file", func(p *plan.Plan) { p.Files[0].Entries[0].Args = []string{"${HOME}"} }, `setting "requirepass": "${HOME}" is unknown`},
+		{"unknown pod text", func(p *plan.Plan) { p.Process.Command[1] = "${pod.ip}" },
+			`process: command: "${pod.ip}" is unknown`},
+		{"pod text without a closing brace", func(p *plan.Plan) { p.Process.Env[0].Value = "${pod.name" },
+			`process: variable "A"`},
+		{"pod text in a file", func(p *plan.Plan) { p.Files[0].Entries[0].Args = []string{"${HOME}"} },
+			`setting "requirepass": "${HOME}" is unknown`},
 		{"pod text of the probe", func(p *plan.Plan) { p.Probe.Command[1] = "${}" }, "probe: command"},
 		{"no domain", func(p *plan.Plan) { p.Domain, p.Process.Command[1] = "", "${pod.fqdn}" }, "no domain"},
 		{"expanded folder", func(p *plan.Plan) { p.Process.Dir = "${pod.name}/x" }, `"redis-orders-2/x" is not absolute`},
 		{"negative timeout", func(p *plan.Plan) { p.Process.Stop.TimeoutSeconds = -1 }, "stop.timeoutSeconds is -1"},
 		{"negative interval", func(p *plan.Plan) { p.Probe.IntervalSeconds = -1 }, "probe: intervalSeconds"},
-		{"timeout of the probe", func(p *plan.Plan) { p.Probe.HTTP = &plan.HTTPProbe{Port: 80, Path: "/", TimeoutSeconds: -1} }, "probe: http.timeoutSeconds"},
-		{"port of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 65536, Path: "/"}} }, "probe: http.port is 65536"},
-		{"path of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 80, Path: "x"}} }, `probe: http.path is "x"`},
+		{"timeout of the probe", func(p *plan.Plan) {
+			p.Probe.HTTP = &plan.HTTPProbe{Port: 80, Path: "/", TimeoutSeconds: -1}
+		}, "probe: http.timeoutSeconds"},
+		{"port of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 65536, Path: "/"}} },
+			"probe: http.port is 65536"},
+		{"path of the probe", func(p *plan.Plan) { p.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: 80, Path: "x"}} },
+			`probe: http.path is "x"`},
 		{"probe command", func(p *plan.Plan) { p.Probe.Command = []string{""} }, "probe: the command is empty"},
 		{"file outside", func(p *plan.Plan) { p.Files[0].Path = "/etc/passwd" }, "below"},
 		{"file above", func(p *plan.Plan) { p.Files[0].Path = d.Config + "/../x" }, "below"},
@@ -162,23 +173,31 @@ func TestPlansThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestADriverLeavesThePodBySettingsAlone: an address is within the pod, and settings are for a protocol of what is never there.
+// TestADriverLeavesThePodBySettingsAlone: an address is within the pod, and settings are for a protocol of what is
+// never there.
 func TestADriverLeavesThePodBySettingsAlone(t *testing.T) {
 	d := pod(t)
-	there := map[string]string{plan.SettingEndpoint: "https://s3.example.com", plan.SettingRegion: "eu-1", plan.SettingAddressing: "path"}
+	there := map[string]string{plan.SettingEndpoint: "https://s3.example.com", plan.SettingRegion: "eu-1",
+		plan.SettingAddressing: "path"}
 	key := &plan.SecretRef{Credential: "default", Key: "password"}
 	for title, c := range map[string]struct {
 		driver plan.Driver
 		want   string
 	}{
-		"in the pod":          {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379"}, ""},
-		"elsewhere":           {plan.Driver{Protocol: plan.ProtocolS3, Settings: there, Account: key, Password: key, CA: key}, ""},
-		"out of the pod":      {plan.Driver{Protocol: plan.ProtocolRedis, Address: "10.0.0.7:6379"}, "is not one within the pod"},
-		"settings in the pod": {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379", Settings: there}, "is not one within the pod"},
-		"settings for it":     {plan.Driver{Protocol: plan.ProtocolMinIO, Settings: there}, "is not one within the pod"},
-		"an address as well":  {plan.Driver{Protocol: plan.ProtocolS3, Address: "127.0.0.1:9000", Settings: there}, "no address"},
-		"too few settings":    {plan.Driver{Protocol: plan.ProtocolS3, Settings: map[string]string{plan.SettingEndpoint: "https://a"}}, "it needs [addressing endpoint region]"},
-		"an authority beside": {plan.Driver{Protocol: plan.ProtocolS3, Settings: there, CA: &plan.SecretRef{Credential: "../default", Key: "password"}}, "driver: "},
+		"in the pod": {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379"}, ""},
+		"elsewhere": {plan.Driver{Protocol: plan.ProtocolS3, Settings: there, Account: key, Password: key, CA: key},
+			""},
+		"out of the pod": {plan.Driver{Protocol: plan.ProtocolRedis, Address: "10.0.0.7:6379"},
+			"is not one within the pod"},
+		"settings in the pod": {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379", Settings: there},
+			"is not one within the pod"},
+		"settings for it": {plan.Driver{Protocol: plan.ProtocolMinIO, Settings: there}, "is not one within the pod"},
+		"an address as well": {plan.Driver{Protocol: plan.ProtocolS3, Address: "127.0.0.1:9000", Settings: there},
+			"no address"},
+		"too few settings": {plan.Driver{Protocol: plan.ProtocolS3,
+			Settings: map[string]string{plan.SettingEndpoint: "https://a"}}, "it needs [addressing endpoint region]"},
+		"an authority beside": {plan.Driver{Protocol: plan.ProtocolS3, Settings: there,
+			CA: &plan.SecretRef{Credential: "../default", Key: "password"}}, "driver: "},
 	} {
 		p := valid(d, 1)
 		p.Driver = &c.driver
@@ -244,7 +263,8 @@ func TestBrokenPushedPlanIsNoObstacle(t *testing.T) {
 	if err := os.Remove(d.MountedPath()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Current(); err == nil || !strings.Contains(err.Error(), "pushed-plan.json") || !strings.Contains(err.Error(), "plan.json") {
+	if _, err := d.Current(); err == nil || !strings.Contains(err.Error(), "pushed-plan.json") ||
+		!strings.Contains(err.Error(), "plan.json") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -256,7 +276,8 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	write(t, filepath.Join(d.Secrets, "default", "password"), "a\x00b")
-	if _, err := planfile.Environ(nil, valid(d, 1).Process.Env, d.Secret); err == nil || strings.Contains(err.Error(), "a\x00b") {
+	if _, err := planfile.Environ(nil, valid(d, 1).Process.Env, d.Secret); err == nil ||
+		strings.Contains(err.Error(), "a\x00b") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -265,12 +286,15 @@ func TestPrepareReadsEverythingAndWriteWritesIt(t *testing.T) {
 	d := pod(t)
 	t.Setenv("FROM_CONTAINER", "yes")
 	p := valid(d, 1)
-	p.Files = append(p.Files, plan.File{Path: d.Config + "/deep/er/x.env", Format: plan.FormatEnv, Entries: []plan.Entry{{Key: "X", Args: []string{"1"}}}})
+	p.Files = append(p.Files, plan.File{Path: d.Config + "/deep/er/x.env", Format: plan.FormatEnv,
+		Entries: []plan.Entry{{Key: "X", Args: []string{"1"}}}})
 	prepared, err := d.Prepare(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(prepared.Environ, "FROM_CONTAINER=yes") || !slices.Contains(prepared.Environ, "PASSWORD=hunter2") || !slices.Contains(prepared.ReloadEnviron, "FROM_CONTAINER=yes") {
+	if !slices.Contains(prepared.Environ, "FROM_CONTAINER=yes") ||
+		!slices.Contains(prepared.Environ, "PASSWORD=hunter2") ||
+		!slices.Contains(prepared.ReloadEnviron, "FROM_CONTAINER=yes") {
 		t.Errorf("environments are %q and %q", prepared.Environ, prepared.ReloadEnviron)
 	}
 	if _, err := os.Stat(d.Config + "/redis.conf"); err == nil {
@@ -334,7 +358,8 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"version":1,"digest":"sha256:00","process":{"command":["a"]},"files":[{"path":"/zeroinfra/config/../x"}]}`))
+	f.Add([]byte(
+		`{"version":1,"digest":"sha256:00","process":{"command":["a"]},"files":[{"path":"/zeroinfra/config/../x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := d.Parse(data)
 		if err != nil {

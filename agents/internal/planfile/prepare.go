@@ -21,13 +21,14 @@ import (
 func (d Dirs) Secret(ref plan.SecretRef) (string, error) {
 	data, err := os.ReadFile(filepath.Join(d.Secrets, ref.Credential, ref.Key))
 	if err != nil {
-		return "", fmt.Errorf("cannot read secret %s/%s: %w; does the pod mount the credential, and has it the key?", ref.Credential, ref.Key, err)
+		return "", fmt.Errorf("cannot read secret %s/%s: %w; does the pod mount the credential, and has it the key?",
+			ref.Credential, ref.Key, err)
 	}
 	return string(data), nil
 }
 
-// outdated names a credential of the plan that the pod mounts another password of. The kubelet swaps password and revision at
-// once, so that the revision that is read before the password is never newer.
+// outdated names a credential of the plan that the pod mounts another password of. The kubelet swaps password and
+// revision at once, so that the revision that is read before the password is never newer.
 func (d Dirs) outdated(p *plan.Plan) string {
 	for _, credential := range slices.Sorted(maps.Keys(p.Credentials)) {
 		revision, err := d.Secret(plan.SecretRef{Credential: credential, Key: plan.RevisionFile})
@@ -158,8 +159,10 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 	return prepared, nil
 }
 
-// PrepareAction reads what running an action needs: its environment, with a function that takes its secrets out of a text.
-func PrepareAction(env []plan.EnvVar, secret configfile.Lookup) (environment []string, redacted func(string) string, err error) {
+// PrepareAction reads what running an action needs: its environment, with a function that takes its secrets out of a
+// text.
+func PrepareAction(env []plan.EnvVar, secret configfile.Lookup) (environment []string, redacted func(string) string,
+	err error) {
 	var prepared Prepared
 	environment, err = Environ(os.Environ(), env, prepared.remember(secret))
 	return environment, prepared.Redact, err

@@ -19,10 +19,13 @@ func withPodTexts(d planfile.Dirs) *plan.Plan {
 	p := valid(d, 1)
 	p.Domain = "redis-orders.shop.svc"
 	p.Process.Command = append(p.Process.Command, "--id", "${pod.ordinal}")
-	p.Process.Env = append(p.Process.Env, plan.EnvVar{Name: "SELF", Value: "${pod.name}"}, plan.EnvVar{Name: "LITERAL", Value: "$${pod.name}"})
+	p.Process.Env = append(p.Process.Env, plan.EnvVar{Name: "SELF", Value: "${pod.name}"},
+		plan.EnvVar{Name: "LITERAL", Value: "$${pod.name}"})
 	p.Process.Dir = "/data/${pod.name}"
-	p.Process.Reload = &plan.Reload{Each: []string{"set", "${pod.fqdn}"}, Env: []plan.EnvVar{{Name: "SELF", Value: "${pod.fqdn}"}}}
-	p.Files[0].Entries = append(p.Files[0].Entries, plan.Entry{Key: "announce", Args: []string{"${pod.fqdn}", "$${x}"}, Dynamic: true})
+	p.Process.Reload = &plan.Reload{Each: []string{"set", "${pod.fqdn}"},
+		Env: []plan.EnvVar{{Name: "SELF", Value: "${pod.fqdn}"}}}
+	p.Files[0].Entries = append(p.Files[0].Entries,
+		plan.Entry{Key: "announce", Args: []string{"${pod.fqdn}", "$${x}"}, Dynamic: true})
 	p.Probe.Command = append(p.Probe.Command, "${pod.fqdn}")
 	return p
 }
@@ -66,7 +69,8 @@ func TestPodTextsAreFilledIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(filepath.Join(d.Config, "redis.conf"))
-		if want := "requirepass hunter2\nannounce redis-orders-2.redis-orders.shop.svc \"${x}\"\n"; err != nil || string(data) != want {
+		if want := "requirepass hunter2\nannounce redis-orders-2.redis-orders.shop.svc \"${x}\"\n"; err != nil ||
+			string(data) != want {
 			t.Errorf("the file has %q, %v; want %q", data, err, want)
 		}
 		p = prepared.Source
@@ -78,13 +82,15 @@ func TestDynamicSettingsHaveTheirSecrets(t *testing.T) {
 	p := withPodTexts(d)
 	p.Files[0].Entries = append(p.Files[0].Entries,
 		plan.Entry{Key: "save", Args: []string{"900", "1"}, Dynamic: true},
-		plan.Entry{Key: "user", Args: []string{"default"}, Secret: &plan.SecretRef{Credential: "default", Key: "password"}, Dynamic: true})
+		plan.Entry{Key: "user", Args: []string{"default"}, Secret: &plan.SecretRef{Credential: "default", Key: "password"},
+			Dynamic: true})
 	prepared, err := d.Prepare(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := d.Config + "/redis.conf"
-	want := []planfile.Setting{{File: file, Key: "announce", Value: "redis-orders-2.redis-orders.shop.svc ${x}"}, {File: file, Key: "save", Value: "900 1"}, {File: file, Key: "user", Value: "default hunter2"}}
+	want := []planfile.Setting{{File: file, Key: "announce", Value: "redis-orders-2.redis-orders.shop.svc ${x}"},
+		{File: file, Key: "save", Value: "900 1"}, {File: file, Key: "user", Value: "default hunter2"}}
 	if !reflect.DeepEqual(prepared.Dynamic, want) {
 		t.Errorf("got %+v, want %+v", prepared.Dynamic, want)
 	}
@@ -93,9 +99,11 @@ func TestDynamicSettingsHaveTheirSecrets(t *testing.T) {
 func TestRedact(t *testing.T) {
 	d := pod(t)
 	p := valid(d, 1)
-	for name, secret := range map[string]string{"password": "hunter2", "long": "a hunter2 b", "odd": "x\"y\n", "empty": ""} {
+	for name, secret := range map[string]string{"password": "hunter2", "long": "a hunter2 b", "odd": "x\"y\n",
+		"empty": ""} {
 		write(t, filepath.Join(d.Secrets, "default", name), secret)
-		p.Process.Env = append(p.Process.Env, plan.EnvVar{Name: "V_" + name, Secret: &plan.SecretRef{Credential: "default", Key: name}})
+		p.Process.Env = append(p.Process.Env,
+			plan.EnvVar{Name: "V_" + name, Secret: &plan.SecretRef{Credential: "default", Key: name}})
 	}
 	prepared, err := d.Prepare(p)
 	if err != nil {

@@ -106,7 +106,8 @@ func (d Dirs) validateEntities(p *plan.Plan) error {
 		if err := validateTarget(driver); err != nil {
 			return fmt.Errorf("driver: %w", err)
 		}
-		if path := driver.EntitiesFile; path != "" && (filepath.Clean(path) != path || !strings.HasPrefix(path, strings.TrimSuffix(d.Config, "/")+"/")) {
+		if path := driver.EntitiesFile; path != "" &&
+			(filepath.Clean(path) != path || !strings.HasPrefix(path, strings.TrimSuffix(d.Config, "/")+"/")) {
 			return fmt.Errorf("driver: file %q is not below %s", path, d.Config)
 		}
 		for _, ref := range []*plan.SecretRef{driver.Password, driver.Account, driver.CA} {
@@ -127,7 +128,8 @@ func (d Dirs) validateEntities(p *plan.Plan) error {
 func validateTarget(driver *plan.Driver) error {
 	if needs := plan.DriverSettings(driver.Protocol); len(needs) > 0 {
 		if has := slices.Sorted(maps.Keys(driver.Settings)); driver.Address != "" || !slices.Equal(has, needs) {
-			return fmt.Errorf("protocol %q has the address %q and the settings %s: it needs %s and no address", driver.Protocol, driver.Address, has, needs)
+			return fmt.Errorf("protocol %q has the address %q and the settings %s: it needs %s and no address", driver.Protocol,
+				driver.Address, has, needs)
 		}
 		return nil
 	}
@@ -166,8 +168,9 @@ func validateProcess(p plan.Process) error {
 	if err := validateSignals(append(slices.Clone(p.Signals), optional(p.Stop.Signal)...)); err != nil {
 		return err
 	}
-	if err := notNegative(map[string]int{"stop.timeoutSeconds": p.Stop.TimeoutSeconds, "backoff.initialMilliseconds": p.Backoff.InitialMilliseconds,
-		"backoff.maxSeconds": p.Backoff.MaxSeconds, "backoff.resetSeconds": p.Backoff.ResetSeconds}); err != nil {
+	if err := notNegative(map[string]int{"stop.timeoutSeconds": p.Stop.TimeoutSeconds,
+		"backoff.initialMilliseconds": p.Backoff.InitialMilliseconds,
+		"backoff.maxSeconds":          p.Backoff.MaxSeconds, "backoff.resetSeconds": p.Backoff.ResetSeconds}); err != nil {
 		return err
 	}
 	if err := validateHooks(p.Hooks); err != nil {
@@ -182,7 +185,8 @@ func validateProcess(p plan.Process) error {
 func validateHooks(hooks *plan.Hooks) error {
 	var errs []error
 	for point, hook := range hooks.At() {
-		err := errors.Join(validateCommand(hook.Command), validateEnv(hook.Env), notNegative(map[string]int{"timeoutSeconds": hook.TimeoutSeconds}))
+		err := errors.Join(validateCommand(hook.Command), validateEnv(hook.Env),
+			notNegative(map[string]int{"timeoutSeconds": hook.TimeoutSeconds}))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("hook %s: %w", point, err))
 		}
@@ -204,10 +208,12 @@ func validateReload(r plan.Reload) error {
 	if given != 1 {
 		return errors.New("reload needs one of a signal, a command, and a command for each entry")
 	}
-	return errors.Join(validateSignals(optional(r.Signal)), validateEnv(r.Env), notNegative(map[string]int{"reload.timeoutSeconds": r.TimeoutSeconds}))
+	return errors.Join(validateSignals(optional(r.Signal)), validateEnv(r.Env),
+		notNegative(map[string]int{"reload.timeoutSeconds": r.TimeoutSeconds}))
 }
 
-// validateProbe leaves the expressions alone: only the status agent evaluates them. A plan without a probe can still be run.
+// validateProbe leaves the expressions alone: only the status agent evaluates them. A plan without a probe can still be
+// run.
 func validateProbe(p plan.Probe) error {
 	if h := p.HTTP; h != nil {
 		switch {
@@ -216,7 +222,8 @@ func validateProbe(p plan.Probe) error {
 		case !strings.HasPrefix(h.Path, "/"):
 			return fmt.Errorf("http.path is %q: it must begin with /", h.Path)
 		}
-		if err := notNegative(map[string]int{"http.intervalSeconds": h.IntervalSeconds, "http.timeoutSeconds": h.TimeoutSeconds}); err != nil {
+		if err := notNegative(map[string]int{"http.intervalSeconds": h.IntervalSeconds,
+			"http.timeoutSeconds": h.TimeoutSeconds}); err != nil {
 			return err
 		}
 	}

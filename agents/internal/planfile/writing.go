@@ -11,7 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
-// ReplicaArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that was expanded.
+// ReplicaArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that
+// was expanded.
 func (d Dirs) ReplicaArgs(p *plan.Plan, primary string) ([]string, error) {
 	pod := d.pod(p)
 	pod.Primary = podtext.PodOf(primary, p.Domain).FQDN
@@ -26,8 +27,8 @@ func (d Dirs) ReplicaArgs(p *plan.Plan, primary string) ([]string, error) {
 	return args, nil
 }
 
-// Writing is what the plan says of who may write: as the current plan has it, since a change of it needs no call, or else as the
-// plan that was prepared has it. Nil says that the engine is no authority over that.
+// Writing is what the plan says of who may write: as the current plan has it, since a change of it needs no call, or
+// else as the plan that was prepared has it. Nil says that the engine is no authority over that.
 func (d Dirs) Writing(prepared *Prepared) *plan.Plan {
 	current, err := d.Current()
 	if err == nil && current.Writing != nil {
@@ -41,7 +42,8 @@ func (d Dirs) Writing(prepared *Prepared) *plan.Plan {
 	return prepared.Plan
 }
 
-// validateWriting refuses what could not be told apart from another set, or judged without expressions, which PID 1 does not know.
+// validateWriting refuses what could not be told apart from another set, or judged without expressions, which PID 1
+// does not know.
 func (d Dirs) validateWriting(p *plan.Plan) error {
 	w := p.Writing
 	switch {
@@ -68,7 +70,8 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 		action *plan.Action
 		// primary says that there is a writer to be told.
 		primary bool
-	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}, {"updateMembers", w.UpdateMembers, false}} {
+	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true},
+		{"updateMembers", w.UpdateMembers, false}} {
 		if named.action == nil {
 			continue
 		}
@@ -77,7 +80,8 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 		}
 		for parameter := range named.action.Parameters {
 			if !named.primary || parameter != plan.ParameterPrimary {
-				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, promote and updateMembers have none", named.name, parameter, plan.ParameterPrimary)
+				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, promote and updateMembers have none",
+					named.name, parameter, plan.ParameterPrimary)
 			}
 		}
 	}

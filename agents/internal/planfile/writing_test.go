@@ -16,9 +16,12 @@ func fenced(d planfile.Dirs) *plan.Plan {
 	p := valid(d, 1)
 	p.Domain, p.Process.Dir = "redis-orders.shop.svc", "/data"
 	p.Writing = &plan.Writing{
-		Set: "redis-orders", PrimaryArgs: []string{"--name", "${pod.name}"}, ReplicaArgs: []string{"--replicaof", "${primary.fqdn} 6379", "$${primary.fqdn}"},
-		Promote: &plan.Action{Name: "promote", Command: []string{"redis-cli", "replicaof", "no", "one"}},
-		Follow:  &plan.Action{Name: "follow", Command: []string{"redis-cli", "replicaof", "${parameters.primary}", "6379"}, Parameters: map[string]string{"primary": "string"}},
+		Set: "redis-orders", PrimaryArgs: []string{"--name", "${pod.name}"},
+		ReplicaArgs: []string{"--replicaof", "${primary.fqdn} 6379", "$${primary.fqdn}"},
+		Promote:     &plan.Action{Name: "promote", Command: []string{"redis-cli", "replicaof", "no", "one"}},
+		Follow: &plan.Action{Name: "follow",
+			Command:    []string{"redis-cli", "replicaof", "${parameters.primary}", "6379"},
+			Parameters: map[string]string{"primary": "string"}},
 	}
 	return p
 }
@@ -37,22 +40,27 @@ func TestRolesHaveTheirArguments(t *testing.T) {
 		t.Errorf("the writer has %q, want %q", here.Writing.PrimaryArgs, want)
 	}
 	got, err := d.ReplicaArgs(here, "redis-orders-0")
-	if want := []string{"--replicaof", "redis-orders-0.redis-orders.shop.svc 6379", "${primary.fqdn}"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"--replicaof", "redis-orders-0.redis-orders.shop.svc 6379", "${primary.fqdn}"}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("a follower has %q, %v; want %q", got, err, want)
 	}
 }
 
 func TestWritingThatCannotBeKeptIsRefused(t *testing.T) {
 	for part, spoil := range map[string]func(*plan.Plan){
-		"is none of the set":                   func(p *plan.Plan) { p.Writing.Set = "redis-other" },
-		`none of the set ""`:                   func(p *plan.Plan) { p.Writing.Set = "" },
-		"set process.dir":                      func(p *plan.Plan) { p.Process.Dir = "" },
-		"the plan has no domain":               func(p *plan.Plan) { p.Domain = "" },
-		"replicaArgs: \"${primary.ip}\"":       func(p *plan.Plan) { p.Writing.ReplicaArgs = []string{"${primary.ip}"} },
-		"\"${primary.fqdn}\" is unknown":       func(p *plan.Plan) { p.Writing.PrimaryArgs = []string{"${primary.fqdn}"} },
-		"judges it by its exit code":           func(p *plan.Plan) { p.Writing.Promote.Success = "true" },
-		"neither success nor outputs":          func(p *plan.Plan) { p.Writing.Follow.Outputs = map[string]string{"a": "stdout"} },
-		"promote: parameter \"primary\"":       func(p *plan.Plan) { p.Writing.Promote.Parameters = map[string]string{"primary": "string"} },
+		"is none of the set":             func(p *plan.Plan) { p.Writing.Set = "redis-other" },
+		`none of the set ""`:             func(p *plan.Plan) { p.Writing.Set = "" },
+		"set process.dir":                func(p *plan.Plan) { p.Process.Dir = "" },
+		"the plan has no domain":         func(p *plan.Plan) { p.Domain = "" },
+		"replicaArgs: \"${primary.ip}\"": func(p *plan.Plan) { p.Writing.ReplicaArgs = []string{"${primary.ip}"} },
+		"\"${primary.fqdn}\" is unknown": func(p *plan.Plan) { p.Writing.PrimaryArgs = []string{"${primary.fqdn}"} },
+		"judges it by its exit code":     func(p *plan.Plan) { p.Writing.Promote.Success = "true" },
+		"neither success nor outputs": func(p *plan.Plan) {
+			p.Writing.Follow.Outputs = map[string]string{"a": "stdout"}
+		},
+		"promote: parameter \"primary\"": func(p *plan.Plan) {
+			p.Writing.Promote.Parameters = map[string]string{"primary": "string"}
+		},
 		"follow: parameter \"other\"":          func(p *plan.Plan) { p.Writing.Follow.Parameters["other"] = "string" },
 		"follow: ${parameters.primary} stands": func(p *plan.Plan) { p.Writing.Follow.Parameters = nil },
 		"promote: the command is empty":        func(p *plan.Plan) { p.Writing.Promote.Command = nil },
@@ -96,7 +104,8 @@ func TestWritingComesWithTheMountedPlan(t *testing.T) {
 	}
 }
 
-// TestWritingComesWithThePushedPlan until the kubelet has mounted what came since, also where that is nothing but an action.
+// TestWritingComesWithThePushedPlan until the kubelet has mounted what came since, also where that is nothing but an
+// action.
 func TestWritingComesWithThePushedPlan(t *testing.T) {
 	d := pod(t)
 	says := func(want string) {

@@ -82,7 +82,8 @@ func (p *Pod) annotate(ctx context.Context, key, value string) error {
 	if err != nil {
 		return err
 	}
-	path := "/api/v1/namespaces/" + url.PathEscape(p.namespace) + "/pods/" + url.PathEscape(p.name) + "?fieldManager=" + fieldManager
+	path := "/api/v1/namespaces/" + url.PathEscape(p.namespace) + "/pods/" + url.PathEscape(p.name) + "?fieldManager=" +
+		fieldManager
 	response, err := p.request(ctx, http.MethodPatch, path, body)
 	if err != nil {
 		return err

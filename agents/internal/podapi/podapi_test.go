@@ -74,7 +74,8 @@ func account(t *testing.T, s *server) (*podapi.Pod, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"POD_NAME": "redis-a-0", "POD_NAMESPACE": "demo", "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port} {
+	for name, value := range map[string]string{"POD_NAME": "redis-a-0", "POD_NAMESPACE": "demo",
+		"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port} {
 		t.Setenv(name, value)
 	}
 	pod, err := podapi.FromEnvironment(dir)
@@ -112,7 +113,8 @@ func TestAnnotate(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.bodies[0]), &body); err != nil {
 		t.Fatal(err)
 	}
-	if len(body) != 1 || len(body["metadata"]) != 1 || len(body["metadata"]["annotations"]) != 1 || body["metadata"]["annotations"]["example.com/report"] != value {
+	if len(body) != 1 || len(body["metadata"]) != 1 || len(body["metadata"]["annotations"]) != 1 ||
+		body["metadata"]["annotations"]["example.com/report"] != value {
 		t.Errorf("body is %s", s.bodies[0])
 	}
 }
@@ -121,7 +123,8 @@ func TestTokenIsReadAnew(t *testing.T) {
 	s := serve(t)
 	pod, dir := account(t, s)
 	s.setToken("second")
-	if err := pod.Annotate(t.Context(), "k", "v"); err == nil || !strings.Contains(err.Error(), "401 Unauthorized: Unauthorized") || !strings.Contains(err.Error(), "demo/redis-a-0") {
+	if err := pod.Annotate(t.Context(), "k", "v"); err == nil ||
+		!strings.Contains(err.Error(), "401 Unauthorized: Unauthorized") || !strings.Contains(err.Error(), "demo/redis-a-0") {
 		t.Errorf("got %v", err)
 	}
 	write(t, filepath.Join(dir, "token"), "second")

@@ -18,7 +18,8 @@ func answering(t *testing.T, code int, body string) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.String() != "/apis/platform.zeroinfra.github.com/v1/namespaces/demo/workloadsets/redis-a" ||
+		if r.Method != http.MethodGet || r.URL.String() !=
+			"/apis/platform.zeroinfra.github.com/v1/namespaces/demo/workloadsets/redis-a" ||
 			r.Header.Get("Authorization") != "Bearer first" || strings.Contains(r.Header.Get("Accept"), "Partial") {
 			w.WriteHeader(http.StatusTeapot)
 			return
@@ -36,9 +37,12 @@ func TestRecord(t *testing.T) {
 		body string
 		want permission.Record
 	}{
-		"a writer": {`{"kind":"WorkloadSet","status":{"replicas":2,"primary":{"term":7,"member":{"name":"redis-a-0","identity":"i"},"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
-			permission.Record{Term: 7, Primary: &primary, List: permission.List{Version: 3, Members: []permission.Member{primary}}}},
-		"nobody":           {`{"status":{"primary":{"term":8,"list":{"version":0,"members":null}}}}`, permission.Record{Term: 8}},
+		"a writer": {
+			`{"kind":"WorkloadSet","status":{"replicas":2,"primary":{"term":7,"member":{"name":"redis-a-0","identity":"i"},"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
+			permission.Record{Term: 7, Primary: &primary,
+				List: permission.List{Version: 3, Members: []permission.Member{primary}}}},
+		"nobody": {`{"status":{"primary":{"term":8,"list":{"version":0,"members":null}}}}`,
+			permission.Record{Term: 8}},
 		"never a writer":   {`{"status":{}}`, permission.Record{}},
 		"no status at all": {`{}`, permission.Record{}},
 	} {
@@ -63,7 +67,8 @@ func TestRecordThatCannotBeReadIsNone(t *testing.T) {
 		"endless":   {http.StatusOK, `{"x":"` + strings.Repeat("y", 5<<20), "unexpected EOF"},
 	} {
 		pod, _ := account(t, answering(t, test.code, test.body))
-		if got, err := pod.Record(t.Context(), "redis-a"); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `"demo/redis-a"`) {
+		if got, err := pod.Record(t.Context(), "redis-a"); err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.Contains(err.Error(), `"demo/redis-a"`) {
 			t.Errorf("%s: got %+v, %v; want an error with %q", name, got, err, test.want)
 		}
 	}

@@ -61,7 +61,8 @@ func asked(t *testing.T, version, component, address, instead string) plan.Probe
 	if err := os.WriteFile(filepath.Join(tools, "etcdctl"), []byte(said), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p.Command = []string{"busybox", "sh", "-c", "PATH=" + tools + ":$PATH; " + strings.Replace(script, address, instead, 1)}
+	p.Command = []string{"busybox", "sh", "-c", "PATH=" + tools + ":$PATH; " +
+		strings.Replace(script, address, instead, 1)}
 	return p
 }
 

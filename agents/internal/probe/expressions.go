@@ -51,7 +51,8 @@ func Compile(p plan.Probe) (*Expressions, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
-		if x.attributes[name], err = expression.Compile[string](env, fmt.Sprintf("attributes[%q]", name), p.Attributes[name]); err != nil {
+		if x.attributes[name], err = expression.Compile[string](env, fmt.Sprintf("attributes[%q]", name),
+			p.Attributes[name]); err != nil {
 			return nil, err
 		}
 	}

@@ -23,14 +23,16 @@ var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(
 
 // redis is the probe that a plugin for Redis would declare.
 var redis = plan.Probe{
-	Command:    []string{"redis-cli", "INFO"},
-	Healthy:    "exitCode == 0 && fields['loading'] == '0'",
-	Role:       "fields['role'] == 'master' ? 'primary' : 'secondary'",
-	Version:    "fields['redis_version']",
-	Attributes: map[string]string{"mode": "fields['redis_mode']", "first": "stdout.startsWith('# Server') ? 'server' : stderr"},
+	Command: []string{"redis-cli", "INFO"},
+	Healthy: "exitCode == 0 && fields['loading'] == '0'",
+	Role:    "fields['role'] == 'master' ? 'primary' : 'secondary'",
+	Version: "fields['redis_version']",
+	Attributes: map[string]string{"mode": "fields['redis_mode']",
+		"first": "stdout.startsWith('# Server') ? 'server' : stderr"},
 }
 
-const info = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n"
+const info = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Persistence\r\nloading:0\r\n# " +
+	"Replication\r\nrole:master\r\n"
 
 func judge(t *testing.T, p plan.Probe, result command.Result) probe.Outcome {
 	t.Helper()
@@ -43,18 +45,21 @@ func judge(t *testing.T, p plan.Probe, result command.Result) probe.Outcome {
 
 func TestHealthyOutputIsMapped(t *testing.T) {
 	got := judge(t, redis, command.Result{Stdout: info})
-	want := probe.Outcome{Role: "primary", Version: "7.0.15", Attributes: map[string]string{"mode": "standalone", "first": "server"}}
+	want := probe.Outcome{Role: "primary", Version: "7.0.15",
+		Attributes: map[string]string{"mode": "standalone", "first": "server"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := judge(t, redis, command.Result{Stdout: strings.Replace(info, "master", "slave", 1)}); got.Role != "secondary" {
+	if got := judge(t, redis, command.Result{Stdout: strings.Replace(info, "master", "slave", 1)}); got.Role !=
+		"secondary" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestFields(t *testing.T) {
 	output := "a:1\n b = two words \nc=x:y\nd:x=y\nno separator\n:no key\nempty:\r\nlast:1\nlast:2"
-	for key, want := range map[string]string{"a": "1", "b": "two words", "c": "x:y", "d": "x=y", "empty": "", "last": "2"} {
+	for key, want := range map[string]string{"a": "1", "b": "two words", "c": "x:y", "d": "x=y", "empty": "",
+		"last": "2"} {
 		got := judge(t, plan.Probe{Role: "fields['" + key + "']"}, command.Result{Stdout: output})
 		if got.Cause != "" || got.Role != want {
 			t.Errorf("%s: got %+v, want %q", key, got, want)
@@ -73,15 +78,23 @@ func TestFailures(t *testing.T) {
 		cause   probe.Cause
 		message string
 	}{
-		{"exit code", redis, command.Result{Stderr: "\n  Connection refused\nmore", Exit: reaper.Exit{Code: 1}}, "exit code 1", "the probe failed with exit code 1: Connection refused"},
-		{"signal", redis, command.Result{Exit: reaper.Exit{Code: -1, Signal: 11}}, "signal SIGSEGV", "the probe failed with signal SIGSEGV"},
-		{"not healthy", redis, command.Result{Stdout: "loading:1\n"}, probe.CauseUnhealthy, "the probe says that it is not healthy: loading:1"},
+		{"exit code", redis, command.Result{Stderr: "\n  Connection refused\nmore", Exit: reaper.Exit{Code: 1}},
+			"exit code 1", "the probe failed with exit code 1: Connection refused"},
+		{"signal", redis, command.Result{Exit: reaper.Exit{Code: -1, Signal: 11}}, "signal SIGSEGV",
+			"the probe failed with signal SIGSEGV"},
+		{"not healthy", redis, command.Result{Stdout: "loading:1\n"}, probe.CauseUnhealthy,
+			"the probe says that it is not healthy: loading:1"},
 		{"default expression", plan.Probe{}, command.Result{Exit: reaper.Exit{Code: 2}}, "exit code 2", "exit code 2"},
-		{"missing field", redis, command.Result{Stdout: "LOADING\n"}, probe.CauseExpression, "cannot evaluate expression healthy: no such key: loading"},
-		{"missing field of the role", redis, command.Result{Stdout: "loading:0\n"}, probe.CauseExpression, "cannot evaluate expression role: no such key: role"},
-		{"missing field of the version", plan.Probe{Version: "fields['v']"}, command.Result{}, probe.CauseExpression, "expression version"},
-		{"missing field of an attribute", plan.Probe{Attributes: map[string]string{"a": "fields['v']"}}, command.Result{}, probe.CauseExpression, `expression attributes["a"]`},
-		{"too costly", plan.Probe{Healthy: strings.Repeat("stdout.contains('yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy') || ", 50) + "false"},
+		{"missing field", redis, command.Result{Stdout: "LOADING\n"}, probe.CauseExpression,
+			"cannot evaluate expression healthy: no such key: loading"},
+		{"missing field of the role", redis, command.Result{Stdout: "loading:0\n"}, probe.CauseExpression,
+			"cannot evaluate expression role: no such key: role"},
+		{"missing field of the version", plan.Probe{Version: "fields['v']"}, command.Result{}, probe.CauseExpression,
+			"expression version"},
+		{"missing field of an attribute", plan.Probe{Attributes: map[string]string{"a": "fields['v']"}}, command.Result{},
+			probe.CauseExpression, `expression attributes["a"]`},
+		{"too costly", plan.Probe{Healthy: strings.Repeat("stdout.contains('yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy') || ", 50) +
+			"false"},
 			command.Result{Stdout: strings.Repeat("x", command.MaxOutput)}, probe.CauseExpression, "cost limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,7 +112,8 @@ func TestAttributesOfAMiddlewareThatIsNotHealthy(t *testing.T) {
 	p.AttributesWhen = "fields['state'] == 'copies'"
 	copies := command.Result{Stdout: strings.Replace(info, "loading:0", "loading:1\r\nstate:copies", 1)}
 	got := judge(t, p, copies)
-	if want := map[string]string{"mode": "standalone", "first": "server"}; got.Cause != probe.CauseUnhealthy || got.Role != "" || !reflect.DeepEqual(got.Attributes, want) {
+	if want := map[string]string{"mode": "standalone", "first": "server"}; got.Cause != probe.CauseUnhealthy ||
+		got.Role != "" || !reflect.DeepEqual(got.Attributes, want) {
 		t.Errorf("got %+v, want the attributes %v", got, want)
 	}
 	for name, stdout := range map[string]string{
@@ -202,15 +216,18 @@ func TestExpressionsAreCheckedWhenTheyAreCompiled(t *testing.T) {
 		"unknown":   {plan.Probe{Version: "password"}, "undeclared reference to 'password'"},
 		"attribute": {plan.Probe{Attributes: map[string]string{"x": "1"}}, `attributes["x"]`},
 	} {
-		if _, err := probe.Compile(test.probe); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := probe.Compile(test.probe); err == nil || !strings.Contains(err.Error(), test.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %q in one line", name, err, test.want)
 		}
 	}
 }
 
 func TestMessagesAreBoundedText(t *testing.T) {
-	got := judge(t, plan.Probe{}, command.Result{Stderr: "\xff" + strings.Repeat("é", 1000) + "\nsecond", Exit: reaper.Exit{Code: 1}})
-	if len([]rune(got.Message)) > 300 || !strings.HasSuffix(got.Message, "…") || strings.ToValidUTF8(got.Message, "") != got.Message {
+	got := judge(t, plan.Probe{}, command.Result{Stderr: "\xff" + strings.Repeat("é", 1000) + "\nsecond",
+		Exit: reaper.Exit{Code: 1}})
+	if len([]rune(got.Message)) > 300 || !strings.HasSuffix(got.Message, "…") ||
+		strings.ToValidUTF8(got.Message, "") != got.Message {
 		t.Errorf("message is %q", got.Message)
 	}
 }
@@ -237,7 +254,8 @@ func run(t *testing.T, p plan.Probe) probe.Outcome {
 }
 
 func TestRunWithASecret(t *testing.T) {
-	p := plan.Probe{Command: []string{"sh", "-c", `echo "password=$P"`}, Env: []plan.EnvVar{{Name: "P", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}},
+	p := plan.Probe{Command: []string{"sh", "-c", `echo "password=$P"`},
+		Env:  []plan.EnvVar{{Name: "P", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}},
 		Role: "fields['password']"}
 	if got := run(t, p); got.Cause != "" || got.Role != "hunter2" {
 		t.Errorf("got %+v", got)
@@ -245,11 +263,13 @@ func TestRunWithASecret(t *testing.T) {
 }
 
 func TestRunThatCannotBegin(t *testing.T) {
-	p := plan.Probe{Command: []string{"true"}, Env: []plan.EnvVar{{Name: "P", Secret: &plan.SecretRef{Credential: "missing", Key: "password"}}}}
+	p := plan.Probe{Command: []string{"true"},
+		Env: []plan.EnvVar{{Name: "P", Secret: &plan.SecretRef{Credential: "missing", Key: "password"}}}}
 	if got := run(t, p); got.Cause != probe.CauseStart || !strings.Contains(got.Message, "missing/password") {
 		t.Errorf("got %+v", got)
 	}
-	if got := run(t, plan.Probe{Command: []string{"no-such-tool"}}); got.Cause != probe.CauseStart || !strings.Contains(got.Message, "no-such-tool") {
+	if got := run(t, plan.Probe{Command: []string{"no-such-tool"}}); got.Cause != probe.CauseStart ||
+		!strings.Contains(got.Message, "no-such-tool") {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := probe.New(plan.Probe{}, planfile.Dirs{}.Secret, nil); err == nil {
@@ -274,7 +294,8 @@ func TestInterval(t *testing.T) {
 }
 
 func FuzzFields(f *testing.F) {
-	x, err := probe.Compile(plan.Probe{Healthy: "fields.all(k, k.size() > 0 && !k.contains(':') && !k.contains('=') && !fields[k].contains('\\n'))"})
+	x, err := probe.Compile(plan.Probe{
+		Healthy: "fields.all(k, k.size() > 0 && !k.contains(':') && !k.contains('=') && !fields[k].contains('\\n'))"})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -24,8 +24,8 @@ import (
 // noAnswer is the exit code of a request without an answer.
 const noAnswer = 1
 
-// client makes each request on a connection of its own, as clients of the middleware do that come anew. Like the kubelet it does not
-// look at certificates, and takes a redirection for an answer.
+// client makes each request on a connection of its own, as clients of the middleware do that come anew. Like the
+// kubelet it does not look at certificates, and takes a redirection for an answer.
 var client = &http.Client{
 	Transport: &http.Transport{
 		DisableKeepAlives:  true,
@@ -50,9 +50,11 @@ func (p *Probe) request(ctx context.Context, h *plan.HTTPProbe, describe func(ma
 	case errors.Is(err, context.DeadlineExceeded):
 		return Outcome{Cause: CauseTimeout, Message: fmt.Sprintf("the probe got no answer within %v", timeout)}
 	case errors.Is(err, command.ErrTooMuchOutput):
-		return Outcome{Cause: CauseStart, Message: fmt.Sprintf("the probe got an answer of more than %d KiB", command.MaxOutput>>10)}
+		return Outcome{Cause: CauseStart, Message: fmt.Sprintf("the probe got an answer of more than %d KiB",
+			command.MaxOutput>>10)}
 	case err != nil:
-		return p.expressions.judge(command.Result{Stderr: err.Error(), Exit: reaper.Exit{Code: noAnswer}}, "no answer", describe)
+		return p.expressions.judge(command.Result{Stderr: err.Error(), Exit: reaper.Exit{Code: noAnswer}}, "no answer",
+			describe)
 	}
 	result := command.Result{Stdout: body}
 	if status < http.StatusOK || status >= http.StatusBadRequest {

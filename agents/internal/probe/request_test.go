@@ -49,19 +49,23 @@ func TestRequestsAreJudgedAsCommandsAre(t *testing.T) {
 	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "role: %s\nversion: 1.2\n", r.URL.Query().Get("as"))
 	})
-	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/nowhere", http.StatusFound) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/nowhere", http.StatusFound)
+	})
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too many clients", http.StatusServiceUnavailable)
 	})
 	mux.HandleFunc("/long", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 128<<10+1)) })
 	mux.HandleFunc("/hung", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	for name, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+	for name, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start,
+		"https": (*httptest.Server).StartTLS} {
 		server := httptest.NewUnstartedServer(mux)
 		start(server)
 		defer server.Close()
 		at := func(path string) plan.Probe {
-			return plan.Probe{TimeoutSeconds: 1, HTTP: &plan.HTTPProbe{Port: portOf(t, server.Listener.Addr()), Path: path, TLS: name == "https"}}
+			return plan.Probe{TimeoutSeconds: 1,
+				HTTP: &plan.HTTPProbe{Port: portOf(t, server.Listener.Addr()), Path: path, TLS: name == "https"}}
 		}
 		described := at("/health?as=leader")
 		described.Role, described.Version = "fields['role']", "fields['version']"
@@ -75,13 +79,18 @@ func TestRequestsAreJudgedAsCommandsAre(t *testing.T) {
 			probe plan.Probe
 			want  probe.Outcome
 		}{
-			"an answer":         {described, probe.Outcome{Role: "leader", Version: "1.2"}},
-			"a redirection":     {at("/moved"), probe.Outcome{}},
-			"no such path":      {at("/nowhere"), probe.Outcome{Cause: "status 404", Message: "the probe failed with status 404: 404 page not found"}},
-			"an unfit answer":   {demanding, probe.Outcome{Cause: probe.CauseUnhealthy, Message: "the probe says that it is not healthy: role: none"}},
-			"too much":          {at("/long"), probe.Outcome{Cause: probe.CauseStart, Message: "the probe got an answer of more than 128 KiB"}},
-			"nothing in time":   {at("/hung"), probe.Outcome{Cause: probe.CauseTimeout, Message: "the probe got no answer within 1s"}},
-			"a connection less": {at("/cut"), probe.Outcome{Cause: "no answer", Message: "the probe failed with no answer: EOF"}},
+			"an answer":     {described, probe.Outcome{Role: "leader", Version: "1.2"}},
+			"a redirection": {at("/moved"), probe.Outcome{}},
+			"no such path": {at("/nowhere"),
+				probe.Outcome{Cause: "status 404", Message: "the probe failed with status 404: 404 page not found"}},
+			"an unfit answer": {demanding, probe.Outcome{Cause: probe.CauseUnhealthy,
+				Message: "the probe says that it is not healthy: role: none"}},
+			"too much": {at("/long"), probe.Outcome{Cause: probe.CauseStart,
+				Message: "the probe got an answer of more than 128 KiB"}},
+			"nothing in time": {at("/hung"), probe.Outcome{Cause: probe.CauseTimeout,
+				Message: "the probe got no answer within 1s"}},
+			"a connection less": {at("/cut"), probe.Outcome{Cause: "no answer",
+				Message: "the probe failed with no answer: EOF"}},
 			"turned away": {away, probe.Outcome{Cause: probe.CauseOutOfConnections, OutOfConnections: "too many clients",
 				Message: "there is no connection left for the probe: too many clients"}},
 			"closed at once": {closed, probe.Outcome{Cause: probe.CauseOutOfConnections, OutOfConnections: "EOF",
@@ -114,7 +123,8 @@ func TestRequestsWithoutAServer(t *testing.T) {
 func TestRequestFollowsACommandThatHasSucceeded(t *testing.T) {
 	var status atomic.Int32
 	status.Store(http.StatusOK)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	server := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
 	t.Cleanup(server.Close)
 	runs, flag := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "flag")
 	r, err := shared()
@@ -122,7 +132,8 @@ func TestRequestFollowsACommandThatHasSucceeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := `echo >>"$0"; echo version=1.2; test -e "$1"`
-	p, err := probe.New(plan.Probe{Command: []string{"sh", "-c", script, runs, flag}, Version: "fields['version']", IntervalSeconds: 1, TimeoutSeconds: 30,
+	p, err := probe.New(plan.Probe{Command: []string{"sh", "-c", script, runs, flag}, Version: "fields['version']",
+		IntervalSeconds: 1, TimeoutSeconds: 30,
 		HTTP: &plan.HTTPProbe{Port: portOf(t, server.Listener.Addr()), Path: "/", IntervalSeconds: 9}}, nil, r)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +143,8 @@ func TestRequestFollowsACommandThatHasSucceeded(t *testing.T) {
 		p.Of(pid)
 		got := p.Run(t.Context())
 		lines, err := os.ReadFile(runs)
-		if err != nil || got.Cause != cause || cause == "" && got.Version != "1.2" || len(lines) != commands || p.Interval() != interval {
+		if err != nil || got.Cause != cause || cause == "" && got.Version != "1.2" || len(lines) != commands ||
+			p.Interval() != interval {
 			t.Errorf("process %d: %+v after %d commands, then %v, %v", pid, got, len(lines), p.Interval(), err)
 		}
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processlog stands between the process and the container's log: it passes on what the process writes, keeps the end of
-// it for who asks, and never has the process wait. When nobody reads the container's log, what does not fit is dropped and counted.
+// Package processlog stands between the process and the container's log: it passes on what the process writes, keeps
+// the end of it for who asks, and never has the process wait. When nobody reads the container's log, what does not fit
+// is dropped and counted.
 package processlog
 
 import (
@@ -16,8 +17,9 @@ import (
 const (
 	// chunk is how many bytes are read at once.
 	chunk = 16 << 10
-	// mostWaiting is how many bytes of an output wait for the reader of the container's log. Bytes are counted, and not what was
-	// written at once: a process that writes line by line has a thousand of them written before the next goroutine runs.
+	// mostWaiting is how many bytes of an output wait for the reader of the container's log. Bytes are counted, and not
+	// what was written at once: a process that writes line by line has a thousand of them written before the next
+	// goroutine runs.
 	mostWaiting = 1 << 20
 )
 

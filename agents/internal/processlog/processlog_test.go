@@ -121,7 +121,8 @@ func TestShortLinesWait(t *testing.T) {
 	l.Close(patience)
 	release.Close()
 	<-read
-	if all := strings.Count(got.String(), "\n"); all != lines || !strings.HasSuffix(got.String(), fmt.Sprintf("line %d\n", lines-1)) {
+	if all := strings.Count(got.String(), "\n"); all != lines ||
+		!strings.HasSuffix(got.String(), fmt.Sprintf("line %d\n", lines-1)) {
 		t.Errorf("%d of %d lines were passed on", all, lines)
 	}
 }
@@ -142,7 +143,8 @@ func TestTheTailIsFollowed(t *testing.T) {
 	}
 	fmt.Fprint(l.Stderr, "more")
 	await(t, more)
-	if pieces, _, _, _ = l.Tail.From(next); len(pieces) != 1 || string(pieces[0].Data) != "more" || pieces[0].Stream != processlog.Stderr {
+	if pieces, _, _, _ = l.Tail.From(next); len(pieces) != 1 || string(pieces[0].Data) != "more" ||
+		pieces[0].Stream != processlog.Stderr {
 		t.Errorf("got %v", pieces)
 	}
 }

@@ -69,8 +69,8 @@ func (t *Tail) Last(bytes int64) int64 {
 // begin of what is kept. Called with the lock.
 func (t *Tail) begin() int64 { return t.end - int64(t.size) }
 
-// From returns what was written from a place on, and the place after that; how many bytes are kept no more of what was asked for; and
-// a channel that is closed when there is more.
+// From returns what was written from a place on, and the place after that; how many bytes are kept no more of what was
+// asked for; and a channel that is closed when there is more.
 func (t *Tail) From(place int64) (pieces []Piece, next, missed int64, more <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

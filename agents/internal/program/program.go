@@ -42,8 +42,9 @@ func Root(name, short, version string, commands ...*cobra.Command) *cobra.Comman
 	return root
 }
 
-// Logged runs a program with a log, and keeps a broken log pipe from ending it. The log of a container is on standard output. On standard error
-// is that of a command, whose output is its answer, and that of whoever passes on the output of another process.
+// Logged runs a program with a log, and keeps a broken log pipe from ending it. The log of a container is on standard
+// output. On standard error is that of a command, whose output is its answer, and that of whoever passes on the output
+// of another process.
 func Logged(to io.Writer, run func(log *slog.Logger) error) error {
 	// Notify and not Ignore: what is ignored here would be ignored in every process started here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -65,11 +66,13 @@ func AddDirs(cmd *cobra.Command, dirs *planfile.Dirs) {
 	flags.StringVar(&dirs.Plan, "plan-dir", plan.PlanDir, "folder where the plan is mounted")
 	flags.StringVar(&dirs.Run, "run-dir", plan.RunDir, "folder that lives as long as the pod")
 	flags.StringVar(&dirs.Config, "config-dir", plan.ConfigDir, "folder below which configuration files are written")
-	flags.StringVar(&dirs.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
+	flags.StringVar(&dirs.PodName, "pod-name", os.Getenv("POD_NAME"),
+		"name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
 	flags.StringVar(&dirs.HostIP, "host-ip", os.Getenv(plan.HostIPVariable),
 		"address of the pod's node, for plans that ask for it (default: environment variable "+plan.HostIPVariable+")")
 	flags.StringVar(&dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
-	flags.StringVar(&dirs.Certificates, "certificates-dir", plan.CertificatesDir, "folder with the middleware's tls.crt, tls.key and ca.crt")
+	flags.StringVar(&dirs.Certificates, "certificates-dir", plan.CertificatesDir,
+		"folder with the middleware's tls.crt, tls.key and ca.crt")
 }
 
 // AnyAddress is where a server listens on all addresses of the pod.

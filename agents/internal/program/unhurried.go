@@ -17,10 +17,11 @@ import (
 // timerSlack is by how much timers may be late.
 const timerSlack = 2 * time.Millisecond
 
-// Unhurried lets all timers of this program, and of what it starts, be up to 2 ms late. It starts the program anew with the same arguments, and
-// returns in that one: the kernel hands the rule down from thread to thread, and some of the Go runtime's are there before main. One of those looks
-// after the others every 20 µs for as long as anything runs or a process is being started, which is a fifth of all that an agent at rest takes.
-// The error says why that cannot be; the program can go on without.
+// Unhurried lets all timers of this program, and of what it starts, be up to 2 ms late. It starts the program anew with
+// the same arguments, and returns in that one: the kernel hands the rule down from thread to thread, and some of the Go
+// runtime's are there before main. One of those looks after the others every 20 µs for as long as anything runs or a
+// process is being started, which is a fifth of all that an agent at rest takes. The error says why that cannot be; the
+// program can go on without.
 func Unhurried() error {
 	// What is asked and set is of the thread.
 	runtime.LockOSThread()

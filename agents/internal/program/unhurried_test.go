@@ -43,7 +43,8 @@ func TestUnhurriedIsOfAllThreads(t *testing.T) {
 	cmd := exec.Command(path, "one", "two words")
 	cmd.Env = append(os.Environ(), asUnhurried+"=1")
 	said, err := cmd.CombinedOutput()
-	if want := fmt.Sprint(2000000, nil, []string{"one", "two words"}, cmd.Process.Pid); err != nil || strings.TrimSpace(string(said)) != want {
+	if want := fmt.Sprint(2000000, nil, []string{"one", "two words"}, cmd.Process.Pid); err != nil ||
+		strings.TrimSpace(string(said)) != want {
 		t.Errorf("it says %q, %v; want %q", said, err, want)
 	}
 }

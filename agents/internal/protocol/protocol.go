@@ -33,7 +33,8 @@ type Drivers struct {
 	verifiedMy   mysql.Verified
 }
 
-// New returns the drivers of a pod that log in with the secrets. The folder has the middleware's certificate, where it speaks TLS.
+// New returns the drivers of a pod that log in with the secrets. The folder has the middleware's certificate, where it
+// speaks TLS.
 func New(certificates string, secret configfile.Lookup) *Drivers {
 	return &Drivers{certificates: certificates, secret: secret}
 }
@@ -63,8 +64,9 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 		}
 		return kafka.New(options), nil
 	case plan.ProtocolKafkaExternal:
-		return kafka.NewExternal(kafka.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password,
-			CA: declared.CA, Secret: d.secret}), nil
+		return kafka.NewExternal(kafka.External{Settings: declared.Settings, Account: declared.Account,
+			Key: declared.Password,
+			CA:  declared.CA, Secret: d.secret}), nil
 	case plan.ProtocolMinIO:
 		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			TargetCA: func() (string, error) {
@@ -74,11 +76,14 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 				return d.secret(*declared.CA)
 			}}), nil
 	case plan.ProtocolS3:
-		return minio.NewExternal(minio.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password, CA: declared.CA, Secret: d.secret}), nil
+		return minio.NewExternal(minio.External{Settings: declared.Settings, Account: declared.Account,
+			Key: declared.Password, CA: declared.CA, Secret: d.secret}), nil
 	case plan.ProtocolMySQL:
-		return mysql.New(mysql.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, Verified: &d.verifiedMy}), nil
+		return mysql.New(mysql.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
+			Verified: &d.verifiedMy}), nil
 	case plan.ProtocolRedis:
-		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, UsersFile: declared.EntitiesFile}), nil
+		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
+			UsersFile: declared.EntitiesFile}), nil
 	case plan.ProtocolPostgreSQL:
 		return postgres.New(postgres.Options{Target: target, Verified: &d.verified}), nil
 	case plan.ProtocolPgBouncer:

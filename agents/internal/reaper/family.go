@@ -17,13 +17,13 @@ type Family int
 const (
 	// Group is the process group alone.
 	Group Family = iota
-	// Everyone is also whatever else has come to this program as its parent, having left its group, but for other processes
-	// that Start started and their groups.
+	// Everyone is also whatever else has come to this program as its parent, having left its group, but for other
+	// processes that Start started and their groups.
 	Everyone
 )
 
-// gone says whether the family of a collected leader has ended, and ends what has come to light since it was asked last.
-// Called with births.
+// gone says whether the family of a collected leader has ended, and ends what has come to light since it was asked
+// last. Called with births.
 func (r *Reaper) gone(p *Process) bool {
 	if !groupGone(p.pid) {
 		return false
@@ -31,9 +31,9 @@ func (r *Reaper) gone(p *Process) bool {
 	return p.family == Group || r.endStrays() == 0
 }
 
-// endStrays kills all own children that belong to nobody else and returns how many there are. A child that is killed leaves its
-// own children to this program, and each is collected with a notice, so that asking again after each notice reaches them all.
-// The number of an own child is nobody else's before it is collected, which births prevents.
+// endStrays kills all own children that belong to nobody else and returns how many there are. A child that is killed
+// leaves its own children to this program, and each is collected with a notice, so that asking again after each notice
+// reaches them all. The number of an own child is nobody else's before it is collected, which births prevents.
 func (r *Reaper) endStrays() int {
 	strays := 0
 	for _, child := range children() {

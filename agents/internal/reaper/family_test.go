@@ -23,8 +23,10 @@ func wantGone(t *testing.T, pid int) {
 func TestWhoLeftTheGroupEndsWithTheLeader(t *testing.T) {
 	lines, writer := pipe(t)
 	// The stranger has a session of its own and a child there, in yet another one; both ignore what can be ignored.
-	stranger := `trap '' TERM HUP INT; setsid sh -c 'trap "" TERM HUP INT; echo $$; while :; do sleep 1000; done' & echo $$; while :; do sleep 1000; done`
-	p := start(t, reaper.Spec{Command: []string{"sh", "-c", `setsid sh -c "$0" & while :; do sleep 1000; done`, stranger}, Stdout: writer, Family: reaper.Everyone})
+	stranger := `trap '' TERM HUP INT; setsid sh -c 'trap "" TERM HUP INT; echo $$; while :; do sleep 1000; done' & ` +
+		`echo $$; while :; do sleep 1000; done`
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", `setsid sh -c "$0" & while :; do sleep 1000; done`, stranger},
+		Stdout: writer, Family: reaper.Everyone})
 	first, second := number(t, lines), number(t, lines)
 	for _, pid := range []int{first, second} {
 		awaitSession(t, pid)
@@ -42,7 +44,9 @@ func TestWhoLeftTheGroupEndsWithTheLeader(t *testing.T) {
 
 func TestWhoLeftTheGroupLongAgoEndsWithTheLeader(t *testing.T) {
 	lines, writer := pipe(t)
-	p := start(t, reaper.Spec{Command: []string{"sh", "-c", `(setsid sh -c 'echo $$; exec sleep 1000' &); echo 0; while :; do sleep 1000; done`}, Stdout: writer, Family: reaper.Everyone})
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c",
+		`(setsid sh -c 'echo $$; exec sleep 1000' &); echo 0; while :; do sleep 1000; done`}, Stdout: writer,
+		Family: reaper.Everyone})
 	// The two lines come in any order, and one is 0.
 	daemon := number(t, lines) + number(t, lines)
 	awaitSession(t, daemon)
@@ -58,7 +62,8 @@ func TestOtherProcessesAreNobodysFamily(t *testing.T) {
 	beside := start(t, reaper.Spec{Command: []string{"sh", "-c", "sleep 1000 & echo $!; wait"}, Stdout: writer})
 	child := number(t, lines)
 	// The same for one whose parent is gone, but that has not left the group.
-	orphaned := start(t, reaper.Spec{Command: []string{"sh", "-c", "(sleep 1000 & echo $!); exec sleep 1000"}, Stdout: writer})
+	orphaned := start(t, reaper.Spec{Command: []string{"sh", "-c", "(sleep 1000 & echo $!); exec sleep 1000"},
+		Stdout: writer})
 	orphan := number(t, lines)
 	p := start(t, reaper.Spec{Command: []string{"true"}, Family: reaper.Everyone})
 	p.Exit()
@@ -71,7 +76,8 @@ func TestOtherProcessesAreNobodysFamily(t *testing.T) {
 
 func TestCommandLeavesTheFamilyOfTheOthersAlone(t *testing.T) {
 	lines, writer := pipe(t)
-	p := start(t, reaper.Spec{Command: []string{"sh", "-c", `(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000`}, Stdout: writer, Family: reaper.Everyone})
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c",
+		`(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000`}, Stdout: writer, Family: reaper.Everyone})
 	daemon := number(t, lines)
 	awaitSession(t, daemon)
 	start(t, reaper.Spec{Command: []string{"true"}}).Exit()
@@ -97,7 +103,8 @@ func TestFileIsInherited(t *testing.T) {
 	if got, err := os.ReadFile(file.Name()); err != nil || string(got) != "x\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if exit := start(t, reaper.Spec{Command: []string{"sh", "-c", "exec 2>/dev/null; echo x >&3"}}).Exit(); exit.Code == 0 {
+	if exit := start(t, reaper.Spec{Command: []string{"sh", "-c", "exec 2>/dev/null; echo x >&3"}}).Exit(); exit.Code ==
+		0 {
 		t.Error("a file was inherited that was not given")
 	}
 }

@@ -14,16 +14,19 @@ import (
 )
 
 const (
-	// headBytes of a program hold its headers, which the kernel reads before it has the program take the place of the caller.
+	// headBytes of a program hold its headers, which the kernel reads before it has the program take the place of the
+	// caller.
 	headBytes = 4096
-	// maxInterpreters is how often the kernel goes from a script to its interpreter; see BINPRM_MAX_RECURSION in fs/exec.c.
+	// maxInterpreters is how often the kernel goes from a script to its interpreter; see BINPRM_MAX_RECURSION in
+	// fs/exec.c.
 	maxInterpreters = 5
 )
 
-// load reads what the kernel is about to read of a program and its interpreters, so that this is in memory when it does, however slow the disk is. What
-// stands in line behind that is not covered: a scanner that has to allow the execution, or a machine that is out of memory.
-// A thread that forks waits until the child has become its program, and the Go runtime takes that for work: when memory is collected, or anything else
-// has the world stop, the whole program waits with it. What hangs here is one goroutine.
+// load reads what the kernel is about to read of a program and its interpreters, so that this is in memory when it
+// does, however slow the disk is. What stands in line behind that is not covered: a scanner that has to allow the
+// execution, or a machine that is out of memory. A thread that forks waits until the child has become its program, and
+// the Go runtime takes that for work: when memory is collected, or anything else has the world stop, the whole program
+// waits with it. What hangs here is one goroutine.
 //
 // It has no errors: what cannot be read may be run all the same, and if not, the kernel says why.
 func load(dir, path string) {
@@ -74,7 +77,8 @@ func interpreter(data []byte) string {
 
 // linker is what the headers of an ELF program name; see elf(5). Every machine that agents run on has 64 bits.
 func linker(data []byte) string {
-	if len(data) < elf.EI_NIDENT || string(data[:len(elf.ELFMAG)]) != elf.ELFMAG || elf.Class(data[elf.EI_CLASS]) != elf.ELFCLASS64 {
+	if len(data) < elf.EI_NIDENT || string(data[:len(elf.ELFMAG)]) != elf.ELFMAG ||
+		elf.Class(data[elf.EI_CLASS]) != elf.ELFCLASS64 {
 		return ""
 	}
 	var order binary.ByteOrder = binary.LittleEndian
@@ -87,7 +91,8 @@ func linker(data []byte) string {
 	}
 	for n := range uint64(header.Phnum) {
 		var segment elf.Prog64
-		if _, err := binary.Decode(part(data, header.Phoff+n*uint64(header.Phentsize), uint64(header.Phentsize)), order, &segment); err != nil {
+		if _, err := binary.Decode(part(data, header.Phoff+n*uint64(header.Phentsize), uint64(header.Phentsize)), order,
+			&segment); err != nil {
 			return ""
 		}
 		if elf.ProgType(segment.Type) == elf.PT_INTERP {

@@ -13,7 +13,8 @@ import (
 
 func TestInterpreterOfAScript(t *testing.T) {
 	for data, want := range map[string]string{
-		"#!/bin/sh\nexit": "/bin/sh", "#! /usr/bin/env python3": "/usr/bin/env", "#!": "", "#!\n/bin/sh": "", "": "", "echo": "", elf.ELFMAG: "",
+		"#!/bin/sh\nexit": "/bin/sh", "#! /usr/bin/env python3": "/usr/bin/env", "#!": "", "#!\n/bin/sh": "", "": "",
+		"echo": "", elf.ELFMAG: "",
 	} {
 		if got := interpreter([]byte(data)); got != want {
 			t.Errorf("interpreter of %q is %q, want %q", data, got, want)

@@ -108,7 +108,8 @@ func lookPath(name string, env []string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(search) {
 		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() &&
+			info.Mode()&0o111 != 0 {
 			return path, nil
 		}
 	}

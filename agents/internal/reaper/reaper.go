@@ -50,8 +50,8 @@ type Reaper struct {
 	// null is what processes have in the place of files that they are not given.
 	null *os.File
 
-	// births is held around fork and registration, and around collecting: a child that ends at once is registered before it
-	// is collected.
+	// births is held around fork and registration, and around collecting: a child that ends at once is registered before
+	// it is collected.
 	births sync.Mutex
 	// ending are collected leaders whose family is not gone yet. Guarded by births.
 	ending map[int]*Process
@@ -59,7 +59,8 @@ type Reaper struct {
 	// mu is held around a wait and what follows for leaders, and around a signal: it never reaches a process number that
 	// was given to somebody else. Nothing that could block is done with it, so that who is to be killed is killed now.
 	mu sync.Mutex
-	// leaders are the running processes that Start started. It changes with births and mu held, so that either is enough to read it.
+	// leaders are the running processes that Start started. It changes with births and mu held, so that either is enough
+	// to read it.
 	leaders map[int]*Process
 }
 
@@ -156,7 +157,8 @@ func (r *Reaper) collectOne() bool {
 	return true
 }
 
-// leaderEnded kills the rest of the group; gone does so with the rest of the family. Called with births, right after the wait.
+// leaderEnded kills the rest of the group; gone does so with the rest of the family. Called with births, right after
+// the wait.
 func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
 	r.ending[p.pid] = p
 	p.exit = exitOf(status)

@@ -21,7 +21,8 @@ import (
 )
 
 func TestDoneDoesNotWaitForeverForAGroup(t *testing.T) {
-	// The second shell leaves the group for a session of its own, and its child, which stays in the group, is never waited for.
+	// The second shell leaves the group for a session of its own, and its child, which stays in the group, is never waited
+	// for.
 	lines, writer := pipe(t)
 	script := `sh -c 'sleep 0.01 & echo $$; exec setsid sleep 1000' & wait`
 	p := start(t, reaper.Spec{Command: []string{"sh", "-c", script}, Stdout: writer})
@@ -70,8 +71,8 @@ func children(t *testing.T) int {
 	return count
 }
 
-// TestNothingWaitsForACommandToLoad: a process is killed and collected, and memory, too, while another one is being started, which takes as long as
-// its disk.
+// TestNothingWaitsForACommandToLoad: a process is killed and collected, and memory, too, while another one is being
+// started, which takes as long as its disk.
 func TestNothingWaitsForACommandToLoad(t *testing.T) {
 	// As the process manager has it, on a machine with a single processor too.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))

@@ -160,7 +160,9 @@ func TestGroupEndsWithItsLeader(t *testing.T) {
 
 func TestSignalReachesTheLeaderAlone(t *testing.T) {
 	lines, writer := pipe(t)
-	p := start(t, reaper.Spec{Command: []string{"sh", "-c", "trap 'echo 1' USR1; (trap 'echo 2' USR1; echo 0; while :; do sleep 0.01; done) & while :; do wait; done"}, Stdout: writer})
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c",
+		"trap 'echo 1' USR1; (trap 'echo 2' USR1; echo 0; while :; do sleep 0.01; done) & while :; do wait; done"},
+		Stdout: writer})
 	if got := number(t, lines); got != 0 {
 		t.Fatalf("got %d", got)
 	}

@@ -50,14 +50,16 @@ func authorize(ctx context.Context, method string) error {
 // authorized are the options of a server that looks at each call; before is called first.
 func authorized(before func()) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (
+			any, error) {
 			before()
 			if err := authorize(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
 			return handle(ctx, request)
 		}),
-		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		grpc.StreamInterceptor(func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			handle grpc.StreamHandler) error {
 			before()
 			if err := authorize(stream.Context(), info.FullMethod); err != nil {
 				return err

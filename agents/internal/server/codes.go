@@ -24,8 +24,8 @@ var codesOfRecords = []ErrorCode{
 	{callrecord.ErrStaleTerm, codes.Aborted},
 }
 
-// CodeOf says what a caller can do about an error: one of the records of calls, or one that is the service's own. The default
-// is something that may be well the next time, such as a record that could not be written.
+// CodeOf says what a caller can do about an error: one of the records of calls, or one that is the service's own. The
+// default is something that may be well the next time, such as a record that could not be written.
 func CodeOf(err error, own []ErrorCode) codes.Code {
 	for _, known := range [][]ErrorCode{codesOfRecords, own} {
 		for _, k := range known {

@@ -28,7 +28,8 @@ func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	p := serve(t, nil)
 	ca := testpki.New(t)
 	ca.Mount(t, p.tlsDir, ca)
-	conn := dial(t, p.address("tcp").String(), credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))))
+	conn := dial(t, p.address("tcp").String(),
+		credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))))
 	before := heap()
 	err := testflood.Gibibyte(deadline(t), conn, agentv1.ProcessService_Restart_FullMethodName)
 	if status.Code(err) != codes.ResourceExhausted {
@@ -51,7 +52,8 @@ func heap() int64 {
 	return int64(stats.HeapInuse)
 }
 
-// TestAFloodOfConnectionsIsRefused: those that never say who they are do not keep an operator out for long, and are not kept.
+// TestAFloodOfConnectionsIsRefused: those that never say who they are do not keep an operator out for long, and are not
+// kept.
 func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 	p := serve(t, nil)
 	ca := testpki.New(t)
@@ -71,7 +73,8 @@ func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 		}
 		cancel()
 	}
-	fresh := agentv1.NewProcessServiceClient(dial(t, address, credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator)))))
+	fresh := agentv1.NewProcessServiceClient(
+		dial(t, address, credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator)))))
 	if _, err := fresh.GetStatus(deadline(t), &agentv1.GetStatusRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Errorf("a new connection: %v", err)
 	}
@@ -90,7 +93,8 @@ func mustResolve(t *testing.T, address string) net.Addr {
 	return resolved
 }
 
-// TestAFloodOfCallsIsServedInTurns: one connection has at most so many calls under way, and the others are served beside it.
+// TestAFloodOfCallsIsServedInTurns: one connection has at most so many calls under way, and the others are served
+// beside it.
 func TestAFloodOfCallsIsServedInTurns(t *testing.T) {
 	p := serve(t, nil)
 	ca := testpki.New(t)

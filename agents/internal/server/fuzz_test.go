@@ -45,24 +45,30 @@ type memberProcess struct {
 
 func (p memberProcess) Member() (*writing.Member, <-chan struct{}, error) { return p.member, nil, nil }
 
-// FuzzCalls sends any bytes as the message of any method, over TLS, as an operator. Whatever comes, the server answers with a code, goes
-// on serving, and forgets nothing that was promised.
+// FuzzCalls sends any bytes as the message of any method, over TLS, as an operator. Whatever comes, the server answers
+// with a code, goes on serving, and forgets nothing that was promised.
 func FuzzCalls(f *testing.F) {
 	methods := []string{
-		agentv1.ProcessService_GetStatus_FullMethodName, agentv1.ProcessService_Start_FullMethodName, agentv1.ProcessService_Stop_FullMethodName,
-		agentv1.ProcessService_Restart_FullMethodName, agentv1.ProcessService_Reload_FullMethodName, agentv1.ProcessService_Signal_FullMethodName,
+		agentv1.ProcessService_GetStatus_FullMethodName, agentv1.ProcessService_Start_FullMethodName,
+		agentv1.ProcessService_Stop_FullMethodName,
+		agentv1.ProcessService_Restart_FullMethodName, agentv1.ProcessService_Reload_FullMethodName,
+		agentv1.ProcessService_Signal_FullMethodName,
 		agentv1.PermissionService_Acknowledge_FullMethodName, agentv1.PermissionService_Promise_FullMethodName,
 		agentv1.PermissionService_Learn_FullMethodName, agentv1.PermissionService_GetMember_FullMethodName,
-		agentv1.ProcessService_Capabilities_FullMethodName, agentv1.ProcessService_Logs_FullMethodName, agentv1.ProcessService_WatchStatus_FullMethodName,
+		agentv1.ProcessService_Capabilities_FullMethodName, agentv1.ProcessService_Logs_FullMethodName,
+		agentv1.ProcessService_WatchStatus_FullMethodName,
 		"/zeroinfra.agent.v1.ProcessService/Unknown", "/", "//x",
 	}
 	for n, message := range []proto.Message{
-		&agentv1.GetStatusRequest{}, &agentv1.StartRequest{Header: header("a", 1)}, &agentv1.StopRequest{Header: header("", 0)},
+		&agentv1.GetStatusRequest{}, &agentv1.StartRequest{Header: header("a", 1)},
+		&agentv1.StopRequest{Header: header("", 0)},
 		&agentv1.RestartRequest{Header: header("b", 2), Plan: []byte("{}")}, &agentv1.ReloadRequest{Plan: []byte("digest 1")},
 		&agentv1.SignalRequest{Signal: "SIGKILL"}, &agentv1.AcknowledgeRequest{Term: 1}, &agentv1.PromiseRequest{Term: -1},
-		&agentv1.LearnRequest{Record: &agentv1.PrimaryRecord{Term: 3, Primary: &agentv1.Member{Name: "set-0"}, List: &agentv1.MemberList{Version: 1,
-			Members: []*agentv1.Member{{Name: "set-0"}, nil}}}},
-		&agentv1.GetMemberRequest{}, &agentv1.CapabilitiesRequest{}, &agentv1.LogsRequest{TailBytes: 1 << 62, Follow: true}, &agentv1.WatchStatusRequest{},
+		&agentv1.LearnRequest{Record: &agentv1.PrimaryRecord{Term: 3, Primary: &agentv1.Member{Name: "set-0"},
+			List: &agentv1.MemberList{Version: 1,
+				Members: []*agentv1.Member{{Name: "set-0"}, nil}}}},
+		&agentv1.GetMemberRequest{}, &agentv1.CapabilitiesRequest{}, &agentv1.LogsRequest{TailBytes: 1 << 62, Follow: true},
+		&agentv1.WatchStatusRequest{},
 	} {
 		data, err := proto.Marshal(message)
 		if err != nil {
@@ -83,14 +89,15 @@ func FuzzCalls(f *testing.F) {
 			t.Errorf("an error without a code: %v", err)
 		}
 		after, err := member.Status()
-		if err != nil || after.GetPromised() < before.GetPromised() || after.GetIdentity() != before.GetIdentity() || after.GetWriting() {
+		if err != nil || after.GetPromised() < before.GetPromised() || after.GetIdentity() != before.GetIdentity() ||
+			after.GetWriting() {
 			t.Errorf("the member was %v and is %v, %v", before, after, err)
 		}
 	})
 }
 
-// first sends a message to a method, and returns what comes of it: the end of the call, or nil once there is an answer. A method that streams would go
-// on with that for as long as somebody listens.
+// first sends a message to a method, and returns what comes of it: the end of the call, or nil once there is an answer.
+// A method that streams would go on with that for as long as somebody listens.
 func first(ctx context.Context, conn *grpc.ClientConn, method string, message []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
@@ -118,7 +125,8 @@ const answersWithin = 100 * time.Millisecond
 // fuzzed is a server with a member, and a connection to it.
 func fuzzed(f *testing.F) (*grpc.ClientConn, *writing.Member) {
 	f.Helper()
-	member, err := writing.Open(writing.Config{Pod: "set-1", Set: "set", Dir: f.TempDir(), Peers: lonely{}, Log: slog.New(slog.DiscardHandler)})
+	member, err := writing.Open(writing.Config{Pod: "set-1", Set: "set", Dir: f.TempDir(), Peers: lonely{},
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -130,16 +138,20 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *writing.Member) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(dir, slog.New(slog.DiscardHandler)), SocketPath: filepath.Join(dir, "s"),
-			Reflection: server.NoReflection, Process: memberProcess{&process{status: &agentv1.ProcessStatus{}, changed: make(chan struct{})}, member},
-			Memory: func() int64 { return 0 }, Tail: &processlog.Tail{}, Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
+		server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(dir, slog.New(slog.DiscardHandler)),
+			SocketPath: filepath.Join(dir, "s"),
+			Reflection: server.NoReflection, Process: memberProcess{
+				&process{status: &agentv1.ProcessStatus{}, changed: make(chan struct{})}, member},
+			Memory: func() int64 { return 0 }, Tail: &processlog.Tail{}, Parse: planParser, Log: slog.New(slog.DiscardHandler),
+			Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
 	}()
 	f.Cleanup(func() { cancel(); <-served })
 	address := <-addresses
 	if address.Network() != "tcp" {
 		address = <-addresses
 	}
-	conn, err := grpc.NewClient(address.String(), grpc.WithTransportCredentials(credentials.NewTLS(ca.ClientConfig(f, ca, testpki.Client(testpki.Operator)))))
+	conn, err := grpc.NewClient(address.String(),
+		grpc.WithTransportCredentials(credentials.NewTLS(ca.ClientConfig(f, ca, testpki.Client(testpki.Operator)))))
 	if err != nil {
 		f.Fatal(err)
 	}

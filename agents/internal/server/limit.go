@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// limited is a listener that keeps no more than so many connections open, whoever makes them. One more is closed at once: who has
-// business here tries again, and those that never say who they are do not stay.
+// limited is a listener that keeps no more than so many connections open, whoever makes them. One more is closed at
+// once: who has business here tries again, and those that never say who they are do not stay.
 type limited struct {
 	net.Listener
 	slots chan struct{}

@@ -15,7 +15,8 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// members serves who may write over TCP. The interceptors have seen to it that a pod calls Acknowledge, and an operator the rest.
+// members serves who may write over TCP. The interceptors have seen to it that a pod calls Acknowledge, and an operator
+// the rest.
 type members struct {
 	agentv1.UnimplementedPermissionServiceServer
 	process      Process
@@ -70,7 +71,9 @@ func (s members) Promise(ctx context.Context, r *agentv1.PromiseRequest) (*agent
 }
 
 func (s members) Learn(ctx context.Context, r *agentv1.LearnRequest) (*agentv1.MemberStatus, error) {
-	return s.answer(func(m *writing.Member) (*agentv1.MemberStatus, error) { return m.Learn(ctx, recordOf(r.GetRecord())) })
+	return s.answer(func(m *writing.Member) (*agentv1.MemberStatus, error) {
+		return m.Learn(ctx, recordOf(r.GetRecord()))
+	})
 }
 
 func (s members) GetMember(context.Context, *agentv1.GetMemberRequest) (*agentv1.MemberStatus, error) {

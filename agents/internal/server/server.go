@@ -91,7 +91,8 @@ func (c Config) Run(ctx context.Context) {
 	e := c.endpoint()
 	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
 	e.Run(ctx, func(s *grpc.Server) string {
-		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail, memory: c.Memory})
+		agentv1.RegisterProcessServiceServer(s,
+			service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail, memory: c.Memory})
 		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
@@ -99,7 +100,8 @@ func (c Config) Run(ctx context.Context) {
 }
 
 func (c Config) endpoint() Endpoint {
-	return Endpoint{Address: c.Address, Certificates: c.Certificates, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
+	return Endpoint{Address: c.Address, Certificates: c.Certificates, Reflection: c.Reflection, Log: c.Log,
+		Listening: c.Listening}
 }
 
 // Endpoint is a TCP server with mutual TLS, for operators unless it says otherwise.
@@ -153,7 +155,8 @@ func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) stri
 	if before == nil {
 		before = func() {}
 	}
-	server := newGRPC(register, append(authorized(before), grpc.Creds(credentials.NewTLS(e.Certificates.Server(admit))))...)
+	server := newGRPC(register, append(authorized(before),
+		grpc.Creds(credentials.NewTLS(e.Certificates.Server(admit))))...)
 	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
@@ -190,7 +193,8 @@ func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionGrace}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge,
+			MaxConnectionAgeGrace: connectionGrace}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	server := grpc.NewServer(options...)

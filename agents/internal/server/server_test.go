@@ -102,10 +102,13 @@ type pod struct {
 
 func serve(t *testing.T, change func(*server.Config)) *pod {
 	t.Helper()
-	p := &pod{T: t, tlsDir: t.TempDir(), socket: filepath.Join(t.TempDir(), "s"), stopped: make(chan struct{}), listens: make(chan net.Addr, 100),
+	p := &pod{T: t, tlsDir: t.TempDir(), socket: filepath.Join(t.TempDir(), "s"), stopped: make(chan struct{}),
+		listens: make(chan net.Addr, 100),
 		process: &process{status: &agentv1.ProcessStatus{Pid: 1}, changed: make(chan struct{})}}
-	config := server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(p.tlsDir, slog.New(slog.DiscardHandler)), SocketPath: p.socket, Reflection: server.NoReflection, Process: p.process,
-		Memory: func() int64 { return 4096 }, Version: "1.2.3", Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { p.listens <- a }}
+	config := server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(p.tlsDir, slog.New(slog.DiscardHandler)),
+		SocketPath: p.socket, Reflection: server.NoReflection, Process: p.process,
+		Memory: func() int64 { return 4096 }, Version: "1.2.3", Parse: planParser, Log: slog.New(slog.DiscardHandler),
+		Listening: func(a net.Addr) { p.listens <- a }}
 	if change != nil {
 		change(&config)
 	}
@@ -183,11 +186,14 @@ func TestOperatorMayDoEverything(t *testing.T) {
 	_, e4 := c.Restart(ctx, &agentv1.RestartRequest{Header: header("d", 4)})
 	_, e5 := c.Reload(ctx, &agentv1.ReloadRequest{Header: header("e", 5), Plan: []byte("digest 2")})
 	got, e6 := c.Signal(ctx, &agentv1.SignalRequest{Header: header("f", 6), Signal: "SIGHUP"})
-	if err := errors.Join(e1, e2, e3, e4, e5, e6); err != nil || got.GetCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_RUNNING {
+	if err := errors.Join(e1, e2, e3, e4, e5, e6); err != nil ||
+		got.GetCall().GetPhase() != agentv1.CallPhase_CALL_PHASE_RUNNING {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	want := []supervisor.Call{supervisor.Start("a", 1), supervisor.Stop("b", 2), supervisor.Restart("c", 3, &plan.Plan{Digest: "digest 1"}),
-		supervisor.Restart("d", 4, nil), supervisor.Reload("e", 5, &plan.Plan{Digest: "digest 2"}), supervisor.Signal("f", 6, "SIGHUP")}
+	want := []supervisor.Call{supervisor.Start("a", 1), supervisor.Stop("b", 2),
+		supervisor.Restart("c", 3, &plan.Plan{Digest: "digest 1"}),
+		supervisor.Restart("d", 4, nil), supervisor.Reload("e", 5, &plan.Plan{Digest: "digest 2"}),
+		supervisor.Signal("f", 6, "SIGHUP")}
 	if got := p.process.called(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -216,7 +222,8 @@ func TestNobodyElseGetsIn(t *testing.T) {
 		"query":              ca.ClientConfig(t, ca, testpki.Client(testpki.Operator+"?x=1")),
 		"port":               ca.ClientConfig(t, ca, testpki.Client("spiffe://zeroinfra.github.com:1/operator/database")),
 		"other scheme":       ca.ClientConfig(t, ca, testpki.Client("https://zeroinfra.github.com/operator/database")),
-		"two names":          ca.ClientConfig(t, ca, testpki.Client(testpki.Operator, "spiffe://zeroinfra.github.com/pod/ns/name")),
+		"two names": ca.ClientConfig(t, ca,
+			testpki.Client(testpki.Operator, "spiffe://zeroinfra.github.com/pod/ns/name")),
 		"no key usage":       ca.ClientConfig(t, ca, noUsage),
 		"server certificate": ca.ClientConfig(t, ca, serverOnly),
 		"expired":            ca.ClientConfig(t, ca, expired),
@@ -235,7 +242,8 @@ func TestNobodyElseGetsIn(t *testing.T) {
 	}
 	t.Run("no TLS", func(t *testing.T) {
 		c := agentv1.NewProcessServiceClient(dial(t, address.String(), insecure.NewCredentials()))
-		if _, err := c.Stop(deadline(t), &agentv1.StopRequest{Header: header("x", 1)}); status.Code(err) != codes.Unavailable {
+		if _, err := c.Stop(deadline(t), &agentv1.StopRequest{Header: header("x", 1)}); status.Code(err) !=
+			codes.Unavailable {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -243,7 +251,8 @@ func TestNobodyElseGetsIn(t *testing.T) {
 		t.Errorf("calls got through: %v", got)
 	}
 	// The same server lets an operator in: it was not simply down.
-	if _, err := connect(t, address, ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))).GetStatus(deadline(t), &agentv1.GetStatusRequest{}); err != nil {
+	if _, err := connect(t, address, ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))).GetStatus(deadline(t),
+		&agentv1.GetStatusRequest{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -252,7 +261,8 @@ func TestCertificatesAreReplacedWithoutARestart(t *testing.T) {
 	p := serve(t, nil)
 	first, second := testpki.New(t), testpki.New(t)
 	try := func(address net.Addr, server, issuer *testpki.Authority) error {
-		_, err := connect(t, address, server.ClientConfig(t, issuer, testpki.Client(testpki.Operator))).GetStatus(deadline(t), &agentv1.GetStatusRequest{})
+		_, err := connect(t, address, server.ClientConfig(t, issuer, testpki.Client(testpki.Operator))).GetStatus(deadline(t),
+			&agentv1.GetStatusRequest{})
 		return err
 	}
 	first.Mount(t, p.tlsDir, first)
@@ -311,7 +321,8 @@ func TestSocketIsForReadingOnly(t *testing.T) {
 	}
 }
 
-// TestMemoryIsACapability: what tells how much memory is in use is announced, to operators only, and is not part of what is watched.
+// TestMemoryIsACapability: what tells how much memory is in use is announced, to operators only, and is not part of
+// what is watched.
 func TestMemoryIsACapability(t *testing.T) {
 	p := serve(t, nil)
 	ca := testpki.New(t)
@@ -321,11 +332,13 @@ func TestMemoryIsACapability(t *testing.T) {
 	socket := agentv1.NewProcessServiceClient(dial(t, "unix:"+p.socket, insecure.NewCredentials()))
 	for name, client := range map[string]agentv1.ProcessServiceClient{"operator": operator, "socket": socket} {
 		got, err := client.Capabilities(ctx, &agentv1.CapabilitiesRequest{}, grpc.WaitForReady(true))
-		if err != nil || !slices.Equal(got.GetNames(), []string{agentv1.CapabilityHooks, agentv1.CapabilityMemory}) || got.GetVersion() != "1.2.3" {
+		if err != nil || !slices.Equal(got.GetNames(), []string{agentv1.CapabilityHooks, agentv1.CapabilityMemory}) ||
+			got.GetVersion() != "1.2.3" {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if got, err := operator.GetStatus(ctx, &agentv1.GetStatusRequest{}); err != nil || got.GetMemoryBytes() != 4096 || got.GetPid() != 1 {
+	if got, err := operator.GetStatus(ctx, &agentv1.GetStatusRequest{}); err != nil || got.GetMemoryBytes() != 4096 ||
+		got.GetPid() != 1 {
 		t.Errorf("operator: got %v, %v", got, err)
 	}
 	if got, err := socket.GetStatus(ctx, &agentv1.GetStatusRequest{}); err != nil || got.GetMemoryBytes() != 0 {
@@ -413,7 +426,8 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "the command is empty") {
+		if err := call(); status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), "the command is empty") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -428,7 +442,8 @@ func TestHealthAndReflection(t *testing.T) {
 			p := serve(t, func(c *server.Config) { c.Reflection = test.reflection })
 			ca := testpki.New(t)
 			ca.Mount(t, p.tlsDir, ca)
-			conn := dial(t, p.address("tcp").String(), credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))))
+			conn := dial(t, p.address("tcp").String(),
+				credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))))
 			for _, service := range []string{"", "zeroinfra.agent.v1.ProcessService"} {
 				got, err := healthv1.NewHealthClient(conn).Check(deadline(t), &healthv1.HealthCheckRequest{Service: service})
 				if err != nil || got.GetStatus() != healthv1.HealthCheckResponse_SERVING {
@@ -439,7 +454,8 @@ func TestHealthAndReflection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil && !errors.Is(err, io.EOF) {
+			if err := stream.Send(&reflectionv1.ServerReflectionRequest{
+				MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
 			if _, err := stream.Recv(); status.Code(err) != test.want {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server serves the process manager over gRPC: everything to operators
-// over TCP with mutual TLS, Acknowledge alone to the agents of other pods there, and what the status agent needs over a unix socket
-// inside the pod.
+// over TCP with mutual TLS, Acknowledge alone to the agents of other pods there, and what the status agent needs over a
+// unix socket inside the pod.
 package server
 
 import (
@@ -26,7 +26,8 @@ type Process interface {
 	Status() (*agentv1.ProcessStatus, <-chan struct{})
 	// Call records a call and begins to carry it out.
 	Call(context.Context, supervisor.Call) (*agentv1.CallRecord, error)
-	// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no longer so.
+	// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no
+	// longer so.
 	Member() (member *writing.Member, changed <-chan struct{}, err error)
 	// Enforce ends a writer whose permission has ended.
 	Enforce()
@@ -50,7 +51,8 @@ func (s readOnly) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv
 	return now, nil
 }
 
-func (s readOnly) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+func (s readOnly) WatchStatus(_ *agentv1.WatchStatusRequest,
+	stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
 	for {
 		now, changed := s.process.Status()
 		if err := stream.Send(now); err != nil {
@@ -71,7 +73,8 @@ func (s readOnly) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*
 	return &agentv1.ProcessCapabilities{Names: agentv1.ProcessCapabilityNames(), Version: s.version}, nil
 }
 
-var errReadOnly = status.Error(codes.PermissionDenied, "the unix socket serves Capabilities, GetStatus and WatchStatus only; call over mutual TLS")
+var errReadOnly = status.Error(codes.PermissionDenied,
+	"the unix socket serves Capabilities, GetStatus and WatchStatus only; call over mutual TLS")
 
 func (readOnly) Start(context.Context, *agentv1.StartRequest) (*agentv1.CallResponse, error) {
 	return nil, errReadOnly

@@ -22,7 +22,8 @@ func TestANegativeTailIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv()
-	if got := status.Convert(err); got.Code() != codes.InvalidArgument || got.Message() != "tail_bytes is -1; it cannot be negative" {
+	if got := status.Convert(err); got.Code() != codes.InvalidArgument ||
+		got.Message() != "tail_bytes is -1; it cannot be negative" {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// TestAServerThatIsStopped is known to be within its three probes, one right after the other, and the report says how long that took.
+// TestAServerThatIsStopped is known to be within its three probes, one right after the other, and the report says how
+// long that took.
 func TestAServerThatIsStopped(t *testing.T) {
 	s := testpostgres.New(t)
 	_, process := s.Start()
@@ -28,14 +29,18 @@ func TestAServerThatIsStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, plan.Probe{Command: []string{clients[0], "-X", "-A", "-t", "-h", host, "-p", port, "-U", "postgres", "-c", "SELECT 1"},
+	p := start(t, plan.Probe{Command: []string{clients[0], "-X", "-A", "-t", "-h", host, "-p", port, "-U", "postgres",
+		"-c", "SELECT 1"},
 		Env: []plan.EnvVar{{Name: "PGPASSWORD", Value: testpostgres.Password}}, IntervalSeconds: 2, TimeoutSeconds: 2})
 	p.await("health", isHealthy)
 	begin := time.Now()
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	p.await("that nobody answers", func(r report.Report) bool { return r.Health == report.Unhealthy && r.FailedForMs >= 4000 })
+	p.await("that nobody answers", func(r report.Report) bool {
+		return r.Health == report.Unhealthy &&
+			r.FailedForMs >= 4000
+	})
 	took := time.Since(begin)
 	t.Logf("known after %v", took)
 	if took < 6*time.Second || took > 12*time.Second {

@@ -34,7 +34,8 @@ func (w *planWatch) current() (*probe.Probe, error) {
 	switch {
 	case err != nil:
 		w.seen, err = nil, fmt.Errorf("cannot read the mounted plan: %w", err)
-	case w.seen != nil && os.SameFile(w.seen, info) && w.seen.ModTime().Equal(info.ModTime()) && w.seen.Size() == info.Size():
+	case w.seen != nil && os.SameFile(w.seen, info) && w.seen.ModTime().Equal(info.ModTime()) &&
+		w.seen.Size() == info.Size():
 		err = w.err
 	default:
 		w.seen = info

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// secrets are those that the probe uses. The pod may mount a changed password for a while before the process is restarted with
-// it. So a process is probed with what worked before; where that fails, with what is mounted, and so on in turns. One goroutine
-// uses it at a time.
+// secrets are those that the probe uses. The pod may mount a changed password for a while before the process is
+// restarted with it. So a process is probed with what worked before; where that fails, with what is mounted, and so on
+// in turns. One goroutine uses it at a time.
 type secrets struct {
 	mounted configfile.Lookup
 	// pid of the process that is probed.
@@ -20,7 +20,8 @@ type secrets struct {
 	anew bool
 }
 
-// begin is called before each probe. Another process may have been started with another password: it has what is mounted.
+// begin is called before each probe. Another process may have been started with another password: it has what is
+// mounted.
 func (s *secrets) begin(pid int64) {
 	if pid != s.pid {
 		s.pid, s.anew = pid, true

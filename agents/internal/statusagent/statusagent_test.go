@@ -47,7 +47,8 @@ func (m *manager) set(status *agentv1.ProcessStatus) {
 	m.status, m.changed = status, make(chan struct{})
 }
 
-func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest,
+	stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
 	for {
 		m.mu.Lock()
 		status, changed := m.status, m.changed
@@ -119,7 +120,8 @@ func start(t *testing.T, probe plan.Probe) *pod {
 		}
 	})
 	group.Go(func() {
-		statusagent.Agent{Dirs: p.dirs, Socket: socket, Starter: reap, Publisher: publisher, Read: noRead, Ready: ready, Log: log}.Run(ctx)
+		statusagent.Agent{Dirs: p.dirs, Socket: socket, Starter: reap, Publisher: publisher, Read: noRead, Ready: ready,
+			Log: log}.Run(ctx)
 	})
 	t.Cleanup(func() { cancel(); group.Wait() })
 	return p
@@ -131,7 +133,8 @@ func up(pid, starts int64) *agentv1.ProcessStatus {
 
 func (p *pod) mount(probe plan.Probe) {
 	p.Helper()
-	data, err := json.Marshal(&plan.Plan{Version: 1, Digest: fmt.Sprintf("sha256:%064x", 1), Process: plan.Process{Command: []string{"x"}}, Probe: probe})
+	data, err := json.Marshal(&plan.Plan{Version: 1, Digest: fmt.Sprintf("sha256:%064x", 1),
+		Process: plan.Process{Command: []string{"x"}}, Probe: probe})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -181,7 +184,8 @@ const slow = 3600
 
 func TestProbesSoonWhileNotHealthy(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
-	p := start(t, plan.Probe{Command: []string{"sh", "-c", `echo >>"` + count + `"; [ $(wc -l <"` + count + `") -ge 4 ]`}, IntervalSeconds: slow})
+	p := start(t, plan.Probe{Command: []string{"sh", "-c", `echo >>"` + count + `"; [ $(wc -l <"` + count + `") -ge 4 ]`},
+		IntervalSeconds: slow})
 	p.await("health", isHealthy)
 	if data, err := os.ReadFile(count); err != nil || len(data) != 4 {
 		t.Errorf("the probe ran %d times, %v", len(data), err)
@@ -213,7 +217,8 @@ func TestProbeOfAProcessThatIsGoneIsCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := hang + ".started"
-	p := start(t, plan.Probe{Command: []string{"sh", "-c", `[ ! -e "` + hang + `" ] || { touch "` + started + `"; exec sleep 1000; }`}, TimeoutSeconds: slow, IntervalSeconds: slow})
+	p := start(t, plan.Probe{Command: []string{"sh", "-c", `[ ! -e "` + hang + `" ] || { touch "` + started +
+		`"; exec sleep 1000; }`}, TimeoutSeconds: slow, IntervalSeconds: slow})
 	testpod.Eventually(t, func() error {
 		_, err := os.Stat(started)
 		return err
@@ -270,12 +275,14 @@ func TestReadyz(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(http.StatusServiceUnavailable, "Unhealthy: the probe failed with exit code 1")
-	if response, err := http.Post("http://"+p.ready+"/readyz", "text/plain", nil); err != nil || response.StatusCode != http.StatusMethodNotAllowed {
+	if response, err := http.Post("http://"+p.ready+"/readyz", "text/plain", nil); err != nil ||
+		response.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: got %v, %v", response, err)
 	}
 }
 
-// A password that changes in the pod before it does in the process fails no probe; and the process that has it is well at once.
+// A password that changes in the pod before it does in the process fails no probe; and the process that has it is well
+// at once.
 func TestProbesWithThePasswordOfTheProcess(t *testing.T) {
 	server := filepath.Join(t.TempDir(), "server")
 	put := func(path, text string) {
@@ -293,8 +300,9 @@ func TestProbesWithThePasswordOfTheProcess(t *testing.T) {
 	count := server + ".count"
 	put(server, "old")
 	p := start(t, plan.Probe{
-		Command: []string{"sh", "-c", `echo >>"` + count + `"; [ "$PASSWORD" = "$(cat "` + server + `")" ]`},
-		Env:     []plan.EnvVar{{Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}}, IntervalSeconds: 1, FailureThreshold: 1,
+		Command:         []string{"sh", "-c", `echo >>"` + count + `"; [ "$PASSWORD" = "$(cat "` + server + `")" ]`},
+		Env:             []plan.EnvVar{{Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}},
+		IntervalSeconds: 1, FailureThreshold: 1,
 	})
 	mounted := filepath.Join(p.dirs.Secrets, "default", "password")
 	put(mounted, "old")

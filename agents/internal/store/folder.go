@@ -36,7 +36,8 @@ type Group int
 // NewFolder returns the store in a folder. What others left unfinished there a day ago is removed.
 func NewFolder(root string) (*Folder, error) { return NewFolderOf(0, root) }
 
-// NewFolderOf returns the store in a folder whose users are several, of one group: it gets all that is made, as far as the file system lets it.
+// NewFolderOf returns the store in a folder whose users are several, of one group: it gets all that is made, as far as
+// the file system lets it.
 func NewFolderOf(group Group, root string) (*Folder, error) {
 	root = filepath.Clean(root)
 	f := &Folder{root: root, group: group}
@@ -112,8 +113,8 @@ func (f *Folder) exists(target string) error {
 	return ErrExists
 }
 
-// settle has a folder and those above it, up to the root, be there for good with the names that they have: those that were there already may have been made
-// by somebody who was stopped before that.
+// settle has a folder and those above it, up to the root, be there for good with the names that they have: those that
+// were there already may have been made by somebody who was stopped before that.
 func (f *Folder) settle(folder string) error {
 	for {
 		if err := syncFolder(folder); err != nil || folder == f.root {
@@ -123,7 +124,8 @@ func (f *Folder) settle(folder string) error {
 	}
 }
 
-// isThere says whether the volume is: one that went away leaves an empty folder, or none, and nothing may be kept or missed there.
+// isThere says whether the volume is: one that went away leaves an empty folder, or none, and nothing may be kept or
+// missed there.
 func (f *Folder) isThere() error {
 	if _, err := os.Stat(f.path(incoming)); err != nil {
 		return fmt.Errorf("the store is not there any more: %w", err)
@@ -217,8 +219,8 @@ func (f *Folder) names(folder string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/.") }), err
 }
 
-// share lets those of the same group make names in a folder: users of one volume may be several. Only who made the folder can do so. What is made in it by
-// others has its group as well, where that is known.
+// share lets those of the same group make names in a folder: users of one volume may be several. Only who made the
+// folder can do so. What is made in it by others has its group as well, where that is known.
 func (f *Folder) share(path string) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -168,8 +168,8 @@ func (f *Folder) Objects(ctx context.Context, folder string) iter.Seq2[Object, e
 	}
 }
 
-// walk has visit see every file below a folder. What is removed meanwhile is not there: the rest is visited all the same, as one file that goes says
-// nothing of the others. It fails where the whole place is not there, before or after.
+// walk has visit see every file below a folder. What is removed meanwhile is not there: the rest is visited all the
+// same, as one file that goes says nothing of the others. It fails where the whole place is not there, before or after.
 func (f *Folder) walk(folder string, visit func(path string, entry fs.DirEntry) error) error {
 	if err := f.isThere(); err != nil {
 		return err

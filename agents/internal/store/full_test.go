@@ -12,7 +12,8 @@ import (
 // TestStoragesThatAreFull each have a word of their own for it.
 func TestStoragesThatAreFull(t *testing.T) {
 	s := &S3{o: S3Options{Endpoint: "https://s3.example.com"}}
-	for code, status := range map[string]int{"XMinioStorageFull": 507, "XMinioAdminBucketQuotaExceeded": 400, "QuotaExceeded": 403, "": 507} {
+	for code, status := range map[string]int{"XMinioStorageFull": 507, "XMinioAdminBucketQuotaExceeded": 400,
+		"QuotaExceeded": 403, "": 507} {
 		err := s.answered(minio.ErrorResponse{Code: code, StatusCode: status})
 		if !errors.As(err, new(Full)) || errors.As(err, new(Refused)) {
 			t.Errorf("%d %s: %v", status, code, err)

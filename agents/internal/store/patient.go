@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// firstPause is between an answer that failed and the next question; each further pause is twice as long, up to longestPause.
+	// firstPause is between an answer that failed and the next question; each further pause is twice as long, up to
+	// longestPause.
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
 	// readAtOnce bounds what is read of an object at a time.
@@ -28,8 +29,8 @@ var ErrSilent = errors.New("it did not answer")
 type Patience struct {
 	// Answer bounds one question.
 	Answer time.Duration
-	// Total bounds one question and its repetitions; nothing is repeated when it is 0, as for a volume, where the kernel does that itself and
-	// a write that hangs may still be done later.
+	// Total bounds one question and its repetitions; nothing is repeated when it is 0, as for a volume, where the kernel
+	// does that itself and a write that hangs may still be done later.
 	Total time.Duration
 	Log   *slog.Logger
 }
@@ -40,8 +41,9 @@ type Patient struct {
 	Patience
 }
 
-// OpenFolder opens the store in a folder below a root, which is made where there is none; that of the root when below is empty. It belongs to a group, as
-// NewFolderOf has it. It waits no longer than for one answer, and neither does what is opened.
+// OpenFolder opens the store in a folder below a root, which is made where there is none; that of the root when below
+// is empty. It belongs to a group, as NewFolderOf has it. It waits no longer than for one answer, and neither does what
+// is opened.
 func OpenFolder(ctx context.Context, p Patience, group Group, root, below string) (Patient, error) {
 	folder, err := once(ctx, p.Answer, func(context.Context) (*Folder, error) {
 		folder, err := NewFolderOf(group, root)
@@ -55,7 +57,8 @@ func OpenFolder(ctx context.Context, p Patience, group Group, root, below string
 
 // lasting says whether it is of no use to ask again.
 func lasting(err error) bool {
-	return errors.Is(err, ErrExists) || errors.Is(err, ErrAbsent) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(Refused)) || errors.As(err, new(Full))
+	return errors.Is(err, ErrExists) || errors.Is(err, ErrAbsent) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, new(Refused)) || errors.As(err, new(Full))
 }
 
 // ask asks until there is an answer, one that lasts, or no more time.
@@ -78,7 +81,8 @@ func ask[T any](ctx context.Context, p Patience, question func(context.Context) 
 	}
 }
 
-// Ask asks until there is an answer, one that lasts, or no more time: for what is asked of a storage beside a repository.
+// Ask asks until there is an answer, one that lasts, or no more time: for what is asked of a storage beside a
+// repository.
 func Ask[T any](ctx context.Context, p Patience, question func(context.Context) (T, error)) (T, error) {
 	return ask(ctx, p, question)
 }
@@ -126,13 +130,16 @@ func (p Patient) Put(ctx context.Context, name string, content io.ReadSeeker, si
 	if err != nil {
 		return err
 	}
-	return do(ctx, p.Patience, func(ctx context.Context) error { return p.Repository.Put(ctx, name, bytes.NewReader(data), size) })
+	return do(ctx, p.Patience, func(ctx context.Context) error {
+		return p.Repository.Put(ctx, name, bytes.NewReader(data), size)
+	})
 }
 
 // Open implements Store. What is read of the object has an end each time, too.
 func (p Patient) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	// What is opened is read after the answer.
-	object, err := ask(ctx, p.Patience, func(context.Context) (io.ReadCloser, error) { return p.Repository.Open(ctx, name) })
+	object, err := ask(ctx, p.Patience,
+		func(context.Context) (io.ReadCloser, error) { return p.Repository.Open(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +186,9 @@ func (r *patientReader) Close() error {
 
 // List implements Store. A listing is made before anything of it is given.
 func (p Patient) List(ctx context.Context, folder, after string) iter.Seq2[string, error] {
-	return listed(ctx, p, func(ctx context.Context) iter.Seq2[string, error] { return p.Repository.List(ctx, folder, after) })
+	return listed(ctx, p, func(ctx context.Context) iter.Seq2[string, error] {
+		return p.Repository.List(ctx, folder, after)
+	})
 }
 
 // Head implements Store.
@@ -194,7 +203,9 @@ func (p Patient) Replace(ctx context.Context, name string, content []byte) error
 
 // ReadRange implements Repository.
 func (p Patient) ReadRange(ctx context.Context, name string, offset int64, size int) ([]byte, error) {
-	return ask(ctx, p.Patience, func(ctx context.Context) ([]byte, error) { return p.Repository.ReadRange(ctx, name, offset, size) })
+	return ask(ctx, p.Patience, func(ctx context.Context) ([]byte, error) {
+		return p.Repository.ReadRange(ctx, name, offset, size)
+	})
 }
 
 // Remove implements Repository.

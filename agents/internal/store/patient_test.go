@@ -59,14 +59,16 @@ func TestPatient(t *testing.T) {
 		"a fault, then refused": {[]error{errFault, store.Refused{Why: "no"}}, time.Minute, store.Refused{Why: "no"}, 2},
 	} {
 		m := &moody{answers: c.answers}
-		p := store.Patient{Repository: m, Patience: store.Patience{Answer: 50 * time.Millisecond, Total: c.patience, Log: slog.New(slog.DiscardHandler)}}
+		p := store.Patient{Repository: m, Patience: store.Patience{Answer: 50 * time.Millisecond, Total: c.patience,
+			Log: slog.New(slog.DiscardHandler)}}
 		if err := p.Remove(t.Context(), "a"); !errors.Is(err, c.want) || m.asked != c.asked {
 			t.Errorf("%s: %v after %d questions", what, err, m.asked)
 		}
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errFault)
-	p := store.Patient{Repository: &moody{answers: []error{nil}}, Patience: store.Patience{Answer: time.Minute, Total: time.Hour, Log: slog.New(slog.DiscardHandler)}}
+	p := store.Patient{Repository: &moody{answers: []error{nil}},
+		Patience: store.Patience{Answer: time.Minute, Total: time.Hour, Log: slog.New(slog.DiscardHandler)}}
 	if err := p.Remove(ended, "a"); !errors.Is(err, errFault) {
 		t.Errorf("when it is to end: %v", err)
 	}
@@ -98,7 +100,8 @@ func TestNobodyWaitsForAVolume(t *testing.T) {
 	until := make(chan struct{})
 	defer close(until)
 	of := func(h *held) store.Patient {
-		return store.Patient{Repository: h, Patience: store.Patience{Answer: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}}
+		return store.Patient{Repository: h,
+			Patience: store.Patience{Answer: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}}
 	}
 	if _, err := of(&held{until: until}).Open(t.Context(), "a"); !errors.Is(err, store.ErrSilent) {
 		t.Errorf("who opens is told %v", err)
@@ -129,7 +132,8 @@ func TestPatientReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := store.Patient{Repository: folder, Patience: store.Patience{Answer: time.Minute, Log: slog.New(slog.DiscardHandler)}}
+	p := store.Patient{Repository: folder,
+		Patience: store.Patience{Answer: time.Minute, Log: slog.New(slog.DiscardHandler)}}
 	text := bytes.Repeat([]byte("log "), 200_000)
 	for _, name := range []string{"a/2", "a/1", "b/1"} {
 		if err := p.Put(t.Context(), name, bytes.NewReader(text), int64(len(text))); err != nil {

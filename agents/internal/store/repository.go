@@ -28,7 +28,8 @@ type Repository interface {
 	Store
 	// Replace keeps an object in place of another, or of none.
 	Replace(ctx context.Context, name string, content []byte) error
-	// ReadRange reads what an object has from an offset on, or returns ErrAbsent, or [io.ErrUnexpectedEOF] when it has less.
+	// ReadRange reads what an object has from an offset on, or returns ErrAbsent, or [io.ErrUnexpectedEOF] when it has
+	// less.
 	ReadRange(ctx context.Context, name string, offset int64, size int) ([]byte, error)
 	// Remove removes an object. One that is not there counts as removed.
 	Remove(ctx context.Context, name string) error
@@ -36,7 +37,8 @@ type Repository interface {
 	Clear(ctx context.Context, folder string) error
 	// AbandonOf gives the room back that was taken for an object of that name which did not become whole.
 	AbandonOf(ctx context.Context, name string) error
-	// Objects gives all that are beneath a folder; beneath the empty one are all. Those with the same folder come one after another.
+	// Objects gives all that are beneath a folder; beneath the empty one are all. Those with the same folder come one
+	// after another.
 	Objects(ctx context.Context, folder string) iter.Seq2[Object, error]
 	// Begin begins an object of which nobody sees anything before it is whole.
 	Begin(ctx context.Context, name string) (Upload, error)

@@ -72,7 +72,8 @@ func NewS3(o S3Options) (*S3, error) {
 	return &S3{client: client, o: o}, nil
 }
 
-// NewClient returns what speaks with a storage, whose connections the function ends. Nothing is asked yet. The error is a Refused.
+// NewClient returns what speaks with a storage, whose connections the function ends. Nothing is asked yet. The error is
+// a Refused.
 func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 	at, err := url.Parse(o.Endpoint)
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
@@ -82,13 +83,15 @@ func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lookup, known := map[Addressing]minio.BucketLookupType{"": minio.BucketLookupAuto, AddressingAuto: minio.BucketLookupAuto, AddressingPath: minio.BucketLookupPath,
+	lookup, known := map[Addressing]minio.BucketLookupType{"": minio.BucketLookupAuto,
+		AddressingAuto: minio.BucketLookupAuto, AddressingPath: minio.BucketLookupPath,
 		AddressingVirtual: minio.BucketLookupDNS}[o.Addressing]
 	if !known {
 		return nil, nil, Refused{fmt.Sprintf("the addressing style %q is none of auto, path and virtual", o.Addressing)}
 	}
 	client, err = minio.New(at.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: at.Scheme == "https", Region: cmp.Or(o.Region, DefaultRegion),
+		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: at.Scheme == "https",
+		Region:       cmp.Or(o.Region, DefaultRegion),
 		BucketLookup: lookup, Transport: transport,
 		// Whoever asks repeats, and knows for how long.
 		MaxRetries: 1,
@@ -99,7 +102,8 @@ func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 	return client, transport.CloseIdleConnections, nil
 }
 
-// NewHTTP returns what asks a storage for something that S3 has no word for, unsigned, whose connections the function ends. The error is a Refused.
+// NewHTTP returns what asks a storage for something that S3 has no word for, unsigned, whose connections the function
+// ends. The error is a Refused.
 func NewHTTP(o S3Options) (client *http.Client, end func(), err error) {
 	transport, err := o.transport()
 	if err != nil {
@@ -136,11 +140,13 @@ func (o S3Options) transport() (*http.Transport, error) {
 	return transport, nil
 }
 
-// Said is what a storage answered, or that it did not, in words that are the same each time. A Refused is what is not to be asked again as it is.
+// Said is what a storage answered, or that it did not, in words that are the same each time. A Refused is what is not
+// to be asked again as it is.
 func (o S3Options) Said(err error) error { return (&S3{o: o}).told(err) }
 
 func (o S3Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	connection, err := (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	connection, err := (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network,
+		address)
 	if err != nil || o.Bound == nil {
 		return connection, err
 	}
@@ -152,7 +158,8 @@ func (s *S3) String() string {
 	return strings.TrimSuffix(s.o.Endpoint, "/") + "/" + beneath(s.o.Bucket, s.o.Prefix)
 }
 
-// Put implements Store. Where the storage does not know the condition, one who does the same in the same moment is not noticed.
+// Put implements Store. Where the storage does not know the condition, one who does the same in the same moment is not
+// noticed.
 func (s *S3) Put(ctx context.Context, name string, content io.ReadSeeker, size int64) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -163,7 +170,8 @@ func (s *S3) Put(ctx context.Context, name string, content io.ReadSeeker, size i
 		return err
 	}
 	// The storage compares the sum before it keeps what came.
-	options := minio.PutObjectOptions{ContentType: "application/octet-stream", SendContentMd5: true, DisableMultipart: true}
+	options := minio.PutObjectOptions{ContentType: "application/octet-stream", SendContentMd5: true,
+		DisableMultipart: true}
 	options.SetMatchETagExcept("*")
 	err := s.send(ctx, name, content, size, options)
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotImplemented {
@@ -173,7 +181,8 @@ func (s *S3) Put(ctx context.Context, name string, content io.ReadSeeker, size i
 	return s.answered(err)
 }
 
-func (s *S3) send(ctx context.Context, name string, content io.ReadSeeker, size int64, options minio.PutObjectOptions) error {
+func (s *S3) send(ctx context.Context, name string, content io.ReadSeeker, size int64,
+	options minio.PutObjectOptions) error {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -229,7 +238,8 @@ func (s *S3) List(ctx context.Context, folder, after string) iter.Seq2[string, e
 				return
 			}
 			// What others keep there is none of ours.
-			if name := strings.TrimPrefix(object.Key, beneath(s.o.Prefix, "")); nameForm.MatchString(name) && name > after && !yield(name, nil) {
+			if name := strings.TrimPrefix(object.Key, beneath(s.o.Prefix, "")); nameForm.MatchString(name) && name > after &&
+				!yield(name, nil) {
 				return
 			}
 		}
@@ -252,15 +262,18 @@ func (s *S3) told(err error) error {
 		return ErrExists
 	case "NoSuchBucket":
 		return Refused{fmt.Sprintf("there is no bucket %q at %s", s.o.Bucket, s.o.Endpoint)}
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidBucketName", "AuthorizationHeaderMalformed", "PermanentRedirect":
-		return Refused{fmt.Sprintf("%s refuses it: %s: %s", s.o.Endpoint, answer.Code, strings.TrimSuffix(answer.Message, "."))}
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "AllAccessDisabled", "AccountProblem",
+		"InvalidBucketName", "AuthorizationHeaderMalformed", "PermanentRedirect":
+		return Refused{fmt.Sprintf("%s refuses it: %s: %s", s.o.Endpoint, answer.Code,
+			strings.TrimSuffix(answer.Message, "."))}
 	}
 	if answer.StatusCode == http.StatusNotFound && answer.Code == "" {
 		return ErrAbsent
 	}
 	says := fmt.Errorf("%s says %s", s.o.Endpoint, cmp.Or(answer.Code, http.StatusText(answer.StatusCode)))
 	switch {
-	case answer.StatusCode/100 == 4 && answer.StatusCode != http.StatusTooManyRequests && !slices.Contains(passing, answer.Code):
+	case answer.StatusCode/100 == 4 && answer.StatusCode != http.StatusTooManyRequests &&
+		!slices.Contains(passing, answer.Code):
 		// Storages have words of their own for accounts and rights that there are not.
 		return Refused{says.Error()}
 	case answer.StatusCode != 0:

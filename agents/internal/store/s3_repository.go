@@ -22,7 +22,8 @@ import (
 var _ Repository = (*S3)(nil)
 
 // fullCodes are the words of storages that have no room.
-var fullCodes = []string{"XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientStorage", "InsufficientCapacity", "NoSpaceLeft"}
+var fullCodes = []string{"XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientStorage",
+	"InsufficientCapacity", "NoSpaceLeft"}
 
 // answered is an error of the storage, as told has it, but for one that says that there is no room.
 func (s *S3) answered(err error) error {
@@ -93,7 +94,8 @@ func (s *S3) Remove(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := s.client.RemoveObject(ctx, s.o.Bucket, s.key(name), minio.RemoveObjectOptions{}); err != nil && !isGone(err) {
+	if err := s.client.RemoveObject(ctx, s.o.Bucket, s.key(name), minio.RemoveObjectOptions{}); err != nil &&
+		!isGone(err) {
 		return s.told(err)
 	}
 	return nil
@@ -150,7 +152,8 @@ func (s *S3) Objects(ctx context.Context, folder string) iter.Seq2[Object, error
 				yield(Object{}, s.told(object.Err))
 				return
 			}
-			if name := strings.TrimPrefix(object.Key, beneath(s.o.Prefix, "")); IsName(name) && !yield(Object{Name: name, Size: object.Size}, nil) {
+			if name := strings.TrimPrefix(object.Key, beneath(s.o.Prefix, "")); IsName(name) &&
+				!yield(Object{Name: name, Size: object.Size}, nil) {
 				return
 			}
 		}
@@ -175,7 +178,8 @@ func (s *S3) Begin(ctx context.Context, name string) (Upload, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	id, err := s.core().NewMultipartUpload(ctx, s.o.Bucket, s.key(name), minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	id, err := s.core().NewMultipartUpload(ctx, s.o.Bucket, s.key(name),
+		minio.PutObjectOptions{ContentType: "application/octet-stream"})
 	if err != nil {
 		return nil, s.answered(err)
 	}
@@ -185,7 +189,8 @@ func (s *S3) Begin(ctx context.Context, name string) (Upload, error) {
 // Send implements Upload. The storage compares the sum before it keeps what came.
 func (u *s3Upload) Send(ctx context.Context, number int, data []byte) error {
 	sum := sha256.Sum256(data)
-	kept, err := u.store.core().PutObjectPart(ctx, u.store.o.Bucket, u.store.key(u.name), u.id, number, bytes.NewReader(data), int64(len(data)),
+	kept, err := u.store.core().PutObjectPart(ctx, u.store.o.Bucket, u.store.key(u.name), u.id, number,
+		bytes.NewReader(data), int64(len(data)),
 		minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:]), DisableContentSha256: true})
 	if err != nil {
 		return u.store.answered(err)
@@ -207,10 +212,12 @@ func (u *s3Upload) Finish(ctx context.Context) error {
 	for number := 1; number <= len(u.pieces); number++ {
 		pieces = append(pieces, u.pieces[number])
 	}
-	_, err := u.store.core().CompleteMultipartUpload(ctx, u.store.o.Bucket, u.store.key(u.name), u.id, pieces, minio.PutObjectOptions{})
+	_, err := u.store.core().CompleteMultipartUpload(ctx, u.store.o.Bucket, u.store.key(u.name), u.id, pieces,
+		minio.PutObjectOptions{})
 	if err != nil && isGone(err) {
 		// The answer to an earlier request may have been lost.
-		if info, err := u.store.client.StatObject(ctx, u.store.o.Bucket, u.store.key(u.name), minio.StatObjectOptions{}); err == nil && info.Size == u.size {
+		if info, err := u.store.client.StatObject(ctx, u.store.o.Bucket, u.store.key(u.name),
+			minio.StatObjectOptions{}); err == nil && info.Size == u.size {
 			return nil
 		}
 	}
@@ -219,7 +226,8 @@ func (u *s3Upload) Finish(ctx context.Context) error {
 
 // Abandon implements Upload.
 func (u *s3Upload) Abandon(ctx context.Context) error {
-	if err := u.store.core().AbortMultipartUpload(ctx, u.store.o.Bucket, u.store.key(u.name), u.id); err != nil && !isGone(err) {
+	if err := u.store.core().AbortMultipartUpload(ctx, u.store.o.Bucket, u.store.key(u.name), u.id); err != nil &&
+		!isGone(err) {
 		return u.store.told(err)
 	}
 	return nil

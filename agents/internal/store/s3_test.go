@@ -20,7 +20,8 @@ import (
 )
 
 func optionsOf(s *teststorage.Server) store.S3Options {
-	return store.S3Options{Endpoint: s.Endpoint(), Region: teststorage.Region, Bucket: teststorage.Bucket, Prefix: "production/shop",
+	return store.S3Options{Endpoint: s.Endpoint(), Region: teststorage.Region, Bucket: teststorage.Bucket,
+		Prefix:    "production/shop",
 		AccessKey: teststorage.Account, SecretKey: teststorage.SecretKey, CA: s.CA.PEM()}
 }
 
@@ -45,12 +46,15 @@ func TestS3(t *testing.T) {
 		t.Errorf("another prefix has %v", got)
 	}
 	// What was kept has the prefix in front.
-	client, err := minio.New(s.Address, &minio.Options{Creds: credentials.NewStaticV4(teststorage.Account, teststorage.SecretKey, ""), Secure: true, Region: teststorage.Region,
-		Transport: &http.Transport{TLSClientConfig: s.CA.ClientConfig(t, nil, testpki.Leaf{})}})
+	client, err := minio.New(s.Address,
+		&minio.Options{Creds: credentials.NewStaticV4(teststorage.Account, teststorage.SecretKey, ""), Secure: true,
+			Region:    teststorage.Region,
+			Transport: &http.Transport{TLSClientConfig: s.CA.ClientConfig(t, nil, testpki.Leaf{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.StatObject(t.Context(), teststorage.Bucket, "production/shop/a/1.x", minio.StatObjectOptions{}); err != nil {
+	if _, err := client.StatObject(t.Context(), teststorage.Bucket, "production/shop/a/1.x",
+		minio.StatObjectOptions{}); err != nil {
 		t.Errorf("the object is elsewhere: %v", err)
 	}
 	for upload := range client.ListIncompleteUploads(t.Context(), teststorage.Bucket, "", true) {
@@ -65,11 +69,12 @@ func TestAStorageThatRefuses(t *testing.T) {
 		change func(*store.S3Options)
 		says   string
 	}{
-		"another key":      {func(o *store.S3Options) { o.SecretKey = "other" }, "refuses it: AccessDenied"},
-		"no such account":  {func(o *store.S3Options) { o.AccessKey = "nobody" }, "says XAdminUserNotFound"},
-		"no such bucket":   {func(o *store.S3Options) { o.Bucket = "none" }, `there is no bucket "none"`},
-		"no trust":         {func(o *store.S3Options) { o.CA = nil }, "certificate signed by unknown authority"},
-		"not this address": {func(o *store.S3Options) { o.Endpoint = "https://127.0.0.1:1" }, "cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused"},
+		"another key":     {func(o *store.S3Options) { o.SecretKey = "other" }, "refuses it: AccessDenied"},
+		"no such account": {func(o *store.S3Options) { o.AccessKey = "nobody" }, "says XAdminUserNotFound"},
+		"no such bucket":  {func(o *store.S3Options) { o.Bucket = "none" }, `there is no bucket "none"`},
+		"no trust":        {func(o *store.S3Options) { o.CA = nil }, "certificate signed by unknown authority"},
+		"not this address": {func(o *store.S3Options) { o.Endpoint = "https://127.0.0.1:1" },
+			"cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused"},
 	} {
 		o := optionsOf(s)
 		c.change(&o)
@@ -88,7 +93,8 @@ func TestAStorageThatRefuses(t *testing.T) {
 	}
 }
 
-// TestAStorageThatIsKilled in the middle has all or nothing of an object, and what is not there is not said to be absent meanwhile.
+// TestAStorageThatIsKilled in the middle has all or nothing of an object, and what is not there is not said to be
+// absent meanwhile.
 func TestAStorageThatIsKilled(t *testing.T) {
 	s := teststorage.New(t)
 	made := storeOf(t, optionsOf(s))

@@ -28,7 +28,8 @@ func (r Refused) Error() string { return r.Why }
 
 // Store of objects. It is safe for concurrent use.
 type Store interface {
-	// Put keeps an object under a name that nothing has yet, or returns ErrExists. It reads content anew where it has to begin again.
+	// Put keeps an object under a name that nothing has yet, or returns ErrExists. It reads content anew where it has to
+	// begin again.
 	Put(ctx context.Context, name string, content io.ReadSeeker, size int64) error
 	// Open reads an object, or returns ErrAbsent.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)

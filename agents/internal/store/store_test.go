@@ -57,7 +57,8 @@ func contract(t *testing.T, s store.Store) {
 	if _, err := rand.Read(large); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"a/1.x": []byte("one"), "a/b/2": []byte("two"), "a/b/3": large, "ab/4": {}} {
+	for name, content := range map[string][]byte{"a/1.x": []byte("one"), "a/b/2": []byte("two"), "a/b/3": large,
+		"ab/4": {}} {
 		if err := put(ctx, s, name, content); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -151,7 +152,8 @@ func repository(t *testing.T, s store.Repository) {
 	if !bytes.Equal(read(t, s, "k/x/large"), large) {
 		t.Error("what came in pieces is not what was sent")
 	}
-	if got, err := s.ReadRange(ctx, "k/x/large", store.PieceSize-3, 7); err != nil || !bytes.Equal(got, large[store.PieceSize-3:store.PieceSize+4]) {
+	if got, err := s.ReadRange(ctx, "k/x/large", store.PieceSize-3, 7); err != nil ||
+		!bytes.Equal(got, large[store.PieceSize-3:store.PieceSize+4]) {
 		t.Errorf("a range has %d bytes, %v", len(got), err)
 	}
 	for _, offset := range []int64{int64(len(large)) - 3, int64(len(large)) + 3} {
@@ -183,7 +185,8 @@ func removals(t *testing.T, s store.Repository, size int) {
 	must(t, given.Send(ctx, 1, some))
 	must(t, given.Abandon(ctx))
 	must(t, s.Replace(ctx, "k/y/3", nil))
-	if got, want := objects(t, s, "k"), []string{"k/mark:5", "k/x/large:" + fmt.Sprint(size), "k/y/3:0"}; !slices.Equal(got, want) {
+	if got, want := objects(t, s, "k"),
+		[]string{"k/mark:5", "k/x/large:" + fmt.Sprint(size), "k/y/3:0"}; !slices.Equal(got, want) {
 		t.Errorf("there are %v", got)
 	}
 	for range 2 {
@@ -223,8 +226,10 @@ func onlyOne(t *testing.T, s store.Store) {
 		all.Go(func() {
 			content := bytes.Repeat([]byte{byte('0' + i)}, 1<<20)
 			err := put(t.Context(), s, "race", content)
-			// A storage that refuses before all has come may end the connection before its answer is read: whoever has none asks again.
-			for end := time.Now().Add(2 * time.Minute); err != nil && !errors.Is(err, store.ErrExists) && time.Now().Before(end); {
+			// A storage that refuses before all has come may end the connection before its answer is read: whoever has none asks
+			// again.
+			for end := time.Now().Add(2 * time.Minute); err != nil && !errors.Is(err, store.ErrExists) &&
+				time.Now().Before(end); {
 				err = put(t.Context(), s, "race", content)
 			}
 			switch {
@@ -350,15 +355,18 @@ func TestWhatWasCutOff(t *testing.T) {
 }
 
 func TestEndpointsThatAreNone(t *testing.T) {
-	for _, endpoint := range []string{"", "s3.example.com", "ftp://s3.example.com", "https://", "https://s3.example.com/bucket"} {
+	for _, endpoint := range []string{"", "s3.example.com", "ftp://s3.example.com", "https://",
+		"https://s3.example.com/bucket"} {
 		if _, err := store.NewS3(store.S3Options{Endpoint: endpoint, Bucket: "b"}); !errors.As(err, new(store.Refused)) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 	}
-	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", Addressing: "host"}); err == nil {
+	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", Addressing: "host"}); err ==
+		nil {
 		t.Error("an unknown addressing style was taken")
 	}
-	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", CA: []byte("x")}); err == nil {
+	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", CA: []byte("x")}); err ==
+		nil {
 		t.Error("a CA that is none was taken")
 	}
 }

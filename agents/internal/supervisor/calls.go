@@ -32,7 +32,8 @@ var (
 	// ErrBusy says that the call must be made again later.
 	ErrBusy = errors.New("another reload is under way")
 	// ErrSecretsPending says that the pod does not have the passwords of a plan yet: the call must be made again later.
-	ErrSecretsPending = errors.New("the pod does not have the changed password yet; the kubelet brings it within a minute or two")
+	ErrSecretsPending = errors.New("the pod does not have the changed password yet; the kubelet brings it within a " +
+		"minute or two")
 )
 
 // Call is a request to change something. Make one with the function of its method.
@@ -104,7 +105,8 @@ func (s *Supervisor) onCall(call Call) answer {
 	if err := s.admit(call); err != nil {
 		return answer{err: err}
 	}
-	intents := map[string]callrecord.Intent{methodStart: callrecord.Run, methodRestart: callrecord.Run, methodStop: callrecord.Stop}
+	intents := map[string]callrecord.Intent{methodStart: callrecord.Run, methodRestart: callrecord.Run,
+		methodStop: callrecord.Stop}
 	next, refusal := s.check(call)
 	if call.plan != nil && next != nil && next.Outdated != "" {
 		// With the old password it would be no process of this plan. Nothing is touched or recorded.
@@ -115,7 +117,8 @@ func (s *Supervisor) onCall(call Call) answer {
 		intents = nil
 	}
 	if refusal == nil && call.method == methodRestart && call.plan != nil {
-		// Before it is on record: a call on record without its plan would end well with the one of before, if this process ended in between.
+		// Before it is on record: a call on record without its plan would end well with the one of before, if this process
+		// ended in between.
 		if err := s.dirs.Push(call.plan); err != nil {
 			return answer{err: err}
 		}
@@ -151,7 +154,8 @@ func (s *Supervisor) admit(call Call) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if s.prepared != nil && !slices.Contains(s.prepared.Plan.Process.Signals, call.signal) {
-		return fmt.Errorf("%w: the plan does not allow %s; it allows %v", ErrInvalid, call.signal, s.prepared.Plan.Process.Signals)
+		return fmt.Errorf("%w: the plan does not allow %s; it allows %v", ErrInvalid, call.signal,
+			s.prepared.Plan.Process.Signals)
 	}
 	return nil
 }
@@ -223,7 +227,8 @@ func (s *Supervisor) carryOut(call Call, next *planfile.Prepared) {
 	}
 }
 
-// onStartCall does nothing where the process is up or on its way. What it comes to while a hook runs before the start, the end of that start says.
+// onStartCall does nothing where the process is up or on its way. What it comes to while a hook runs before the start,
+// the end of that start says.
 func (s *Supervisor) onStartCall(call Call, next *planfile.Prepared) {
 	switch {
 	case s.state == backoff || s.state == waiting:
@@ -310,7 +315,8 @@ var wirePhases = map[callrecord.Phase]agentv1.CallPhase{
 }
 
 func wireRecord(r callrecord.Record) *agentv1.CallRecord {
-	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: wirePhases[r.Phase], Reason: r.Reason, Message: r.Message}
+	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: wirePhases[r.Phase], Reason: r.Reason,
+		Message: r.Message}
 }
 
 // String names the call in logs.

@@ -20,7 +20,8 @@ func TestRestartInPlace(t *testing.T) {
 	inPod(t, func(h *harness) {
 		h.begin()
 		h.settle()
-		if record := h.call(supervisor.Restart("r", 0, nil)); record.GetPhase() != underWay || record.GetMethod() != "Restart" {
+		if record := h.call(supervisor.Restart("r", 0, nil)); record.GetPhase() != underWay ||
+			record.GetMethod() != "Restart" {
 			t.Errorf("record is %v", record)
 		}
 		h.want(starting)
@@ -100,7 +101,8 @@ func TestRestartThatDoesNotStayUpFails(t *testing.T) {
 }
 
 func TestRestartFromBackoffStartsAtOnce(t *testing.T) {
-	for name, call := range map[string]supervisor.Call{"Restart": supervisor.Restart("c", 0, nil), "Start": supervisor.Start("c", 0)} {
+	for name, call := range map[string]supervisor.Call{"Restart": supervisor.Restart("c", 0, nil),
+		"Start": supervisor.Start("c", 0)} {
 		t.Run(name, func(t *testing.T) {
 			inPod(t, func(h *harness) {
 				p := h.plan(1)
@@ -209,7 +211,8 @@ func TestLaterCallSupersedesTheOneUnderWay(t *testing.T) {
 		h.call(supervisor.Restart("restart", 0, h.plan(2)))
 		h.want(stopping)
 		h.call(supervisor.Stop("stop", 0))
-		if record := h.call(supervisor.Restart("restart", 0, nil)); record.GetPhase() != failed || !strings.Contains(record.GetMessage(), "superseded") {
+		if record := h.call(supervisor.Restart("restart", 0, nil)); record.GetPhase() != failed ||
+			!strings.Contains(record.GetMessage(), "superseded") {
 			t.Errorf("record is %v", record)
 		}
 		h.call(supervisor.Start("start", 0))
@@ -292,7 +295,8 @@ func TestCallsUnderWayAreSettledByTheNextContainer(t *testing.T) {
 		method string
 		intent callrecord.Intent
 		failed bool
-	}{{"Restart", callrecord.Run, false}, {"Start", callrecord.Run, false}, {"Stop", callrecord.Stop, false}, {"Reload", "", true}, {"Signal", "", true}} {
+	}{{"Restart", callrecord.Run, false}, {"Start", callrecord.Run, false}, {"Stop", callrecord.Stop, false},
+		{"Reload", "", true}, {"Signal", "", true}} {
 		t.Run(test.method, func(t *testing.T) {
 			inPod(t, func(h *harness) {
 				interrupted(h, test.method, test.intent)

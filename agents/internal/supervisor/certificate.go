@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// certificateInterval is the time between looks at the certificate: a link is read, and the files only when it leads elsewhere.
+	// certificateInterval is the time between looks at the certificate: a link is read, and the files only when it leads
+	// elsewhere.
 	certificateInterval = time.Second
 	// renewalRetry is how soon a certificate that the process did not take over is given to it again.
 	renewalRetry = 10 * time.Second
@@ -50,8 +51,8 @@ func (s *Supervisor) certificateTick() <-chan time.Time {
 
 func (s *Supervisor) renewalDone() <-chan error { return s.certificate.renewal }
 
-// certificateStarts notes the certificate that a process reads when it is started. The files may change while it does: the
-// next look finds that then.
+// certificateStarts notes the certificate that a process reads when it is started. The files may change while it does:
+// the next look finds that then.
 func (s *Supervisor) certificateStarts(next *planfile.Prepared) {
 	c := &s.certificate
 	s.cancelRenewal()
@@ -67,7 +68,8 @@ func (s *Supervisor) certificateStarts(next *planfile.Prepared) {
 	c.taken, c.served = c.mounted, c.digest
 }
 
-// lookAtCertificate reads the files when they are not those of the last look. The kubelet swaps all of them at once, by a link.
+// lookAtCertificate reads the files when they are not those of the last look. The kubelet swaps all of them at once, by
+// a link.
 func (s *Supervisor) lookAtCertificate() {
 	c := &s.certificate
 	seen, err := seenFiles(s.dirs.Certificates)

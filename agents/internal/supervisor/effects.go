@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/agents/internal/planfile"
 )
 
-// effects are the dynamic settings as the running process has them. After a reload that failed half-way that is neither what
-// the plan before says nor what the new one says, and the next reload goes on from there.
+// effects are the dynamic settings as the running process has them. After a reload that failed half-way that is neither
+// what the plan before says nor what the new one says, and the next reload goes on from there.
 type effects map[name]effect
 
 // name of a setting: its file and key.
@@ -41,8 +41,8 @@ func effectsOf(settings []planfile.Setting) effects {
 	return e
 }
 
-// changes are the settings to give to the process so that it has all of the wanted ones and no other: those that are gone, which get
-// their initial value, and then the others in their order.
+// changes are the settings to give to the process so that it has all of the wanted ones and no other: those that are
+// gone, which get their initial value, and then the others in their order.
 func (e effects) changes(wanted []planfile.Setting, initial map[string]string) ([]change, error) {
 	next := effectsOf(wanted)
 	var changed []change
@@ -52,7 +52,8 @@ func (e effects) changes(wanted []planfile.Setting, initial map[string]string) (
 		}
 		value, known := initial[id.key]
 		if !known {
-			return nil, fmt.Errorf("setting %q is gone from file %q, and what it was before is not known; %w", id.key, id.file, ErrRestartRequired)
+			return nil, fmt.Errorf("setting %q is gone from file %q, and what it was before is not known; %w", id.key, id.file,
+				ErrRestartRequired)
 		}
 		changed = append(changed, change{Setting: planfile.Setting{File: id.file, Key: id.key, Value: value}, gone: true})
 	}
@@ -64,7 +65,9 @@ func (e effects) changes(wanted []planfile.Setting, initial map[string]string) (
 			continue
 		}
 		if len(values) > 1 || len(has.values) > 1 {
-			return nil, fmt.Errorf("setting %q is more than once in file %q, and a command for each would keep the last only; %w", id.key, id.file, ErrRestartRequired)
+			return nil, fmt.Errorf(
+				"setting %q is more than once in file %q, and a command for each would keep the last only; %w", id.key, id.file,
+				ErrRestartRequired)
 		}
 		changed = append(changed, change{Setting: setting})
 	}
@@ -94,7 +97,10 @@ func (e effects) record(changed []change, how reloaded) {
 }
 
 func (e effects) equal(other effects) bool {
-	return maps.EqualFunc(e, other, func(a, b effect) bool { return a.doubtful == b.doubtful && slices.Equal(a.values, b.values) })
+	return maps.EqualFunc(e, other, func(a, b effect) bool {
+		return a.doubtful == b.doubtful &&
+			slices.Equal(a.values, b.values)
+	})
 }
 
 func (n name) compare(other name) int {

@@ -240,7 +240,8 @@ func backoffDelay(limits plan.Backoff, failures int) time.Duration {
 	return min(delay, longest)
 }
 
-// beginStop sends the stop signal, after the hook before the stop. The process exists, and has the time for a stop from now on.
+// beginStop sends the stop signal, after the hook before the stop. The process exists, and has the time for a stop from
+// now on.
 func (s *Supervisor) beginStop(after afterStop) {
 	s.after = after
 	if s.state == stopping {

@@ -169,7 +169,8 @@ type harness struct {
 func inPod(t *testing.T, test func(h *harness)) {
 	t.Helper()
 	root := t.TempDir()
-	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "server-0"}
+	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"),
+		Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "server-0"}
 	for _, dir := range []string{dirs.Plan, dirs.Config, dirs.Run, filepath.Join(dirs.Secrets, "default")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
@@ -197,10 +198,11 @@ func (h *harness) plan(number int) *plan.Plan {
 			Signals: []string{"SIGHUP", "SIGUSR1"},
 			Reload:  &plan.Reload{Command: []string{"reload"}},
 		},
-		Files: []plan.File{{Path: filepath.Join(h.dirs.Config, "server.conf"), Format: plan.FormatRedis, Entries: []plan.Entry{
-			{Key: "number", Args: []string{fmt.Sprint(number)}, Dynamic: true},
-			{Key: "requirepass", Secret: &plan.SecretRef{Credential: "default", Key: "password"}},
-		}}},
+		Files: []plan.File{{Path: filepath.Join(h.dirs.Config, "server.conf"), Format: plan.FormatRedis,
+			Entries: []plan.Entry{
+				{Key: "number", Args: []string{fmt.Sprint(number)}, Dynamic: true},
+				{Key: "requirepass", Secret: &plan.SecretRef{Credential: "default", Key: "password"}},
+			}}},
 	}
 }
 

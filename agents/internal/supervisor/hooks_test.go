@@ -73,7 +73,8 @@ func withHooks(t *testing.T, points []plan.HookPoint, test func(h *harness, s *s
 		h.launcher.hook = s.run
 		p := h.plan(1)
 		p.Process.Hooks = &plan.Hooks{}
-		for point, hook := range map[plan.HookPoint]**plan.Hook{plan.PreStart: &p.Process.Hooks.PreStart, plan.PostStart: &p.Process.Hooks.PostStart, plan.PreStop: &p.Process.Hooks.PreStop} {
+		for point, hook := range map[plan.HookPoint]**plan.Hook{plan.PreStart: &p.Process.Hooks.PreStart,
+			plan.PostStart: &p.Process.Hooks.PostStart, plan.PreStop: &p.Process.Hooks.PreStop} {
 			if slices.Contains(points, point) {
 				*hook = &plan.Hook{Command: []string{string(point)}}
 			}
@@ -95,7 +96,8 @@ func TestTheProcessStartsOnceItsHookHasSucceeded(t *testing.T) {
 		h.advance(time.Minute)
 		h.want(starting)
 		h.wantConfig(1)
-		if got := h.status(); got.GetPid() != 0 || !strings.Contains(got.GetMessage(), "hook preStart runs") || h.launcher.count() != 0 {
+		if got := h.status(); got.GetPid() != 0 || !strings.Contains(got.GetMessage(), "hook preStart runs") ||
+			h.launcher.count() != 0 {
 			t.Errorf("the status is %v after %d starts", got, h.launcher.count())
 		}
 		s.end <- nil
@@ -146,8 +148,8 @@ func TestAStartWhileItsHookRunsIsSettledByThat(t *testing.T) {
 	})
 }
 
-// TestNothingStartsBesideAHookThatIsNotWanted: who stops, or restarts with another plan, has the hook killed, and it has ended before the
-// next one begins.
+// TestNothingStartsBesideAHookThatIsNotWanted: who stops, or restarts with another plan, has the hook killed, and it
+// has ended before the next one begins.
 func TestNothingStartsBesideAHookThatIsNotWanted(t *testing.T) {
 	withHooks(t, preStart, func(h *harness, s *script) {
 		leave := s.stay()

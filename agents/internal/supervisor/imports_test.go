@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPID1KnowsNoExpressions: PID 1 stays beside every server for as long as it lives, and the expression engine of the status
-// agent would more than double what it costs.
+// TestPID1KnowsNoExpressions: PID 1 stays beside every server for as long as it lives, and the expression engine of the
+// status agent would more than double what it costs.
 func TestPID1KnowsNoExpressions(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "../supervisor", "../server", "../callrecord", "../jsonlog")
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
@@ -23,7 +23,8 @@ func TestPID1KnowsNoExpressions(t *testing.T) {
 		t.Fatalf("these are not all: %v", packages)
 	}
 	for _, name := range packages {
-		if strings.Contains(name, "cel") && !strings.Contains(name, "cancel") || strings.HasSuffix(name, "agents/internal/probe") {
+		if strings.Contains(name, "cel") && !strings.Contains(name, "cancel") ||
+			strings.HasSuffix(name, "agents/internal/probe") {
 			t.Errorf("PID 1 imports %s", name)
 		}
 	}

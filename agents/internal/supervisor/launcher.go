@@ -30,7 +30,8 @@ type System struct {
 
 // Start starts the process. All that it leaves behind is ended with it.
 func (l System) Start(p *planfile.Prepared, inherited *os.File) (Process, error) {
-	process, err := l.Reaper.Start(reaper.Spec{Command: slices.Concat(p.Plan.Process.Command, p.Args), Env: p.Environ, Dir: p.Plan.Process.Dir,
+	process, err := l.Reaper.Start(reaper.Spec{Command: slices.Concat(p.Plan.Process.Command, p.Args), Env: p.Environ,
+		Dir:    p.Plan.Process.Dir,
 		Stdout: l.Stdout, Stderr: l.Stderr, Inherited: inherited, Family: reaper.Everyone})
 	if err != nil {
 		return nil, err

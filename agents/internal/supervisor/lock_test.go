@@ -36,7 +36,8 @@ func withData(t *testing.T, test func(h *harness, dir string, other *datalock.Lo
 func (h *harness) wantWaiting(starts int) {
 	h.Helper()
 	got := h.status()
-	if got.GetState() != starting || got.GetPid() != 0 || h.launcher.count() != starts || !strings.Contains(got.GetMessage(), "another process manager still has it; the process is started as soon as") {
+	if got.GetState() != starting || got.GetPid() != 0 || h.launcher.count() != starts ||
+		!strings.Contains(got.GetMessage(), "another process manager still has it; the process is started as soon as") {
 		h.Errorf("%d starts, status is %v", h.launcher.count(), got)
 	}
 }
@@ -139,7 +140,8 @@ func TestShutdownWhileWaitingForTheDataFolder(t *testing.T) {
 	})
 }
 
-// A process that crashed starts in the folder that it has, and takes no part in who may write by a plan of another one: what was promised is there.
+// A process that crashed starts in the folder that it has, and takes no part in who may write by a plan of another one:
+// what was promised is there.
 func TestAnotherDataFolderIsToldOf(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	inPod(t, func(h *harness) {

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// logsInterval is the time between looks at the access logs. The part of the volume that they must not take is for what a
-// process writes in it.
+// logsInterval is the time between looks at the access logs. The part of the volume that they must not take is for what
+// a process writes in it.
 const logsInterval = 2 * time.Second
 
 // logs are the access logs of the process.
@@ -45,8 +45,8 @@ func (s *Supervisor) logsStart(next *planfile.Prepared) {
 	}
 }
 
-// onLogsTick keeps the access logs within their bounds. A process that is not up writes nothing, and one that comes up may not
-// yet know the signal.
+// onLogsTick keeps the access logs within their bounds. A process that is not up writes nothing, and one that comes up
+// may not yet know the signal.
 func (s *Supervisor) onLogsTick() {
 	if s.state != running {
 		return

@@ -45,7 +45,8 @@ func (h *harness) wantReopened(dir string, times int) {
 	h.Helper()
 	last := h.launcher.last()
 	last.mu.Lock()
-	got := len(slices.DeleteFunc(slices.Clone(last.signals), func(sig syscall.Signal) bool { return sig != syscall.SIGUSR1 }))
+	got := len(slices.DeleteFunc(slices.Clone(last.signals),
+		func(sig syscall.Signal) bool { return sig != syscall.SIGUSR1 }))
 	last.mu.Unlock()
 	if _, err := os.Stat(filepath.Join(dir, "access.log")); got != times || (times > 0) != os.IsNotExist(err) {
 		h.Errorf("told %d times, the file: %v; want %d", got, err, times)

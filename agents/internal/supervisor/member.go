@@ -15,18 +15,20 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// roleInterval is the time between attempts to start a process that may not be started yet: the plan may have been mended.
+// roleInterval is the time between attempts to start a process that may not be started yet: the plan may have been
+// mended.
 const roleInterval = 2 * time.Second
 
-// OpenMember takes up the part that the pod has in who may write, after an expanded plan that has writing. The folder of the
-// process is locked.
+// OpenMember takes up the part that the pod has in who may write, after an expanded plan that has writing. The folder
+// of the process is locked.
 type OpenMember func(*plan.Plan) (*writing.Member, error)
 
 // Errors of Member.
 var (
-	errNoWriting = errors.New("the plan of this pod has no writing: the engine is not the authority over who may write here")
-	errNotYet    = errors.New("the folder with the data was not read yet")
-	errFenced    = errors.New("the process was killed: its permission to write has ended")
+	errNoWriting = errors.New("the plan of this pod has no writing: the engine is not the authority over who may write " +
+		"here")
+	errNotYet = errors.New("the folder with the data was not read yet")
+	errFenced = errors.New("the process was killed: its permission to write has ended")
 )
 
 // notYet says why a process may not be started now.
@@ -85,14 +87,15 @@ type part struct {
 	unpromoted bool
 }
 
-// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no longer so.
+// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no
+// longer so.
 func (s *Supervisor) Member() (member *writing.Member, changed <-chan struct{}, err error) {
 	now := s.membership.Load()
 	return now.member, now.changed, now.err
 }
 
-// Enforce kills a writer whose permission has ended. Whoever answers somebody calls it before: the program may have been stopped
-// for a while.
+// Enforce kills a writer whose permission has ended. Whoever answers somebody calls it before: the program may have
+// been stopped for a while.
 func (s *Supervisor) Enforce() {
 	if now := s.membership.Load(); now.member != nil {
 		now.member.Guard().Check()
@@ -122,7 +125,8 @@ func (s *Supervisor) join(next *planfile.Prepared) error {
 	}
 	s.leaveSet(errNotYet)
 	if p.Process.Dir != next.Plan.Process.Dir {
-		return fmt.Errorf("the folder with the data is %q in the plan, and the mounted one has %q", next.Plan.Process.Dir, p.Process.Dir)
+		return fmt.Errorf("the folder with the data is %q in the plan, and the mounted one has %q", next.Plan.Process.Dir,
+			p.Process.Dir)
 	}
 	member, err := s.open(p)
 	if err != nil {
@@ -215,8 +219,9 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	return part{}, notYet{view.Why}
 }
 
-// dropEntities has the process start without the objects that the driver kept for it when it was the writer in an earlier term: since then
-// they were kept in another pod, and what was removed there must not come back. The engine makes anew what is to be there.
+// dropEntities has the process start without the objects that the driver kept for it when it was the writer in an
+// earlier term: since then they were kept in another pod, and what was removed there must not come back. The engine
+// makes anew what is to be there.
 func dropEntities(p *plan.Plan) error {
 	if p.Driver == nil || p.Driver.EntitiesFile == "" {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// ErrRestartRequired says that a reload cannot take over what a plan changes. The call is recorded with this as its reason.
+// ErrRestartRequired says that a reload cannot take over what a plan changes. The call is recorded with this as its
+// reason.
 var ErrRestartRequired = errors.New("use Restart")
 
 // reload is a reload that is under way.
@@ -135,8 +136,8 @@ func (s *Supervisor) digests() (config, restart string) {
 	return now.Digest, now.RestartDigest
 }
 
-// cancelReload ends a reload that is under way, with the reason as its outcome. The process ends, too, so that what it has
-// taken over does not matter.
+// cancelReload ends a reload that is under way, with the reason as its outcome. The process ends, too, so that what it
+// has taken over does not matter.
 func (s *Supervisor) cancelReload(reason error) {
 	if s.reload == nil {
 		return

@@ -98,7 +98,8 @@ func TestReloadThatNeedsARestartSaysSo(t *testing.T) {
 			h.call(supervisor.Reload(key, 0, test.plan))
 			h.wantRestartRequired(key, test.message)
 		}
-		if got := h.status(); got.GetPid() != 100 || got.GetConfigDigest() != digest(1) || got.GetRestartDigest() != digest(1000) {
+		if got := h.status(); got.GetPid() != 100 || got.GetConfigDigest() != digest(1) ||
+			got.GetRestartDigest() != digest(1000) {
 			t.Errorf("status is %v", got)
 		}
 		h.launcher.last().end(reaper.Exit{Code: 1})
@@ -223,7 +224,8 @@ func (s *server) wants(digest string, given ...string) {
 	if !slices.Equal(s.given, given) {
 		s.Errorf("the process was told %q, want %q", s.given, given)
 	}
-	if got := s.status(); got.GetConfigDigest() != digest || got.GetRestartDigest() != s.plan(1).RestartDigest || got.GetPid() != 100 {
+	if got := s.status(); got.GetConfigDigest() != digest || got.GetRestartDigest() != s.plan(1).RestartDigest ||
+		got.GetPid() != 100 {
 		s.Errorf("status is %v, want digest %s", got, digest)
 	}
 }
@@ -268,7 +270,8 @@ func TestEachTellsWhatWasAddedOrChanged(t *testing.T) {
 func TestEachTellsSecretsAndPodTexts(t *testing.T) {
 	withEach(t, func(s *server) {
 		p := s.settings(2, "a", "1", "b", "1", "announce", "${pod.name}.x")
-		p.Files[0].Entries[1] = plan.Entry{Key: "a", Secret: &plan.SecretRef{Credential: "default", Key: "password"}, Dynamic: true}
+		p.Files[0].Entries[1] = plan.Entry{Key: "a", Secret: &plan.SecretRef{Credential: "default", Key: "password"},
+			Dynamic: true}
 		s.reload("r", p)
 		s.wants(digest(2), "a=hunter2", "announce=server-0.x")
 		s.secret("rotated")
@@ -397,8 +400,9 @@ func TestEachThatIsGoneAndRefusedIsToldAgain(t *testing.T) {
 func TestEachTouchesNothingWhenARestartIsNeeded(t *testing.T) {
 	withEach(t, func(s *server) {
 		elsewhere := s.settings(2, "a", "2", "b", "1")
-		elsewhere.Files = append(elsewhere.Files, plan.File{Path: filepath.Join(s.dirs.Config, "other.conf"), Format: plan.FormatRedis,
-			Entries: elsewhere.Files[0].Entries[2:]})
+		elsewhere.Files = append(elsewhere.Files,
+			plan.File{Path: filepath.Join(s.dirs.Config, "other.conf"), Format: plan.FormatRedis,
+				Entries: elsewhere.Files[0].Entries[2:]})
 		elsewhere.Files[0].Entries = elsewhere.Files[0].Entries[:2]
 		for key, test := range map[string]struct {
 			plan    *plan.Plan

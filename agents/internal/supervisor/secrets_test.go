@@ -66,7 +66,8 @@ func TestReloadTakesOverAPassword(t *testing.T) {
 		h.launcher.reload = func(context.Context, ...string) error { seen = h.config(); return nil }
 		revised := func(number int, revision string) *plan.Plan {
 			p := h.revised(number, revision)
-			p.RestartDigest, p.Process.Reload = digest(1000), &plan.Reload{Command: []string{"reload"}, Credentials: []string{"default"}}
+			p.RestartDigest, p.Process.Reload = digest(1000),
+				&plan.Reload{Command: []string{"reload"}, Credentials: []string{"default"}}
 			return p
 		}
 		h.revision("r1")
@@ -85,7 +86,8 @@ func TestReloadTakesOverAPassword(t *testing.T) {
 	})
 }
 
-// A process that is started again for another reason takes the password that is there, and says that it is not the plan's.
+// A process that is started again for another reason takes the password that is there, and says that it is not the
+// plan's.
 func TestAnotherPasswordThanThePlansIsReported(t *testing.T) {
 	inPod(t, func(h *harness) {
 		h.revision("r1")

@@ -143,7 +143,8 @@ type Supervisor struct {
 }
 
 // New makes a supervisor; nothing is started yet.
-func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, open OpenMember, log *slog.Logger) *Supervisor {
+func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, open OpenMember,
+	log *slog.Logger) *Supervisor {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	// Nobody may read that a process was stopped because it is not started yet.

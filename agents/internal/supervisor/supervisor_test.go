@@ -27,7 +27,8 @@ func TestStart(t *testing.T) {
 		h.settle()
 		h.want(running)
 		got := h.status()
-		if got.GetPid() != 100 || got.GetStarts() != 1 || got.GetConfigDigest() != digest(1) || got.GetMessage() != "" || got.GetStartedAtUnixMs() == 0 {
+		if got.GetPid() != 100 || got.GetStarts() != 1 || got.GetConfigDigest() != digest(1) || got.GetMessage() != "" ||
+			got.GetStartedAtUnixMs() == 0 {
 			t.Errorf("status is %v", got)
 		}
 	})
@@ -149,7 +150,8 @@ func TestCrashIsHealedInPlaceWithGrowingDelays(t *testing.T) {
 				t.Errorf("message is %q", got)
 			}
 			if got := h.status(); got.GetConfigDigest() != p.Digest || got.GetRestartDigest() != p.RestartDigest {
-				t.Errorf("digests are %q and %q, want those of the plan: %q and %q", got.GetConfigDigest(), got.GetRestartDigest(), p.Digest, p.RestartDigest)
+				t.Errorf("digests are %q and %q, want those of the plan: %q and %q", got.GetConfigDigest(), got.GetRestartDigest(),
+					p.Digest, p.RestartDigest)
 			}
 			h.advance(delay - time.Millisecond)
 			h.want(backoff)
@@ -246,7 +248,8 @@ func TestStartThatFailsIsTriedAgainWithTheMendedPlan(t *testing.T) {
 func TestFilesOfThePlanBeforeAreRemoved(t *testing.T) {
 	inPod(t, func(h *harness) {
 		p := h.plan(1)
-		p.Files = append(p.Files, plan.File{Path: filepath.Join(h.dirs.Config, "conf.d", "extra.conf"), Format: plan.FormatRedis, Mode: "0640"})
+		p.Files = append(p.Files, plan.File{Path: filepath.Join(h.dirs.Config, "conf.d", "extra.conf"),
+			Format: plan.FormatRedis, Mode: "0640"})
 		h.mount(p)
 		h.begin()
 		extra := filepath.Join(h.dirs.Config, "conf.d", "*")

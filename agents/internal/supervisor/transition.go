@@ -41,7 +41,8 @@ const (
 	tend step = "tend"
 )
 
-// target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be done.
+// target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be
+// done.
 type target struct {
 	step    step
 	primary string
@@ -59,14 +60,16 @@ type transition struct {
 	abandoned bool
 }
 
-// next is what a running process lacks of what it is to be. A writer that is no longer to be one is killed by the guard, and
-// needs no step.
+// next is what a running process lacks of what it is to be. A writer that is no longer to be one is killed by the
+// guard, and needs no step.
 func (f *fence) next(view writing.View) target {
 	wanted := view.Wanted
 	switch {
-	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer && f.part.unpromoted:
+	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer &&
+		f.part.unpromoted:
 		return target{step: promote}
-	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.UpdateMembers != nil && f.part.list < view.List:
+	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.UpdateMembers != nil &&
+		f.part.list < view.List:
 		return target{step: updateMembers, list: view.List}
 	case f.part.role != writing.Follower || wanted.Role != writing.Follower:
 		return target{}
@@ -78,7 +81,8 @@ func (f *fence) next(view writing.View) target {
 	return target{}
 }
 
-// transit begins a step. One that the plan has no action for is a restart with other arguments; there is none to rejoin.
+// transit begins a step. One that the plan has no action for is a restart with other arguments; there is none to
+// rejoin.
 func (s *Supervisor) transit(to target) {
 	f := &s.fence
 	// The actions may have changed since the process was started.
@@ -93,7 +97,8 @@ func (s *Supervisor) transit(to target) {
 		f.part = part{role: writing.Writer, unpromoted: true}
 		f.member.Changed()
 	}
-	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, updateMembers: f.plan.Writing.UpdateMembers,
+	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow,
+		rejoin: f.plan.Writing.Rejoin, updateMembers: f.plan.Writing.UpdateMembers,
 		tend: f.plan.Writing.Follow}[to.step]
 	switch {
 	case action == nil && to.step == rejoin:
@@ -163,7 +168,8 @@ func (s *Supervisor) onTransition(err error) {
 func (s *Supervisor) transitionFailed(to target, err error) {
 	f := &s.fence
 	s.message = fmt.Sprintf("cannot %s: %v; it is tried again", to.step, err)
-	s.log.Error("cannot change the role of the process", "step", string(to.step), "primary", to.primary, "error", err.Error())
+	s.log.Error("cannot change the role of the process", "step", string(to.step), "primary", to.primary, "error",
+		err.Error())
 	f.member.Doing(s.message)
 	delay := firstRetry << min(f.failures, 10)
 	f.failures++

@@ -46,8 +46,8 @@ func Hold(t *testing.T) *Held {
 	return h
 }
 
-// lease takes a lease on the file, which whoever opens it waits for, or gives it back. It is refused while another process has the file
-// open, as each one has that was forked a moment ago and has not yet become its command.
+// lease takes a lease on the file, which whoever opens it waits for, or gives it back. It is refused while another
+// process has the file open, as each one has that was forked a moment ago and has not yet become its command.
 func (h *Held) lease(kind int) {
 	h.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -61,7 +61,8 @@ func (h *Held) lease(kind int) {
 	}
 }
 
-// Release has the command be loaded. To close the file would not do: who waits may be a child of this process, and has it open as well.
+// Release has the command be loaded. To close the file would not do: who waits may be a child of this process, and has
+// it open as well.
 func (h *Held) Release() {
 	h.Helper()
 	h.once.Do(func() { h.lease(unix.F_UNLCK) })

@@ -43,7 +43,8 @@ func Gibibyte(ctx context.Context, conn grpc.ClientConnInterface, method string)
 	return conn.Invoke(ctx, method, gibibyte, &answer, grpc.ForceCodecV2(Raw{}), grpc.MaxCallSendMsgSize(2<<30))
 }
 
-// Silent makes so many connections that never say who they are. What it returns waits until the server has closed them all.
+// Silent makes so many connections that never say who they are. What it returns waits until the server has closed them
+// all.
 func Silent(t *testing.T, address string, connections int) (closed func()) {
 	t.Helper()
 	var open sync.WaitGroup

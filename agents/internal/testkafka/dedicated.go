@@ -20,8 +20,8 @@ const (
 	mostControllers = 5
 )
 
-// Dedicated is a cluster whose controllers are no brokers: they are called controller-0, controller-1, … in Domain, have
-// the numbers 1000, 1001, … and one port. Nodes are the brokers.
+// Dedicated is a cluster whose controllers are no brokers: they are called controller-0, controller-1, … in Domain,
+// have the numbers 1000, 1001, … and one port. Nodes are the brokers.
 type Dedicated struct {
 	*Cluster
 	// Controllers by ordinal.

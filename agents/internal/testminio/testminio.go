@@ -49,7 +49,8 @@ func New(t *testing.T, ca *testpki.Authority) *Server {
 	s := &Server{T: t, Address: listener.Addr().String(), Roots: x509.NewCertPool(), Dir: t.TempDir()}
 	listener.Close()
 	certificate, key := ca.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key, "certs/CAs/ca.crt": ca.PEM()}
+	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key,
+		"certs/CAs/ca.crt": ca.PEM()}
 	if err := os.MkdirAll(filepath.Join(s.Dir, "certs/CAs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +70,10 @@ func (s *Server) Start() {
 	if err != nil {
 		s.Fatal("there is no minio: run make tool-minio, and have bin in PATH")
 	}
-	s.cmd = exec.Command(program, "server", "--quiet", "--address", s.Address, "--certs-dir", filepath.Join(s.Dir, "certs"), filepath.Join(s.Dir, "data"))
-	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+Root, "MINIO_ROOT_PASSWORD="+RootKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off",
+	s.cmd = exec.Command(program, "server", "--quiet", "--address", s.Address, "--certs-dir",
+		filepath.Join(s.Dir, "certs"), filepath.Join(s.Dir, "data"))
+	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+Root, "MINIO_ROOT_PASSWORD="+RootKey, "MINIO_BROWSER=off",
+		"MINIO_UPDATE=off",
 		// What failed to be replicated is found when all objects are looked through.
 		"MINIO_SCANNER_SPEED=fastest")
 	s.cmd.Env = append(s.cmd.Env, s.Env...)

@@ -58,10 +58,13 @@ func New(t *testing.T, options ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{T: t, Address: freeAddress(t), Admin: freeAddress(t), Log: filepath.Join(root, "log"), Bin: filepath.Join(folder(t), "bin"), options: options}
-	s.Server = &server.Server{Program: filepath.Join(s.Bin, "mysqld"), Config: filepath.Join(root, "my.cnf"), Dir: filepath.Join(root, "data"),
+	s := &Server{T: t, Address: freeAddress(t), Admin: freeAddress(t), Log: filepath.Join(root, "log"),
+		Bin: filepath.Join(folder(t), "bin"), options: options}
+	s.Server = &server.Server{Program: filepath.Join(s.Bin, "mysqld"), Config: filepath.Join(root, "my.cnf"),
+		Dir: filepath.Join(root, "data"),
 		Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), SlowLog: filepath.Join(root, "slow.log")}
-	for _, dir := range []string{s.Server.Dir, s.Server.Run, filepath.Join(s.Server.Secrets, "root"), filepath.Join(s.Server.Secrets, "app")} {
+	for _, dir := range []string{s.Server.Dir, s.Server.Run, filepath.Join(s.Server.Secrets, "root"),
+		filepath.Join(s.Server.Secrets, "app")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -127,10 +130,14 @@ func (s *Server) Configure(options ...string) {
 	s.Helper()
 	_, port, _ := net.SplitHostPort(s.Address)
 	_, admin, _ := net.SplitHostPort(s.Admin)
-	lines := append([]string{"[mysqld]", "bind_address = 127.0.0.1", "port = " + port, "admin_address = 127.0.0.1", "admin_port = " + admin,
-		"mysqlx = OFF", "skip_name_resolve = ON", "persisted_globals_load = OFF", "innodb_redo_log_capacity = 8M", "innodb_flush_log_at_trx_commit = 0",
+	lines := append([]string{"[mysqld]", "bind_address = 127.0.0.1", "port = " + port, "admin_address = 127.0.0.1",
+		"admin_port = " + admin,
+		"mysqlx = OFF", "skip_name_resolve = ON", "persisted_globals_load = OFF", "innodb_redo_log_capacity = 8M",
+		"innodb_flush_log_at_trx_commit = 0",
 		"sync_binlog = 0"}, options...)
-	if !slices.ContainsFunc(options, func(option string) bool { return strings.HasPrefix(option, "innodb_buffer_pool_size") }) {
+	if !slices.ContainsFunc(options, func(option string) bool {
+		return strings.HasPrefix(option, "innodb_buffer_pool_size")
+	}) {
 		lines = append(lines, "innodb_buffer_pool_size = 32M")
 	}
 	if err := os.WriteFile(s.Server.Config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -235,7 +242,8 @@ func (s *Server) Driver(caFile string) *mysql.Driver { return s.As("root", Passw
 
 // As logs in as somebody.
 func (s *Server) As(username, password, address, caFile string) *mysql.Driver {
-	return mysql.New(mysql.Options{Address: address, CAFile: caFile, Username: username, Password: func() (string, error) { return password, nil }})
+	return mysql.New(mysql.Options{Address: address, CAFile: caFile, Username: username,
+		Password: func() (string, error) { return password, nil }})
 }
 
 // SQL has the server carry out a statement by its own client, as the pod's account, and returns what it says.
@@ -250,7 +258,8 @@ func (s *Server) SQL(text string) string {
 
 // TrySQL is SQL of which an error is nobody's fault.
 func (s *Server) TrySQL(text string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.Bin, "mysql"), "--defaults-file="+filepath.Join(s.Server.Run, server.ClientFile), "--batch", "--skip-column-names", "--execute="+text)
+	cmd := exec.Command(filepath.Join(s.Bin, "mysql"), "--defaults-file="+filepath.Join(s.Server.Run, server.ClientFile),
+		"--batch", "--skip-column-names", "--execute="+text)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)

@@ -35,7 +35,8 @@ type Authority struct {
 func New(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
-	template := &x509.Certificate{SerialNumber: serial(t), Subject: pkix.Name{CommonName: "ca"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: serial(t), Subject: pkix.Name{CommonName: "ca"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -64,8 +65,10 @@ type Leaf struct {
 func (a *Authority) Issue(t testing.TB, l Leaf) (certPEM, keyPEM []byte) {
 	t.Helper()
 	key := newKey(t)
-	template := &x509.Certificate{SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: l.Usages, KeyUsage: x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: l.Names}
+	template := &x509.Certificate{SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		ExtKeyUsage: l.Usages, KeyUsage: x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: l.Names}
 	if !l.NotAfter.IsZero() {
 		template.NotAfter = l.NotAfter
 	}
@@ -84,7 +87,8 @@ func (a *Authority) Issue(t testing.TB, l Leaf) (certPEM, keyPEM []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
 // Client is a certificate for client authentication with the names.

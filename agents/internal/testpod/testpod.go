@@ -49,7 +49,8 @@ var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(
 func Dirs(t testing.TB, pod string, p plan.Plan) planfile.Dirs {
 	t.Helper()
 	root := t.TempDir()
-	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"),
+	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"),
+		Run:     filepath.Join(root, "run"),
 		Secrets: filepath.Join(root, "secrets"), PodName: pod}
 	for _, dir := range []string{dirs.Plan, dirs.Run, dirs.Secrets} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {

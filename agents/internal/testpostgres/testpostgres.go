@@ -66,11 +66,13 @@ func New(t *testing.T, settings ...string) *Server {
 	password := filepath.Join(root, "password")
 	s.own(root)
 	s.write(password, []byte(Password))
-	out, err := s.command("initdb", "-D", s.data(), "-U", "postgres", "--pwfile="+password, "--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8").CombinedOutput()
+	out, err := s.command("initdb", "-D", s.data(), "-U", "postgres", "--pwfile="+password, "--auth=scram-sha-256",
+		"--no-sync", "--encoding=UTF8", "--locale=C.UTF-8").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v: %s", err, out)
 	}
-	conf := fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %s\nunix_socket_directories = ''\nfsync = off\nshared_buffers = 16MB\nlog_statement = 'all'\n%s\n", s.port, strings.Join(settings, "\n"))
+	conf := fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %s\nunix_socket_directories = ''\nfsync = "+
+		"off\nshared_buffers = 16MB\nlog_statement = 'all'\n%s\n", s.port, strings.Join(settings, "\n"))
 	file, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +184,8 @@ func (s *Server) As(user, password, database, statement string) string {
 }
 
 func (s *Server) psql(user, password, database, statement string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", s.port, "-U", user, "-d", database, "-c", statement)
+	cmd := exec.Command(filepath.Join(s.bin, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1",
+		"-p", s.port, "-U", user, "-d", database, "-c", statement)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=" + password, "HOME=" + s.root, "PGCONNECT_TIMEOUT=10"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

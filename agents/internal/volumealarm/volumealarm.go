@@ -81,8 +81,8 @@ func (v *Volume) Sample(now time.Time, bytes int64) {
 	}
 }
 
-// Judge says how worrying it is that log waits: by the share of the volume that is free, and by the time until it is full.
-// A level goes down only when it is clearly better.
+// Judge says how worrying it is that log waits: by the share of the volume that is free, and by the time until it is
+// full. A level goes down only when it is clearly better.
 func (v *Volume) Judge() {
 	before := v.Level
 	if v.Level = LevelNone; v.VolumeBytes == 0 {

@@ -35,10 +35,12 @@ func newAlarm(flags int) (*alarm, error) {
 // set has the alarm ring once at a time, or at once when that is over.
 func (a *alarm) set(at time.Duration) error { return a.repeat(at, 0) }
 
-// repeat has the alarm ring at a time, or at once when that is over, and from then on in every period; once when that is 0.
+// repeat has the alarm ring at a time, or at once when that is over, and from then on in every period; once when that
+// is 0.
 func (a *alarm) repeat(at, period time.Duration) error {
 	// Zero would disarm it.
-	return a.settime(&unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1)), Interval: unix.NsecToTimespec(period.Nanoseconds())})
+	return a.settime(&unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1)),
+		Interval: unix.NsecToTimespec(period.Nanoseconds())})
 }
 
 // quiet has the alarm not ring.
@@ -50,7 +52,9 @@ func (a *alarm) settime(spec *unix.ItimerSpec) error {
 		return err
 	}
 	var set error
-	if err := connection.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, spec, nil) }); err != nil {
+	if err := connection.Control(func(fd uintptr) {
+		set = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, spec, nil)
+	}); err != nil {
 		return err
 	}
 	return set

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writing is the loop around permission.Agent: it keeps what was promised on disk ([memory]), asks the other members of
-// the list, has the record read where they do not answer, and kills a writer at the end of its permission ([Guard]).
+// Package writing is the loop around permission.Agent: it keeps what was promised on disk ([memory]), asks the other
+// members of the list, has the record read where they do not answer, and kills a writer at the end of its permission
+// ([Guard]).
 //
 //	           Acknowledge, Promise, Learn, AnswerRead
 //	                           │ calls
@@ -11,6 +12,6 @@
 //	                           │ timer                ▲
 //	                       [Sentinel] ── SIGKILL ─────┘ where PID 1 is held up
 //
-// A Member has a lock of its own, which is held while something is written to disk. The Guard has another one and nothing that
-// it waits for but the clock, so that a disk that hangs does not keep a process alive.
+// A Member has a lock of its own, which is held while something is written to disk. The Guard has another one and
+// nothing that it waits for but the clock, so that a disk that hangs does not keep a process alive.
 package writing

@@ -27,8 +27,8 @@ type Process interface {
 	Done() <-chan struct{}
 }
 
-// Guard ends a writer at the end of its permission: SIGKILL for its whole process group, and no time to say goodbye, in which
-// open sessions would write on. It is safe for concurrent use.
+// Guard ends a writer at the end of its permission: SIGKILL for its whole process group, and no time to say goodbye, in
+// which open sessions would write on. It is safe for concurrent use.
 type Guard struct {
 	log   *slog.Logger
 	alarm *alarm
@@ -81,8 +81,8 @@ func (g *Guard) Set(until time.Duration) {
 	g.check()
 }
 
-// Check says whether the permission holds. Where it does not, the writer was sent SIGKILL when Check returns: whoever may have been
-// stopped for a while calls it before anything else.
+// Check says whether the permission holds. Where it does not, the writer was sent SIGKILL when Check returns: whoever
+// may have been stopped for a while calls it before anything else.
 func (g *Guard) Check() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -83,8 +83,8 @@ type Member struct {
 	goesBy *int64
 }
 
-// Open takes up what the folder says, and begins to ask. A folder that says something that cannot be read is an error (ErrMemory), never
-// begun anew.
+// Open takes up what the folder says, and begins to ask. A folder that says something that cannot be read is an error
+// (ErrMemory), never begun anew.
 func Open(c Config) (*Member, error) {
 	found, err := recall(c.Dir)
 	if err != nil {
@@ -102,7 +102,8 @@ func Open(c Config) (*Member, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	self := permission.Member{Name: c.Pod, Identity: found.Identity}
-	m := &Member{Config: c, guard: guard, begun: Boottime(), end: end, ended: make(chan struct{}), again: make(chan struct{}, 1),
+	m := &Member{Config: c, guard: guard, begun: Boottime(), end: end, ended: make(chan struct{}),
+		again: make(chan struct{}, 1),
 		agent: permission.NewAgent(self, found.State), memory: found, kept: found, asked: asked{since: Boottime()}}
 	c.Log.Info("member of the set", "identity", found.Identity, "promised", found.State.Promised, "term", found.State.Term)
 	m.mu.Lock()
@@ -159,14 +160,15 @@ func (m *Member) acknowledge(pod string, term int64) (*agentv1.AcknowledgeRespon
 	return &agentv1.AcknowledgeResponse{Acknowledged: acknowledged, Promised: promised, Identity: m.memory.Identity}, nil
 }
 
-// admits refuses a pod that cannot be the writer of the term, as far as that is known here. Where the record is not known yet, the
-// name has to be that of a pod of the set.
+// admits refuses a pod that cannot be the writer of the term, as far as that is known here. Where the record is not
+// known yet, the name has to be that of a pod of the set.
 func (m *Member) admits(pod string, term int64) error {
 	if term <= 0 {
 		return fmt.Errorf("%w: term %d", ErrInvalid, term)
 	}
 	digits, ofSet := strings.CutPrefix(pod, m.Set+"-")
-	if ordinal, err := strconv.ParseUint(digits, 10, 31); !ofSet || err != nil || strconv.FormatUint(ordinal, 10) != digits || pod == m.Pod {
+	if ordinal, err := strconv.ParseUint(digits, 10, 31); !ofSet || err != nil ||
+		strconv.FormatUint(ordinal, 10) != digits || pod == m.Pod {
 		return fmt.Errorf("%w: %q is no other pod of the set %q", ErrNotPeer, pod, m.Set)
 	}
 	record := m.memory.Record
@@ -180,8 +182,8 @@ func (m *Member) admits(pod string, term int64) error {
 	return nil
 }
 
-// Promise has the member acknowledge no lower term. When it returns without an error, that is on disk, and no process runs that was
-// the writer in a lower term.
+// Promise has the member acknowledge no lower term. When it returns without an error, that is on disk, and no process
+// runs that was the writer in a lower term.
 func (m *Member) Promise(ctx context.Context, term int64) (*agentv1.MemberStatus, error) {
 	if err := m.change(func() error {
 		if term <= 0 {
@@ -251,8 +253,8 @@ func (m *Member) remember(r permission.Record) {
 	}
 }
 
-// newer says whether a record was written after another. In a term a writer is named once, the lists grow, and what was before
-// them is forgotten.
+// newer says whether a record was written after another. In a term a writer is named once, the lists grow, and what was
+// before them is forgotten.
 func newer(r, than permission.Record) bool {
 	switch {
 	case r.Term != than.Term:
@@ -280,8 +282,8 @@ func names(r permission.Record, pod string) bool {
 	return false
 }
 
-// settle carries out what follows from a change: a permission that was lost ends at once, and what is to be on disk goes there before
-// a longer one counts and before anything is answered. Called with the lock.
+// settle carries out what follows from a change: a permission that was lost ends at once, and what is to be on disk
+// goes there before a longer one counts and before anything is answered. Called with the lock.
 func (m *Member) settle() error {
 	if until := m.agent.Until(); until <= Boottime() {
 		m.guard.Set(until)
@@ -337,7 +339,8 @@ func (m *Member) Doing(what string) {
 	m.doing = what
 }
 
-// GoesBy is the version of the list that the process goes by from now on; nil where it knows of none, and that of the agent counts alone.
+// GoesBy is the version of the list that the process goes by from now on; nil where it knows of none, and that of the
+// agent counts alone.
 func (m *Member) GoesBy(version *int64) {
 	defer m.lock()()
 	m.goesBy = version
@@ -366,8 +369,10 @@ func (m *Member) Status() (*agentv1.MemberStatus, error) {
 	}
 	return &agentv1.MemberStatus{
 		Name: m.Pod, Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(),
-		Writing: m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised, PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
-		UnaskedMs: (now - max(m.asked.last, m.begun)).Milliseconds(), Message: strings.ToValidUTF8(message, "?"), Primary: m.named(),
+		Writing: m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised,
+		PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
+		UnaskedMs:        (now - max(m.asked.last, m.begun)).Milliseconds(), Message: strings.ToValidUTF8(message, "?"),
+		Primary: m.named(),
 	}, nil
 }
 

@@ -61,7 +61,8 @@ func open(t *testing.T, dir string) *Member {
 // named is a record that names the member in a term, in a list with another one.
 func named(m *Member, term int64) permission.Record {
 	self := permission.Member{Name: m.Pod, Identity: m.memory.Identity}
-	return permission.Record{Term: term, Primary: &self, List: permission.List{Version: 1, Members: []permission.Member{self, {Name: "set-1", Identity: "x"}}}}
+	return permission.Record{Term: term, Primary: &self,
+		List: permission.List{Version: 1, Members: []permission.Member{self, {Name: "set-1", Identity: "x"}}}}
 }
 
 // wished waits for a read that is wanted.
@@ -127,10 +128,12 @@ func TestAPromiseOutlivesTheAgent(t *testing.T) {
 	}
 	again := open(t, dir)
 	status, err := again.Status()
-	if err != nil || status.GetIdentity() != identity || status.GetPromised() != 3 || status.GetTerm() != 3 || !status.GetNamed() || status.GetPermissionLeftMs() != 0 {
+	if err != nil || status.GetIdentity() != identity || status.GetPromised() != 3 || status.GetTerm() != 3 ||
+		!status.GetNamed() || status.GetPermissionLeftMs() != 0 {
 		t.Errorf("the status is %v, %v", status, err)
 	}
-	if err := again.Guard().Start(func() (Process, error) { t.Error("started"); return newFake(), nil }); !errors.Is(err, ErrNoPermission) {
+	if err := again.Guard().Start(func() (Process, error) { t.Error("started"); return newFake(), nil }); !errors.Is(err,
+		ErrNoPermission) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -241,9 +244,12 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 		asked bool
 		want  bool
 	}{
-		{2 * time.Second, false, false}, {3 * time.Second, true, false}, {5 * time.Second, true, false}, {7900 * time.Millisecond, false, false},
-		{8 * time.Second, false, true}, {10 * time.Second, true, true}, {11 * time.Second, false, true}, {12 * time.Second, true, false},
-		{15 * time.Second, false, true}, {16 * time.Second, true, true}, {20 * time.Second, true, true}, {22 * time.Second, true, false},
+		{2 * time.Second, false, false}, {3 * time.Second, true, false}, {5 * time.Second, true, false},
+		{7900 * time.Millisecond, false, false},
+		{8 * time.Second, false, true}, {10 * time.Second, true, true}, {11 * time.Second, false, true},
+		{12 * time.Second, true, false},
+		{15 * time.Second, false, true}, {16 * time.Second, true, true}, {20 * time.Second, true, true},
+		{22 * time.Second, true, false},
 	} {
 		if step.asked {
 			a.by(1, step.at)
@@ -256,12 +262,14 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 	}
 }
 
-// TestWhoIsAskedDependsOnTheWriter also when it joined a list after the record that it knows; not on the writer of a later term that has not asked it.
+// TestWhoIsAskedDependsOnTheWriter also when it joined a list after the record that it knows; not on the writer of a
+// later term that has not asked it.
 func TestWhoIsAskedDependsOnTheWriter(t *testing.T) {
 	m := open(t, t.TempDir())
 	other := permission.Member{Name: "set-9", Identity: "x"}
 	alone := func(term int64) permission.Record {
-		return permission.Record{Term: term, Primary: &other, List: permission.List{Version: term, Members: []permission.Member{other}}}
+		return permission.Record{Term: term, Primary: &other,
+			List: permission.List{Version: term, Members: []permission.Member{other}}}
 	}
 	wants := func(what string, want bool) {
 		t.Helper()
@@ -297,7 +305,8 @@ func TestNewerRecords(t *testing.T) {
 	}
 	old := list(1)
 	story := []permission.Record{
-		{}, {Term: 1, List: list(1)}, {Term: 1, Primary: &one, List: list(1)}, {Term: 1, Primary: &one, List: list(2), Previous: &old},
+		{}, {Term: 1, List: list(1)}, {Term: 1, Primary: &one, List: list(1)},
+		{Term: 1, Primary: &one, List: list(2), Previous: &old},
 		{Term: 1, Primary: &one, List: list(2)}, {Term: 2, List: list(2)}, {Term: 2, Primary: &one, List: list(2)},
 	}
 	for n, r := range story {

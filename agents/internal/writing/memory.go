@@ -26,8 +26,8 @@ const fileMode = 0o660
 
 var identityForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// ErrMemory says that the file cannot be relied on. Making another one would make another member of the pod, and forget what was
-// promised.
+// ErrMemory says that the file cannot be relied on. Making another one would make another member of the pod, and forget
+// what was promised.
 var ErrMemory = errors.New("the file of the member cannot be used")
 
 // memory is the content of plan.MemberFile in the folder with the data.
@@ -61,7 +61,8 @@ func recall(dir string) (memory, error) {
 		return memory{}, fmt.Errorf("%w: %q: %w; restore it, or rebuild the member on an empty volume", ErrMemory, path, err)
 	}
 	if !identityForm.MatchString(m.Identity) {
-		return memory{}, fmt.Errorf("%w: %q has no identity of %d hexadecimal digits; restore it, or rebuild the member on an empty volume",
+		return memory{}, fmt.Errorf("%w: %q has no identity of %d hexadecimal digits; restore it, or rebuild the member on "+
+			"an empty volume",
 			ErrMemory, path, 2*identityBytes)
 	}
 	return m, nil
@@ -91,7 +92,8 @@ func (m memory) isThere(dir string) error {
 	}
 	var there memory
 	if err := json.Unmarshal(data, &there); err != nil || there.Identity != m.Identity {
-		return fmt.Errorf("%w: %q is no longer that of the member %s: the folder was emptied or replaced while the pod ran", ErrMemory, path, m.Identity)
+		return fmt.Errorf("%w: %q is no longer that of the member %s: the folder was emptied or replaced while the pod ran",
+			ErrMemory, path, m.Identity)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ const (
 	lookupTimeout = 2 * time.Second
 	// connectTimeout bounds one connection with all that belongs to it.
 	connectTimeout = 5 * time.Second
-	// maxSilent is after how many rounds without an answer a connection is made anew: one that leads nowhere tells nothing of that.
+	// maxSilent is after how many rounds without an answer a connection is made anew: one that leads nowhere tells nothing
+	// of that.
 	maxSilent = 2
 	// bufferSize of a connection, on which only short messages go.
 	bufferSize = 4 << 10
@@ -83,7 +84,8 @@ func (a *Agents) Acknowledge(ctx context.Context, pod string, term int64) (*agen
 	if err != nil {
 		return nil, err
 	}
-	answer, err := agentv1.NewPermissionServiceClient(c).Acknowledge(ctx, &agentv1.AcknowledgeRequest{Term: term}, grpc.WaitForReady(true))
+	answer, err := agentv1.NewPermissionServiceClient(c).Acknowledge(ctx, &agentv1.AcknowledgeRequest{Term: term},
+		grpc.WaitForReady(true))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {

@@ -24,7 +24,8 @@ const (
 
 // wish for a read of the record.
 type wish struct {
-	// id is the time at which the wish was published, in nanoseconds: an answer to an agent before this one is none to this one.
+	// id is the time at which the wish was published, in nanoseconds: an answer to an agent before this one is none to
+	// this one.
 	id uint64
 	// open says that there is no answer yet.
 	open bool
@@ -59,7 +60,8 @@ func (m *Member) hurry() {
 	}
 }
 
-// pass is one round of a writer, or a look of anybody else. It returns after how long the next one is due, from its begin.
+// pass is one round of a writer, or a look of anybody else. It returns after how long the next one is due, from its
+// begin.
 func (m *Member) pass(ctx context.Context) time.Duration {
 	round, wait := m.begin()
 	if round == nil {
@@ -96,11 +98,12 @@ func (m *Member) begin() (*permission.Round, time.Duration) {
 	return round, wait
 }
 
-// depends says whether another member should ask this one: it is in the list that is known here, or the writer of this term has asked it before. Who joins a list
-// is not told of that, since the writer asks all that are in its own.
+// depends says whether another member should ask this one: it is in the list that is known here, or the writer of this
+// term has asked it before. Who joins a list is not told of that, since the writer asks all that are in its own.
 func (m *Member) depends() bool {
 	record, self := m.memory.Record, permission.Member{Name: m.Pod, Identity: m.memory.Identity}
-	return record.Primary != nil && *record.Primary != self && record.Term == m.agent.State().Promised && (record.List.Has(self) || m.asked.term == record.Term)
+	return record.Primary != nil && *record.Primary != self && record.Term == m.agent.State().Promised &&
+		(record.List.Has(self) || m.asked.term == record.Term)
 }
 
 // round asks all others at once, and for a read where they do not all answer.

@@ -27,10 +27,10 @@ const (
 // StartSentinel starts SentinelCommand, which inherits the timer.
 type StartSentinel func(timer *os.File) (Process, error)
 
-// Sentinel is a second process beside PID 1 that ends a writer when PID 1 does not: one that was stopped by a signal or a debugger, or
-// that the kernel holds. The two share a timer. PID 1 sets it to a little after the end of
-// the permission, and nobody wakes up while it does so in time. When it rings all the same, the sentinel kills whatever else is in the
-// container: it needs no number of a process, which might be somebody else's by then.
+// Sentinel is a second process beside PID 1 that ends a writer when PID 1 does not: one that was stopped by a signal or
+// a debugger, or that the kernel holds. The two share a timer. PID 1 sets it to a little after the end of
+// the permission, and nobody wakes up while it does so in time. When it rings all the same, the sentinel kills whatever
+// else is in the container: it needs no number of a process, which might be somebody else's by then.
 type Sentinel struct {
 	log     *slog.Logger
 	start   StartSentinel
@@ -104,7 +104,8 @@ func (s *Sentinel) Close() {
 	s.timer.close()
 }
 
-// BeSentinel is what the process does until it is killed: it waits for the timer, and kills all others of the container but PID 1.
+// BeSentinel is what the process does until it is killed: it waits for the timer, and kills all others of the container
+// but PID 1.
 func BeSentinel() error {
 	if os.Getppid() != 1 {
 		return errors.New("only the process manager of a container starts it, as PID 1 there")

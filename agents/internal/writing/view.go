@@ -61,7 +61,8 @@ func (m *Member) View() (View, <-chan struct{}) { return m.view.get() }
 func (m *Member) publish() {
 	state := m.kept.State
 	m.view.set(View{
-		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(), List: state.List.Version,
+		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term,
+		ListVersion: m.confirmed(), List: state.List.Version,
 		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable,
 	})
 }
@@ -93,15 +94,18 @@ func (m *Member) wanted(now time.Duration) Wanted {
 	case m.agent.Named() && m.agent.Valid(now):
 		w.Role = Writer
 	case m.agent.Named():
-		w.Why = fmt.Sprintf("it is named in term %d and waits for the permission of the other members or of the API server", m.agent.State().Term)
+		w.Why = fmt.Sprintf("it is named in term %d and waits for the permission of the other members or of the API server",
+			m.agent.State().Term)
 	case writer.Name == "":
 		w.Why = "no writer is known yet"
 	case writer.Name != m.Pod:
 		w.Role, w.Primary = Follower, writer.Name
 	case writer.Identity != m.memory.Identity:
-		w.Why = "the writer that is named is this pod with the data that it had before; with this folder it is another member and never writes by itself"
+		w.Why = "the writer that is named is this pod with the data that it had before; with this folder it is another " +
+			"member and never writes by itself"
 	default:
-		w.Why = fmt.Sprintf("it no longer may write since term %d, and the next writer is not known yet", m.agent.State().Promised)
+		w.Why = fmt.Sprintf("it no longer may write since term %d, and the next writer is not known yet",
+			m.agent.State().Promised)
 	}
 	return w
 }

@@ -12,9 +12,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || has(self.task.http) || has(self.task.workflow)",message="set serviceAccountName: the pods of the runs are made with the rights of that ServiceAccount, which needs the verb create on jobs of the group batch"
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !has(self.task.http) || !has(self.task.http.authority) && !(has(self.task.http.headers) && self.task.http.headers.exists(h, has(h.secret)))",message="set serviceAccountName: Secrets and ConfigMaps of a call are read with the rights of that ServiceAccount"
 type CronJobSpec struct {
-	// schedules are cron lines of five fields, or of six where the first one has seconds: minute, hour, day of month, month, day of week. H stands for a
-	// value that is spread by the name of the CronJob; @hourly, @daily, @weekly, @monthly and @yearly are lines too. A time that several lines name counts
-	// once.
+	// schedules are cron lines of five fields, or of six where the first one has seconds: minute, hour, day of month,
+	// month, day of week. H stands for a value that is spread by the name of the CronJob; @hourly, @daily, @weekly,
+	// @monthly and @yearly are lines too. A time that several lines name counts once.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -30,13 +30,15 @@ type CronJobSpec struct {
 	// clockChange says what becomes of times that the clocks leave out or show twice.
 	// +optional
 	ClockChange ClockChange `json:"clockChange,omitzero"`
-	// jitter delays each run by a time between 0 and this one, which follows from the CronJob and the time of the run. It never reaches the next time.
+	// jitter delays each run by a time between 0 and this one, which follows from the CronJob and the time of the run. It
+	// never reaches the next time.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('24h')",message="jitter must be greater than 0 and at most 24h"
 	Jitter *metav1.Duration `json:"jitter,omitempty"`
-	// startingDeadline is how long after its time a run may begin. One that could not begin by then is skipped. No limit when left out.
+	// startingDeadline is how long after its time a run may begin. One that could not begin by then is skipped. No limit
+	// when left out.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -58,8 +60,8 @@ type CronJobSpec struct {
 	// +listMapKey=kind
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
-	// serviceAccountName is the account that makes the pods of the runs and reads the Secrets of calls. Whoever sets it, or changes the task, needs the
-	// verb impersonate on it.
+	// serviceAccountName is the account that makes the pods of the runs and reads the Secrets of calls. Whoever sets it,
+	// or changes the task, needs the verb impersonate on it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -84,7 +86,8 @@ type CronJobSpec struct {
 
 // ClockChange says what becomes of times that the clocks leave out or show twice.
 type ClockChange struct {
-	// gap: Shift has a time that the clocks leave out come at the moment they are put forward, Skip leaves it out. Default Shift.
+	// gap: Shift has a time that the clocks leave out come at the moment they are put forward, Skip leaves it out. Default
+	// Shift.
 	// +optional
 	// +kubebuilder:validation:Enum=Shift;Skip
 	// +kubebuilder:default=Shift
@@ -99,7 +102,8 @@ type ClockChange struct {
 // MissedRuns says what becomes of times that have passed.
 // +kubebuilder:validation:XValidation:rule="has(self.max) == (has(self.policy) && self.policy == 'All')",message="max is required with the policy All, and for no other"
 type MissedRuns struct {
-	// policy: Skip runs only a time that passed less than 5 minutes ago, Latest runs the last one, All runs the last ones, up to max. Default Skip.
+	// policy: Skip runs only a time that passed less than 5 minutes ago, Latest runs the last one, All runs the last ones,
+	// up to max. Default Skip.
 	// +optional
 	// +kubebuilder:validation:Enum=Skip;Latest;All
 	// +kubebuilder:default=Skip
@@ -114,7 +118,8 @@ type MissedRuns struct {
 // Concurrency says what happens when a time comes while a run is under way.
 // +kubebuilder:validation:XValidation:rule="has(self.max) == (has(self.policy) && self.policy == 'Queue')",message="max is required with the policy Queue, and for no other"
 type Concurrency struct {
-	// policy: Allow runs beside it, Forbid skips the time, Replace cancels what is under way and then runs, Queue runs afterwards. Default Forbid.
+	// policy: Allow runs beside it, Forbid skips the time, Replace cancels what is under way and then runs, Queue runs
+	// afterwards. Default Forbid.
 	// +optional
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace;Queue
 	// +kubebuilder:default=Forbid
@@ -134,7 +139,8 @@ const (
 
 // Dependency is a CronJob or a Workflow that has to succeed first.
 type Dependency struct {
-	// name of the CronJob or Workflow, in the same namespace. Of a Workflow, those count too that have their tasks from it.
+	// name of the CronJob or Workflow, in the same namespace. Of a Workflow, those count too that have their tasks from
+	// it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -263,7 +269,8 @@ type RunCounts struct {
 	// failed is how many failed or were cancelled.
 	// +optional
 	Failed int64 `json:"failed,omitempty"`
-	// skipped is how many times had no run: since another one was under way, a dependency had not succeeded, or they were missed.
+	// skipped is how many times had no run: since another one was under way, a dependency had not succeeded, or they were
+	// missed.
 	// +optional
 	Skipped int64 `json:"skipped,omitempty"`
 }

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Task is what runs: exactly one of container, script, http and workflow. The fields of the first three are those of the steps of that name of an
-// Operation; placeholders in texts are CEL.
+// Task is what runs: exactly one of container, script, http and workflow. The fields of the first three are those of
+// the steps of that name of an Operation; placeholders in texts are CEL.
 // +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.workflow)].filter(x, x).size() == 1",message="set exactly one of container, script, http and workflow"
 type Task struct {
 	// container runs an image in a pod.
@@ -26,8 +26,8 @@ type Task struct {
 
 // WorkflowRun is a run of the tasks of a Workflow.
 type WorkflowRun struct {
-	// templateFrom names a Workflow in the same namespace whose tasks, onExit and parameters each run has. Its serviceAccountName is the same as that of
-	// the CronJob, so that nobody changes tasks who may not use the account.
+	// templateFrom names a Workflow in the same namespace whose tasks, onExit and parameters each run has. Its
+	// serviceAccountName is the same as that of the CronJob, so that nobody changes tasks who may not use the account.
 	// +required
 	TemplateFrom WorkflowTemplate `json:"templateFrom"`
 	// arguments are the values of parameters, by name. Parameters scheduledTime and idempotencyKey have those of the run.
@@ -82,11 +82,13 @@ type PodTask struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	FSGroup *int64 `json:"fsGroup,omitempty"`
-	// confinement of the pod: Restricted takes no root user and allows writes to /tmp and the mounts only, Baseline allows both. Default Restricted.
+	// confinement of the pod: Restricted takes no root user and allows writes to /tmp and the mounts only, Baseline allows
+	// both. Default Restricted.
 	// +optional
 	// +kubebuilder:validation:Enum=Restricted;Baseline
 	Confinement string `json:"confinement,omitempty"`
-	// outputs are lines NAME=VALUE that the container writes to /dev/termination-log: the CUE constraint of each value by name.
+	// outputs are lines NAME=VALUE that the container writes to /dev/termination-log: the CUE constraint of each value by
+	// name.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Outputs map[string]string `json:"outputs,omitempty"`
@@ -229,7 +231,8 @@ type HTTPTask struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Body string `json:"body,omitempty"`
-	// authority is the key of a ConfigMap with the certificates, in PEM, that the server's is checked against. Those of the operator's image when left out.
+	// authority is the key of a ConfigMap with the certificates, in PEM, that the server's is checked against. Those of
+	// the operator's image when left out.
 	// +optional
 	Authority *KeyReference `json:"authority,omitempty"`
 	// within is how long the call may take, at most 10m. Default 30s.
@@ -242,7 +245,8 @@ type HTTPTask struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Status []int32 `json:"status,omitempty"`
-	// check is a CEL expression over response, which has status, headers, body and json; where it gives false, the task fails.
+	// check is a CEL expression over response, which has status, headers, body and json; where it gives false, the task
+	// fails.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Check string `json:"check,omitempty"`

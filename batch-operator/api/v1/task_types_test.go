@@ -15,10 +15,12 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// TestTasksHaveTheFieldsOfTheStepsOfTheirName keeps the types of tasks, which are written into templates as they are, from missing a field of a step.
+// TestTasksHaveTheFieldsOfTheStepsOfTheirName keeps the types of tasks, which are written into templates as they are,
+// from missing a field of a step.
 func TestTasksHaveTheFieldsOfTheStepsOfTheirName(t *testing.T) {
 	for name, task := range map[string]reflect.Type{
-		"container": reflect.TypeFor[batchv1.ContainerTask](), "script": reflect.TypeFor[batchv1.ScriptTask](), "http": reflect.TypeFor[batchv1.HTTPTask](),
+		"container": reflect.TypeFor[batchv1.ContainerTask](), "script": reflect.TypeFor[batchv1.ScriptTask](),
+		"http": reflect.TypeFor[batchv1.HTTPTask](),
 		"wait": reflect.TypeFor[batchv1.WaitTask](),
 	} {
 		fields := shapeOf(name, task)

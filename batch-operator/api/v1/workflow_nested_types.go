@@ -4,8 +4,8 @@ package v1
 
 // NestedRun runs the tasks of a Workflow as a task of another one.
 type NestedRun struct {
-	// templateFrom names a Workflow in the same namespace with templateOnly, whose tasks, onExit, parameters and outputs the task has. It is read when
-	// the run of this Workflow begins.
+	// templateFrom names a Workflow in the same namespace with templateOnly, whose tasks, onExit, parameters and outputs
+	// the task has. It is read when the run of this Workflow begins.
 	// +required
 	TemplateFrom WorkflowTemplate `json:"templateFrom"`
 	// arguments are the values of its parameters, by name. Their texts may have placeholders.

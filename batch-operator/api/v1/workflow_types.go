@@ -9,8 +9,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// WorkflowSpec says which tasks run, in which order. A Workflow is one run: but for suspend, stop and ttlSecondsAfterFinished its spec is immutable, unless
-// it is a template.
+// WorkflowSpec says which tasks run, in which order. A Workflow is one run: but for suspend, stop and
+// ttlSecondsAfterFinished its spec is immutable, unless it is a template.
 // +kubebuilder:validation:XValidation:rule="has(self.templateFrom) != has(self.tasks)",message="set one of tasks and templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.parameters) && !has(self.onExit)",message="parameters and onExit are those of the template: leave them out with templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.outputs)",message="outputs are those of the template: leave them out with templateFrom"
@@ -57,8 +57,8 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
 	OnExit []ExitTask `json:"onExit,omitempty"`
-	// outputs are expressions over parameters and tasks, by name. They are computed when the run has succeeded: status.outputs has them, and so has the
-	// task of another Workflow that runs this one.
+	// outputs are expressions over parameters and tasks, by name. They are computed when the run has succeeded:
+	// status.outputs has them, and so has the task of another Workflow that runs this one.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
@@ -69,7 +69,8 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Parallelism *int32 `json:"parallelism,omitempty"`
-	// activeDeadline is how long the run may take, its pauses included, but not the time that it only waits for an approval, nor onExit. Default 24h.
+	// activeDeadline is how long the run may take, its pauses included, but not the time that it only waits for an
+	// approval, nor onExit. Default 24h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -80,8 +81,9 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Author string `json:"author,omitempty"`
-	// serviceAccountName is the account that creates the pods of tasks, acts on objects and reads the Secrets of calls. Whoever sets it needs the verb
-	// impersonate on it. Of a template it is the account of the CronJobs that run it, and whoever changes the template needs that verb too.
+	// serviceAccountName is the account that creates the pods of tasks, acts on objects and reads the Secrets of calls.
+	// Whoever sets it needs the verb impersonate on it. Of a template it is the account of the CronJobs that run it, and
+	// whoever changes the template needs that verb too.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -92,7 +94,8 @@ type WorkflowSpec struct {
 	// stop ends the run: pods are deleted, no task begins but onExit. It wins over an approval that is waited for.
 	// +optional
 	Stop bool `json:"stop,omitempty"`
-	// ttlSecondsAfterFinished is how long after its end the Workflow is deleted, with its record and the logs. Not at all when left out.
+	// ttlSecondsAfterFinished is how long after its end the Workflow is deleted, with its record and the logs. Not at all
+	// when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -139,8 +142,9 @@ type WorkflowParameter struct {
 	Default *Argument `json:"default,omitempty"`
 }
 
-// WorkflowTask is one task: exactly one of container, script, http, workflow, approval, wait, apply and delete. Placeholders in texts and the expressions of when
-// and forEach are CEL over parameters and tasks, which has phase and outputs of each task that this one depends on. In names of tasks, dashes are underscores there.
+// WorkflowTask is one task: exactly one of container, script, http, workflow, approval, wait, apply and delete.
+// Placeholders in texts and the expressions of when and forEach are CEL over parameters and tasks, which has phase and
+// outputs of each task that this one depends on. In names of tasks, dashes are underscores there.
 // +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.workflow), has(self.approval), has(self.wait), has(self.apply), has(self.delete)].filter(x, x).size() == 1",message="set exactly one of container, script, http, workflow, approval, wait, apply and delete"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || self.dependsOn.all(d, d.name != self.name)",message="a task cannot depend on itself"
 // +kubebuilder:validation:XValidation:rule="!has(self.forEach) || !has(self.approval)",message="an approval is given once: leave out forEach"
@@ -214,7 +218,8 @@ type ExitTask struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=24
 	Name string `json:"name"`
-	// after says after which runs: Always, Succeeded, or Failed, which is also one that was stopped or took too long. Default Always.
+	// after says after which runs: Always, Succeeded, or Failed, which is also one that was stopped or took too long.
+	// Default Always.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;Succeeded;Failed
 	// +kubebuilder:default=Always
@@ -257,7 +262,8 @@ type TaskDependency struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	Name string `json:"name"`
-	// phases are the ends of that task after which this one runs; after others it is skipped. Finished is any end. Default Succeeded.
+	// phases are the ends of that task after which this one runs; after others it is skipped. Finished is any end. Default
+	// Succeeded.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -481,7 +487,8 @@ type WorkflowList struct {
 const (
 	// WorkflowLabel names the Workflow that an Operation is an attempt of.
 	WorkflowLabel = "batch.zeroinfra.github.com/workflow"
-	// RetryAnnotation of a Workflow that failed or was stopped has it go on with the tasks that did not succeed: each new value once.
+	// RetryAnnotation of a Workflow that failed or was stopped has it go on with the tasks that did not succeed: each new
+	// value once.
 	RetryAnnotation = "batch.zeroinfra.github.com/retry"
 	// SucceededCondition: True when the run succeeded, False when it failed or was stopped, Unknown until it has
 	// ended. Read the message when it is False, and annotate the Workflow to have it tried again.

@@ -63,8 +63,8 @@ func (s Schedule) Next(after time.Time) time.Time {
 	return next
 }
 
-// Last returns the last n times after one time and up to another, in their order, and whether there are more before them.
-// The cost depends on n and on how uneven the lines are, not on the length of the span.
+// Last returns the last n times after one time and up to another, in their order, and whether there are more before
+// them. The cost depends on n and on how uneven the lines are, not on the length of the span.
 func (s Schedule) Last(after, to time.Time, n int) (last []time.Time, more bool) {
 	for span := time.Minute; ; span *= 8 {
 		from := to.Add(-span)
@@ -96,7 +96,8 @@ func (s Schedule) segmentAt(at time.Time) segment {
 	seg := segment{offset: offsetAt(at)}
 	seg.start, seg.end = at.ZoneBounds()
 	if !seg.end.IsZero() && !seg.end.After(at) {
-		// On the last day of a leap year whose rules are extrapolated, ZoneBounds ends before the day does. No zone changes around then.
+		// On the last day of a leap year whose rules are extrapolated, ZoneBounds ends before the day does. No zone changes
+		// around then.
 		seg.end = at.Add(pastDay)
 	}
 	seg.before, seg.after = seg.offset, seg.offset
@@ -138,12 +139,14 @@ func (s Schedule) within(line *cron.SpecSchedule, seg segment, after time.Time) 
 	from := after
 	if !seg.start.IsZero() && after.Before(seg.start) {
 		from = seg.start.Add(-time.Second)
-		if s.policy.Gap == GapShift && seg.offset > seg.before && named(line, wall(seg.start, seg.before), wall(seg.start, seg.offset)) {
+		if s.policy.Gap == GapShift && seg.offset > seg.before &&
+			named(line, wall(seg.start, seg.before), wall(seg.start, seg.offset)) {
 			return seg.start
 		}
 	}
 	shown := wall(from, seg.offset)
-	if repeated := wall(seg.start, seg.before); !seg.start.IsZero() && seg.offset < seg.before && s.policy.Overlap == OverlapFirst && shown.Before(repeated) {
+	if repeated := wall(seg.start, seg.before); !seg.start.IsZero() && seg.offset < seg.before &&
+		s.policy.Overlap == OverlapFirst && shown.Before(repeated) {
 		// The clocks have shown these times before.
 		shown = repeated.Add(-time.Second)
 	}
@@ -170,8 +173,8 @@ func named(line *cron.SpecSchedule, from, before time.Time) bool {
 	return !next.IsZero() && next.Before(before)
 }
 
-// nextWall is the first time of a line after another, without a zone; zero for never. The library gives up after five years, and 29 February is further
-// away where a century has no leap year.
+// nextWall is the first time of a line after another, without a zone; zero for never. The library gives up after five
+// years, and 29 February is further away where a century has no leap year.
 func nextWall(line *cron.SpecSchedule, after time.Time) time.Time {
 	for range 2 {
 		if next := line.Next(after); !next.IsZero() {

@@ -14,15 +14,19 @@ import (
 )
 
 // zones have changes of an hour in both hemispheres, of half an hour, at midnight, one in winter, and none.
-var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Chatham"}
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago",
+	"Asia/Kathmandu", "Africa/Casablanca", "Pacific/Chatham"}
 
 var lines = []string{
-	"30 2 * * *", "*/10 * * * *", "0 * * * *", "15 0 * * *", "45 1-3 * * 0", "0 12 31 * *", "0 3 29 2 *", "5 4 1,15 * 1", "59 23 * * MON-FRI", "@weekly",
+	"30 2 * * *", "*/10 * * * *", "0 * * * *", "15 0 * * *", "45 1-3 * * 0", "0 12 31 * *", "0 3 29 2 *", "5 4 1,15 * 1",
+	"59 23 * * MON-FRI", "@weekly",
 }
 
 var policies = []cron.Policy{
-	{Gap: cron.GapSkip, Overlap: cron.OverlapFirst}, {Gap: cron.GapSkip, Overlap: cron.OverlapLast}, {Gap: cron.GapSkip, Overlap: cron.OverlapBoth},
-	{Gap: cron.GapShift, Overlap: cron.OverlapFirst}, {Gap: cron.GapShift, Overlap: cron.OverlapLast}, {Gap: cron.GapShift, Overlap: cron.OverlapBoth},
+	{Gap: cron.GapSkip, Overlap: cron.OverlapFirst}, {Gap: cron.GapSkip, Overlap: cron.OverlapLast},
+	{Gap: cron.GapSkip, Overlap: cron.OverlapBoth},
+	{Gap: cron.GapShift, Overlap: cron.OverlapFirst}, {Gap: cron.GapShift, Overlap: cron.OverlapLast},
+	{Gap: cron.GapShift, Overlap: cron.OverlapBoth},
 }
 
 var (
@@ -156,7 +160,8 @@ func TestParseRefuses(t *testing.T) {
 		"spread step":     {"H/0 * * * *", "UTC", "has a step that is not within"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			if _, err := cron.Parse([]string{c.line}, c.zone, policies[0], "a"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := cron.Parse([]string{c.line}, c.zone, policies[0], "a"); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})

@@ -19,7 +19,8 @@ import (
 )
 
 // parser reads lines of five fields, or of six where the first one has seconds, and descriptors such as @hourly.
-var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+var parser = cron.NewParser(
+	cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // descriptors that a line can be.
 var descriptors = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
@@ -31,13 +32,14 @@ type field struct {
 }
 
 // fields of a line of six.
-var fields = []field{{"second", 0, 59}, {"minute", 0, 59}, {"hour", 0, 23}, {"day of month", 1, 28}, {"month", 1, 12}, {"day of week", 0, 6}}
+var fields = []field{{"second", 0, 59}, {"minute", 0, 59}, {"hour", 0, 23}, {"day of month", 1, 28}, {"month", 1, 12},
+	{"day of week", 0, 6}}
 
 // spread is H, H/STEP, H(FROM-TO) or H(FROM-TO)/STEP.
 var spread = regexp.MustCompile(`^H(?:\((\d{1,2})-(\d{1,2})\))?(?:/(\d{1,2}))?$`)
 
-// Parse reads cron lines that share a zone, by its IANA name, and a policy. seed decides what H stands for: the same seed gives the same times. The
-// error is a sentence that names the line.
+// Parse reads cron lines that share a zone, by its IANA name, and a policy. seed decides what H stands for: the same
+// seed gives the same times. The error is a sentence that names the line.
 func Parse(lines []string, zone string, policy Policy, seed string) (Schedule, error) {
 	if zone == "" || zone == "Local" {
 		return Schedule{}, fmt.Errorf("time zone %q is not valid: use an IANA name such as Europe/Berlin or UTC", zone)
@@ -101,7 +103,8 @@ func resolve(line, seed string) (string, error) {
 		}
 		parts := spread.FindStringSubmatch(word)
 		if parts == nil {
-			return "", fmt.Errorf("%s %q is not valid: H stands alone, as H/STEP, H(FROM-TO) or H(FROM-TO)/STEP", of[i].name, word)
+			return "", fmt.Errorf("%s %q is not valid: H stands alone, as H/STEP, H(FROM-TO) or H(FROM-TO)/STEP", of[i].name,
+				word)
 		}
 		value, err := choose(of[i], parts, seed)
 		if err != nil {

@@ -100,7 +100,8 @@ func operationOf(cj *batchv1.CronJob, text string, c creation) *platformv1.Opera
 		platformv1.TriggerLabel: string(platformv1.TriggerSchedule), batchv1.CronJobLabel: cj.Name,
 	}
 	parameters := platformv1.Parameters{
-		parameterTime: platformv1.ParameterValue(c.time.UTC().Format(time.RFC3339)), parameterKey: platformv1.ParameterValue(c.key),
+		parameterTime: platformv1.ParameterValue(c.time.UTC().Format(time.RFC3339)),
+		parameterKey:  platformv1.ParameterValue(c.key),
 	}
 	if run := cj.Spec.Task.Workflow; run != nil {
 		for name, value := range run.Arguments {
@@ -111,7 +112,8 @@ func operationOf(cj *batchv1.CronJob, text string, c creation) *platformv1.Opera
 		ObjectMeta: metav1.ObjectMeta{Namespace: cj.Namespace, Name: c.name, Labels: labels,
 			Annotations: map[string]string{platformv1.ScheduledForAnnotation: c.time.UTC().Format(time.RFC3339)}},
 		Spec: platformv1.OperationSpec{
-			Template: text, ServiceAccountName: cj.Spec.ServiceAccountName, Timeout: deadlineOf(cj), Retry: cj.Spec.Retry.DeepCopy(),
+			Template: text, ServiceAccountName: cj.Spec.ServiceAccountName, Timeout: deadlineOf(cj),
+			Retry:      cj.Spec.Retry.DeepCopy(),
 			Parameters: parameters,
 		},
 	}

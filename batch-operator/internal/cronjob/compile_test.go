@@ -42,27 +42,34 @@ func TestCompile(t *testing.T) {
 
 // The tasks of a Workflow have the time of the run, and what cannot be run is said with its place.
 func TestCompileWorkflow(t *testing.T) {
-	call := batchv1.WorkflowTask{Name: "call", HTTP: &batchv1.HTTPTask{URL: "https://example.com/${parameters.day}/${parameters.scheduledTime}"}}
-	pod := batchv1.WorkflowTask{Name: "pod", Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}}
+	call := batchv1.WorkflowTask{Name: "call",
+		HTTP: &batchv1.HTTPTask{URL: "https://example.com/${parameters.day}/${parameters.scheduledTime}"}}
+	pod := batchv1.WorkflowTask{Name: "pod",
+		Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}}
 	none := batchv1.WorkflowTask{Name: "wrong", HTTP: &batchv1.HTTPTask{URL: "https://example.com/${parameters.none}"}}
 	approval := batchv1.WorkflowTask{Name: "ask", Approval: &batchv1.ApprovalTask{Reason: "?"}}
 	for title, c := range map[string]struct {
 		change func(cj *batchv1.CronJob, wf *batchv1.Workflow)
 		want   string
 	}{
-		"runs":            {func(*batchv1.CronJob, *batchv1.Workflow) {}, ""},
-		"another account": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.ServiceAccountName = "admin" }, `has the serviceAccountName "admin", and the CronJob "worker"`},
-		"approval":        {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.Tasks = append(wf.Spec.Tasks, approval) }, `Workflow "bill" has an approval`},
+		"runs": {func(*batchv1.CronJob, *batchv1.Workflow) {}, ""},
+		"another account": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.ServiceAccountName = "admin" },
+			`has the serviceAccountName "admin", and the CronJob "worker"`},
+		"approval": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.Tasks = append(wf.Spec.Tasks, approval) },
+			`Workflow "bill" has an approval`},
 		"of another": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) {
 			wf.Spec.TemplateFrom = &batchv1.WorkflowTemplate{Name: "first"}
 		}, `has its tasks from Workflow "first": name that one`},
-		"no argument":  {func(cj *batchv1.CronJob, _ *batchv1.Workflow) { cj.Spec.Task.Workflow.Arguments = nil }, `parameter "day" has no default`},
-		"no parameter": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.Tasks[1] = none }, `spec.task.workflow: Workflow "bill" cannot be run: spec.tasks[wrong].http.url`},
+		"no argument": {func(cj *batchv1.CronJob, _ *batchv1.Workflow) { cj.Spec.Task.Workflow.Arguments = nil },
+			`parameter "day" has no default`},
+		"no parameter": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.Tasks[1] = none },
+			`spec.task.workflow: Workflow "bill" cannot be run: spec.tasks[wrong].http.url`},
 	} {
 		t.Run(title, func(t *testing.T) {
 			cj := newWorld(t, nil).cj
 			cj.Spec.ServiceAccountName = "worker"
-			cj.Spec.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"}, Arguments: map[string]batchv1.Argument{"day": "1"}}}
+			cj.Spec.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"},
+				Arguments: map[string]batchv1.Argument{"day": "1"}}}
 			wf := &batchv1.Workflow{}
 			wf.Name, wf.Spec.ServiceAccountName = "bill", "worker"
 			wf.Spec.Parameters, wf.Spec.Tasks = []batchv1.WorkflowParameter{{Name: "day"}}, []batchv1.WorkflowTask{pod, call}
@@ -74,7 +81,8 @@ func TestCompileWorkflow(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || strings.Count(text, envTime) != 1 || strings.Count(text, `"idempotencyKey":{"schema":"string"}`) != 1 {
+			if err != nil || strings.Count(text, envTime) != 1 ||
+				strings.Count(text, `"idempotencyKey":{"schema":"string"}`) != 1 {
 				t.Errorf("the template is %s: %v", text, err)
 			}
 			op := operationOf(cj, text, creation{name: "x", time: begin, key: "k"})
@@ -85,7 +93,8 @@ func TestCompileWorkflow(t *testing.T) {
 	}
 	cj := newWorld(t, nil).cj
 	cj.Spec.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"}}}
-	if _, _, err := compile(cj, taskSource{}, enginetest.CheckTemplate); err == nil || err.Error() != `spec.task.workflow: there is no Workflow "bill" in this namespace` {
+	if _, _, err := compile(cj, taskSource{}, enginetest.CheckTemplate); err == nil ||
+		err.Error() != `spec.task.workflow: there is no Workflow "bill" in this namespace` {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -98,7 +107,8 @@ func TestJudge(t *testing.T) {
 		t.Error(err)
 	}
 	w.cj.Spec.Task.HTTP.URL = "ftp://example.com"
-	if err := (Kind{}).Judge(w.cj, s); err == nil || err.Error() != "spec.task.http.url must begin with http:// or https://" {
+	if err := (Kind{}).Judge(w.cj, s); err == nil ||
+		err.Error() != "spec.task.http.url must begin with http:// or https://" {
 		t.Errorf("the error is %v", err)
 	}
 }

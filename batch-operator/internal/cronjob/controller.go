@@ -94,7 +94,8 @@ type Controller struct {
 var runMoved = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*platformv1.Operation).Status.Phase.Ended() },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.(*platformv1.Operation).Status.Phase.Ended() != e.ObjectNew.(*platformv1.Operation).Status.Phase.Ended()
+		return e.ObjectOld.(*platformv1.Operation).Status.Phase.Ended() != e.ObjectNew.(*platformv1.Operation).
+			Status.Phase.Ended()
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -103,7 +104,8 @@ var runMoved = predicate.Funcs{
 // succeeded passes CronJobs with another last success, and those that come and go.
 var succeeded = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return !e.ObjectOld.(*batchv1.CronJob).Status.LastSuccessTime.Equal(e.ObjectNew.(*batchv1.CronJob).Status.LastSuccessTime)
+		return !e.ObjectOld.(*batchv1.CronJob).Status.LastSuccessTime.Equal(
+			e.ObjectNew.(*batchv1.CronJob).Status.LastSuccessTime)
 	},
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
@@ -132,14 +134,16 @@ func (c *Controller) users(ctx context.Context, obj client.Object) []reconcile.R
 	return c.wake(ctx, wf.Namespace, func(cj *batchv1.CronJob) bool {
 		run := cj.Spec.Task.Workflow
 		// The tasks that it runs may run the template in turn.
-		return run != nil && (run.TemplateFrom.Name == wf.Name || wf.Spec.TemplateOnly) || slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
-			return d.Kind == batchv1.DependsOnWorkflow && runsOf(wf, d.Name)
-		})
+		return run != nil && (run.TemplateFrom.Name == wf.Name || wf.Spec.TemplateOnly) ||
+			slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
+				return d.Kind == batchv1.DependsOnWorkflow && runsOf(wf, d.Name)
+			})
 	})
 }
 
 // wake returns the CronJobs of a namespace that are concerned.
-func (c *Controller) wake(ctx context.Context, namespace string, concerned func(*batchv1.CronJob) bool) []reconcile.Request {
+func (c *Controller) wake(ctx context.Context, namespace string,
+	concerned func(*batchv1.CronJob) bool) []reconcile.Request {
 	var list batchv1.CronJobList
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list CronJobs")

@@ -34,7 +34,8 @@ func failing(fail *atomic.Bool) client.NewClientFunc {
 			return nil, err
 		}
 		return interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: func(
-			ctx context.Context, c client.Client, of string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+			ctx context.Context, c client.Client, of string, obj client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
 		) error {
 			if fail.Load() && obj.GetObjectKind().GroupVersionKind().Kind == "CronJob" {
 				return errors.New("the operator is killed here")
@@ -68,7 +69,8 @@ func TestRunIsCreatedOnceThoughTheOperatorRestartsBeforeItsStatus(t *testing.T) 
 	p.serve()
 	p.wantCounts(cj, 1, 0, 0, 0)
 	p.wantRuns(cj, 1)
-	if s := cj.Status; !s.LastTime.Equal(stamp(year(1))) || len(s.Active) != 1 || s.Active[0].Operation != nameOf(cj, year(1)) {
+	if s := cj.Status; !s.LastTime.Equal(stamp(year(1))) || len(s.Active) != 1 ||
+		s.Active[0].Operation != nameOf(cj, year(1)) {
 		t.Errorf("the status is %+v", s)
 	}
 	key := corev1.EnvVar{Name: envKey, Value: string(cj.UID) + "/" + year(1).Format(time.RFC3339)}
@@ -110,11 +112,15 @@ func TestConcurrencyOfRuns(t *testing.T) {
 			if err := env.Client.Delete(p.Context(), cj); err != nil {
 				p.Fatal(err)
 			}
-			testkit.WaitGone(p, env.Client, &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: nameOf(cj, year(2))}})
+			testkit.WaitGone(p, env.Client, &platformv1.Operation{
+				ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: nameOf(cj, year(2))}})
 			testkit.WaitGone(p, env.Client, job)
 		},
 		"Queue": func(p *place, cj *batchv1.CronJob) {
-			p.waits(cj, "waits", func(s batchv1.CronJobStatus) bool { return len(s.Waiting) == 1 && s.Waiting[0].Equal(stamp(year(2))) })
+			p.waits(cj, "waits", func(s batchv1.CronJobStatus) bool {
+				return len(s.Waiting) == 1 &&
+					s.Waiting[0].Equal(stamp(year(2)))
+			})
 			p.reach(3, cj)
 			p.wantCounts(cj, 1, 0, 0, 1)
 			p.finish(cj, 1, kubebatchv1.JobComplete)
@@ -187,7 +193,9 @@ func TestRunWaitsForTheCronJobThatItDependsOn(t *testing.T) {
 	report := p.script("report", func(s *batchv1.CronJobSpec) {
 		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: long, Timeout: &long}}
 	})
-	hasty := p.script("hasty", func(s *batchv1.CronJobSpec) { s.DependsOn = []batchv1.Dependency{{Name: "load", Within: long}} })
+	hasty := p.script("hasty", func(s *batchv1.CronJobSpec) {
+		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: long}}
+	})
 	for _, cj := range []*batchv1.CronJob{load, report, hasty} {
 		p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })
 	}
@@ -201,7 +209,8 @@ func TestRunWaitsForTheCronJobThatItDependsOn(t *testing.T) {
 	p.wantCounts(report, 1, 0, 0, 0)
 	p.finish(report, 1, kubebatchv1.JobFailed)
 	p.wantCounts(report, 1, 0, 1, 0)
-	p.says(report, batchv1.LastRunSucceededCondition, platformv1.ReasonOperationFailed, "Operation "+nameOf(report, year(1))+" failed: ")
+	p.says(report, batchv1.LastRunSucceededCondition, platformv1.ReasonOperationFailed, "Operation "+
+		nameOf(report, year(1))+" failed: ")
 }
 
 // load is a Workflow that has succeeded, or has not ended.
@@ -242,16 +251,20 @@ func TestRunsOfTheTasksOfAWorkflow(t *testing.T) {
 	calls := newReceiver(t, p)
 	p.serve()
 	cj := p.script("graph", func(s *batchv1.CronJobSpec) {
-		s.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"}, Arguments: map[string]batchv1.Argument{"day": "1"}}}
+		s.Task = batchv1.Task{Workflow: &batchv1.WorkflowRun{TemplateFrom: batchv1.WorkflowTemplate{Name: "bill"},
+			Arguments: map[string]batchv1.Argument{"day": "1"}}}
 	})
-	p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, `spec.task.workflow: there is no Workflow "bill" in this namespace`)
-	bill := &batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "bill"}, Spec: batchv1.WorkflowSpec{
-		TemplateOnly: true, Parameters: []batchv1.WorkflowParameter{{Name: "day"}},
-		Tasks: []batchv1.WorkflowTask{
-			{Name: "task", Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}},
-			{Name: "tell", DependsOn: []batchv1.TaskDependency{{Name: "task"}}, HTTP: &batchv1.HTTPTask{URL: "http://service.shop/${parameters.day}/${parameters.scheduledTime}"}},
-		},
-	}}
+	p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec,
+		`spec.task.workflow: there is no Workflow "bill" in this namespace`)
+	bill := &batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "bill"},
+		Spec: batchv1.WorkflowSpec{
+			TemplateOnly: true, Parameters: []batchv1.WorkflowParameter{{Name: "day"}},
+			Tasks: []batchv1.WorkflowTask{
+				{Name: "task", Script: &batchv1.ScriptTask{PodTask: batchv1.PodTask{Image: "example/tool:1"}, Source: "true"}},
+				{Name: "tell", DependsOn: []batchv1.TaskDependency{{Name: "task"}},
+					HTTP: &batchv1.HTTPTask{URL: "http://service.shop/${parameters.day}/${parameters.scheduledTime}"}},
+			},
+		}}
 	p.create(bill)
 	p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, "they must be the same")
 	if err := env.Client.Delete(t.Context(), bill); err != nil {
@@ -261,7 +274,8 @@ func TestRunsOfTheTasksOfAWorkflow(t *testing.T) {
 	p.create(bill)
 	testkit.WaitForReady(t, env.Client, cj)
 	p.reach(1, cj)
-	if e := p.job(cj, 1).Spec.Template.Spec.Containers[0].Env; !slices.Contains(e, corev1.EnvVar{Name: envTime, Value: year(1).Format(time.RFC3339)}) {
+	if e := p.job(cj, 1).Spec.Template.Spec.Containers[0].Env; !slices.Contains(e,
+		corev1.EnvVar{Name: envTime, Value: year(1).Format(time.RFC3339)}) {
 		t.Errorf("the variables of the pod are %v", e)
 	}
 	p.finish(cj, 1, kubebatchv1.JobComplete)
@@ -278,17 +292,20 @@ func TestInvalidSpecIsToldAndMended(t *testing.T) {
 		change func(*batchv1.CronJobSpec)
 		want   string
 	}{
-		"zone":   {func(s *batchv1.CronJobSpec) { s.TimeZone = "Europe/Berln" }, `time zone "Europe/Berln" does not exist`},
-		"day":    {func(s *batchv1.CronJobSpec) { s.Schedules = []string{"0 0 30 2 *"} }, "names a day that never comes"},
-		"env":    {func(s *batchv1.CronJobSpec) { s.Task.Script.Env = []batchv1.EnvVar{{Name: envKey, Value: "mine"}} }, `spec.task.script.env[2].name is "IDEMPOTENCY_KEY", which another one has`},
-		"output": {func(s *batchv1.CronJobSpec) { s.Task.Script.Args = []string{"${steps.no.outputs.a}"} }, "spec.task.script.args[0]"},
+		"zone": {func(s *batchv1.CronJobSpec) { s.TimeZone = "Europe/Berln" }, `time zone "Europe/Berln" does not exist`},
+		"day":  {func(s *batchv1.CronJobSpec) { s.Schedules = []string{"0 0 30 2 *"} }, "names a day that never comes"},
+		"env": {func(s *batchv1.CronJobSpec) { s.Task.Script.Env = []batchv1.EnvVar{{Name: envKey, Value: "mine"}} },
+			`spec.task.script.env[2].name is "IDEMPOTENCY_KEY", which another one has`},
+		"output": {func(s *batchv1.CronJobSpec) { s.Task.Script.Args = []string{"${steps.no.outputs.a}"} },
+			"spec.task.script.args[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.TB = t
 			cj := p.script(name, c.change)
 			p.says(cj, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, c.want)
 			p.edit(cj, func() {
-				cj.Spec.Schedules, cj.Spec.TimeZone, cj.Spec.Task.Script.Env, cj.Spec.Task.Script.Args = []string{yearly}, "UTC", nil, nil
+				cj.Spec.Schedules, cj.Spec.TimeZone, cj.Spec.Task.Script.Env, cj.Spec.Task.Script.Args = []string{yearly}, "UTC",
+					nil, nil
 			})
 			testkit.WaitForReady(t, env.Client, cj)
 		})

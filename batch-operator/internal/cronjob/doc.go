@@ -4,7 +4,8 @@
 //
 // Duty: it creates an Operation with an inline template for each time of a schedule, cancels and deletes Operations by
 // the policies of the CronJob, and tells in its status what became of them. Inputs: CronJobs, their Operations, the
-// CronJobs and Workflows that they depend on, the Workflows whose tasks they run, the clock. What to do is decided by decide, which is pure.
+// CronJobs and Workflows that they depend on, the Workflows whose tasks they run, the clock. What to do is decided by
+// decide, which is pure.
 //
 // # Once for each time
 //

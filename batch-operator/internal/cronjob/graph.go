@@ -33,12 +33,14 @@ func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) err
 	all[name] = tasks
 	for _, other := range slices.Sorted(maps.Keys(all)) {
 		if account := all[other].Spec.ServiceAccountName; account != cj.Spec.ServiceAccountName {
-			return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so that nobody changes the tasks "+
+			return "", fmt.Errorf("Workflow %q has the serviceAccountName %q, and the CronJob %q: they must be the same, so "+
+				"that nobody changes the tasks "+
 				"who may not use that account", other, account, cj.Spec.ServiceAccountName)
 		}
 	}
 	if approves := all.Approves(); approves != "" {
-		return "", fmt.Errorf("Workflow %q has an approval, which needs an author, and the runs of a CronJob have none", approves)
+		return "", fmt.Errorf("Workflow %q has an approval, which needs an author, and the runs of a CronJob have none",
+			approves)
 	}
 	from := taskgraph.SourceOf(tasks.DeepCopy())
 	for i := range from.Tasks {
@@ -61,6 +63,7 @@ func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) err
 
 // checkArguments says what is wrong with the arguments of the runs; nil for nothing.
 func checkArguments(parameters []batchv1.WorkflowParameter, arguments map[string]batchv1.Argument) error {
-	set := slices.DeleteFunc(slices.Clone(parameters), func(p batchv1.WorkflowParameter) bool { return p.Name == parameterTime || p.Name == parameterKey })
+	set := slices.DeleteFunc(slices.Clone(parameters),
+		func(p batchv1.WorkflowParameter) bool { return p.Name == parameterTime || p.Name == parameterKey })
 	return taskgraph.CheckArguments(set, arguments)
 }

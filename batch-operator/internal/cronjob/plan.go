@@ -144,7 +144,8 @@ func (p *planner) settle() {
 	case s.Schedule != text, resumed && p.missed() == "Skip":
 		s.SettledTime = stamp(now)
 	case s.SettledTime.Sub(p.facts.now) > setBack:
-		s.Message = fmt.Sprintf("the clock was set back from %s: times count from %s", p.shown(s.SettledTime.Time), p.shown(now))
+		s.Message = fmt.Sprintf("the clock was set back from %s: times count from %s", p.shown(s.SettledTime.Time),
+			p.shown(now))
 		s.SettledTime = stamp(now)
 	}
 	s.Schedule, s.Suspended = text, p.cj.Spec.Suspend
@@ -177,7 +178,8 @@ func (p *planner) takeDue() {
 	p.status.SettledTime = stamp(times[len(times)-1])
 	if dropped := len(times) - limit; dropped > 0 {
 		p.status.Counts.Skipped += int64(dropped)
-		p.status.Message = fmt.Sprintf("%d times up to %s were missed: missedRuns is %s", dropped, p.shown(times[dropped-1]), p.missed())
+		p.status.Message = fmt.Sprintf("%d times up to %s were missed: missedRuns is %s", dropped, p.shown(times[dropped-1]),
+			p.missed())
 		times = times[dropped:]
 	}
 	before := len(p.status.Waiting)
@@ -227,7 +229,8 @@ func (p *planner) queue(at time.Time, before int) {
 		}
 		*waiting = nil
 	case "Queue":
-		if most := p.cj.Spec.Concurrency.Max; most != nil && len(p.status.Active)+len(*waiting) > 0 && len(*waiting) >= int(*most) {
+		if most := p.cj.Spec.Concurrency.Max; most != nil && len(p.status.Active)+len(*waiting) > 0 &&
+			len(*waiting) >= int(*most) {
 			p.skip(at, fmt.Sprintf("%d runs are waiting", len(*waiting)))
 			return
 		}
@@ -252,7 +255,8 @@ func (p *planner) dispatch() {
 			left = append(left, at)
 			p.wakeAt(until)
 		default:
-			p.begin(creation{name: nameOf(p.cj, at.Time), time: at.Time, key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
+			p.begin(creation{name: nameOf(p.cj, at.Time), time: at.Time,
+				key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
 			p.status.LastTime = latest(p.status.LastTime, at.Time)
 		}
 	}
@@ -301,7 +305,8 @@ func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit t
 	case on == nil:
 		return fmt.Sprintf("%s %q, which it depends on, does not exist", key.kind, d.Name), limit
 	case on.success == nil || on.success.Before(&metav1.Time{Time: at.Add(-d.Within.Duration)}):
-		return fmt.Sprintf("%s %q, which it depends on, did not succeed within %s before", key.kind, d.Name, d.Within.Duration), limit
+		return fmt.Sprintf("%s %q, which it depends on, did not succeed within %s before", key.kind, d.Name,
+			d.Within.Duration), limit
 	}
 	return "", limit
 }
@@ -322,7 +327,8 @@ func (p *planner) runManually() {
 		return
 	}
 	p.status.LastManualRun = token
-	p.begin(creation{name: manualNameOf(p.cj, token), time: p.facts.now.Truncate(time.Second), key: fmt.Sprintf("%s/run/%s", p.cj.UID, token)})
+	p.begin(creation{name: manualNameOf(p.cj, token), time: p.facts.now.Truncate(time.Second),
+		key: fmt.Sprintf("%s/run/%s", p.cj.UID, token)})
 }
 
 // replace cancels what is under way for a time that waits.

@@ -25,7 +25,8 @@ func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Durati
 func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
 	end := begin.AddDate(2, 0, 0)
 	for i, zone := range []string{
-		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu", "Africa/Casablanca", "Pacific/Chatham",
+		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu",
+		"Africa/Casablanca", "Pacific/Chatham",
 	} {
 		t.Run(strings.ReplaceAll(zone, "/", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +49,8 @@ func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
 					})
 					w.random = rand.New(rand.NewSource(int64(n + 10*i)))
 					w.live(end.Add(-time.Second))
-					want := slices.DeleteFunc(clock.Line(line).Times(gap, overlap), func(at time.Time) bool { return !at.After(begin) })
+					want := slices.DeleteFunc(clock.Line(line).Times(gap, overlap),
+						func(at time.Time) bool { return !at.After(begin) })
 					if got := w.times(); !slices.EqualFunc(got, want, time.Time.Equal) {
 						t.Errorf("%s under %s: %d runs, want %d", line, policy, len(got), len(want))
 					}
@@ -145,8 +147,9 @@ func TestDependsOn(t *testing.T) {
 		want    []time.Duration
 		message string
 	}{
-		"succeeded":   {50 * time.Minute, nil, []time.Duration{hour}, ""},
-		"too early":   {20 * time.Minute, nil, nil, `CronJob "load", which it depends on, did not succeed within 30m0s before`},
+		"succeeded": {50 * time.Minute, nil, []time.Duration{hour}, ""},
+		"too early": {20 * time.Minute, nil, nil,
+			`CronJob "load", which it depends on, did not succeed within 30m0s before`},
 		"waits":       {70 * time.Minute, duration(20 * time.Minute), []time.Duration{hour}, ""},
 		"waited long": {90 * time.Minute, duration(20 * time.Minute), nil, "was skipped"},
 		"absent":      {0, nil, nil, `CronJob "load", which it depends on, does not exist`},
@@ -154,7 +157,8 @@ func TestDependsOn(t *testing.T) {
 		for _, kind := range []string{"CronJob", "Workflow"} {
 			t.Run(title+" "+kind, func(t *testing.T) {
 				w := newWorld(t, func(s *batchv1.CronJobSpec) {
-					s.DependsOn = []batchv1.Dependency{{Name: "load", Kind: kind, Within: *duration(30 * time.Minute), Timeout: c.timeout}}
+					s.DependsOn = []batchv1.Dependency{
+						{Name: "load", Kind: kind, Within: *duration(30 * time.Minute), Timeout: c.timeout}}
 				})
 				load := dependencyKey{kind: kind, name: "load"}
 				if c.success > 0 {

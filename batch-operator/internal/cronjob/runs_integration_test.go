@@ -46,7 +46,8 @@ func newReceiver(t *testing.T, p *place, codes ...int) *receiver {
 		if err != nil {
 			t.Error(err)
 		}
-		r.calls = append(r.calls, fmt.Sprintf("%s %s %s %s", request.Method, request.URL.Path, request.Header.Get("X-Key"), body))
+		r.calls = append(r.calls, fmt.Sprintf("%s %s %s %s", request.Method, request.URL.Path, request.Header.Get("X-Key"),
+			body))
 		if len(r.codes) > 0 {
 			w.WriteHeader(r.codes[0])
 			r.codes = r.codes[1:]
@@ -72,7 +73,8 @@ func (p *place) call(name string, change func(*batchv1.CronJobSpec)) *batchv1.Cr
 	return p.script(name, func(s *batchv1.CronJobSpec) {
 		s.ServiceAccountName = ""
 		s.Task = batchv1.Task{HTTP: &batchv1.HTTPTask{
-			Method: "POST", URL: "http://service.shop/reports", Body: `${parameters.scheduledTime}`, Check: `response.json.state == "ok"`,
+			Method: "POST", URL: "http://service.shop/reports", Body: `${parameters.scheduledTime}`,
+			Check:   `response.json.state == "ok"`,
 			Headers: []batchv1.HTTPHeader{{Name: "X-Key", Value: "${parameters.idempotencyKey}"}},
 		}}
 		change(s)
@@ -159,16 +161,19 @@ func TestOnlyWhoMayActAsTheAccountWritesTheTask(t *testing.T) {
 	p := newPlace(t)
 	meta := metav1.ObjectMeta{Namespace: p.namespace, Name: "editor"}
 	p.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"cronjobs"}, Verbs: []string{"create", "get", "update"},
+		APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"cronjobs"},
+		Verbs: []string{"create", "get", "update"},
 	}}})
 	bind := func(role, user string) {
 		p.create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: role + "-" + user},
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}})
 	}
-	p.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lender"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"worker"}, Verbs: []string{"impersonate"},
-	}}})
+	p.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lender"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"worker"},
+			Verbs: []string{"impersonate"},
+		}}})
 	bind("editor", "ada")
 	bind("editor", "bob")
 	bind("lender", "ada")
@@ -181,17 +186,21 @@ func TestOnlyWhoMayActAsTheAccountWritesTheTask(t *testing.T) {
 		}
 		return c
 	}
-	made := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lent"}, Spec: batchv1.CronJobSpec{
-		Schedules: []string{yearly}, TimeZone: "UTC", ServiceAccountName: "worker", Task: batchv1.Task{HTTP: &batchv1.HTTPTask{URL: "http://a"}},
-	}}
+	made := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lent"},
+		Spec: batchv1.CronJobSpec{
+			Schedules: []string{yearly}, TimeZone: "UTC", ServiceAccountName: "worker",
+			Task: batchv1.Task{HTTP: &batchv1.HTTPTask{URL: "http://a"}},
+		}}
 	refused := func(what string, err error) {
 		t.Helper()
-		if want := "user 'bob' may not have a task run as ServiceAccount 'worker'"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		if want := "user 'bob' may not have a task run as ServiceAccount 'worker'"; !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one with %q", what, err, want)
 		}
 	}
 	testkit.Eventually(t, "ada creates it", func(ctx context.Context) error { return as("ada").Create(ctx, made) })
-	testkit.Eventually(t, "bob reads it", func(ctx context.Context) error { return as("bob").Get(ctx, client.ObjectKeyFromObject(made), made) })
+	testkit.Eventually(t, "bob reads it",
+		func(ctx context.Context) error { return as("bob").Get(ctx, client.ObjectKeyFromObject(made), made) })
 	other := made.DeepCopy()
 	other.ObjectMeta = metav1.ObjectMeta{Namespace: p.namespace, Name: "other"}
 	refused("another one", as("bob").Create(t.Context(), other))

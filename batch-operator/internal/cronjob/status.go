@@ -34,9 +34,11 @@ func reportLast(cj *batchv1.CronJob) {
 	failed := s.LastFailure != nil && (s.LastSuccessTime == nil || !s.LastFailure.Time.Before(s.LastSuccessTime))
 	switch {
 	case failed:
-		conditions.Set(cj, metav1.Condition{Type: batchv1.LastRunSucceededCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonOperationFailed,
+		conditions.Set(cj, metav1.Condition{Type: batchv1.LastRunSucceededCondition, Status: metav1.ConditionFalse,
+			Reason:  platformv1.ReasonOperationFailed,
 			Message: "Operation " + s.LastFailure.Operation + " failed: " + s.LastFailure.Reason})
 	case s.LastSuccessTime != nil:
-		conditions.Set(cj, metav1.Condition{Type: batchv1.LastRunSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "the last run succeeded"})
+		conditions.Set(cj, metav1.Condition{Type: batchv1.LastRunSucceededCondition, Status: metav1.ConditionTrue,
+			Reason: "Succeeded", Message: "the last run succeeded"})
 	}
 }

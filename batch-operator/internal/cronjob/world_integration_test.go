@@ -63,8 +63,10 @@ func newPlace(t *testing.T) *place {
 	p := &place{TB: t, namespace: env.Namespace(t)}
 	meta := metav1.ObjectMeta{Namespace: p.namespace, Name: "worker"}
 	p.create(&corev1.ServiceAccount{ObjectMeta: meta})
-	p.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}})
-	p.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	p.create(&rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}}})
+	p.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: meta.Name}}})
 	return p
 }
@@ -82,10 +84,12 @@ func (p *place) create(objects ...client.Object) {
 func (p *place) serve() (stop func()) {
 	p.Helper()
 	mgr := enginetest.NewManager(p, env, enginetest.Options{
-		Domain: domain, Namespace: p.namespace, Kinds: []client.Object{&batchv1.CronJob{}, &batchv1.Workflow{}}, Dial: p.dial, NewClient: p.client,
+		Domain: domain, Namespace: p.namespace, Kinds: []client.Object{&batchv1.CronJob{}, &batchv1.Workflow{}}, Dial: p.dial,
+		NewClient: p.client,
 	})
 	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
-	if err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate}); err != nil {
+	if err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate}); err !=
+		nil {
 		p.Fatal(err)
 	}
 	return testkit.Run(p, mgr)
@@ -168,7 +172,8 @@ func (p *place) wantCounts(cj *batchv1.CronJob, started, succeeded, failed, skip
 func (p *place) runs(cj *batchv1.CronJob) []string {
 	p.Helper()
 	var list platformv1.OperationList
-	if err := env.Client.List(p.Context(), &list, client.InNamespace(p.namespace), client.MatchingLabels{batchv1.CronJobLabel: cj.Name}); err != nil {
+	if err := env.Client.List(p.Context(), &list, client.InNamespace(p.namespace),
+		client.MatchingLabels{batchv1.CronJobLabel: cj.Name}); err != nil {
 		p.Fatal(err)
 	}
 	var names []string

@@ -40,12 +40,15 @@ type world struct {
 
 func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
 	t.Helper()
-	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "u", CreationTimestamp: metav1.NewTime(begin)}}
-	cj.Spec = batchv1.CronJobSpec{Schedules: []string{"0 * * * *"}, TimeZone: "UTC", Task: batchv1.Task{HTTP: &batchv1.HTTPTask{URL: "https://example.com"}}}
+	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "u",
+		CreationTimestamp: metav1.NewTime(begin)}}
+	cj.Spec = batchv1.CronJobSpec{Schedules: []string{"0 * * * *"}, TimeZone: "UTC",
+		Task: batchv1.Task{HTTP: &batchv1.HTTPTask{URL: "https://example.com"}}}
 	if change != nil {
 		change(&cj.Spec)
 	}
-	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{}, others: map[dependencyKey]*dependency{}}
+	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{},
+		others: map[dependencyKey]*dependency{}}
 	w.read()
 	return w
 }
@@ -114,7 +117,8 @@ func (w *world) live(until time.Time) {
 	for w.now.Before(until) {
 		next := w.turn()
 		for _, r := range w.runs {
-			if end := w.created[r.name].Add(w.takes); r.ended.IsZero() && end.After(w.now) && (next.IsZero() || end.Before(next)) {
+			if end := w.created[r.name].Add(w.takes); r.ended.IsZero() && end.After(w.now) &&
+				(next.IsZero() || end.Before(next)) {
 				next = end
 			}
 		}

@@ -52,7 +52,8 @@ func checkParameters(parameters []batchv1.WorkflowParameter) error {
 
 // patterns of values by type.
 var patterns = map[string]*regexp.Regexp{
-	"int": regexp.MustCompile(`^-?[0-9]+$`), "number": regexp.MustCompile(`^-?[0-9]+([.][0-9]+)?$`), "bool": regexp.MustCompile(`^(true|false)$`),
+	"int": regexp.MustCompile(`^-?[0-9]+$`), "number": regexp.MustCompile(`^-?[0-9]+([.][0-9]+)?$`),
+	"bool": regexp.MustCompile(`^(true|false)$`),
 }
 
 func checkValue(p batchv1.WorkflowParameter, value string) error {

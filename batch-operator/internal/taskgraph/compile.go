@@ -87,7 +87,8 @@ type Source struct {
 
 // SourceOf is that of a Workflow with tasks.
 func SourceOf(wf *batchv1.Workflow) Source {
-	return Source{Name: wf.Name, Parameters: wf.Spec.Parameters, Tasks: wf.Spec.Tasks, OnExit: wf.Spec.OnExit, Outputs: wf.Spec.Outputs}
+	return Source{Name: wf.Name, Parameters: wf.Spec.Parameters, Tasks: wf.Spec.Tasks, OnExit: wf.Spec.OnExit,
+		Outputs: wf.Spec.Outputs}
 }
 
 // compile returns the inline template of a run. The error names the path in the spec.
@@ -124,7 +125,8 @@ func (c compiler) compile(from Source, parallelism *int32) (string, error) {
 	}
 	data, err := json.Marshal(t)
 	if err == nil && len(data) > maxTemplate {
-		err = fmt.Errorf("spec.tasks: with those of the Workflows that they run, they have %d bytes as JSON: at most %d are allowed", len(data), maxTemplate)
+		err = fmt.Errorf("spec.tasks: with those of the Workflows that they run, they have %d bytes as JSON: at most %d "+
+			"are allowed", len(data), maxTemplate)
 	}
 	return string(data), err
 }
@@ -269,7 +271,8 @@ func applied(t *batchv1.ApplyTask) (*object, error) {
 		return nil, fmt.Errorf("apply.manifest must be one object with apiVersion, kind and metadata.name")
 	}
 	if _, has := metadata["namespace"]; has {
-		return nil, fmt.Errorf("apply.manifest has a metadata.namespace: leave it out, objects are applied in the namespace of the Workflow")
+		return nil, fmt.Errorf("apply.manifest has a metadata.namespace: leave it out, objects are applied in the " +
+			"namespace of the Workflow")
 	}
 	delete(content, "apiVersion")
 	delete(content, "kind")

@@ -71,8 +71,8 @@ func (l Library) Approves() string {
 	return ""
 }
 
-// checkDepth says which Workflows run each other in a cycle, or are too many deep; nil for none. path are those on the way to the tasks, and deepest
-// is how deep each was looked at.
+// checkDepth says which Workflows run each other in a cycle, or are too many deep; nil for none. path are those on the
+// way to the tasks, and deepest is how deep each was looked at.
 func (l Library) checkDepth(tasks []batchv1.WorkflowTask, path []string, deepest map[string]int) error {
 	for i := range tasks {
 		run := tasks[i].Workflow
@@ -85,7 +85,8 @@ func (l Library) checkDepth(tasks []batchv1.WorkflowTask, path []string, deepest
 		case at >= 0:
 			return fmt.Errorf("Workflows run each other in a cycle: %s", strings.Join(way[at:], " runs "))
 		case len(way) > maxDepth:
-			return fmt.Errorf("Workflows run each other too deep: %s; at most %d are allowed", strings.Join(way, " runs "), maxDepth)
+			return fmt.Errorf("Workflows run each other too deep: %s; at most %d are allowed", strings.Join(way, " runs "),
+				maxDepth)
 		case l[name] == nil || deepest[name] >= len(way):
 			continue
 		}

@@ -12,14 +12,15 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// CheckTemplate says why a Workflow cannot be the one that tasks are taken from; nil when it can. template is nil when it
-// does not exist.
+// CheckTemplate says why a Workflow cannot be the one that tasks are taken from; nil when it can. template is nil when
+// it does not exist.
 func CheckTemplate(ref batchv1.WorkflowTemplate, template *batchv1.Workflow) error {
 	switch {
 	case template == nil:
 		return fmt.Errorf("there is no Workflow %q in this namespace", ref.Name)
 	case template.Spec.TemplateFrom != nil:
-		return fmt.Errorf("Workflow %q has its tasks from Workflow %q: name that one", ref.Name, template.Spec.TemplateFrom.Name)
+		return fmt.Errorf("Workflow %q has its tasks from Workflow %q: name that one", ref.Name,
+			template.Spec.TemplateFrom.Name)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 	if spec.TemplateFrom != nil || len(taskgraph.Uses(spec.Tasks)) > 0 {
 		return nil
 	}
-	if _, err := taskgraph.Prepare(taskgraph.SourceOf(wf), spec.Parallelism, nil, s.CheckTemplate); err != nil || spec.TemplateOnly {
+	if _, err := taskgraph.Prepare(taskgraph.SourceOf(wf), spec.Parallelism, nil, s.CheckTemplate); err != nil ||
+		spec.TemplateOnly {
 		return err
 	}
 	return taskgraph.CheckArguments(spec.Parameters, spec.Arguments)
@@ -71,7 +72,8 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		Named(owner).
 		For(&batchv1.Workflow{}, builder.WithPredicates(changed)).
 		Owns(&platformv1.Operation{}).
-		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.dependents),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(queue.Options(s.Workers)).
 		Complete(c)
 }
@@ -104,7 +106,8 @@ func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconc
 		wf := &list.Items[i]
 		named := wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == obj.GetName()
 		// What it runs may run the template in turn.
-		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly && (wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
+		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly &&
+			(wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
 		if wf.Status.Operation == "" && (named || nested) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
 		}

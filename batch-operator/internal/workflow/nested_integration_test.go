@@ -80,14 +80,16 @@ func TestWorkflowRunsOthersAsTasks(t *testing.T) {
 		return nil
 	})
 	one, days := wf.Status.Tasks[0], wf.Status.Tasks[1]
-	if one.Operation != wf.Status.Operation+"-one" || days.Items != "2/2" || wf.Status.Outputs["first"] != one.Operation+"-load" || wf.Status.Progress != "2/2" {
+	if one.Operation != wf.Status.Operation+"-one" || days.Items != "2/2" || wf.Status.Outputs["first"] != one.Operation+
+		"-load" || wf.Status.Progress != "2/2" {
 		t.Errorf("the status is %+v", wf.Status)
 	}
 	if jobs := b.jobs(); len(jobs) != 3 {
 		t.Errorf("there are %d Jobs", len(jobs))
 	}
 	for _, name := range []string{"monday", "after-monday-tuesday", "after-monday-friday"} {
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, b.configMap(name, nil)); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: name},
+			b.configMap(name, nil)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -120,7 +122,8 @@ func TestSuspendAndStopReachNestedTasks(t *testing.T) {
 	// Its pod has ended: nobody else is there to say so.
 	b.endJobs()
 	b.reaches(wf, batchv1.WorkflowStopped, "it was stopped")
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(nested), nested); err != nil || nested.Status.Phase != platformv1.OperationCancelled {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(nested), nested); err != nil ||
+		nested.Status.Phase != platformv1.OperationCancelled {
 		t.Errorf("the nested Operation is %+v: %v", nested.Status, err)
 	}
 }

@@ -64,7 +64,8 @@ func finished(s *batchv1.WorkflowStatus) bool {
 // retries says whether a retry is asked for that was not made.
 func retries(wf *batchv1.Workflow) bool {
 	asked, s := wf.Annotations[batchv1.RetryAnnotation], &wf.Status
-	return asked != "" && asked != s.LastRetry && !wf.Spec.Stop && (s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
+	return asked != "" && asked != s.LastRetry && !wf.Spec.Stop &&
+		(s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
 }
 
 // decide plans what comes of a Workflow now, and fills in its status but for the conditions.
@@ -86,7 +87,8 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 	case wf.Spec.TemplateOnly:
 		return checkTemplate(wf, f)
 	case s.Operation == "" && wf.Spec.Stop:
-		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began", new(metav1.NewTime(f.now))
+		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began",
+			new(metav1.NewTime(f.now))
 		return plan{}
 	case s.Operation == "" && wf.Spec.Suspend:
 		s.Phase, s.Message = batchv1.WorkflowSuspended, "waiting for spec.suspend to be false"
@@ -123,7 +125,8 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 		err = taskgraph.CheckArguments(from.Parameters, wf.Spec.Arguments)
 	}
 	if name := f.library.Approves(); err == nil && name != "" && wf.Spec.Author == "" {
-		err = fmt.Errorf("spec.tasks: Workflow %q has an approval, which needs spec.author: create this Workflow with your user name there", name)
+		err = fmt.Errorf("spec.tasks: Workflow %q has an approval, which needs spec.author: create this Workflow with your "+
+			"user name there", name)
 	}
 	if err != nil {
 		return plan{invalid: err}
@@ -161,12 +164,15 @@ func operationOf(wf *batchv1.Workflow, text string, attempt int32) *platformv1.O
 	}
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: wf.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, wf.Name, id, strconv.Itoa(int(attempt))),
-			Labels: map[string]string{platformv1.DomainLabel: domain, platformv1.ManagedByLabel: platformv1.ManagedBy, batchv1.WorkflowLabel: wf.Name},
+			Namespace: wf.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, wf.Name, id,
+				strconv.Itoa(int(attempt))),
+			Labels: map[string]string{platformv1.DomainLabel: domain, platformv1.ManagedByLabel: platformv1.ManagedBy,
+				batchv1.WorkflowLabel: wf.Name},
 		},
 		Spec: platformv1.OperationSpec{
-			Template: text, Parameters: parameters, Timeout: deadline, Author: wf.Spec.Author, ServiceAccountName: wf.Spec.ServiceAccountName,
-			Suspend: wf.Spec.Suspend,
+			Template: text, Parameters: parameters, Timeout: deadline, Author: wf.Spec.Author,
+			ServiceAccountName: wf.Spec.ServiceAccountName,
+			Suspend:            wf.Spec.Suspend,
 		},
 	}
 }

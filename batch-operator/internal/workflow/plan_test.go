@@ -27,8 +27,10 @@ func simple() *batchv1.Workflow {
 
 // A decision that is made again, since a controller died or had an old cache, creates the same Operation.
 func TestSameAttemptHasTheSameName(t *testing.T) {
-	first, again := decide(simple(), facts{now: noon, check: accept}), decide(simple(), facts{now: noon.Add(time.Hour), check: accept})
-	if first.create == nil || again.create == nil || first.create.Name != again.create.Name || first.create.Name != "simple-0a1b2c3d-1" {
+	first, again := decide(simple(), facts{now: noon, check: accept}),
+		decide(simple(), facts{now: noon.Add(time.Hour), check: accept})
+	if first.create == nil || again.create == nil || first.create.Name != again.create.Name ||
+		first.create.Name != "simple-0a1b2c3d-1" {
 		t.Errorf("the Operations are %v and %v", first.create, again.create)
 	}
 }
@@ -68,7 +70,8 @@ func TestErrorOfATemplateNamesThePathInTheSpec(t *testing.T) {
 	p := decide(wf, facts{now: noon, check: func(string) error {
 		return errors.New(`line 1: steps[0].when is wrong; line 1: steps[1].http.url names step "a"`)
 	}})
-	if want := `spec.tasks[a].when is wrong; spec.onExit[end].http.url names task "a"`; p.invalid == nil || p.invalid.Error() != want {
+	if want := `spec.tasks[a].when is wrong; spec.onExit[end].http.url names task "a"`; p.invalid == nil ||
+		p.invalid.Error() != want {
 		t.Errorf("the error is %v, want %s", p.invalid, want)
 	}
 }
@@ -91,7 +94,8 @@ func TestTimeAfterTheEndBeginsWithIt(t *testing.T) {
 	wf.Spec.TTLSecondsAfterFinished = new(int32(60))
 	op := decide(wf, facts{now: noon, check: accept}).create
 	op.Status.Phase, op.Status.CompletionTime = platformv1.OperationSucceeded, new(metav1.NewTime(noon))
-	if p := decide(wf, facts{now: noon, check: accept, operation: op}); wf.Status.Phase != batchv1.WorkflowSucceeded || !p.wake.Equal(noon.Add(time.Minute)) {
+	if p := decide(wf, facts{now: noon, check: accept, operation: op}); wf.Status.Phase != batchv1.WorkflowSucceeded ||
+		!p.wake.Equal(noon.Add(time.Minute)) {
 		t.Errorf("it is %s, and the plan is %+v", wf.Status.Phase, p)
 	}
 }

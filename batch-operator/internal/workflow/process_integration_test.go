@@ -52,10 +52,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in order.
+// serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in
+// order.
 func serve(t *testing.T) (kill func()) {
 	t.Helper()
-	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system, "--agent-image=agent:test",
+	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
+		"--agent-image=agent:test",
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=warn")
 	command.Env = append(os.Environ(), asOperator+"=1")
 	output, err := os.CreateTemp(t.TempDir(), "log")
@@ -107,7 +109,8 @@ func newBench(t *testing.T) *bench {
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}},
 	}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	b.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: meta.Name}}})
 	return b
 }

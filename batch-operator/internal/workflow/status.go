@@ -14,7 +14,8 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// report is the outcome of a plan, and fills in what the status says of it. o is an outcome of acting that says more than the plan; Done for none.
+// report is the outcome of a plan, and fills in what the status says of it. o is an outcome of acting that says more
+// than the plan; Done for none.
 func report(wf *batchv1.Workflow, p plan, o outcome.Outcome) outcome.Outcome {
 	s := &wf.Status
 	if p.invalid != nil {
@@ -50,7 +51,8 @@ func outcomeOf(s *batchv1.WorkflowStatus) outcome.Outcome {
 
 // reportEnd says in the condition Succeeded how the attempt ended.
 func reportEnd(wf *batchv1.Workflow) {
-	c := metav1.Condition{Type: batchv1.SucceededCondition, Status: metav1.ConditionUnknown, Reason: "Running", Message: "the run has not ended"}
+	c := metav1.Condition{Type: batchv1.SucceededCondition, Status: metav1.ConditionUnknown, Reason: "Running",
+		Message: "the run has not ended"}
 	switch s := &wf.Status; s.Phase {
 	case batchv1.WorkflowIsTemplate:
 		return

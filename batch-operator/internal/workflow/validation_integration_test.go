@@ -25,34 +25,55 @@ const call = "http: {url: 'http://x'}"
 func TestAdmissionOfWorkflows(t *testing.T) {
 	namespace := env.Namespace(t)
 	for title, c := range map[string]struct{ name, spec, want string }{
-		"one task":              {"a", "tasks: [{name: a, " + call + "}]", ""},
-		"no tasks":              {"b", "parallelism: 1", "set one of tasks and templateFrom"},
-		"both":                  {"b", "templateFrom: {name: a}\ntasks: [{name: a, " + call + "}]", "set one of tasks and templateFrom"},
-		"same name":             {"b", "tasks: [{name: a, " + call + "}, {name: a, " + call + "}]", "Duplicate value"},
-		"no such task":          {"b", "tasks: [{name: a, dependsOn: [{name: b}], " + call + "}]", "dependsOn names a task that does not exist"},
-		"itself":                {"b", "tasks: [{name: a, dependsOn: [{name: a}], " + call + "}]", "a task cannot depend on itself"},
-		"two types":             {"b", "tasks: [{name: a, " + call + ", delete: {apiVersion: v1, kind: Pod, name: a}}]", "set exactly one of container, script, http, workflow, approval, wait, apply and delete"},
-		"no type":               {"b", "tasks: [{name: a}]", "set exactly one of container, script, http, workflow, approval, wait, apply and delete"},
-		"two approvals":         {"b", "author: x\ntasks: [{name: a, approval: {reason: x}}, {name: b, approval: {reason: x}}]", "a Workflow has one approval at most"},
-		"approval of nobody":    {"b", "tasks: [{name: a, approval: {reason: x}}]", "an approval needs spec.author"},
-		"approval by two":       {"c", "templateOnly: true\ntasks: [{name: a, approval: {reason: x, approvals: 2}}]", ""},
-		"approval by eleven":    {"b", "author: x\ntasks: [{name: a, approval: {reason: x, approvals: 11}}]", "spec.tasks[0].approval.approvals"},
-		"runs itself":           {"b", "tasks: [{name: a, workflow: {templateFrom: {name: b}}}]", "a task cannot run the Workflow that it is part of"},
-		"outputs of a template": {"b", "templateFrom: {name: a}\noutputs: {a: parameters.p}", "outputs are those of the template"},
-		"name of an output":     {"b", "tasks: [{name: a, " + call + "}]\noutputs: {a-b: parameters.p}", "the name of an output is a small letter"},
-		"approvals of items":    {"b", "tasks: [{name: a, forEach: {items: [x]}, approval: {reason: x}}]", "an approval is given once: leave out forEach"},
-		"outputs of items":      {"b", "tasks: [{name: a, forEach: {items: [x]}, http: {url: 'http://x', outputs: {a: response.body}}}]", "outputs are those of one item"},
-		"items twice":           {"b", "tasks: [{name: a, forEach: {items: [x, x]}, " + call + "}]", "Duplicate value"},
-		"no items":              {"b", "tasks: [{name: a, forEach: {parallelism: 2}, " + call + "}]", "set one of items and expression"},
-		"phase":                 {"b", "tasks: [{name: a, " + call + "}, {name: b, dependsOn: [{name: a, phases: [Done]}], " + call + "}]", "Unsupported value"},
-		"condition or until":    {"b", "tasks: [{name: a, wait: {apiVersion: v1, kind: Pod, name: a}}]", "set one of condition and until"},
-		"exit approval":         {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: b, approval: {reason: x}}]", "unknown field"},
-		"exit with the name":    {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: a, " + call + "}]", "tasks and onExit have a name in common"},
-		"template that runs":    {"b", "templateOnly: true\nsuspend: true\ntasks: [{name: a, " + call + "}]", "a template has tasks, onExit, parameters, outputs and serviceAccountName alone"},
-		"parameters of another": {"b", "templateFrom: {name: a}\nparameters: [{name: p}]", "parameters and onExit are those of the template"},
-		"pattern of a number":   {"b", "parameters: [{name: p, type: int, pattern: '[0-9]'}]\ntasks: [{name: a, " + call + "}]", "pattern is for a parameter of type string"},
-		"long name":             {strings.Repeat("b", 41), "tasks: [{name: a, " + call + "}]", "at most 40 characters"},
-		"short deadline":        {"b", "activeDeadline: 1ms\ntasks: [{name: a, " + call + "}]", "activeDeadline must be at least 1s"},
+		"one task": {"a", "tasks: [{name: a, " + call + "}]", ""},
+		"no tasks": {"b", "parallelism: 1", "set one of tasks and templateFrom"},
+		"both": {"b", "templateFrom: {name: a}\ntasks: [{name: a, " + call + "}]",
+			"set one of tasks and templateFrom"},
+		"same name": {"b", "tasks: [{name: a, " + call + "}, {name: a, " + call + "}]", "Duplicate value"},
+		"no such task": {"b", "tasks: [{name: a, dependsOn: [{name: b}], " + call + "}]",
+			"dependsOn names a task that does not exist"},
+		"itself": {"b", "tasks: [{name: a, dependsOn: [{name: a}], " + call + "}]",
+			"a task cannot depend on itself"},
+		"two types": {"b", "tasks: [{name: a, " + call + ", delete: {apiVersion: v1, kind: Pod, name: a}}]",
+			"set exactly one of container, script, http, workflow, approval, wait, apply and delete"},
+		"no type": {"b", "tasks: [{name: a}]",
+			"set exactly one of container, script, http, workflow, approval, wait, apply and delete"},
+		"two approvals": {"b", "author: x\ntasks: [{name: a, approval: {reason: x}}, {name: b, approval: {reason: " +
+			"x}}]", "a Workflow has one approval at most"},
+		"approval of nobody": {"b", "tasks: [{name: a, approval: {reason: x}}]", "an approval needs spec.author"},
+		"approval by two":    {"c", "templateOnly: true\ntasks: [{name: a, approval: {reason: x, approvals: 2}}]", ""},
+		"approval by eleven": {"b", "author: x\ntasks: [{name: a, approval: {reason: x, approvals: 11}}]",
+			"spec.tasks[0].approval.approvals"},
+		"runs itself": {"b", "tasks: [{name: a, workflow: {templateFrom: {name: b}}}]",
+			"a task cannot run the Workflow that it is part of"},
+		"outputs of a template": {"b", "templateFrom: {name: a}\noutputs: {a: parameters.p}",
+			"outputs are those of the template"},
+		"name of an output": {"b", "tasks: [{name: a, " + call + "}]\noutputs: {a-b: parameters.p}",
+			"the name of an output is a small letter"},
+		"approvals of items": {"b", "tasks: [{name: a, forEach: {items: [x]}, approval: {reason: x}}]",
+			"an approval is given once: leave out forEach"},
+		"outputs of items": {"b", "tasks: [{name: a, forEach: {items: [x]}, http: {url: 'http://x', outputs: {a: " +
+			"response.body}}}]", "outputs are those of one item"},
+		"items twice": {"b", "tasks: [{name: a, forEach: {items: [x, x]}, " + call + "}]", "Duplicate value"},
+		"no items": {"b", "tasks: [{name: a, forEach: {parallelism: 2}, " + call + "}]",
+			"set one of items and expression"},
+		"phase": {"b", "tasks: [{name: a, " + call + "}, {name: b, dependsOn: [{name: a, phases: [Done]}], " +
+			call + "}]", "Unsupported value"},
+		"condition or until": {"b", "tasks: [{name: a, wait: {apiVersion: v1, kind: Pod, name: a}}]",
+			"set one of condition and until"},
+		"exit approval": {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: b, approval: {reason: x}}]",
+			"unknown field"},
+		"exit with the name": {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: a, " + call + "}]",
+			"tasks and onExit have a name in common"},
+		"template that runs": {"b", "templateOnly: true\nsuspend: true\ntasks: [{name: a, " + call + "}]",
+			"a template has tasks, onExit, parameters, outputs and serviceAccountName alone"},
+		"parameters of another": {"b", "templateFrom: {name: a}\nparameters: [{name: p}]",
+			"parameters and onExit are those of the template"},
+		"pattern of a number": {"b", "parameters: [{name: p, type: int, pattern: '[0-9]'}]\ntasks: [{name: a, " + call + "}]",
+			"pattern is for a parameter of type string"},
+		"long name": {strings.Repeat("b", 41), "tasks: [{name: a, " + call + "}]", "at most 40 characters"},
+		"short deadline": {"b", "activeDeadline: 1ms\ntasks: [{name: a, " + call + "}]",
+			"activeDeadline must be at least 1s"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			wf := testkit.Object(t, batchv1.GroupVersion.WithKind("Workflow"), namespace, c.name, map[string]any{}, c.spec)
@@ -76,11 +97,14 @@ func TestRunIsImmutableAndTemplateIsNot(t *testing.T) {
 		change func(*batchv1.WorkflowSpec)
 		want   string
 	}{
-		"tasks":       {func(s *batchv1.WorkflowSpec) { s.Tasks[0].HTTP.URL = "http://y" }, "tasks and onExit are immutable"},
-		"parameters":  {func(s *batchv1.WorkflowSpec) { s.Parameters[0].Default = new(batchv1.Argument("y")) }, "templateFrom, parameters"},
-		"arguments":   {func(s *batchv1.WorkflowSpec) { s.Arguments = map[string]batchv1.Argument{"p": "z"} }, "templateFrom, parameters"},
-		"author":      {func(s *batchv1.WorkflowSpec) { s.Author = "bob" }, "author and serviceAccountName are immutable"},
-		"account":     {func(s *batchv1.WorkflowSpec) { s.ServiceAccountName = "" }, "author and serviceAccountName are immutable"},
+		"tasks": {func(s *batchv1.WorkflowSpec) { s.Tasks[0].HTTP.URL = "http://y" }, "tasks and onExit are immutable"},
+		"parameters": {func(s *batchv1.WorkflowSpec) { s.Parameters[0].Default = new(batchv1.Argument("y")) },
+			"templateFrom, parameters"},
+		"arguments": {func(s *batchv1.WorkflowSpec) { s.Arguments = map[string]batchv1.Argument{"p": "z"} },
+			"templateFrom, parameters"},
+		"author": {func(s *batchv1.WorkflowSpec) { s.Author = "bob" }, "author and serviceAccountName are immutable"},
+		"account": {func(s *batchv1.WorkflowSpec) { s.ServiceAccountName = "" },
+			"author and serviceAccountName are immutable"},
 		"template":    {func(s *batchv1.WorkflowSpec) { s.TemplateOnly = true }, "templateOnly is immutable"},
 		"parallelism": {func(s *batchv1.WorkflowSpec) { s.Parallelism = new(int32(3)) }, "templateFrom, parameters"},
 		"suspend":     {func(s *batchv1.WorkflowSpec) { s.Suspend = true }, ""},
@@ -119,7 +143,8 @@ func TestAuthorLendsAnAccountThatHeMayUse(t *testing.T) {
 	}
 	wf := b.workflow("borrowed", "tasks: [{name: a, "+call+"}]")
 	wf.Spec.Author, wf.Spec.ServiceAccountName = limited.Impersonate.UserName, "default"
-	testkit.Eventually(t, "the refusal of an account that the user may not use", refusal(c, wf, "may not have a Workflow act as ServiceAccount 'default'"))
+	testkit.Eventually(t, "the refusal of an account that the user may not use",
+		refusal(c, wf, "may not have a Workflow act as ServiceAccount 'default'"))
 }
 
 // CronJobs run a template with its account: whoever changes it may use that account.
@@ -141,7 +166,8 @@ func TestTemplateWithAnAccountIsChangedByThoseWhoMayUseIt(t *testing.T) {
 		testkit.Eventually(t, title+": the answer to a change", func(ctx context.Context) error {
 			changed := template.DeepCopy()
 			changed.Spec.Tasks[0].HTTP.URL = "http://y"
-			if err := c.Patch(ctx, changed, client.MergeFrom(template)); s.want == "" && err != nil || s.want != "" && (err == nil || !strings.Contains(err.Error(), s.want)) {
+			if err := c.Patch(ctx, changed, client.MergeFrom(template)); s.want == "" && err != nil || s.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), s.want)) {
 				return fmt.Errorf("the error is %v", err)
 			}
 			return nil
@@ -154,8 +180,10 @@ func (b *bench) grant(user string) {
 	b.Helper()
 	meta := metav1.ObjectMeta{Namespace: b.namespace, Name: "creator"}
 	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"workflows"}, Verbs: []string{"create", "patch"}}}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		{APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"workflows"},
+			Verbs: []string{"create", "patch"}}}})
+	b.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}})
 }
 

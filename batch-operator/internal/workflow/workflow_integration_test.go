@@ -130,7 +130,8 @@ func TestTasksRunInTheirOrderAlthoughTheOperatorIsKilled(t *testing.T) {
 		t.Errorf("the progress is %s: %s", wf.Status.Progress, tasks(wf))
 	}
 	op := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err !=
+		nil {
 		t.Fatal(err)
 	}
 	approve := func(by string) error {
@@ -145,18 +146,22 @@ func TestTasksRunInTheirOrderAlthoughTheOperatorIsKilled(t *testing.T) {
 	testkit.Refused(t, approve("ada"), "the author of an Operation cannot approve it")
 	testkit.Refused(t, approve("bob"), "")
 	b.reaches(wf, batchv1.WorkflowSucceeded, "")
-	if got := tasks(wf); got != "load=Succeeded look=Succeeded fast=Succeeded slow=Skipped release=Succeeded publish=Succeeded clean=Succeeded told=Succeeded" {
+	if got := tasks(wf); got != "load=Succeeded look=Succeeded fast=Succeeded slow=Skipped release=Succeeded "+
+		"publish=Succeeded clean=Succeeded told=Succeeded" {
 		t.Errorf("the tasks are %s", got)
 	}
-	if wf.Status.Progress != "8/8" || wf.Status.Attempt != 1 || !conditions.IsTrue(wf, batchv1.SucceededCondition) || !conditions.IsTrue(wf, platformv1.ReadyCondition) {
+	if wf.Status.Progress != "8/8" || wf.Status.Attempt != 1 || !conditions.IsTrue(wf, batchv1.SucceededCondition) ||
+		!conditions.IsTrue(wf, platformv1.ReadyCondition) {
 		t.Errorf("the status is %+v", wf.Status)
 	}
-	if jobs := b.jobs(); len(jobs) != 2 || wf.Status.Tasks[0].Job != wf.Status.Operation+"-load" || wf.Status.Tasks[0].Attempts != 1 {
+	if jobs := b.jobs(); len(jobs) != 2 || wf.Status.Tasks[0].Job != wf.Status.Operation+"-load" ||
+		wf.Status.Tasks[0].Attempts != 1 {
 		t.Errorf("there are %d Jobs, and the task has %+v", len(jobs), wf.Status.Tasks[0])
 	}
 	for name, want := range map[string]string{"published": "bob", "told": "Succeeded"} {
 		object := b.configMap(name, nil)
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.Data["by"]+object.Data["clean"] != want {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.Data["by"]+
+			object.Data["clean"] != want {
 			t.Errorf("ConfigMap %s has %v: %v", name, object.Data, err)
 		}
 	}
@@ -278,19 +283,26 @@ tasks:
 	b.reaches(template, batchv1.WorkflowIsTemplate, "")
 	b.reaches(wf, batchv1.WorkflowSucceeded, "")
 	written := b.configMap("day", nil)
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), written); err != nil || written.Data["count"] != "3" {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), written); err != nil ||
+		written.Data["count"] != "3" {
 		t.Errorf("it wrote %v: %v", written.Data, err)
 	}
 	for name, c := range map[string]struct{ spec, want string }{
-		"missing": {"templateFrom: {name: daily}\narguments: {count: '3'}", `spec.arguments: parameter "name" has no default and needs an argument`},
-		"wrong":   {"templateFrom: {name: daily}\narguments: {name: x, count: many}", `spec.arguments[count] is "many": it must be of type int`},
-		"unknown": {"templateFrom: {name: daily}\narguments: {name: x, count: '3', day: x}", `spec.arguments[day]: there is no such parameter: there are name, count`},
-		"twice":   {"templateFrom: {name: day}", `Workflow "day" has its tasks from Workflow "daily": name that one`},
-		"cycle": {"tasks: [{name: a, dependsOn: [{name: b}], http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], http: {url: 'http://x'}}]",
+		"missing": {"templateFrom: {name: daily}\narguments: {count: '3'}",
+			`spec.arguments: parameter "name" has no default and needs an argument`},
+		"wrong": {"templateFrom: {name: daily}\narguments: {name: x, count: many}",
+			`spec.arguments[count] is "many": it must be of type int`},
+		"unknown": {"templateFrom: {name: daily}\narguments: {name: x, count: '3', day: x}",
+			`spec.arguments[day]: there is no such parameter: there are name, count`},
+		"twice": {"templateFrom: {name: day}", `Workflow "day" has its tasks from Workflow "daily": name that one`},
+		"cycle": {"tasks: [{name: a, dependsOn: [{name: b}], http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], " +
+			"http: {url: 'http://x'}}]",
 			"spec.tasks: tasks depend on each other in a cycle: a depends on b depends on a"},
-		"output": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], when: 'tasks.a.outputs.none == \"\"', http: {url: 'http://x'}}]",
+		"output": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], when: " +
+			"'tasks.a.outputs.none == \"\"', http: {url: 'http://x'}}]",
 			"spec.tasks[b].when is not a valid expression"},
-		"undeclared": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, when: 'tasks.a.phase == \"Failed\"', http: {url: 'http://x'}}]",
+		"undeclared": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, when: 'tasks.a.phase == \"Failed\"', http: " +
+			"{url: 'http://x'}}]",
 			"spec.tasks[b].when is not a valid expression"},
 	} {
 		refused := b.run("refused-"+name, c.spec)
@@ -301,7 +313,8 @@ tasks:
 	}
 }
 
-// A hundred items at a time, the operator is killed each time that fifty have ended, and each has one Job. WORKFLOW_ITEMS=5000 has it be more than 200.
+// A hundred items at a time, the operator is killed each time that fifty have ended, and each has one Job.
+// WORKFLOW_ITEMS=5000 has it be more than 200.
 func TestManyItemsHaveOneJobEach(t *testing.T) {
 	count := 200
 	if text := os.Getenv("WORKFLOW_ITEMS"); text != "" {
@@ -316,7 +329,8 @@ func TestManyItemsHaveOneJobEach(t *testing.T) {
 	for i := range items {
 		items[i] = fmt.Sprintf("'%d'", i)
 	}
-	wf := b.run("fan", "tasks:\n  - name: each\n    forEach: {items: ["+strings.Join(items, ", ")+"], parallelism: 100}\n    container: {image: 'example/tool:1', args: ['${each}']}\n")
+	wf := b.run("fan", "tasks:\n  - name: each\n    forEach: {items: ["+strings.Join(items, ", ")+
+		"], parallelism: 100}\n    container: {image: 'example/tool:1', args: ['${each}']}\n")
 	ended := 0
 	testkit.WaitFor(t, env.Client, wf, "the end", func() error {
 		for _, job := range b.jobs() {
@@ -337,14 +351,17 @@ func TestManyItemsHaveOneJobEach(t *testing.T) {
 		}
 		return nil
 	})
-	if jobs := b.jobs(); len(jobs) != len(items) || ended != len(items) || wf.Status.Tasks[0].Items != fmt.Sprintf("%d/%d", count, count) {
+	if jobs := b.jobs(); len(jobs) != len(items) || ended != len(items) ||
+		wf.Status.Tasks[0].Items != fmt.Sprintf("%d/%d", count, count) {
 		t.Errorf("%d Jobs were created and %d ended, and the task says %+v", len(jobs), ended, wf.Status.Tasks[0])
 	}
 	op := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if data, err := json.Marshal(op); err != nil || len(data) > 1<<20 || op.Status.Steps[0].Items.Done != fmt.Sprintf("1-%d", count) {
+	if data, err := json.Marshal(op); err != nil || len(data) > 1<<20 ||
+		op.Status.Steps[0].Items.Done != fmt.Sprintf("1-%d", count) {
 		t.Errorf("the Operation has %d bytes and %+v: %v", len(data), op.Status.Steps[0].Items, err)
 	}
 }

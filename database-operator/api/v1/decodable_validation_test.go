@@ -32,7 +32,8 @@ func TestValuesThatCannotBeDecodedAreRefused(t *testing.T) {
 		"a fraction as an exponent":    {"x", `maxmemory: 1e1.5`, "must be a quantity such as 500m, 2Gi or 1.5G"},
 		"bytes":                        {"x", `storage: {size: 10GB}`, "must be a quantity such as 500m, 2Gi or 1.5G"},
 		"a limit":                      {"x", `resources: {limits: {memory: 1e1.5}}`, "spec.resources.limits.memory"},
-		"a number of 33 bits":          {"x", `podDisruptionBudget: {maxUnavailable: 4294967296}`, "podDisruptionBudget.maxUnavailable"},
+		"a number of 33 bits": {"x", `podDisruptionBudget: {maxUnavailable: 4294967296}`,
+			"podDisruptionBudget.maxUnavailable"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			err := env.Client.Create(t.Context(), redis(t, namespace, c.name, c.spec), testkit.Strict)

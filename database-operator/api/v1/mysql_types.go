@@ -8,10 +8,10 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// MySQLSpec describes a MySQL server with one pod. version is a release line; it cannot change, since MySQL 9.7 does not
-// read data of 8.0: a Backup of the method dump restores into a new MySQL of the later line. storage is 10Gi by default.
-// With a limit of memory, innodb_buffer_pool_size follows it unless parameters say otherwise. With restoreFrom, users and
-// databases that the Backup has and this object lists are taken over as with adopt.
+// MySQLSpec describes a MySQL server with one pod. version is a release line; it cannot change, since MySQL 9.7 does
+// not read data of 8.0: a Backup of the method dump restores into a new MySQL of the later line. storage is 10Gi by
+// default. With a limit of memory, innodb_buffer_pool_size follows it unless parameters say otherwise. With
+// restoreFrom, users and databases that the Backup has and this object lists are taken over as with adopt.
 type MySQLSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	MySQLServers            `json:",inline"`

@@ -61,8 +61,8 @@ type MySQLClusterSpec struct {
 	UnreachableMajorityTimeout *metav1.Duration `json:"unreachableMajorityTimeout,omitempty"`
 	// autoRejoinTries is how often a member that was expelled, or that has lost most of the others, tries to join again by
 	// itself, with 5 minutes between tries; 0 to 2016, which is a week. While it tries it serves reads that grow old, to
-	// whoever connects to its pod: its Service leaves it out. The operator has a member join at once while it runs, so that
-	// this matters while it does not. Default 3.
+	// whoever connects to its pod: its Service leaves it out. The operator has a member join at once while it runs, so
+	// that this matters while it does not. Default 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2016
@@ -99,8 +99,8 @@ type MySQLClusterStatus struct {
 	ReplicatedStatus          `json:",inline"`
 }
 
-// MySQLCluster is a group of MySQL servers with one primary: when it fails, the others elect another one, and nothing is
-// lost that was acknowledged.
+// MySQLCluster is a group of MySQL servers with one primary: when it fails, the others elect another one, and nothing
+// is lost that was acknowledged.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=mysqlclusters,singular=mysqlcluster,categories=zeroinfra

@@ -37,8 +37,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.autoscaling) || has(self.autoscaling) || has(self.replicas) && self.replicas > 0",message="autoscaling can be taken out only together with replicas, at least 1, which says how many stay. Set it to 0 afterwards for a server alone"
 type PostgreSQLSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
-	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
-	// changed at any time, also from 0 and to 0. Default 0: a server alone.
+	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when
+	// it fails. It can be changed at any time, also from 0 and to 0. Default 0: a server alone.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
@@ -48,8 +48,8 @@ type PostgreSQLSpec struct {
 	// of the primary and the replicas. When it is taken out, replicas says how many stay.
 	// +optional
 	Autoscaling *ReplicaAutoscaling `json:"autoscaling,omitempty"`
-	// synchronous says how many replicas have a write before a client is told of it. Default: any one of them with 2 replicas or more, else
-	// none.
+	// synchronous says how many replicas have a write before a client is told of it. Default: any one of them with 2
+	// replicas or more, else none.
 	// +optional
 	Synchronous *PostgreSQLSynchronous `json:"synchronous,omitempty"`
 	// failover says when a replica takes over. Default: Auto, after 2s.
@@ -60,33 +60,33 @@ type PostgreSQLSpec struct {
 	// database. The password of the superuser "postgres" is always generated: it is in Secret postgresql-<name>-superuser.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
-	// roles of PostgreSQL, users among them. Each is an Entity that this object owns; one that is taken out of the list is dropped, unless it
-	// owns something. An object is Ready when its roles and databases are as asked.
+	// roles of PostgreSQL, users among them. Each is an Entity that this object owns; one that is taken out of the list is
+	// dropped, unless it owns something. An object is Ready when its roles and databases are as asked.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Roles []PostgreSQLRole `json:"roles,omitempty"`
-	// databases beside "postgres". Each is an Entity that this object owns; what becomes of one that is taken out of the list its deletionPolicy
-	// says.
+	// databases beside "postgres". Each is an Entity that this object owns; what becomes of one that is taken out of the
+	// list its deletionPolicy says.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
-	// hba are rules of pg_hba.conf: who may come from where, and how he shows who he is. The first that fits counts. Before them PostgreSQL lets in the
-	// engine's own roles, postgres among them, by their passwords; whom none fits it lets in by his password. They are reloaded: sessions that there
-	// are go on.
+	// hba are rules of pg_hba.conf: who may come from where, and how he shows who he is. The first that fits counts.
+	// Before them PostgreSQL lets in the engine's own roles, postgres among them, by their passwords; whom none fits it
+	// lets in by his password. They are reloaded: sessions that there are go on.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	HBA []PostgreSQLHBARule `json:"hba,omitempty"`
-	// pooler has PgBouncer keep sessions with the primary for many clients, which wait while another server becomes the primary, and see no
-	// error. None when left out; it can be added and taken out at any time.
+	// pooler has PgBouncer keep sessions with the primary for many clients, which wait while another server becomes the
+	// primary, and see no error. None when left out; it can be added and taken out at any time.
 	// +optional
 	Pooler *PostgreSQLPooler `json:"pooler,omitempty"`
-	// archive has the primary keep its write-ahead log in a BackupRepository or in a bucket, for restores to any point in time. The condition Archiving says how that goes.
-	// Turning it on or off, or another volume, replaces the pods.
+	// archive has the primary keep its write-ahead log in a BackupRepository or in a bucket, for restores to any point in
+	// time. The condition Archiving says how that goes. Turning it on or off, or another volume, replaces the pods.
 	// +optional
 	Archive *LogArchive `json:"archive,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an
@@ -96,21 +96,22 @@ type PostgreSQLSpec struct {
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 
-// PostgreSQLSynchronous says how many replicas have a write before a client is told of it. A failover never loses one that so many have.
+// PostgreSQLSynchronous says how many replicas have a write before a client is told of it. A failover never loses one
+// that so many have.
 type PostgreSQLSynchronous struct {
-	// replicas that have each write on disk, at most as many as there are; 0 for none, so that the last moment's writes can be lost with
-	// the primary. Default 1 with 2 replicas or more, else 0.
+	// replicas that have each write on disk, at most as many as there are; 0 for none, so that the last moment's writes
+	// can be lost with the primary. Default 1 with 2 replicas or more, else 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas *int32 `json:"replicas,omitempty"`
-	// method: Any of the replicas have it, or the First in the order of their names that are there. A change restarts the processes. Default
-	// Any.
+	// method: Any of the replicas have it, or the First in the order of their names that are there. A change restarts the
+	// processes. Default Any.
 	// +optional
 	// +kubebuilder:default=Any
 	Method SynchronousMethod `json:"method,omitempty"`
-	// shortage says what becomes of writes while fewer replicas are left than synchronous.replicas: they Wait, or Continue with fewer copies
-	// once a replica has been away for 30s. Default Wait.
+	// shortage says what becomes of writes while fewer replicas are left than synchronous.replicas: they Wait, or Continue
+	// with fewer copies once a replica has been away for 30s. Default Wait.
 	// +optional
 	// +kubebuilder:default=Wait
 	Shortage platformv1.SynchronousShortage `json:"shortage,omitempty"`
@@ -140,8 +141,8 @@ type PostgreSQLStatus struct {
 	PoolerEndpoint string `json:"poolerEndpoint,omitempty"`
 }
 
-// PostgreSQL is one PostgreSQL server, or a primary with replicas, of which one takes over when it fails. A process that fails is started again
-// in its pod, and a pod that is lost finds its data again.
+// PostgreSQL is one PostgreSQL server, or a primary with replicas, of which one takes over when it fails. A process
+// that fails is started again in its pod, and a pod that is lost finds its data again.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=pg,categories=zeroinfra

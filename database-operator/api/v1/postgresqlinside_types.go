@@ -8,8 +8,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// PostgreSQLRole is a role of PostgreSQL: a user, or a group that users are members of. What is not said is not allowed; what leads past the
-// engine (superuser, createrole, replication) nobody can be given.
+// PostgreSQLRole is a role of PostgreSQL: a user, or a group that users are members of. What is not said is not
+// allowed; what leads past the engine (superuser, createrole, replication) nobody can be given.
 // +kubebuilder:validation:XValidation:rule="self.name == 'app' || has(self.login) && !self.login || has(self.passwordFrom)",message="a role that logs in needs passwordFrom: nobody is let in without a password. Set login to false for a role that others are members of"
 type PostgreSQLRole struct {
 	// name that it logs in with.
@@ -20,8 +20,9 @@ type PostgreSQLRole struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('zeroinfra_')",message="names of roles that begin with zeroinfra_ are the engine's own: name another one"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pg_')",message="names of roles that begin with pg_ are PostgreSQL's own: name another one"
 	Name string `json:"name"`
-	// passwordFrom names a Secret in the same namespace and the key that holds the password, of printable ASCII characters. PostgreSQL follows
-	// a change of it. That of the role app, which the binding hands out, is the password in the binding.
+	// passwordFrom names a Secret in the same namespace and the key that holds the password, of printable ASCII
+	// characters. PostgreSQL follows a change of it. That of the role app, which the binding hands out, is the password in
+	// the binding.
 	// +optional
 	PasswordFrom *platformv1.SecretKeyReference `json:"passwordFrom,omitempty"`
 	// login is false for a role that cannot log in. Default true.
@@ -55,8 +56,8 @@ type PostgreSQLRole struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r.startsWith('zeroinfra_') || r in ['postgres', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'])",message="memberOf cannot have postgres, pg_execute_server_program, pg_read_server_files, pg_write_server_files and what begins with zeroinfra_: with these a role would be past the engine"
 	MemberOf []string `json:"memberOf,omitempty"`
-	// grants are what it may do with databases, schemas and tables, beside what it owns and what memberOf gives it. Each is an Entity; one that
-	// is taken out is revoked.
+	// grants are what it may do with databases, schemas and tables, beside what it owns and what memberOf gives it. Each
+	// is an Entity; one that is taken out is revoked.
 	// +optional
 	// +listType=map
 	// +listMapKey=database
@@ -64,8 +65,8 @@ type PostgreSQLRole struct {
 	// +listMapKey=table
 	// +kubebuilder:validation:MaxItems=64
 	Grants []PostgreSQLGrant `json:"grants,omitempty"`
-	// adopt takes over a role of this name, and grants to it, that somebody made by hand; they become what is said here. Without it, they are
-	// left alone and the object is stalled.
+	// adopt takes over a role of this name, and grants to it, that somebody made by hand; they become what is said here.
+	// Without it, they are left alone and the object is stalled.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 }
@@ -94,8 +95,8 @@ type PostgreSQLGrant struct {
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z_][a-zA-Z0-9_$.@-]{0,62})?$`
 	// +kubebuilder:validation:MaxLength=63
 	Table string `json:"table"`
-	// privileges: CONNECT, CREATE, TEMPORARY on a database; CREATE, USAGE on a schema; DELETE, INSERT, REFERENCES, SELECT, TRIGGER, TRUNCATE,
-	// UPDATE on a table.
+	// privileges: CONNECT, CREATE, TEMPORARY on a database; CREATE, USAGE on a schema; DELETE, INSERT, REFERENCES, SELECT,
+	// TRIGGER, TRUNCATE, UPDATE on a table.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -144,14 +145,15 @@ type PostgreSQLDatabase struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=48
 	Extensions []PostgreSQLExtension `json:"extensions,omitempty"`
-	// deletionPolicy says what becomes of the database, and of its extensions, when they are taken out of the list: Retain leaves them, Delete
-	// drops them with all that is in them. When the PostgreSQL is deleted, its own deletionPolicy counts. Default Retain.
+	// deletionPolicy says what becomes of the database, and of its extensions, when they are taken out of the list: Retain
+	// leaves them, Delete drops them with all that is in them. When the PostgreSQL is deleted, its own deletionPolicy
+	// counts. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
 	DeletionPolicy platformv1.EntityDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// adopt takes over a database of this name, and extensions in it, that somebody made by hand. Without it, such a one is left alone and the
-	// object is stalled.
+	// adopt takes over a database of this name, and extensions in it, that somebody made by hand. Without it, such a one
+	// is left alone and the object is stalled.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 }

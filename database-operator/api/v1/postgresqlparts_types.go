@@ -8,8 +8,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// PostgreSQLPooler are PgBouncers in pods of their own, in the same places as the servers, with metrics where these have them. The roles of the
-// instance log in there with their own passwords.
+// PostgreSQLPooler are PgBouncers in pods of their own, in the same places as the servers, with metrics where these
+// have them. The roles of the instance log in there with their own passwords.
 type PostgreSQLPooler struct {
 	// replicas are the pods. Default 2.
 	// +optional
@@ -17,8 +17,8 @@ type PostgreSQLPooler struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	Replicas int32 `json:"replicas,omitempty"`
-	// mode says for how long a client has a session with the primary for itself: for its own Session, for a Transaction, or for a Statement.
-	// Clients of a Session see a change of the primary. Default Transaction.
+	// mode says for how long a client has a session with the primary for itself: for its own Session, for a Transaction,
+	// or for a Statement. Clients of a Session see a change of the primary. Default Transaction.
 	// +optional
 	// +kubebuilder:default=Transaction
 	Mode PoolMode `json:"mode,omitempty"`
@@ -49,10 +49,12 @@ const (
 	PoolStatement PoolMode = "Statement"
 )
 
-// PostgreSQLHBARule is a rule of pg_hba.conf. It fits a connection that is of its type, to one of its databases, by one of its users, from its address.
+// PostgreSQLHBARule is a rule of pg_hba.conf. It fits a connection that is of its type, to one of its databases, by one
+// of its users, from its address.
 // +kubebuilder:validation:XValidation:rule="self.method != 'cert' || self.type == 'hostssl'",message="method cert needs type hostssl: only with TLS does a client show a certificate"
 type PostgreSQLHBARule struct {
-	// type: any connection over the network (host), only those with TLS (hostssl), or only those without (hostnossl). Default host.
+	// type: any connection over the network (host), only those with TLS (hostssl), or only those without (hostnossl).
+	// Default host.
 	// +optional
 	// +kubebuilder:default=host
 	Type HBAType `json:"type,omitempty"`
@@ -79,8 +81,8 @@ type PostgreSQLHBARule struct {
 	// +kubebuilder:validation:MaxLength=43
 	// +kubebuilder:validation:XValidation:rule="self == 'all' || self.matches('^(([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])[.]){3}([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])/([0-9]|[12][0-9]|3[0-2])$') || self.matches('^[0-9a-fA-F:]*:[0-9a-fA-F:]*/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8])$')",message="address must be all, or an address and the length of its network such as 10.0.0.0/8 or fd00::/8"
 	Address string `json:"address,omitempty"`
-	// method: he needs his password (scram-sha-256), he is refused (reject), or, with type hostssl, he shows a certificate of the CA in the binding
-	// Secret that has the role as its common name (cert).
+	// method: he needs his password (scram-sha-256), he is refused (reject), or, with type hostssl, he shows a certificate
+	// of the CA in the binding Secret that has the role as its common name (cert).
 	// +required
 	Method HBAMethod `json:"method"`
 }

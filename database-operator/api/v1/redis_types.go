@@ -24,9 +24,10 @@ import (
 type RedisSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	RedisServers            `json:",inline"`
-	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
-	// changed at any time. 0 is a server alone that is told by the engine whether it writes. Left out, it is a server that asks nobody, for all
-	// persistence.modes; it can get replicas later, by which its process is started again once, but not the other way round.
+	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when
+	// it fails. It can be changed at any time. 0 is a server alone that is told by the engine whether it writes. Left out,
+	// it is a server that asks nobody, for all persistence.modes; it can get replicas later, by which its process is
+	// started again once, but not the other way round.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
@@ -38,8 +39,8 @@ type RedisSpec struct {
 	// failover says when a replica takes over. Default: Auto, after 1s.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
-	// sentinel has Redis Sentinel elect the primary, in place of the engine, for clients that ask Sentinels who it is. Needs replicas; decided
-	// for good when the object is made.
+	// sentinel has Redis Sentinel elect the primary, in place of the engine, for clients that ask Sentinels who it is.
+	// Needs replicas; decided for good when the object is made.
 	// +optional
 	Sentinel *RedisSentinel `json:"sentinel,omitempty"`
 	// durability says how many replicas have to be there for a write to be taken. Default: none.
@@ -59,8 +60,8 @@ type RedisSentinel struct {
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Enum=3;5
 	Replicas int32 `json:"replicas,omitempty"`
-	// after is how long the primary may not answer before another one is elected, between 5s and 10m: what Sentinels know of replicas is as old
-	// as that. Default 5s.
+	// after is how long the primary may not answer before another one is elected, between 5s and 10m: what Sentinels know
+	// of replicas is as old as that. Default 5s.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -68,11 +69,12 @@ type RedisSentinel struct {
 	After *metav1.Duration `json:"after,omitempty"`
 }
 
-// RedisDurability says which writes Redis takes. Replication is asynchronous all the same: a write is acknowledged before a replica has it, and a
-// client that has to know waits for that with WAIT.
+// RedisDurability says which writes Redis takes. Replication is asynchronous all the same: a write is acknowledged
+// before a replica has it, and a client that has to know waits for that with WAIT.
 type RedisDurability struct {
-	// minReplicas that have to follow the primary, and have been heard of within maxLagSeconds; while there are fewer, writes are refused.
-	// At most replicas. So a primary that is cut off from its replicas takes writes no longer than that.
+	// minReplicas that have to follow the primary, and have been heard of within maxLagSeconds; while there are fewer,
+	// writes are refused. At most replicas. So a primary that is cut off from its replicas takes writes no longer than
+	// that.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4
@@ -92,13 +94,14 @@ type RedisStatus struct {
 	// sentinels that watch the primary, as "healthy/wanted"; absent without sentinel.
 	// +optional
 	Sentinels string `json:"sentinels,omitempty"`
-	// sentinelEndpoint is where clients ask for the primary, under the name mymaster, as "host:port"; absent without sentinel.
+	// sentinelEndpoint is where clients ask for the primary, under the name mymaster, as "host:port"; absent without
+	// sentinel.
 	// +optional
 	SentinelEndpoint string `json:"sentinelEndpoint,omitempty"`
 }
 
-// Redis is one Redis server with a volume of its own, or a primary with replicas, of which one takes over when it fails. A
-// pod is restarted when it fails, and finds its data again.
+// Redis is one Redis server with a volume of its own, or a primary with replicas, of which one takes over when it
+// fails. A pod is restarted when it fails, and finds its data again.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=redis,singular=redis,categories=zeroinfra

@@ -16,15 +16,17 @@ import (
 type RedisClusterSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	RedisServers            `json:",inline"`
-	// shards, 3 to 64, that the slots are spread over. It can be changed at any time: new shards get their share of the slots with the keys in them,
-	// and shards that go give all of theirs away first, with the last ones going first. Setting the number back turns that round. Default 3.
+	// shards, 3 to 64, that the slots are spread over. It can be changed at any time: new shards get their share of the
+	// slots with the keys in them, and shards that go give all of theirs away first, with the last ones going first.
+	// Setting the number back turns that round. Default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=3
 	// +kubebuilder:validation:Maximum=64
 	Shards int32 `json:"shards,omitempty"`
-	// replicasPerShard are the servers beside the primary of each shard, up to 4: each has all of its data, and one takes over when it fails.
-	// It can be changed at any time. With 0 the slots of a shard whose server fails are not served until it is back. Default 1.
+	// replicasPerShard are the servers beside the primary of each shard, up to 4: each has all of its data, and one takes
+	// over when it fails. It can be changed at any time. With 0 the slots of a shard whose server fails are not served
+	// until it is back. Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -47,13 +49,14 @@ type RedisClusterStatus struct {
 	// roles counts the pods by what they do, as "3 primaries, 3 replicas", of those that have a role.
 	// +optional
 	Roles string `json:"roles,omitempty"`
-	// durability: Asynchronous, since a replica can take over without a write that was acknowledged the moment before. Nothing bounds
-	// how far it is behind, so that there is no lossWindowSeconds. Absent where shards have no replicas.
+	// durability: Asynchronous, since a replica can take over without a write that was acknowledged the moment before.
+	// Nothing bounds how far it is behind, so that there is no lossWindowSeconds. Absent where shards have no replicas.
 	// +optional
 	Durability platformv1.Durability `json:"durability,omitempty"`
 }
 
-// RedisCluster is a Redis Cluster: its keys are spread over shards, and in each a replica takes over when the primary fails.
+// RedisCluster is a Redis Cluster: its keys are spread over shards, and in each a replica takes over when the primary
+// fails.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,categories=zeroinfra

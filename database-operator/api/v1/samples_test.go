@@ -15,7 +15,8 @@ import (
 func TestSamplesOfBeforeApply(t *testing.T) {
 	namespace := env.Namespace(t)
 	for _, files := range []string{
-		"testdata/samples/*.yaml", "../../internal/kind/redis/testdata/*.in.yaml", "../../internal/kind/rediscluster/testdata/*.in.yaml",
+		"testdata/samples/*.yaml", "../../internal/kind/redis/testdata/*.in.yaml",
+		"../../internal/kind/rediscluster/testdata/*.in.yaml",
 		"../../internal/kind/postgresql/testdata/*.in.yaml",
 	} {
 		testkit.Samples(t, env.Client, namespace, files)

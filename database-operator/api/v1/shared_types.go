@@ -20,8 +20,8 @@ type Failover struct {
 	// mode: Auto has a replica take over by itself, Manual only when a person says so. Default Auto.
 	// +optional
 	Mode platformv1.FailoverMode `json:"mode,omitempty"`
-	// after is how long the process of the primary may be down before a replica takes over, between 1s and 10m; it is started again in
-	// place meanwhile. Default 1s for a Redis, 2s for a PostgreSQL.
+	// after is how long the process of the primary may be down before a replica takes over, between 1s and 10m; it is
+	// started again in place meanwhile. Default 1s for a Redis, 2s for a PostgreSQL.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20

@@ -46,8 +46,10 @@ func ArchiveParameters(a *databasev1.LogArchive) platformv1.Parameters {
 	}
 	out := platformv1.Parameters{}
 	if a.RepositoryRef == nil {
-		out["archive.endpoint"], out["archive.bucket"] = platformv1.ParameterValue(a.Endpoint), platformv1.ParameterValue(a.Bucket)
-		out["archive.accessKey"], out["archive.addressing"] = platformv1.ParameterValue(a.AccessKey), platformv1.ParameterValue(strings.ToLower(string(cmp.Or(a.Addressing, databasev1.ArchiveAddressingAuto))))
+		out["archive.endpoint"], out["archive.bucket"] = platformv1.ParameterValue(a.Endpoint),
+			platformv1.ParameterValue(a.Bucket)
+		out["archive.accessKey"], out["archive.addressing"] = platformv1.ParameterValue(a.AccessKey),
+			platformv1.ParameterValue(strings.ToLower(string(cmp.Or(a.Addressing, databasev1.ArchiveAddressingAuto))))
 	}
 	if a.Prefix != "" {
 		out["archive.prefix"] = platformv1.ParameterValue(a.Prefix)

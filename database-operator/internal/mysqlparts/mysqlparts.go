@@ -35,7 +35,8 @@ func Instance() typed.Instance {
 // Complete says in an Application where the password of the user app comes from, and where its binary log is archived.
 func Complete(app *platformv1.Application, servers *databasev1.MySQLServers) {
 	app.Spec.Archive = kindparts.ArchiveIn(servers.Archive)
-	app.Spec.Credentials = append(kindparts.Credentials(clientUser, servers.Auth), kindparts.ArchiveCredentials(servers.Archive)...)
+	app.Spec.Credentials = append(kindparts.Credentials(clientUser, servers.Auth),
+		kindparts.ArchiveCredentials(servers.Archive)...)
 	if more := kindparts.ArchiveParameters(servers.Archive); len(more) > 0 {
 		main := &app.Spec.Components[0]
 		maps.Copy(more, main.Parameters)

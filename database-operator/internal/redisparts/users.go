@@ -17,7 +17,8 @@ func Users(users []databasev1.RedisUser) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, u := range users {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: typed.PasswordFrom(&u.PasswordFrom), DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
+			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: typed.PasswordFrom(&u.PasswordFrom),
+			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		})
 	}
 	return specs

@@ -13,7 +13,8 @@ import (
 
 func TestUsers(t *testing.T) {
 	users := []databasev1.RedisUser{
-		{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~app:*", Channels: "&app", Commands: "+@read", Adopt: true},
+		{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~app:*", Channels: "&app",
+			Commands: "+@read", Adopt: true},
 		{Name: "Off", PasswordFrom: platformv1.SecretKeyReference{Name: "users", Key: "off"}, Enabled: new(false)},
 	}
 	want := []platformv1.EntitySpec{

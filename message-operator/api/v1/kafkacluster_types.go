@@ -70,8 +70,8 @@ type KafkaClusterSpec struct {
 	// external gives each broker a Service of its own, by which clients outside of the Kubernetes cluster reach it.
 	// +optional
 	External *platformv1.ExternalAccess `json:"external,omitempty"`
-	// bootstrap says where a Kafka is that something else runs, so that there can be KafkaTopics of it. One small pod looks
-	// after them. Fields of brokers are refused beside it. Decided for good when the object is made.
+	// bootstrap says where a Kafka is that something else runs, so that there can be KafkaTopics of it. One small pod
+	// looks after them. Fields of brokers are refused beside it. Decided for good when the object is made.
 	// +optional
 	Bootstrap *KafkaBootstrap `json:"bootstrap,omitempty"`
 	// pluginVersion is the version of the plugin kafka that runs this cluster. Immutable but through an Operation of
@@ -81,8 +81,8 @@ type KafkaClusterSpec struct {
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 
-// KafkaBootstrap is where a Kafka is that something else runs, of version 4.0 or later in KRaft mode, and who looks after
-// its topics.
+// KafkaBootstrap is where a Kafka is that something else runs, of version 4.0 or later in KRaft mode, and who looks
+// after its topics.
 type KafkaBootstrap struct {
 	// servers are hosts and ports of brokers, of which the first that answers is asked, such as kafka-0.example.com:9093.
 	// +required

@@ -218,15 +218,19 @@ func TestBootstrapOfACluster(t *testing.T) {
 	}
 	const alone = `bootstrap: {servers: ["kafka-0.example.com:9093"], credentialsSecretRef: {name: account}}`
 	refused := map[string]creation{
-		"alone":      {"alone", alone, ""},
-		"all of it":  {"all", `bootstrap: {servers: ["a:1", "[2001:db8::7]:9093"], security: SASL_PLAINTEXT, mechanism: PLAIN, credentialsSecretRef: {name: account}, caSecretRef: {name: ca}}`, ""},
-		"no port":    {"port", `bootstrap: {servers: [kafka-0.example.com], credentialsSecretRef: {name: account}}`, "should match"},
+		"alone": {"alone", alone, ""},
+		"all of it": {"all", `bootstrap: {servers: ["a:1", "[2001:db8::7]:9093"], security: SASL_PLAINTEXT, mechanism: ` +
+			`PLAIN, credentialsSecretRef: {name: account}, caSecretRef: {name: ca}}`, ""},
+		"no port": {"port", `bootstrap: {servers: [kafka-0.example.com], credentialsSecretRef: {name: account}}`,
+			"should match"},
 		"no servers": {"servers", `bootstrap: {servers: [], credentialsSecretRef: {name: account}}`, "at least 1 items"},
-		"mechanism":  {"mechanism", `bootstrap: {servers: ["a:1"], mechanism: GSSAPI, credentialsSecretRef: {name: account}}`, "Unsupported value"},
+		"mechanism": {"mechanism", `bootstrap: {servers: ["a:1"], mechanism: GSSAPI, credentialsSecretRef: {name: account}}`,
+			"Unsupported value"},
 	}
 	for field, value := range map[string]string{
 		"version": `"4.4"`, "profile": "Latency", "parameters": `{num.io.threads: "4"}`, "storage": "{size: 1Gi}",
-		"controllers": "{replicas: 1}", "service": "{type: NodePort}", "external": "{type: NodePort}", "tls": "{enabled: true}",
+		"controllers": "{replicas: 1}", "service": "{type: NodePort}", "external": "{type: NodePort}",
+		"tls":  "{enabled: true}",
 		"auth": "{passwordFrom: {name: a, key: b}}", "users": "[{name: shop, passwordFrom: {name: a, key: b}}]",
 		"podDisruptionBudget": "{maxUnavailable: 1}", "networkPolicy": "{}", "monitoring": "{enabled: true}",
 		"adoptVolumes": "0a0a0a0a-0000-4000-8000-000000000000", "replicas": "1", "deletionPolicy": "Delete",

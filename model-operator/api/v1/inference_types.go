@@ -69,7 +69,8 @@ type InferenceSpec struct {
 	// +optional
 	HealthCheck *InferenceHealthCheck `json:"healthCheck,omitempty"`
 	// drainTimeout is how long requests in flight may take before a server is stopped, in whole seconds, up to 5m. Default
-	// 30s. A server that ends takes no new requests, but for the first 5s, in which clients learn of it. 0 stops it at once.
+	// 30s. A server that ends takes no new requests, but for the first 5s, in which clients learn of it. 0 stops it at
+	// once.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20

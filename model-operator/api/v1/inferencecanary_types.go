@@ -20,15 +20,15 @@ type InferenceCanary struct {
 	// +required
 	ModelRef InferenceModelReference `json:"modelRef"`
 	// weight is the part of the requests that the canary gets, in percent, 0 to 100. With httpRoute the Gateway splits
-	// requests, and the canary has pods beside the replicas: none of the requests until one of them is ready. Without it the
-	// canary has as many of the replicas, since the Service leads to each as often: a weight that the replicas cannot have
-	// within 3 points is refused, and so is 100.
+	// requests, and the canary has pods beside the replicas: none of the requests until one of them is ready. Without it
+	// the canary has as many of the replicas, since the Service leads to each as often: a weight that the replicas cannot
+	// have within 3 points is refused, and so is 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Weight *int32 `json:"weight,omitempty"`
-	// steps are weights that the canary has one after the other. A canary that is bad at one of them gets no more requests,
-	// and has no pods, until canary is edited. After the last one it stays at that weight: move modelRef then.
+	// steps are weights that the canary has one after the other. A canary that is bad at one of them gets no more
+	// requests, and has no pods, until canary is edited. After the last one it stays at that weight: move modelRef then.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -65,9 +65,9 @@ type InferenceCanaryGate struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="startTimeout must be from 10s to 24h"
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
-	// maxErrorRate is how many of the operator's own completions may fail, in percent, 0 to 99. The server counts no errors
-	// of its clients: so each pod of the canary is asked every 5s to complete a prompt by 8 tokens within 10s. What counts
-	// is the last minute.
+	// maxErrorRate is how many of the operator's own completions may fail, in percent, 0 to 99. The server counts no
+	// errors of its clients: so each pod of the canary is asked every 5s to complete a prompt by 8 tokens within 10s. What
+	// counts is the last minute.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=99
@@ -175,8 +175,8 @@ func (c *InferenceCanary) Digest() string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:16]
 }
 
-// CanaryProgress returns how far the steps of the canary are. What is on record of another canary, or cannot be read, does
-// not count: then nothing has been decided yet, and the phase is empty.
+// CanaryProgress returns how far the steps of the canary are. What is on record of another canary, or cannot be read,
+// does not count: then nothing has been decided yet, and the phase is empty.
 func (i *Inference) CanaryProgress() CanaryProgress {
 	canary := i.Spec.Canary
 	if canary == nil || len(canary.Steps) == 0 {

@@ -21,7 +21,8 @@ func newModel(t *testing.T, namespace, name, spec string) *unstructured.Unstruct
 	t.Helper()
 	version := map[string]any{"name": "1.0", "sha256": strings.Repeat("a", 64),
 		"source": map[string]any{"http": map[string]any{"url": "https://models.example.com/a.gguf"}}}
-	return testkit.Object(t, aiv1.GroupVersion.WithKind("Model"), namespace, name, map[string]any{"format": "GGUF", "versions": []any{version}}, spec)
+	return testkit.Object(t, aiv1.GroupVersion.WithKind("Model"), namespace, name,
+		map[string]any{"format": "GGUF", "versions": []any{version}}, spec)
 }
 
 // version is one in YAML, with what the text adds to its name and digest.
@@ -34,27 +35,36 @@ const fromHTTP = `source: {http: {url: "http://a/b"}}`
 func TestModelCreate(t *testing.T) {
 	namespace := env.Namespace(t)
 	for title, c := range map[string]struct{ name, spec, want string }{
-		"smallest":             {"a", ``, ""},
-		"claim":                {"b", `versions: [` + version("1.0", `size: 501728, source: {pvc: {claimName: models, path: chat/q4.gguf}}`) + `]`, ""},
-		"bucket":               {"c", `versions: [` + version("1.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a b, credentialsSecretRef: {name: account}}}`) + `]`, ""},
-		"bucket by IPv6":       {"i", `versions: [` + version("1.0", `source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: models, key: a b}}`) + `]`, ""},
-		"stages":               {"d", `stages: {Staging: "1.0", Production: "1.0"}`, ""},
-		"no format":            {"x", `format: null`, "spec.format"},
-		"unknown format":       {"x", `format: TAR`, "spec.format"},
-		"no versions":          {"x", `versions: []`, "spec.versions"},
-		"the same name twice":  {"x", `versions: [` + version("1", fromHTTP) + `, ` + version("1", fromHTTP) + `]`, "Duplicate value"},
-		"no source":            {"x", `versions: [` + version("1", `source: {}`) + `]`, "exactly one of http, pvc and s3"},
-		"two sources":          {"x", `versions: [` + version("1", `source: {http: {url: "http://a"}, pvc: {claimName: a, path: b}}`) + `]`, "exactly one of http, pvc and s3"},
-		"no digest":            {"x", `versions: [{name: a, ` + fromHTTP + `}]`, "sha256"},
-		"digest in upper case": {"x", `versions: [{name: a, sha256: ` + strings.Repeat("A", 64) + `, ` + fromHTTP + `}]`, "sha256"},
-		"size":                 {"x", `versions: [` + version("1", `size: 0, `+fromHTTP) + `]`, "size must be above 0"},
-		"another scheme":       {"x", `versions: [` + version("1", `source: {http: {url: "ftp://a/b"}}`) + `]`, "url"},
-		"a path upwards":       {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: a/../b}}`) + `]`, "two dots"},
-		"an absolute path":     {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: /a}}`) + `]`, "path"},
-		"unknown stage":        {"x", `stages: {Canary: "1.0"}`, "stages are Staging, Production and Archived"},
-		"stage of no version":  {"x", `stages: {Production: "2.0"}`, "not in versions"},
-		"requires":             {"e", `requires: [{name: base}]`, ""},
-		"unknown field":        {"x", `tags: [a]`, "spec.tags"},
+		"smallest": {"a", ``, ""},
+		"claim": {"b", `versions: [` +
+			version("1.0", `size: 501728, source: {pvc: {claimName: models, path: chat/q4.gguf}}`) + `]`, ""},
+		"bucket": {"c", `versions: [` +
+			version("1.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a b, credentialsSecretRef: `+
+				`{name: account}}}`) + `]`, ""},
+		"bucket by IPv6": {"i", `versions: [` +
+			version("1.0", `source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: models, key: a b}}`) + `]`, ""},
+		"stages":         {"d", `stages: {Staging: "1.0", Production: "1.0"}`, ""},
+		"no format":      {"x", `format: null`, "spec.format"},
+		"unknown format": {"x", `format: TAR`, "spec.format"},
+		"no versions":    {"x", `versions: []`, "spec.versions"},
+		"the same name twice": {"x", `versions: [` + version("1", fromHTTP) + `, ` + version("1", fromHTTP) + `]`,
+			"Duplicate value"},
+		"no source": {"x", `versions: [` + version("1", `source: {}`) + `]`, "exactly one of http, pvc and s3"},
+		"two sources": {"x", `versions: [` +
+			version("1", `source: {http: {url: "http://a"}, pvc: {claimName: a, path: b}}`) + `]`,
+			"exactly one of http, pvc and s3"},
+		"no digest": {"x", `versions: [{name: a, ` + fromHTTP + `}]`, "sha256"},
+		"digest in upper case": {"x", `versions: [{name: a, sha256: ` + strings.Repeat("A", 64) + `, ` + fromHTTP + `}]`,
+			"sha256"},
+		"size":           {"x", `versions: [` + version("1", `size: 0, `+fromHTTP) + `]`, "size must be above 0"},
+		"another scheme": {"x", `versions: [` + version("1", `source: {http: {url: "ftp://a/b"}}`) + `]`, "url"},
+		"a path upwards": {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: a/../b}}`) + `]`,
+			"two dots"},
+		"an absolute path":    {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: /a}}`) + `]`, "path"},
+		"unknown stage":       {"x", `stages: {Canary: "1.0"}`, "stages are Staging, Production and Archived"},
+		"stage of no version": {"x", `stages: {Production: "2.0"}`, "not in versions"},
+		"requires":            {"e", `requires: [{name: base}]`, ""},
+		"unknown field":       {"x", `tags: [a]`, "spec.tags"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			testkit.Refused(t, env.Client.Create(t.Context(), newModel(t, namespace, c.name, c.spec), testkit.Strict), c.want)
@@ -69,15 +79,19 @@ func TestModelChange(t *testing.T) {
 	if err := env.Client.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
-	status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"inUse":1,"versions":[{"name":"1.0","inUse":1},{"name":"2.0","inUse":0}]}}`))
+	status := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"inUse":1,"versions":[{"name":"1.0","inUse":1},{"name":"2.0","inUse":0}]}}`))
 	if err := env.Client.Status().Patch(t.Context(), obj, status); err != nil {
 		t.Fatal(err)
 	}
 	for title, c := range map[string]struct{ spec, want string }{
-		"another version more":         {`versions: [` + version("1.0", fromHTTP) + `, ` + version("2.0", fromHTTP) + `, ` + version("3.0", fromHTTP) + `]`, ""},
-		"a version that nobody uses":   {`versions: [` + version("1.0", fromHTTP) + `]`, ""},
-		"a version in use":             {`versions: [` + version("2.0", fromHTTP) + `]`, "a version that an Inference uses cannot be taken out"},
-		"another source of a version":  {`versions: [` + version("1.0", `source: {http: {url: "http://a/c"}}`) + `, ` + version("2.0", fromHTTP) + `]`, "a version is immutable"},
+		"another version more": {`versions: [` + version("1.0", fromHTTP) + `, ` + version("2.0", fromHTTP) + `, ` +
+			version("3.0", fromHTTP) + `]`, ""},
+		"a version that nobody uses": {`versions: [` + version("1.0", fromHTTP) + `]`, ""},
+		"a version in use": {`versions: [` + version("2.0", fromHTTP) + `]`,
+			"a version that an Inference uses cannot be taken out"},
+		"another source of a version": {`versions: [` + version("1.0", `source: {http: {url: "http://a/c"}}`) + `, ` +
+			version("2.0", fromHTTP) + `]`, "a version is immutable"},
 		"another format":               {`{format: ONNX, ` + two + `}`, "format is immutable"},
 		"a stage":                      {`{stages: {Production: "2.0"}, ` + two + `}`, ""},
 		"a stage of a version not set": {`{stages: {Production: "3.0"}, ` + two + `}`, "not in versions"},

@@ -27,7 +27,8 @@ func at(t *testing.T, phase aiv1.CanaryPhase, step int32) *aiv1.Inference {
 	}
 	i.Status.ObservedGeneration = 3
 	if phase != "" {
-		text, err := json.Marshal(aiv1.CanaryProgress{Of: i.Spec.Canary.Digest(), Phase: phase, Step: step, Since: metav1.NewTime(began)})
+		text, err := json.Marshal(aiv1.CanaryProgress{Of: i.Spec.Canary.Digest(), Phase: phase, Step: step,
+			Since: metav1.NewTime(began)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,8 @@ func at(t *testing.T, phase aiv1.CanaryPhase, step int32) *aiv1.Inference {
 
 // showing has the canary of an Inference have so many pods ready of as many, and a weight, at a step from 1 on.
 func showing(i *aiv1.Inference, step, ready, pods, weight int32) *aiv1.Inference {
-	i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByReplicas, Step: step, Replicas: pods, ReadyReplicas: ready, Weight: weight}
+	i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByReplicas, Step: step, Replicas: pods,
+		ReadyReplicas: ready, Weight: weight}
 	return i
 }
 
@@ -61,23 +63,36 @@ func TestDecide(t *testing.T) {
 		wake  time.Duration
 		says  string
 	}{
-		"a new canary":                        {at(t, "", 0), after(0), aiv1.CanaryStarting, 0, 10 * time.Minute, ""},
-		"a pod is not ready":                  {showing(at(t, aiv1.CanaryStarting, 0), 1, 0, 1, 0), after(time.Minute), aiv1.CanaryStarting, 0, 10 * time.Minute, ""},
-		"all pods are ready":                  {showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 25), after(time.Minute), aiv1.CanaryMeasuring, 0, 2 * time.Minute, ""},
-		"near the weight":                     {showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 28), after(time.Minute), aiv1.CanaryMeasuring, 0, 2 * time.Minute, ""},
-		"a route has another weight yet":      {routed(showing(at(t, aiv1.CanaryStarting, 1), 2, 1, 1, 48)), after(time.Minute), aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
-		"the status is of the step before":    {showing(at(t, aiv1.CanaryStarting, 1), 1, 1, 1, 50), after(time.Minute), aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
-		"never ready":                         {showing(at(t, aiv1.CanaryStarting, 0), 1, 0, 1, 0), after(10 * time.Minute), aiv1.CanaryRolledBack, 0, 0, "step 1: after 10m0s 0 of 1 pods of the canary are ready"},
-		"no pods":                             {at(t, aiv1.CanaryStarting, 0), after(10 * time.Minute), aiv1.CanaryRolledBack, 0, 0, "the canary has no pods yet"},
-		"the pause goes on":                   {showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25), after(30 * time.Second), aiv1.CanaryMeasuring, 0, time.Minute, ""},
-		"the pause is over":                   {showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25), after(time.Minute), aiv1.CanaryStarting, 1, 11 * time.Minute, ""},
-		"the last pause is over":              {showing(at(t, aiv1.CanaryMeasuring, 1), 2, 2, 2, 50), after(time.Minute), aiv1.CanaryComplete, 1, 0, ""},
-		"no pod is ready any more":            {at(t, aiv1.CanaryMeasuring, 0), unready(40*time.Second, 50*time.Second), aiv1.CanaryMeasuring, 0, time.Minute, ""},
-		"no pod is ready at the end of pause": {at(t, aiv1.CanaryMeasuring, 0), unready(50*time.Second, 65*time.Second), aiv1.CanaryMeasuring, 0, 70 * time.Second, ""},
-		"no pod was ready for long":           {at(t, aiv1.CanaryMeasuring, 0), unready(40*time.Second, time.Minute), aiv1.CanaryRolledBack, 0, 0, "no pod of the canary has been ready for 20s"},
-		"rolled back":                         {at(t, aiv1.CanaryRolledBack, 1), after(time.Hour), aiv1.CanaryRolledBack, 1, 0, ""},
-		"complete":                            {at(t, aiv1.CanaryComplete, 1), after(time.Hour), aiv1.CanaryComplete, 1, 0, ""},
-		"another edit changes no step":        {old, after(time.Second), aiv1.CanaryMeasuring, 0, time.Minute, ""},
+		"a new canary": {at(t, "", 0), after(0), aiv1.CanaryStarting, 0, 10 * time.Minute, ""},
+		"a pod is not ready": {showing(at(t, aiv1.CanaryStarting, 0), 1, 0, 1, 0), after(time.Minute),
+			aiv1.CanaryStarting, 0, 10 * time.Minute, ""},
+		"all pods are ready": {showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 25), after(time.Minute),
+			aiv1.CanaryMeasuring, 0, 2 * time.Minute, ""},
+		"near the weight": {showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 28), after(time.Minute),
+			aiv1.CanaryMeasuring, 0, 2 * time.Minute, ""},
+		"a route has another weight yet": {routed(showing(at(t, aiv1.CanaryStarting, 1), 2, 1, 1, 48)),
+			after(time.Minute), aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
+		"the status is of the step before": {showing(at(t, aiv1.CanaryStarting, 1), 1, 1, 1, 50), after(time.Minute),
+			aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
+		"never ready": {showing(at(t, aiv1.CanaryStarting, 0), 1, 0, 1, 0), after(10 * time.Minute),
+			aiv1.CanaryRolledBack, 0, 0, "step 1: after 10m0s 0 of 1 pods of the canary are ready"},
+		"no pods": {at(t, aiv1.CanaryStarting, 0), after(10 * time.Minute), aiv1.CanaryRolledBack,
+			0, 0, "the canary has no pods yet"},
+		"the pause goes on": {showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25), after(30 * time.Second),
+			aiv1.CanaryMeasuring, 0, time.Minute, ""},
+		"the pause is over": {showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25), after(time.Minute),
+			aiv1.CanaryStarting, 1, 11 * time.Minute, ""},
+		"the last pause is over": {showing(at(t, aiv1.CanaryMeasuring, 1), 2, 2, 2, 50), after(time.Minute),
+			aiv1.CanaryComplete, 1, 0, ""},
+		"no pod is ready any more": {at(t, aiv1.CanaryMeasuring, 0), unready(40*time.Second, 50*time.Second),
+			aiv1.CanaryMeasuring, 0, time.Minute, ""},
+		"no pod is ready at the end of pause": {at(t, aiv1.CanaryMeasuring, 0), unready(50*time.Second, 65*time.Second),
+			aiv1.CanaryMeasuring, 0, 70 * time.Second, ""},
+		"no pod was ready for long": {at(t, aiv1.CanaryMeasuring, 0), unready(40*time.Second, time.Minute),
+			aiv1.CanaryRolledBack, 0, 0, "no pod of the canary has been ready for 20s"},
+		"rolled back":                  {at(t, aiv1.CanaryRolledBack, 1), after(time.Hour), aiv1.CanaryRolledBack, 1, 0, ""},
+		"complete":                     {at(t, aiv1.CanaryComplete, 1), after(time.Hour), aiv1.CanaryComplete, 1, 0, ""},
+		"another edit changes no step": {old, after(time.Second), aiv1.CanaryMeasuring, 0, time.Minute, ""},
 	} {
 		got := decide(c.i, c.f)
 		if p := got.progress; p.Phase != c.phase || p.Step != c.step || !strings.Contains(p.Message, c.says) {
@@ -104,13 +119,15 @@ func TestDecideMeasuresBeforeTheNextStep(t *testing.T) {
 		t.Errorf("after %d rounds: %+v", leastRounds, got)
 	}
 	f.measured = f.measured.with(map[string]sample{"a": {failure: "refused"}})
-	if got := decide(i, f).progress; got.Phase != aiv1.CanaryRolledBack || got.Message != "step 1: 1 of 4 completions failed, and 0 % may: a: refused" {
+	if got := decide(i, f).progress; got.Phase != aiv1.CanaryRolledBack ||
+		got.Message != "step 1: 1 of 4 completions failed, and 0 % may: a: refused" {
 		t.Errorf("after a failure: %+v", got)
 	}
 }
 
 func TestWindow(t *testing.T) {
-	gate := &aiv1.InferenceCanaryGate{MaxErrorRate: new(int32(25)), MaxTimePerToken: &metav1.Duration{Duration: 20 * time.Millisecond}}
+	gate := &aiv1.InferenceCanaryGate{MaxErrorRate: new(int32(25)),
+		MaxTimePerToken: &metav1.Duration{Duration: 20 * time.Millisecond}}
 	failing, answering := map[string]sample{"a": {failure: "refused"}}, map[string]sample{"a": {}}
 	took := func(tokens, seconds float64) map[string]sample {
 		return map[string]sample{"a": {tokens: tokens, seconds: seconds, counted: true}}
@@ -119,11 +136,13 @@ func TestWindow(t *testing.T) {
 		rounds []map[string]sample
 		want   string
 	}{
-		"too little":            {[]map[string]sample{failing, failing}, ""},
-		"all fail":              {[]map[string]sample{failing, failing, failing}, "3 of 3 completions failed, and 25 % may: a: refused"},
-		"as many as may":        {[]map[string]sample{answering, answering, answering, failing}, ""},
-		"fast enough":           {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3)}, ""},
-		"too slow":              {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3.5)}, "the canary takes 25ms for a token, and 20ms are allowed"},
+		"too little": {[]map[string]sample{failing, failing}, ""},
+		"all fail": {[]map[string]sample{failing, failing, failing},
+			"3 of 3 completions failed, and 25 % may: a: refused"},
+		"as many as may": {[]map[string]sample{answering, answering, answering, failing}, ""},
+		"fast enough":    {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3)}, ""},
+		"too slow": {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3.5)},
+			"the canary takes 25ms for a token, and 20ms are allowed"},
 		"no tokens":             {[]map[string]sample{took(10, 1), took(10, 1), took(10, 1)}, ""},
 		"started anew":          {[]map[string]sample{took(1000, 10), took(0, 0), took(10, 0.1)}, ""},
 		"does not tell its own": {[]map[string]sample{answering, answering, answering}, ""},

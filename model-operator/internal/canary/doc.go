@@ -4,13 +4,14 @@
 //
 // Duty: it decides which step of spec.canary is taken, and when a canary is rolled back. Inputs: Inferences with their
 // status, the pods of their canaries, completions and metrics of these, the clock. What it decides is on record as the
-// annotation aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles to
-// what that says, and tells of it in the status. Field owner: canary. To decide is a pure function.
+// annotation aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles
+// to what that says, and tells of it in the status. Field owner: canary. To decide is a pure function.
 //
 // # When it measures
 //
-// Pods are asked only while a step is measured whose gate has a bound for what they answer, every interval. Measurements
-// are of the last minute, and are kept in memory: a controller that begins anew measures anew, and the pause goes on.
+// Pods are asked only while a step is measured whose gate has a bound for what they answer, every interval.
+// Measurements are of the last minute, and are kept in memory: a controller that begins anew measures anew, and the
+// pause goes on.
 //
 // # What may be lost
 //

@@ -37,7 +37,8 @@ func TestAsk(t *testing.T) {
 		failure string
 	}{
 		"answers": {server(t, http.StatusOK), sample{tokens: 120, seconds: 3.5, counted: true}, ""},
-		"fails":   {server(t, http.StatusInternalServerError), sample{tokens: 120, seconds: 3.5, counted: true}, `it is answered with "500 Internal Server Error"`},
+		"fails": {server(t, http.StatusInternalServerError), sample{tokens: 120, seconds: 3.5, counted: true},
+			`it is answered with "500 Internal Server Error"`},
 		"is gone": {gone.Listener.Addr().String(), sample{}, "connection refused"},
 	} {
 		got := newAsker().ask(t.Context(), c.address)

@@ -44,7 +44,8 @@ func (c *clock) now() time.Time { return began.Add(time.Duration(c.seconds.Load(
 // serve runs the controller until the test ends.
 func serve(t *testing.T, c *clock) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(env.System.Config,
+		ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

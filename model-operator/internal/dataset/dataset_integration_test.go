@@ -26,10 +26,12 @@ import (
 )
 
 // raw is a version from a web server, in YAML.
-const raw = `{name: "1.0", files: [{path: a.csv, sha256: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}], source: {http: {url: "http://data.example.com"}}}`
+const raw = `{name: "1.0", files: [{path: a.csv, sha256: ` +
+	`aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}], source: {http: {url: "http://data.example.com"}}}`
 
 // clean is made from it.
-const clean = `{name: clean, from: {version: "1.0", steps: [{name: strip, image: "example/tool:1", args: ["${x}"]}, {name: shuffle, image: "example/tool:2"}]}}`
+const clean = `{name: clean, from: {version: "1.0", steps: [{name: strip, image: "example/tool:1", args: ["${x}"]}, ` +
+	`{name: shuffle, image: "example/tool:2"}]}}`
 
 // mountsOf are the claims of a Job by where they are mounted, with a word for those that are read-only.
 func mountsOf(job *batchv1.Job) map[string]string {

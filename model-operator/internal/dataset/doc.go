@@ -3,21 +3,21 @@
 // Package dataset is the controller of Datasets.
 //
 // Duty: for each version it makes a claim and an Operation with an inline template that prepares the version there,
-// tells in the status which claim has which files, and deletes claims by the retention of the Dataset. Inputs: Datasets,
-// their Operations, their claims, the pods of the namespace where a claim is to go, the clock. Field owner: dataset.
-// Conditions: Ready, Reconciling, Stalled. What to do is decided by decide, and templates are made by compile; both are
-// pure.
+// tells in the status which claim has which files, and deletes claims by the retention of the Dataset. Inputs:
+// Datasets, their Operations, their claims, the pods of the namespace where a claim is to go, the clock. Field owner:
+// dataset. Conditions: Ready, Reconciling, Stalled. What to do is decided by decide, and templates are made by compile;
+// both are pure.
 //
 // # Once for each attempt
 //
 // The names of claims and Operations follow from the Dataset, the version and the number of the attempt, and both are
-// only ever created. Before that the Dataset is read from the API server, so that a cache of before begins no attempt. A
-// controller that dies in between finds the same names.
+// only ever created. Before that the Dataset is read from the API server, so that a cache of before begins no attempt.
+// A controller that dies in between finds the same names.
 //
 // # What is never read
 //
-// A claim is in the status only once every file on it had the digest that was asked for. Claims have no owner reference:
-// nothing but the deletion policy Delete has one deleted, and never while a pod mounts it.
+// A claim is in the status only once every file on it had the digest that was asked for. Claims have no owner
+// reference: nothing but the deletion policy Delete has one deleted, and never while a pod mounts it.
 package dataset
 
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=datasets,verbs=get;list;watch;patch

@@ -83,8 +83,8 @@ func operationOf(ds *aiv1.Dataset, version aiv1.DatasetVersionName, text string,
 	}
 }
 
-// shortDigest tells versions apart whose names differ in dots and hyphens alone: Jobs are named after Operations, and have no
-// dots in the names of their pods.
+// shortDigest tells versions apart whose names differ in dots and hyphens alone: Jobs are named after Operations, and
+// have no dots in the names of their pods.
 func shortDigest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:4] }
 
 // storageOf is what a claim asks for, in bytes.

@@ -32,8 +32,8 @@ type facts struct {
 	taken map[string]bool
 	// mounted is a pod that has not ended, by the name of a claim that it mounts: of those in going.
 	mounted map[string]string
-	// spent are the pods of the Dataset's own Operations that have ended, by the name of a claim that they mount: of those in
-	// going. Kubernetes keeps a claim as long as there is such a pod.
+	// spent are the pods of the Dataset's own Operations that have ended, by the name of a claim that they mount: of those
+	// in going. Kubernetes keeps a claim as long as there is such a pod.
 	spent map[string][]*corev1.Pod
 	// ended is a pod of somebody else that has ended, by the name of a claim that it keeps: of those in going.
 	ended map[string]string
@@ -179,7 +179,8 @@ func (d *decision) begin(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus) 
 		v.Name, op.Name)))
 }
 
-// parent is the version that another one is made from; nil for one with a source. The outcome says what has to come first.
+// parent is the version that another one is made from; nil for one with a source. The outcome says what has to come
+// first.
 func (d *decision) parent(v *aiv1.DatasetVersion) (*aiv1.DatasetVersionStatus, outcome.Outcome) {
 	if v.From == nil {
 		return nil, outcome.Done()
@@ -196,7 +197,8 @@ func (d *decision) parent(v *aiv1.DatasetVersion) (*aiv1.DatasetVersionStatus, o
 		return parent, outcome.Done()
 	case aiv1.DatasetExpired:
 		return nil, outcome.Stalled(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
-			"from.version %q has expired and cannot be read: add it under another name, and make the version from that one", parent.Name))
+			"from.version %q has expired and cannot be read: add it under another name, and make the version from that one",
+			parent.Name))
 	}
 	return nil, outcome.Waiting(platformv1.ReasonNeedNotReady, fmt.Sprintf("from.version %q is not ready", parent.Name))
 }
@@ -211,7 +213,8 @@ func (d *decision) claim(v *aiv1.DatasetVersion) outcome.Outcome {
 	switch {
 	case d.facts.taken[name] || have != nil && have.Annotations[aiv1.DatasetDigestAnnotation] != digestOf(v):
 		return outcome.Stalled(platformv1.ReasonNameTaken, fmt.Sprintf(
-			"PersistentVolumeClaim %q has an earlier version of that name: add this one under another name, or delete the claim", name))
+			"PersistentVolumeClaim %q has an earlier version of that name: add this one under another name, or delete the claim",
+			name))
 	case have != nil && !have.DeletionTimestamp.IsZero():
 		return outcome.WaitingFor(recheck, platformv1.ReasonDeleting,
 			fmt.Sprintf("PersistentVolumeClaim %q is being deleted: it goes when no pod mounts it", name))
@@ -224,7 +227,8 @@ func (d *decision) claim(v *aiv1.DatasetVersion) outcome.Outcome {
 	}
 	if size, most := sizeOf(d.ds, v), d.ds.Spec.MaxSize.Value(); used+size > most {
 		return outcome.Stalled(platformv1.ReasonQuotaExceeded, fmt.Sprintf(
-			"its claim needs %s, and of spec.maxSize %s are left: take versions out with the deletion policy Delete, or raise maxSize", sized(size), sized(max(most-used, 0))))
+			"its claim needs %s, and of spec.maxSize %s are left: take versions out with the deletion policy Delete, or raise "+
+				"maxSize", sized(size), sized(max(most-used, 0))))
 	}
 	return outcome.Done()
 }

@@ -299,7 +299,8 @@ func TestDatasetGoesWithItsClaimsWhereThePolicyIsDelete(t *testing.T) {
 	p.f.spent = map[string][]*corev1.Pod{"dataset-digits.1.0": {{}}, "another": {{}}}
 	p.f.ended = map[string]string{"dataset-digits.1.0": "yesterday"}
 	goes := p.turn()
-	says(t, goes, outcome.KindWaiting, platformv1.ReasonDeleting, `is being deleted, and goes when somebody deletes pod "yesterday", which has ended`)
+	says(t, goes, outcome.KindWaiting, platformv1.ReasonDeleting,
+		`is being deleted, and goes when somebody deletes pod "yesterday", which has ended`)
 	if !goes.finalizer || len(goes.remove) != 1 || len(goes.discard) != 1 {
 		t.Errorf("the plan is %+v", goes)
 	}

@@ -94,7 +94,8 @@ func (d *decision) expire(claim, why string, st *aiv1.DatasetVersionStatus) {
 	st.Phase, st.Message, st.Claim = aiv1.DatasetExpired, why, ""
 }
 
-// takenOut ends what is under way for versions that are no longer in the spec, and tells of the claims that are still to go.
+// takenOut ends what is under way for versions that are no longer in the spec, and tells of the claims that are still
+// to go.
 func (d *decision) takenOut(before map[aiv1.DatasetVersionName]aiv1.DatasetVersionStatus) {
 	for _, st := range before {
 		d.stop(&st)
@@ -131,7 +132,8 @@ func (d *decision) leave(claim *corev1.PersistentVolumeClaim) string {
 	}
 	d.delete(claim)
 	if pod := d.facts.ended[claim.Name]; pod != "" {
-		return fmt.Sprintf("PersistentVolumeClaim %q is being deleted, and goes when somebody deletes pod %q, which has ended", claim.Name, pod)
+		return fmt.Sprintf(
+			"PersistentVolumeClaim %q is being deleted, and goes when somebody deletes pod %q, which has ended", claim.Name, pod)
 	}
 	return fmt.Sprintf("PersistentVolumeClaim %q is being deleted", claim.Name)
 }

@@ -55,7 +55,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in order.
+// serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in
+// order.
 func serve(t *testing.T) (kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,

@@ -188,17 +188,21 @@ func TestInferenceWithACanary(t *testing.T) {
 	kindtest.Serve(t, env, kind.All()...)
 	m := modelOf(namespace, "chat")
 	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
-	i.Spec.Version, i.Spec.ModelRef, i.Spec.Replicas = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, new(int32(4))
-	i.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "2.0"}, Weight: new(int32(50))}
+	i.Spec.Version, i.Spec.ModelRef, i.Spec.Replicas = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"},
+		new(int32(4))
+	i.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "2.0"},
+		Weight: new(int32(50))}
 	create(t, m, i)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
 	serves(t, app, "1")
-	if sets := app.Spec.Components[0].Sets; len(sets) != 2 || *sets[1].Replicas != 2 || sets[1].Parameters["model.sha256"] != platformv1.ParameterValue(strings.Repeat("2", 64)) {
+	if sets := app.Spec.Components[0].Sets; len(sets) != 2 || *sets[1].Replicas != 2 ||
+		sets[1].Parameters["model.sha256"] != platformv1.ParameterValue(strings.Repeat("2", 64)) {
 		t.Errorf("the sets are %+v", sets)
 	}
 	testkit.WaitForReady(t, env.Client, i)
 	counts(t, m, 1, 1)
-	if s := i.Status.Canary; s == nil || s.Mechanism != aiv1.CanaryByReplicas || s.Model == nil || s.Model.Version != "2.0" {
+	if s := i.Status.Canary; s == nil || s.Mechanism != aiv1.CanaryByReplicas || s.Model == nil ||
+		s.Model.Version != "2.0" {
 		t.Errorf("the canary is %+v", s)
 	}
 	if err := testkit.Edit(t.Context(), env.Client, i, func() { i.Spec.Canary.Weight = new(int32(10)) }); err != nil {

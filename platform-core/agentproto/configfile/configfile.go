@@ -22,10 +22,12 @@
 //
 // The env format is that of a POSIX shell, the ini format that of MySQL's option files, and mysql
 // such a file with the section of the server alone, the nginx format that of simple
-// directives, outside of any block of the same file. nginx knows no escape for a dollar sign, so that a value with one is refused.
+// directives, outside of any block of the same file. nginx knows no escape for a dollar sign, so that a value with one
+// is refused.
 //
-// The text format is the exception to the promise: its values are whole lines, its keys only say what they are about. It is for
-// text that is fixed, such as the frame that other files are included in; nothing that a user wrote may be put there.
+// The text format is the exception to the promise: its values are whole lines, its keys only say what they are about.
+// It is for text that is fixed, such as the frame that other files are included in; nothing that a user wrote may be
+// put there.
 //
 // The package imports the standard library only, so that both sides can use it.
 package configfile
@@ -75,18 +77,30 @@ const (
 )
 
 var syntaxes = map[plan.Format]syntax{
-	plan.FormatRedis:      {key: regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`), minArgs: 1, repeats: often, check: withoutNUL, write: writeRedis},
-	plan.FormatProperties: {key: regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`), minArgs: 1, maxArgs: 1, check: validUTF8, write: writeProperties},
-	plan.FormatEnv:        {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), minArgs: 1, maxArgs: 1, check: withoutNUL, write: writeEnv},
-	plan.FormatJSON:       {key: regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`), minArgs: 1, check: validUTF8, write: writeJSON},
-	plan.FormatYAML:       {key: regexp.MustCompile(`^[A-Za-z0-9_/-]+(\.[A-Za-z0-9_/-]+)*$`), minArgs: 1, check: validUTF8, write: writeYAML},
-	plan.FormatINI:        {key: regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeINI},
-	plan.FormatMySQL:      {key: regexp.MustCompile(`^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeMySQL},
-	plan.FormatPostgreSQL: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`), minArgs: 1, maxArgs: 1, check: withoutNUL, write: writePostgreSQL},
-	plan.FormatNginx:      {key: regexp.MustCompile(`^[a-z][a-z0-9_]*$`), repeats: often, check: nginxValue, write: writeNginx},
-	plan.FormatPgBouncer:  {key: regexp.MustCompile(`^([a-z][a-z0-9_]*|(databases|users)\.([A-Za-z0-9_-]+|\*))$`), minArgs: 1, maxArgs: 1, check: wholeLine, write: writePgBouncer},
-	plan.FormatUserList:   {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`), minArgs: 1, maxArgs: 1, check: userPassword, write: writeUserList},
-	plan.FormatText:       {key: regexp.MustCompile(`^[ -~]*$`), minArgs: 1, repeats: often, check: withoutNUL, noSecret: "text has no escapes, so it cannot hold a secret", write: writeText},
+	plan.FormatRedis: {key: regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`), minArgs: 1, repeats: often,
+		check: withoutNUL, write: writeRedis},
+	plan.FormatProperties: {key: regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`), minArgs: 1, maxArgs: 1, check: validUTF8,
+		write: writeProperties},
+	plan.FormatEnv: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), minArgs: 1, maxArgs: 1, check: withoutNUL,
+		write: writeEnv},
+	plan.FormatJSON: {key: regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`), minArgs: 1, check: validUTF8,
+		write: writeJSON},
+	plan.FormatYAML: {key: regexp.MustCompile(`^[A-Za-z0-9_/-]+(\.[A-Za-z0-9_/-]+)*$`), minArgs: 1, check: validUTF8,
+		write: writeYAML},
+	plan.FormatINI: {key: regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`),
+		maxArgs: 1, repeats: often, check: withoutNUL, write: writeINI},
+	plan.FormatMySQL: {key: regexp.MustCompile(`^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_]*)?$`), maxArgs: 1, repeats: often,
+		check: withoutNUL, write: writeMySQL},
+	plan.FormatPostgreSQL: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`), minArgs: 1,
+		maxArgs: 1, check: withoutNUL, write: writePostgreSQL},
+	plan.FormatNginx: {key: regexp.MustCompile(`^[a-z][a-z0-9_]*$`), repeats: often, check: nginxValue,
+		write: writeNginx},
+	plan.FormatPgBouncer: {key: regexp.MustCompile(`^([a-z][a-z0-9_]*|(databases|users)\.([A-Za-z0-9_-]+|\*))$`),
+		minArgs: 1, maxArgs: 1, check: wholeLine, write: writePgBouncer},
+	plan.FormatUserList: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`), minArgs: 1, maxArgs: 1,
+		check: userPassword, write: writeUserList},
+	plan.FormatText: {key: regexp.MustCompile(`^[ -~]*$`), minArgs: 1, repeats: often, check: withoutNUL,
+		noSecret: "text has no escapes, so it cannot hold a secret", write: writeText},
 }
 
 // Formats returns the known formats, sorted.

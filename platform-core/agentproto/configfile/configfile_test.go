@@ -48,10 +48,14 @@ var readers = map[plan.Format]reader{
 
 // hostile values try to leave their place.
 var hostile = []string{
-	"", " ", "  two leading and trailing  ", "plain", "1", "yes", "null", "~", "-", "#", "# comment", "a # b", ";x", "!include /etc/passwd",
-	"a\nrequirepass b", "a\r\nb", "\n", "\r", "\t", "\\", "\\\\", `\n`, `\x00`, `"`, `""`, `'`, `''`, `'"'"'`, `a"b`, `a'b`, `a\`, `a\"`, `"a`, `'a`, `"quoted"`, `'quoted'`,
-	"$HOME", "$(id)", "`id`", "${x}", "a=b", "a: b", "- a", "[a]", "{a: b}", "key: |\n  text", "&a", "*a", "!!int 1", "@x", "%x", ">", "|", "?",
-	"\x01\x02\x1f\x7f", "\a\b\v\f", "\u0080\u0085\u00a0", "日本語", "\u2028\u2029\ufeff", "😀", "\U0010ffff", "\ufffe\uffff", "a\x00b", "\xff\xfe", "é\xe9",
+	"", " ", "  two leading and trailing  ", "plain", "1", "yes", "null", "~", "-", "#", "# comment", "a # b", ";x",
+	"!include /etc/passwd",
+	"a\nrequirepass b", "a\r\nb", "\n", "\r", "\t", "\\", "\\\\", `\n`, `\x00`, `"`, `""`, `'`, `''`, `'"'"'`, `a"b`,
+	`a'b`, `a\`, `a\"`, `"a`, `'a`, `"quoted"`, `'quoted'`,
+	"$HOME", "$(id)", "`id`", "${x}", "a=b", "a: b", "- a", "[a]", "{a: b}", "key: |\n  text", "&a", "*a", "!!int 1", "@x",
+	"%x", ">", "|", "?",
+	"\x01\x02\x1f\x7f", "\a\b\v\f", "\u0080\u0085\u00a0", "日本語", "\u2028\u2029\ufeff", "😀", "\U0010ffff", "\ufffe\uffff",
+	"a\x00b", "\xff\xfe", "é\xe9",
 }
 
 func TestHostileValuesComeBackInEveryFormat(t *testing.T) {
@@ -112,7 +116,8 @@ func roundTrip(t *testing.T, format plan.Format, value string) {
 // wantLines: text has no escapes; a value is lines between the others' lines.
 func wantLines(t *testing.T, value string) {
 	t.Helper()
-	data, err := configfile.Encode(plan.FormatText, []plan.Entry{{Args: []string{"1st", value}}, {Key: "k", Args: []string{"3rd"}}}, nil)
+	data, err := configfile.Encode(plan.FormatText,
+		[]plan.Entry{{Args: []string{"1st", value}}, {Key: "k", Args: []string{"3rd"}}}, nil)
 	if !noNUL(value) {
 		if err == nil {
 			t.Fatalf("text: value %q was not refused: %q", value, data)
@@ -136,13 +141,16 @@ func TestLayout(t *testing.T) {
 		want    string
 	}{
 		{"redis: several values, repeated keys", plan.FormatRedis,
-			[]plan.Entry{{Key: "save", Args: []string{"900", "1"}}, {Key: "save", Args: []string{""}}, {Key: "dir", Args: []string{"/my data"}}},
+			[]plan.Entry{{Key: "save", Args: []string{"900", "1"}}, {Key: "save", Args: []string{""}},
+				{Key: "dir", Args: []string{"/my data"}}},
 			"save 900 1\nsave \"\"\ndir \"/my data\"\n"},
 		{"ini: sections, bare keys", plan.FormatINI,
-			[]plan.Entry{{Key: "mysqld.port", Args: []string{"3306"}}, {Key: "client.user", Args: []string{"a b"}}, {Key: "mysqld.skip-name-resolve"}, {Key: "top", Args: []string{"1"}}},
+			[]plan.Entry{{Key: "mysqld.port", Args: []string{"3306"}}, {Key: "client.user", Args: []string{"a b"}},
+				{Key: "mysqld.skip-name-resolve"}, {Key: "top", Args: []string{"1"}}},
 			"top = 1\n[mysqld]\nport = 3306\nskip-name-resolve\n[client]\nuser = \"a b\"\n"},
 		{"yaml: nested, lists, odd keys", plan.FormatYAML,
-			[]plan.Entry{{Key: "a.b.c", Args: []string{"1"}}, {Key: "a.on", Args: []string{"x", "y"}}, {Key: "z", Args: []string{""}}},
+			[]plan.Entry{{Key: "a.b.c", Args: []string{"1"}}, {Key: "a.on", Args: []string{"x", "y"}},
+				{Key: "z", Args: []string{""}}},
 			"a:\n  b:\n    c: \"1\"\n  \"on\":\n    - \"x\"\n    - \"y\"\nz: \"\"\n"},
 		{"json: lists", plan.FormatJSON,
 			[]plan.Entry{{Key: "a.b", Args: []string{"<1>"}}, {Key: "c", Args: []string{"x", "y"}}},
@@ -152,14 +160,17 @@ func TestLayout(t *testing.T) {
 		{"postgresql", plan.FormatPostgreSQL,
 			[]plan.Entry{{Key: "search_path", Args: []string{`"$user", 'x'`}}}, "search_path = '\"$user\", ''x'''\n"},
 		{"nginx: no value, several, repeated", plan.FormatNginx,
-			[]plan.Entry{{Key: "ip_hash"}, {Key: "add_header", Args: []string{"X-A", "b; c {}", "always"}}, {Key: "add_header", Args: []string{"X-B", `"\'`}}, {Key: "root", Args: []string{""}}},
+			[]plan.Entry{{Key: "ip_hash"}, {Key: "add_header", Args: []string{"X-A", "b; c {}", "always"}},
+				{Key: "add_header", Args: []string{"X-B", `"\'`}}, {Key: "root", Args: []string{""}}},
 			"ip_hash;\nadd_header X-A \"b; c {}\" always;\nadd_header X-B \"\\\"\\\\'\";\nroot \"\";\n"},
 		{"pgbouncer: settings of the program last", plan.FormatPgBouncer,
-			[]plan.Entry{{Key: "listen_port", Args: []string{"6432"}}, {Key: "databases.*", Args: []string{"host=db port=5432"}}, {Key: "pool_mode", Args: []string{"session"}}},
+			[]plan.Entry{{Key: "listen_port", Args: []string{"6432"}}, {Key: "databases.*", Args: []string{"host=db port=5432"}},
+				{Key: "pool_mode", Args: []string{"session"}}},
 			"[databases]\n* = host=db port=5432\n[pgbouncer]\nlisten_port = 6432\npool_mode = session\n"},
 		{"userlist", plan.FormatUserList, []plan.Entry{{Key: "a", Args: []string{`b" "c`}}}, "\"a\" \"b\"\" \"\"c\"\n"},
 		{"text: lines as they are", plan.FormatText,
-			[]plan.Entry{{Key: "events", Args: []string{"events {", "    worker_connections 1024;", "}"}}, {Args: []string{"", "http {\n    include a.conf;\n}\n"}}},
+			[]plan.Entry{{Key: "events", Args: []string{"events {", "    worker_connections 1024;", "}"}},
+				{Args: []string{"", "http {\n    include a.conf;\n}\n"}}},
 			"events {\n    worker_connections 1024;\n}\n\nhttp {\n    include a.conf;\n}\n"},
 		{"empty json", plan.FormatJSON, nil, "{}\n"},
 		{"empty nginx", plan.FormatNginx, nil, ""},
@@ -215,7 +226,8 @@ func TestRefusals(t *testing.T) {
 		{"long password", plan.FormatUserList, one("a", strings.Repeat("x", 1000)), "995 bytes"},
 		{"line break in a key of text", plan.FormatText, one("a\nb", "c"), "the key must match"},
 		{"text without lines", plan.FormatText, one("a"), "it has no value"},
-		{"secret in text", plan.FormatText, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}}, "cannot hold a secret"},
+		{"secret in text", plan.FormatText, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}},
+			"cannot hold a secret"},
 		{"no lookup", plan.FormatRedis, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}}, "c/k"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

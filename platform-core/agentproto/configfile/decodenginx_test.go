@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// decodeNginx reads as nginx reads its configuration, simple directives only: whatever would be a block, a comment between
-// directives, or a variable is an error here.
+// decodeNginx reads as nginx reads its configuration, simple directives only: whatever would be a block, a comment
+// between directives, or a variable is an error here.
 func decodeNginx(text string) ([]pair, error) {
 	var pairs []pair
 	var words []string

@@ -399,7 +399,8 @@ func decodePostgreSQL(text string) ([]pair, error) {
 	return pairs, nil
 }
 
-// decodePgBouncer reads as PgBouncer does: a key, an equals sign, and the rest of the line without the blanks around it.
+// decodePgBouncer reads as PgBouncer does: a key, an equals sign, and the rest of the line without the blanks around
+// it.
 func decodePgBouncer(text string) ([]pair, error) {
 	var pairs []pair
 	section := ""
@@ -418,7 +419,8 @@ func decodePgBouncer(text string) ([]pair, error) {
 		if !found {
 			return nil, errors.New("a line without a value")
 		}
-		pairs = append(pairs, pair{strings.TrimPrefix(section+strings.TrimSpace(key), "pgbouncer."), []string{strings.Trim(value, " \t\n\v\f\r")}})
+		pairs = append(pairs, pair{strings.TrimPrefix(section+strings.TrimSpace(key), "pgbouncer."),
+			[]string{strings.Trim(value, " \t\n\v\f\r")}})
 	}
 	return pairs, nil
 }

@@ -17,12 +17,14 @@ var nginxEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `
 // nginxValue refuses a dollar sign: in many directives nginx puts a variable in its place, whatever the quotes.
 func nginxValue(value string) error {
 	if strings.Contains(value, "$") {
-		return errors.New("the value has a dollar sign, which nginx takes for the beginning of a variable and knows no escape for; write it without")
+		return errors.New("the value has a dollar sign, which nginx takes for the beginning of a variable and knows no " +
+			"escape for; write it without")
 	}
 	return withoutNUL(value)
 }
 
-// writeNginx writes simple directives. Inside double quotes nginx knows \" \\ \n \r and \t, and every other byte is itself.
+// writeNginx writes simple directives. Inside double quotes nginx knows \" \\ \n \r and \t, and every other byte is
+// itself.
 func writeNginx(settings []setting) ([]byte, error) {
 	var b bytes.Buffer
 	for _, s := range settings {
@@ -33,7 +35,8 @@ func writeNginx(settings []setting) ([]byte, error) {
 				word = `"` + nginxEscapes.Replace(word) + `"`
 			}
 			if len(word) > maxNginxWord {
-				return nil, fmt.Errorf("setting %q makes a word of %d bytes; nginx reads at most %d as one", s.key, len(word), maxNginxWord)
+				return nil, fmt.Errorf("setting %q makes a word of %d bytes; nginx reads at most %d as one", s.key, len(word),
+					maxNginxWord)
 			}
 			b.WriteString(" " + word)
 		}

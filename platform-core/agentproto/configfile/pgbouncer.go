@@ -14,8 +14,8 @@ import (
 // sectionPgBouncer has the settings of the program itself.
 const sectionPgBouncer = "pgbouncer"
 
-// writePgBouncer writes pgbouncer.ini: settings without a section are those of the program, and come last, after the databases and users. A
-// value is the rest of its line as it is.
+// writePgBouncer writes pgbouncer.ini: settings without a section are those of the program, and come last, after the
+// databases and users. A value is the rest of its line as it is.
 func writePgBouncer(settings []setting) ([]byte, error) {
 	var order []string
 	bodies := map[string]*bytes.Buffer{}
@@ -55,7 +55,8 @@ func wholeLine(value string) error {
 
 func isBlank(r rune) bool { return r == ' ' }
 
-// writeUserList writes the file of users of PgBouncer: a name and a password, each in double quotes, with a quote doubled.
+// writeUserList writes the file of users of PgBouncer: a name and a password, each in double quotes, with a quote
+// doubled.
 func writeUserList(settings []setting) ([]byte, error) {
 	var b bytes.Buffer
 	for _, s := range settings {

@@ -189,7 +189,8 @@ func yamlText(text string) string {
 			b.WriteString(`\r`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r >= ' ' && r < 0x7f, r >= 0xa0 && r < 0xd800 && r != 0x2028 && r != 0x2029, r >= 0xe000 && r < 0xfffe && r != 0xfeff:
+		case r >= ' ' && r < 0x7f, r >= 0xa0 && r < 0xd800 && r != 0x2028 && r != 0x2029, r >= 0xe000 && r < 0xfffe &&
+			r != 0xfeff:
 			b.WriteRune(r)
 		case r > 0xffff:
 			fmt.Fprintf(&b, `\U%08x`, r)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mover is what an operator tells the pods that carry backups, and what those tell in return. A mover reads its Plan from a file, does one
-// verb, and writes its Result as JSON into the termination message of its container. It has no right in the API.
+// Package mover is what an operator tells the pods that carry backups, and what those tell in return. A mover reads its
+// Plan from a file, does one verb, and writes its Result as JSON into the termination message of its container. It has
+// no right in the API.
 //
-// A backup is a folder <prefix>/<Backup.Key> of a repository: the data as data-00001, data-00002 … (a tar or any other stream of the
-// middleware's own tool, compressed, and then encrypted where there is a key, cut into parts), metadata.json (Plan.Backup.Metadata as it is),
-// and last manifest.json, a Manifest. What has no manifest is no backup. Data and metadata are in a folder of their attempt, <run>/, so that
-// two attempts never write under one name; Part.Name is <run>/data-00001. attempt.json says which attempt is the latest, a Mark.
+// A backup is a folder <prefix>/<Backup.Key> of a repository: the data as data-00001, data-00002 … (a tar or any other
+// stream of the middleware's own tool, compressed, and then encrypted where there is a key, cut into parts),
+// metadata.json (Plan.Backup.Metadata as it is), and last manifest.json, a Manifest. What has no manifest is no backup.
+// Data and metadata are in a folder of their attempt, <run>/, so that two attempts never write under one name;
+// Part.Name is <run>/data-00001. attempt.json says which attempt is the latest, a Mark.
 //
-// A backup of several sets, each of which has a part of the data, has a Stream for each: a stream of its own, in parts that no other has any of.
+// A backup of several sets, each of which has a part of the data, has a Stream for each: a stream of its own, in parts
+// that no other has any of.
 package mover
 
 import (
@@ -21,7 +24,8 @@ import (
 const (
 	// PlanPath is where a mover finds its plan.
 	PlanPath = "/zeroinfra/mover/plan.json"
-	// CredentialsPath is the folder with the files accessKey, secretKey and ca.crt of an S3 repository, each if there is one.
+	// CredentialsPath is the folder with the files accessKey, secretKey and ca.crt of an S3 repository, each if there is
+	// one.
 	CredentialsPath = "/zeroinfra/repository/credentials"
 	// KeyPath is the file with the passphrase of an encrypted repository.
 	KeyPath = "/zeroinfra/repository/key/passphrase"
@@ -35,7 +39,8 @@ const (
 	StreamsFormatVersion = 2
 	// PlainFormatVersion is that of a Manifest with neither streams nor objects, so that older readers know it.
 	PlainFormatVersion = 1
-	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost that fits into a pod.
+	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost
+	// that fits into a pod.
 	MinPassphrase = 16
 	// MaxResult is how many bytes a termination message may have.
 	MaxResult = 4096
@@ -51,7 +56,8 @@ const (
 	VerbBackup Verb = "backup"
 	// VerbRestore reads a backup, checks it against its manifest, and gives it to a command's standard input.
 	VerbRestore Verb = "restore"
-	// VerbAdopt runs a command in the folder of a volume that was made of a snapshot, which takes out what was of the former member alone.
+	// VerbAdopt runs a command in the folder of a volume that was made of a snapshot, which takes out what was of the
+	// former member alone.
 	VerbAdopt Verb = "adopt"
 	// VerbInspect reads the manifest, and with Verify all of the data, and says whether it is as it was written.
 	VerbInspect Verb = "inspect"
@@ -70,19 +76,22 @@ type Plan struct {
 	Backup     *Backup    `json:"backup,omitempty"`
 	// Command is that of VerbBackup, VerbRestore or VerbAdopt; its environment is that of the container.
 	Command []string `json:"command,omitempty"`
-	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts, such as the
-	// timeline and the position in the log.
+	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts,
+	// such as the timeline and the position in the log.
 	Facts []string `json:"facts,omitempty"`
-	// Streams of VerbBackup are what Command is run for, one after the other, and Facts after each; without them Command is run once.
+	// Streams of VerbBackup are what Command is run for, one after the other, and Facts after each; without them Command
+	// is run once.
 	Streams []Stream `json:"streams,omitempty"`
-	// Steady, of VerbBackup with Streams, is run before the first and after the last of them. It refuses by an exit code that is not 0, and what it writes
-	// must be the same both times: lines "key=value" or "key.<name of a stream>=value", which become facts of the backup or of that stream.
+	// Steady, of VerbBackup with Streams, is run before the first and after the last of them. It refuses by an exit code
+	// that is not 0, and what it writes must be the same both times: lines "key=value" or "key.<name of a stream>=value",
+	// which become facts of the backup or of that stream.
 	Steady []string `json:"steady,omitempty"`
 	// Objects has VerbBackup and VerbRestore carry the objects of a storage; there is no Command then.
 	Objects *Objects `json:"objects,omitempty"`
 	// Files has VerbBackup and VerbRestore carry files by restic, and VerbDelete remove them; there is no Command then.
 	Files *Files `json:"files,omitempty"`
-	// Volume is the one that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the data goes.
+	// Volume is the one that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the
+	// data goes.
 	Volume *TargetVolume `json:"volume,omitempty"`
 	// Known are the facts of the backup, for VerbAdopt: a snapshot has no manifest.
 	Known map[string]string `json:"known,omitempty"`
@@ -102,17 +111,20 @@ type Stream struct {
 	Env []string `json:"env,omitempty"`
 }
 
-// FactPrefix begins the names of the variables by which the command of VerbRestore or VerbAdopt is told the facts of the backup, those of its stream above all.
-// What in the name of a fact is no letter and no digit is an underscore there.
+// FactPrefix begins the names of the variables by which the command of VerbRestore or VerbAdopt is told the facts of
+// the backup, those of its stream above all. What in the name of a fact is no letter and no digit is an underscore
+// there.
 const FactPrefix = "FACT_"
 
-// OwnPrefix begins the names of what agents keep on a volume beside the data: who the member is, what it promised, and that it was restored.
+// OwnPrefix begins the names of what agents keep on a volume beside the data: who the member is, what it promised, and
+// that it was restored.
 const OwnPrefix = ".zeroinfra."
 
-// TargetVolume is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
-// well and the data was what the manifest says; RestoredName comes last.
+// TargetVolume is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there
+// is moved into Folder when it has ended well and the data was what the manifest says; RestoredName comes last.
 type TargetVolume struct {
-	// Folder where the volume is mounted. Beside what file systems have by themselves and earlier attempts left it has to be empty.
+	// Folder where the volume is mounted. Beside what file systems have by themselves and earlier attempts left it has to
+	// be empty.
 	Folder string `json:"folder"`
 	// ID of what is to be there. A volume that has it already is left as it is.
 	ID string `json:"id"`
@@ -121,7 +133,8 @@ type TargetVolume struct {
 // RestoredName is the file in TargetVolume.Folder that has the ID of what was put there, once all of it is.
 const RestoredName = ".zeroinfra.restored"
 
-// Catalogue is what is known of a folder of a repository, each key as KeyDigest has it: a plan has room for a quarter of a MiB.
+// Catalogue is what is known of a folder of a repository, each key as KeyDigest has it: a plan has room for a quarter
+// of a MiB.
 type Catalogue struct {
 	// Folder that is looked at, and nothing beside it.
 	Folder string `json:"folder"`
@@ -163,9 +176,11 @@ const (
 
 // Backup is one restorable point.
 type Backup struct {
-	// Key is its folder, <namespace>/<application>/<name of the Backup>-<first eight characters of its UID>: nobody else ever writes there.
+	// Key is its folder, <namespace>/<application>/<name of the Backup>-<first eight characters of its UID>: nobody else
+	// ever writes there.
 	Key string `json:"key"`
-	// Attempt is unique to a mover's pod. What an earlier attempt left is removed, and one that finds a later one's mark ends.
+	// Attempt is unique to a mover's pod. What an earlier attempt left is removed, and one that finds a later one's mark
+	// ends.
 	Attempt string `json:"attempt,omitempty"`
 	// Compression is Zstd, Gzip or None.
 	Compression string `json:"compression,omitempty"`
@@ -184,7 +199,8 @@ const (
 	CompressionNone = "None"
 )
 
-// EncryptionAge is what Manifest.Encryption says of data that is a file of age (age-encryption.org/v1) for a passphrase.
+// EncryptionAge is what Manifest.Encryption says of data that is a file of age (age-encryption.org/v1) for a
+// passphrase.
 const EncryptionAge = "Age"
 
 // Names of the files of a backup that are not data.
@@ -210,7 +226,8 @@ type Manifest struct {
 	Parts         []Part    `json:"parts"`
 	StartTime     time.Time `json:"startTime"`
 	EndTime       time.Time `json:"endTime"`
-	// RawSize is how many bytes the command wrote, and RawSHA256 their hash, in hex; with Streams RawSize is of all of them, and there is no hash.
+	// RawSize is how many bytes the command wrote, and RawSHA256 their hash, in hex; with Streams RawSize is of all of
+	// them, and there is no hash.
 	RawSize   int64             `json:"rawSize"`
 	RawSHA256 string            `json:"rawSha256,omitempty"`
 	Metadata  Part              `json:"metadata"`
@@ -219,7 +236,8 @@ type Manifest struct {
 	Streams []StreamManifest `json:"streams,omitempty"`
 	// Objects is there where the data is a listing of objects; RawSize and RawSHA256 are of the listing then.
 	Objects *ObjectsManifest `json:"objects,omitempty"`
-	// Files is there where the data is files, which are in a repository of restic; there are no parts then, and RawSize is that of all files.
+	// Files is there where the data is files, which are in a repository of restic; there are no parts then, and RawSize is
+	// that of all files.
 	Files *FilesManifest `json:"files,omitempty"`
 }
 
@@ -248,8 +266,8 @@ type Result struct {
 	// Reason is empty when all went well, else one of the Reasons; Message is a sentence for a person.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the command wrote; of objects they are
-	// what this backup has added, and the size of all that it has.
+	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the
+	// command wrote; of objects they are what this backup has added, and the size of all that it has.
 	Digest  string `json:"digest,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 	RawSize int64  `json:"rawSize,omitempty"`
@@ -259,8 +277,9 @@ type Result struct {
 	Streams map[string]int64 `json:"streams,omitempty"`
 	// FreeBytes of a volume, for VerbCheck; nil for S3.
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
-	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many backups there are.
-	// With a Catalogue neither has what that knows: Backups are those that nobody speaks of then, Unknown is how many, and Unfinished is how many Leftovers.
+	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit.
+	// Count tells how many backups there are. With a Catalogue neither has what that knows: Backups are those that nobody
+	// speaks of then, Unknown is how many, and Unfinished is how many Leftovers.
 	Backups   []string `json:"backups,omitempty"`
 	Leftovers []string `json:"leftovers,omitempty"`
 	Count     int      `json:"count,omitempty"`

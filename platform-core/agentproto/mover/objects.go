@@ -4,15 +4,16 @@ package mover
 
 import "time"
 
-// Objects has VerbBackup and VerbRestore carry the objects of a storage that speaks S3 in place of what a command writes: the mover reads and writes them
-// itself, at the place that the variables of its environment name.
+// Objects has VerbBackup and VerbRestore carry the objects of a storage that speaks S3 in place of what a command
+// writes: the mover reads and writes them itself, at the place that the variables of its environment name.
 //
-// What it keeps is a listing, which is the data of the backup (data-00001 …), and packs, <run>/pack-00001 …, which have the contents. A listing has a line
-// of JSON for each bucket and each object, a Line, and names the packs that an object is in: those of this backup, or of former ones of the same instance.
-// So a backup needs packs in the folders of others, and says in its Manifest which; what is removed of a backup leaves those that others need.
+// What it keeps is a listing, which is the data of the backup (data-00001 …), and packs, <run>/pack-00001 …, which have
+// the contents. A listing has a line of JSON for each bucket and each object, a Line, and names the packs that an
+// object is in: those of this backup, or of former ones of the same instance. So a backup needs packs in the folders of
+// others, and says in its Manifest which; what is removed of a backup leaves those that others need.
 //
-// A pack is a tar, compressed and encrypted as the data is: 000001 is the content of an object, or a piece of a large one, and 000001.json, for all
-// but pieces, its Entry without Pieces.
+// A pack is a tar, compressed and encrypted as the data is: 000001 is the content of an object, or a piece of a large
+// one, and 000001.json, for all but pieces, its Entry without Pieces.
 type Objects struct {
 	// Mode of VerbBackup; empty for VerbRestore.
 	Mode ObjectsMode `json:"mode,omitempty"`
@@ -23,7 +24,8 @@ type ObjectsMode string
 
 // The modes.
 const (
-	// ObjectsIncremental reads what is not in the latest backup of the instance as it is now, and names the packs of that for all else.
+	// ObjectsIncremental reads what is not in the latest backup of the instance as it is now, and names the packs of that
+	// for all else.
 	ObjectsIncremental ObjectsMode = "Incremental"
 	// ObjectsFull reads everything, and names packs of its own alone.
 	ObjectsFull ObjectsMode = "Full"
@@ -49,8 +51,8 @@ const ObjectsFormatVersion = 3
 
 // ObjectsManifest is what a Manifest says of objects.
 type ObjectsManifest struct {
-	// Packs that the listing names, in the order of their names, which are relative to the folder that has the backups of the instance:
-	// <name of a Backup and its UID>/<run>/pack-00001.
+	// Packs that the listing names, in the order of their names, which are relative to the folder that has the backups of
+	// the instance: <name of a Backup and its UID>/<run>/pack-00001.
 	Packs []Part `json:"packs,omitempty"`
 	// Base is the folder of the backup whose packs are named as well; empty where all was read.
 	Base string `json:"base,omitempty"`

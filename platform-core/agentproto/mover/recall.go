@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Recall is a page of what VerbRecall has read, of backups that the Catalogue does not know, in the order of their keys.
+// Recall is a page of what VerbRecall has read, of backups that the Catalogue does not know, in the order of their
+// keys.
 type Recall struct {
 	Records []Record `json:"records,omitempty"`
 	// Failures are the backups that cannot be restored as they are, and what is left of some.
@@ -42,9 +43,11 @@ type Record struct {
 	Origin Origin `json:"origin"`
 }
 
-// Origin is what a mover knows of Plan.Backup.Metadata: what the object of a backup is made of again. The words of plugin and sources are the operator's.
+// Origin is what a mover knows of Plan.Backup.Metadata: what the object of a backup is made of again. The words of
+// plugin and sources are the operator's.
 type Origin struct {
-	// Backup is the name of the object, Domain that of the operator, and Schedule that of the schedule that made it, if one did.
+	// Backup is the name of the object, Domain that of the operator, and Schedule that of the schedule that made it, if
+	// one did.
 	Backup   string          `json:"backup,omitempty"`
 	Domain   string          `json:"domain,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
@@ -93,7 +96,8 @@ func Unpack(packed []byte) (*Recall, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(reader, maxUnpacked+1))
 	if err != nil || len(text) > maxUnpacked {
-		return nil, fmt.Errorf("what was read cannot be unpacked: it has %d bytes, of %d at most: %w", len(text), maxUnpacked, err)
+		return nil, fmt.Errorf("what was read cannot be unpacked: it has %d bytes, of %d at most: %w", len(text), maxUnpacked,
+			err)
 	}
 	recall := &Recall{}
 	if err := json.Unmarshal(text, recall); err != nil {

@@ -5,11 +5,11 @@ package mover
 import "time"
 
 const (
-	// TargetEnv is the variable that has the command of VerbRestore go on from the data of the backup: a Target as JSON. It is not set where the
-	// data is to be as the backup has it.
+	// TargetEnv is the variable that has the command of VerbRestore go on from the data of the backup: a Target as JSON.
+	// It is not set where the data is to be as the backup has it.
 	TargetEnv = "RESTORE_TARGET"
-	// ExitOutOfRange is the exit code by which that command says that the target is out of what it can reach: ReasonOutOfRange. What it says
-	// last on standard error is the sentence for a person.
+	// ExitOutOfRange is the exit code by which that command says that the target is out of what it can reach:
+	// ReasonOutOfRange. What it says last on standard error is the sentence for a person.
 	ExitOutOfRange = 65
 )
 

@@ -52,8 +52,8 @@ func (a *Agent) Promise(term int64) int64 {
 	return a.state.Promised
 }
 
-// Acknowledge answers a writer that asks for the acknowledgement of its term. When refused, promised is why. A term that is
-// higher is refused too: it is for the engine and the record to say that there is one, not for a peer.
+// Acknowledge answers a writer that asks for the acknowledgement of its term. When refused, promised is why. A term
+// that is higher is refused too: it is for the engine and the record to say that there is one, not for a peer.
 func (a *Agent) Acknowledge(term int64) (acknowledged bool, promised int64) {
 	return term == a.state.Promised, a.state.Promised
 }
@@ -113,8 +113,8 @@ func (a *Agent) Acknowledged(round *Round, from Member) {
 	a.settle(round)
 }
 
-// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the writer. One that is
-// higher by more than MaxJump changes nothing.
+// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the writer. One that
+// is higher by more than MaxJump changes nothing.
 func (a *Agent) Refused(promised int64) {
 	if promised-a.state.Promised <= MaxJump {
 		a.Promise(promised)

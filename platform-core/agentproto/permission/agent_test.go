@@ -196,12 +196,18 @@ func TestUnsafeChangesOfARecordAreRefused(t *testing.T) {
 		change func() (permission.Record, error)
 		want   error
 	}{
-		"two writers in one term":                    {func() (permission.Record, error) { return record.Name(two) }, permission.ErrWriter},
-		"a list on top of one that is not confirmed": {func() (permission.Record, error) { return changed.Change([]permission.Member{one}) }, permission.ErrUnconfirmed},
-		"a list between two writers":                 {func() (permission.Record, error) { return record.Depose().Change([]permission.Member{one}) }, permission.ErrNoWriter},
-		"a member that the writer may not ask":       {func() (permission.Record, error) { return changed.Depose().Name(three) }, permission.ErrNotEligible},
-		"a member that is taken off":                 {func() (permission.Record, error) { return changed.Depose().Name(two) }, permission.ErrNotEligible},
-		"an end of a writer that is named":           {record.Ended, permission.ErrWriter},
+		"two writers in one term": {func() (permission.Record, error) { return record.Name(two) },
+			permission.ErrWriter},
+		"a list on top of one that is not confirmed": {
+			func() (permission.Record, error) { return changed.Change([]permission.Member{one}) }, permission.ErrUnconfirmed},
+		"a list between two writers": {
+			func() (permission.Record, error) { return record.Depose().Change([]permission.Member{one}) },
+			permission.ErrNoWriter},
+		"a member that the writer may not ask": {func() (permission.Record, error) { return changed.Depose().Name(three) },
+			permission.ErrNotEligible},
+		"a member that is taken off": {func() (permission.Record, error) { return changed.Depose().Name(two) },
+			permission.ErrNotEligible},
+		"an end of a writer that is named": {record.Ended, permission.ErrWriter},
 	} {
 		if _, err := c.change(); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)

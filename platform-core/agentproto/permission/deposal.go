@@ -17,8 +17,8 @@ type Deposal struct {
 	PromisedAt time.Duration
 	// CheckedAt is when it was last found alive, with the promise kept, and safe to be named; zero before.
 	CheckedAt time.Duration
-	// Stopped says that the process of the former writer is known to have ended for good: its agent promised the term, or its
-	// container, its pod or its node is proven gone.
+	// Stopped says that the process of the former writer is known to have ended for good: its agent promised the term, or
+	// its container, its pod or its node is proven gone.
 	Stopped bool
 }
 

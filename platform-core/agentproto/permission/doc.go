@@ -27,9 +27,10 @@
 // has promised nothing and is another member.
 //
 // All writes of the record are guarded by its resource version. Times are those of one machine since it booted
-// (CLOCK_BOOTTIME, which goes on while the machine sleeps) and are never compared between machines; [Margin] is for clocks
-// that run at different speeds. A machine that is stopped from outside and goes on later can write for the instant until its
-// agent looks at the clock, so that this package alone does not make up for replication that is asynchronous.
+// (CLOCK_BOOTTIME, which goes on while the machine sleeps) and are never compared between machines; [Margin] is for
+// clocks that run at different speeds. A machine that is stopped from outside and goes on later can write for the
+// instant until its agent looks at the clock, so that this package alone does not make up for replication that is
+// asynchronous.
 //
 // The package imports the standard library only, so that agents and engine run the same code. It has no clock and
 // sends nothing. The idea of a lease that is counted from its request is that of C. Gray and D. Cheriton, "Leases: an
@@ -43,7 +44,8 @@ const (
 	Validity = 6 * time.Second
 	// Margin that the engine waits beyond it. Clocks may differ in speed by a seventh.
 	Margin = 2 * time.Second
-	// MaxJump is by how much a term that a single pod tells of may be higher than the one that is known. More of them have not
-	// gone by unheard: a pod that says so is wrong, or not to be trusted, and after a term at its ceiling there would be no other.
+	// MaxJump is by how much a term that a single pod tells of may be higher than the one that is known. More of them have
+	// not gone by unheard: a pod that says so is wrong, or not to be trusted, and after a term at its ceiling there would
+	// be no other.
 	MaxJump = 1000
 )

@@ -67,7 +67,8 @@ func (e *engine) write(version int, record permission.Record, done func(version 
 		e.api.version++
 		e.api.record = record
 		written := e.api.version
-		e.note("%s writes term %d, primary %v, list %v, previous %v", e.name, record.Term, record.Primary, record.List, record.Previous)
+		e.note("%s writes term %d, primary %v, list %v, previous %v", e.name, record.Term, record.Primary, record.List,
+			record.Previous)
 		return func() { done(written) }
 	})
 }
@@ -221,7 +222,8 @@ func (e *engine) choose() {
 	}
 	d := e.deposal
 	e.asked = 0
-	e.deposal = &permission.Deposal{Record: d.Record, RecordedAt: d.RecordedAt, Stopped: d.Stopped, Candidate: members[e.random.IntN(len(members))]}
+	e.deposal = &permission.Deposal{Record: d.Record, RecordedAt: d.RecordedAt, Stopped: d.Stopped,
+		Candidate: members[e.random.IntN(len(members))]}
 }
 
 // recover goes on where no candidate is left, on proof that the writer is gone. Where all members are gone, a person
@@ -234,7 +236,8 @@ func (e *engine) recover() {
 	}
 	next, err := record.Ended()
 	if err == nil && !slices.ContainsFunc(next.List.Members, alive) {
-		next = permission.Record{Term: record.Term + 1, List: permission.List{Version: record.List.Version + 1, Members: e.members()}}
+		next = permission.Record{Term: record.Term + 1,
+			List: permission.List{Version: record.List.Version + 1, Members: e.members()}}
 	}
 	e.write(e.version, next, func(written int) { e.take(next, written) })
 }

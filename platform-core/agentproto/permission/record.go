@@ -22,8 +22,8 @@ type List struct {
 	// Version grows at each change.
 	Version int64    `json:"version"`
 	Members []Member `json:"members"`
-	// SynchronousReplicas is how many of the other members have a write before a client is told of it; 0 for none. It is about data and no
-	// permission depends on it.
+	// SynchronousReplicas is how many of the other members have a write before a client is told of it; 0 for none. It is
+	// about data and no permission depends on it.
 	SynchronousReplicas int `json:"synchronousReplicas,omitempty"`
 }
 
@@ -54,7 +54,8 @@ var (
 	ErrNotEligible = errors.New("the member is not in every list that the writer may go by")
 )
 
-// Eligible says whether a member can be the next writer: the one before it needs its acknowledgement, whichever list it goes by.
+// Eligible says whether a member can be the next writer: the one before it needs its acknowledgement, whichever list it
+// goes by.
 func (r Record) Eligible(m Member) bool {
 	return r.List.Has(m) && (r.Previous == nil || r.Previous.Has(m))
 }
@@ -64,8 +65,8 @@ func (r Record) Founding() bool {
 	return r.Primary == nil && r.Previous == nil && len(r.List.Members) == 0
 }
 
-// Refound is the record of a set whose members are gone for good, and with them their data: those that come in their place are others, and none of
-// the former terms is theirs.
+// Refound is the record of a set whose members are gone for good, and with them their data: those that come in their
+// place are others, and none of the former terms is theirs.
 func (r Record) Refound() Record {
 	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1}}
 }
@@ -112,7 +113,8 @@ func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Recor
 	case r.Previous != nil:
 		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrUnconfirmed)
 	case !slices.Contains(members, *r.Primary):
-		return Record{}, fmt.Errorf("cannot change the members in term %d: the writer %s would not be one of them", r.Term, r.Primary.Name)
+		return Record{}, fmt.Errorf("cannot change the members in term %d: the writer %s would not be one of them", r.Term,
+			r.Primary.Name)
 	}
 	previous := r.List
 	r.Previous = &previous
@@ -120,7 +122,8 @@ func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Recor
 	return r, nil
 }
 
-// Ended takes note that the process of the former writer has ended for good, on proof: which list it went by no longer matters.
+// Ended takes note that the process of the former writer has ended for good, on proof: which list it went by no longer
+// matters.
 func (r Record) Ended() (Record, error) {
 	if r.Primary != nil {
 		return Record{}, fmt.Errorf("term %d: %w: %s", r.Term, ErrWriter, r.Primary.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 )
 
-// world is a set of machines with clocks of their own, and a network between them and the API server that loses, delays,
-// doubles and reorders what is sent. Nothing in it depends on real time.
+// world is a set of machines with clocks of their own, and a network between them and the API server that loses,
+// delays, doubles and reorders what is sent. Nothing in it depends on real time.
 type world struct {
 	random *rand.Rand
 	flaws  flaws
@@ -94,7 +94,8 @@ func (w *world) check() {
 			continue
 		}
 		if writer != nil {
-			w.violation = fmt.Sprintf("%s (term %d) and %s (term %d) write at once", writer.self.Name, writer.agent.State().Term, n.self.Name, n.agent.State().Term)
+			w.violation = fmt.Sprintf("%s (term %d) and %s (term %d) write at once", writer.self.Name, writer.agent.State().Term,
+				n.self.Name, n.agent.State().Term)
 			return
 		}
 		writer = n

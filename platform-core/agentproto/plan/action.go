@@ -7,20 +7,21 @@ import "regexp"
 // DefaultActionSeconds is how long an action may run that does not say.
 const DefaultActionSeconds = 30
 
-// ExitDataBad is the exit code by which an action, or a Job, says that it has found the data itself to be bad (report.ReasonDataBad). Any other one but 0 says
-// no more than that it did not get to its end.
+// ExitDataBad is the exit code by which an action, or a Job, says that it has found the data itself to be bad
+// (report.ReasonDataBad). Any other one but 0 says no more than that it did not get to its end.
 const ExitDataBad = 65
 
 // Action is a command that the ops agent runs when an operator asks for it, beside the middleware and in its image.
 //
-// The expressions are CEL over those variables that a probe has, and json: standard output read as JSON, or null when it is none.
+// The expressions are CEL over those variables that a probe has, and json: standard output read as JSON, or null when
+// it is none.
 type Action struct {
 	// Name within the component, for example move-leader.
 	Name string `json:"name"`
 	// Description in one line.
 	Description string `json:"description,omitempty"`
-	// Command and arguments; never through a shell. A word that is just ${parameters.NAME} is that parameter, whose value then
-	// must not begin with a dash. Either it or Query is there.
+	// Command and arguments; never through a shell. A word that is just ${parameters.NAME} is that parameter, whose value
+	// then must not begin with a dash. Either it or Query is there.
 	Command []string `json:"command,omitempty"`
 	// Query is a statement that the driver runs in place of a command.
 	Query *Query `json:"query,omitempty"`
@@ -36,9 +37,9 @@ type Action struct {
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
-// Query is a statement in the words of the middleware's protocol. Its result takes the place of what a command writes to standard output:
-// a JSON list with an object for each row, with the values as texts, or null, by column. What the middleware says when it refuses is on
-// standard error, and the exit code is 1 then.
+// Query is a statement in the words of the middleware's protocol. Its result takes the place of what a command writes
+// to standard output: a JSON list with an object for each row, with the values as texts, or null, by column. What the
+// middleware says when it refuses is on standard error, and the exit code is 1 then.
 type Query struct {
 	// Statement is one; it is fixed text.
 	Statement string `json:"statement"`

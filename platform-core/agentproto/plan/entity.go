@@ -34,7 +34,8 @@ type EntityKind struct {
 var driverKinds = map[string]map[string]EntityKind{
 	ProtocolKafka: {
 		// What a user, a client or both may use: user/<name>, client/<id> or user/<name>/client/<id>.
-		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage", "controller-mutation-rate"}},
+		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage",
+			"controller-mutation-rate"}},
 		// With its configuration and access rules, both as JSON.
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 		// A credential for SCRAM-SHA-512.
@@ -42,15 +43,18 @@ var driverKinds = map[string]map[string]EntityKind{
 	},
 	// Users are made where the cluster is looked after.
 	ProtocolKafkaExternal: {
-		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage", "controller-mutation-rate"}},
+		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage",
+			"controller-mutation-rate"}},
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 	},
 	ProtocolMinIO: {
-		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
+			"lifecycle", "quota"}},
 		// What users may be allowed, by name.
 		"policy": {Parameters: []string{"document"}},
 		// <bucket>/<rule>. Its password is the secret key of an account at the target.
-		"replication": {Parameters: []string{"endpoint", "target-bucket", "access-key", "prefix", "delete-markers", "deletes", "existing-objects", "bandwidth", "synchronous"},
+		"replication": {Parameters: []string{"endpoint", "target-bucket", "access-key", "prefix", "delete-markers", "deletes",
+			"existing-objects", "bandwidth", "synchronous"},
 			Password: true},
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
@@ -59,14 +63,16 @@ var driverKinds = map[string]map[string]EntityKind{
 		"database": {Parameters: []string{"charset", "collation"}},
 		// <user> or <user>@<host>, and below that a database and a table.
 		"grant": {Parameters: []string{"privileges"}},
-		"user":  {Parameters: []string{"global-privileges", "keep-previous-password", "locked", "max-connections", "require-tls"}, Password: true},
+		"user": {Parameters: []string{"global-privileges", "keep-previous-password", "locked", "max-connections",
+			"require-tls"}, Password: true},
 	},
 	// They have no objects that are kept: they are asked.
 	ProtocolNginx:     {},
 	ProtocolPgBouncer: {},
 	ProtocolPostgreSQL: {
 		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},
-		"role":     {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"}, Password: true},
+		"role": {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"},
+			Password: true},
 		// Within a database, whose name is a part of its own: <database>/<extension>.
 		"extension": {Parameters: []string{"version", "schema"}},
 		// <role>/<database>, and below that a schema and a table.
@@ -78,7 +84,8 @@ var driverKinds = map[string]map[string]EntityKind{
 	},
 	ProtocolS3: {
 		// What S3 has words for: how much may be in a bucket is not among it, and neither are users.
-		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle"}},
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
+			"lifecycle"}},
 	},
 }
 
@@ -111,7 +118,8 @@ var driverSettings = map[string][]string{
 	ProtocolS3:            {SettingAddressing, SettingEndpoint, SettingRegion},
 }
 
-// DriverSettings are what the driver for a protocol has to be told to find what is not in its pod; empty for one that has an address there.
+// DriverSettings are what the driver for a protocol has to be told to find what is not in its pod; empty for one that
+// has an address there.
 func DriverSettings(protocol string) []string { return slices.Clone(driverSettings[protocol]) }
 
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
@@ -128,17 +136,19 @@ type Driver struct {
 	Username string `json:"username,omitempty"`
 	// Account is the name that the driver logs in as, where that is kept like a password; it takes the place of Username.
 	Account *SecretRef `json:"account,omitempty"`
-	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil. For ProtocolMinIO it is that of targets of replication,
-	// beside those of the image.
+	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil. For ProtocolMinIO it is
+	// that of targets of replication, beside those of the image.
 	CA *SecretRef `json:"ca,omitempty"`
 	// Password of that user.
 	Password *SecretRef `json:"password,omitempty"`
-	// EntitiesFile, below ConfigDir, is where the driver keeps the objects that it made in the words of a configuration file, for a
-	// middleware that forgets them when it is restarted. It has digests of passwords, and lives as long as the pod.
+	// EntitiesFile, below ConfigDir, is where the driver keeps the objects that it made in the words of a configuration
+	// file, for a middleware that forgets them when it is restarted. It has digests of passwords, and lives as long as the
+	// pod.
 	EntitiesFile string `json:"entitiesFile,omitempty"`
 }
 
-// EntityType is a type of objects inside the middleware that the ops agent observes and changes: by the driver, or by actions.
+// EntityType is a type of objects inside the middleware that the ops agent observes and changes: by the driver, or by
+// actions.
 type EntityType struct {
 	// Type as the plugin calls it.
 	Type string `json:"type"`
@@ -148,8 +158,8 @@ type EntityType struct {
 	Actions *EntityActions `json:"actions,omitempty"`
 }
 
-// EntityActions are the names of actions. Create and Update take the parameter "name", the object's parameters (empty where one
-// is not set), and "password" where the type has one; Delete takes "name".
+// EntityActions are the names of actions. Create and Update take the parameter "name", the object's parameters (empty
+// where one is not set), and "password" where the type has one; Delete takes "name".
 type EntityActions struct {
 	// List writes a JSON object to standard output: of each object that is there its parameters by name, as texts.
 	List string `json:"list"`

@@ -2,16 +2,16 @@
 
 package plan
 
-// Hooks are commands that the process manager runs beside the process at points of its life. They are part of what only a restart changes.
-// An agent without the capability "hooks" runs none.
+// Hooks are commands that the process manager runs beside the process at points of its life. They are part of what only
+// a restart changes. An agent without the capability "hooks" runs none.
 type Hooks struct {
-	// PreStart is run before each start of the process, with its files written, and has to succeed: else there is no start, and the next attempt
-	// comes after the delay of Backoff.
+	// PreStart is run before each start of the process, with its files written, and has to succeed: else there is no
+	// start, and the next attempt comes after the delay of Backoff.
 	PreStart *Hook `json:"preStart,omitempty"`
 	// PostStart is run once the process has stayed up. When it fails that is told, and the process goes on.
 	PostStart *Hook `json:"postStart,omitempty"`
-	// PreStop is run before the stop signal, within the time of Stop. Whatever becomes of it, the signal follows. A process that is killed,
-	// because its permission to write ended, has none.
+	// PreStop is run before the stop signal, within the time of Stop. Whatever becomes of it, the signal follows. A
+	// process that is killed, because its permission to write ended, has none.
 	PreStop *Hook `json:"preStop,omitempty"`
 }
 

@@ -18,7 +18,8 @@ type Metrics struct {
 	Queries []MetricsQuery `json:"queries"`
 }
 
-// MetricsQuery is a statement that only reads. It is asked when somebody reads the metrics, and not again within its interval.
+// MetricsQuery is a statement that only reads. It is asked when somebody reads the metrics, and not again within its
+// interval.
 type MetricsQuery struct {
 	// Name of the query, the value of the label "query" in what is told of queries themselves.
 	Name string `json:"name"`

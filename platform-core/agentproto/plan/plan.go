@@ -25,7 +25,8 @@ const (
 	RunDir = "/zeroinfra/run"
 	// SocketPath is the process manager's unix socket for the status agent.
 	SocketPath = RunDir + "/process.sock"
-	// SecretsDir holds one folder per credential with the files password and RevisionFile. User names are no secrets and part of the plan.
+	// SecretsDir holds one folder per credential with the files password and RevisionFile. User names are no secrets and
+	// part of the plan.
 	SecretsDir = "/zeroinfra/secrets"
 	// RevisionFile changes with the password beside it and gives nothing of it away.
 	RevisionFile = "revision"
@@ -34,8 +35,8 @@ const (
 	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
 	TLSDir = "/zeroinfra/tls"
 
-	// CertificatesDir holds the certificate that the middleware shows its clients, where it speaks TLS: CertificateFile, KeyFile and
-	// CAFile, replaced when renewed.
+	// CertificatesDir holds the certificate that the middleware shows its clients, where it speaks TLS: CertificateFile,
+	// KeyFile and CAFile, replaced when renewed.
 	CertificatesDir = "/zeroinfra/certs"
 	// CertificateFile is the certificate with what leads to the CA.
 	CertificateFile = "tls.crt"
@@ -72,8 +73,8 @@ type Plan struct {
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`
-	// Credentials tells which passwords the process is to run with: by credential, what RevisionFile beside the password says once
-	// the pod has it. Until then a Restart or Reload with this plan is refused, to be called again.
+	// Credentials tells which passwords the process is to run with: by credential, what RevisionFile beside the password
+	// says once the pod has it. Until then a Restart or Reload with this plan is refused, to be called again.
 	Credentials map[string]string `json:"credentials,omitempty"`
 	// Probe to run beside it. A change of the probe restarts nothing.
 	Probe Probe `json:"probe"`
@@ -98,8 +99,8 @@ type Plan struct {
 type Logs struct {
 	// Dir that the volume is mounted at.
 	Dir string `json:"dir"`
-	// Files right below Dir that the process writes. When one has grown beyond its share it is renamed to end with ".1", the
-	// one before to ".2", and so on; what comes after the last is removed.
+	// Files right below Dir that the process writes. When one has grown beyond its share it is renamed to end with ".1",
+	// the one before to ".2", and so on; what comes after the last is removed.
 	Files []string `json:"files"`
 	// MaxBytes of all files together, renamed ones included. Each file has an equal share.
 	MaxBytes int64 `json:"maxBytes"`
@@ -119,8 +120,8 @@ type Process struct {
 	Command []string `json:"command"`
 	// Env is added to the container's environment.
 	Env []EnvVar `json:"env,omitempty"`
-	// Dir is the working directory, the container's own when empty: the folder with the pod's data, which the process manager locks
-	// with the file .zeroinfra.lock there, so that no other pod may have the same one.
+	// Dir is the working directory, the container's own when empty: the folder with the pod's data, which the process
+	// manager locks with the file .zeroinfra.lock there, so that no other pod may have the same one.
 	Dir string `json:"dir,omitempty"`
 	// Stop says how it is stopped.
 	Stop Stop `json:"stop"`
@@ -149,11 +150,11 @@ type Reload struct {
 	// Command and arguments, run beside the process; exit code 0 is success.
 	Command []string `json:"command,omitempty"`
 	// Each is a command that is run once for each dynamic entry that was added or changed, with the key and then the
-	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone is given what Initial has for its
-	// key; without that it needs a restart.
+	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone is given what Initial has
+	// for its key; without that it needs a restart.
 	Each []string `json:"each,omitempty"`
-	// ResetValues is what the process has for a key that no entry sets. It is no part of the digests: what another one has takes over with
-	// the next reload. For Each only.
+	// ResetValues is what the process has for a key that no entry sets. It is no part of the digests: what another one has
+	// takes over with the next reload. For Each only.
 	ResetValues map[string]string `json:"resetValues,omitempty"`
 	// Env of the command.
 	Env []EnvVar `json:"env,omitempty"`
@@ -268,13 +269,13 @@ type Probe struct {
 	Version string `json:"version,omitempty"`
 	// Attributes are string expressions by name. Only such as change rarely: a change is an API write.
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// AttributesWhen is a boolean expression, asked where Healthy is not true: the attributes are reported all the same, as
-	// of a member that copies what it lacks and votes meanwhile. Default: never.
+	// AttributesWhen is a boolean expression, asked where Healthy is not true: the attributes are reported all the same,
+	// as of a member that copies what it lacks and votes meanwhile. Default: never.
 	AttributesWhen string `json:"attributesWhen,omitempty"`
 }
 
-// HTTPProbe is a GET that the status agent makes within the pod. What is answered is stdout. exitCode is 0 for a status from 200 to
-// 399, else the status; without an answer it is 1, and stderr says why.
+// HTTPProbe is a GET that the status agent makes within the pod. What is answered is stdout. exitCode is 0 for a status
+// from 200 to 399, else the status; without an answer it is 1, and stderr says why.
 type HTTPProbe struct {
 	// Port of the middleware.
 	Port int32 `json:"port"`

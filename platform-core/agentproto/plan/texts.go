@@ -4,9 +4,10 @@ package plan
 
 import "fmt"
 
-// Rewrite returns a copy of the plan in which each text that may say something about one pod is what the function makes of it:
-// arguments of commands, values of variables, the working directory, and the arguments of entries. Names, keys, paths of
-// files, the probe's expressions and the arguments of a follower are as before. An error says where the text is.
+// Rewrite returns a copy of the plan in which each text that may say something about one pod is what the function makes
+// of it: arguments of commands, values of variables, the working directory, and the arguments of entries. Names, keys,
+// paths of files, the probe's expressions and the arguments of a follower are as before. An error says where the text
+// is.
 func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	rewritten := *p
 	r := rewriter{text: text}
@@ -51,7 +52,8 @@ func (r *rewriter) hooks(h *Hooks) *Hooks {
 	if h == nil {
 		return nil
 	}
-	return &Hooks{PreStart: r.hook(PreStart, h.PreStart), PostStart: r.hook(PostStart, h.PostStart), PreStop: r.hook(PreStop, h.PreStop)}
+	return &Hooks{PreStart: r.hook(PreStart, h.PreStart), PostStart: r.hook(PostStart, h.PostStart),
+		PreStop: r.hook(PreStop, h.PreStop)}
 }
 
 func (r *rewriter) hook(point HookPoint, h *Hook) *Hook {

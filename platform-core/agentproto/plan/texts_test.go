@@ -18,23 +18,33 @@ func every() *plan.Plan {
 	return &plan.Plan{
 		Version: 1, Digest: "DIGEST", RestartDigest: "RESTART", Domain: "DOMAIN",
 		Process: plan.Process{
-			Command: []string{"the command", "argument"}, Env: []plan.EnvVar{{Name: "NAME", Value: "a value"}, {Name: "SECRET", Secret: secret}}, Dir: "/dir",
-			Stop: plan.Stop{Signal: "SIGTERM", TimeoutSeconds: 3}, Signals: []string{"SIGHUP"}, Backoff: plan.Backoff{MaxSeconds: 4},
-			Reload: &plan.Reload{Signal: "SIGHUP", Command: []string{"the reload"}, Each: []string{"the each"}, Env: []plan.EnvVar{{Name: "RELOAD", Value: "reload value"}}},
-			Hooks: &plan.Hooks{PreStart: &plan.Hook{Command: []string{"the start"}, Env: []plan.EnvVar{{Name: "START", Value: "start value"}, {Name: "SECRET", Secret: secret}}},
+			Command: []string{"the command", "argument"},
+			Env:     []plan.EnvVar{{Name: "NAME", Value: "a value"}, {Name: "SECRET", Secret: secret}}, Dir: "/dir",
+			Stop: plan.Stop{Signal: "SIGTERM", TimeoutSeconds: 3}, Signals: []string{"SIGHUP"},
+			Backoff: plan.Backoff{MaxSeconds: 4},
+			Reload: &plan.Reload{Signal: "SIGHUP", Command: []string{"the reload"}, Each: []string{"the each"},
+				Env: []plan.EnvVar{{Name: "RELOAD", Value: "reload value"}}},
+			Hooks: &plan.Hooks{PreStart: &plan.Hook{Command: []string{"the start"},
+				Env: []plan.EnvVar{{Name: "START", Value: "start value"}, {Name: "SECRET", Secret: secret}}},
 				PreStop: &plan.Hook{Command: []string{"the stop"}, TimeoutSeconds: 2}},
 		},
 		Files: []plan.File{{Path: "PATH", Format: plan.FormatRedis, Mode: "MODE", Entries: []plan.Entry{
 			{Key: "SETTING", Args: []string{"one", "two"}, Secret: secret, Dynamic: true}, {Key: "BARE"}}}},
 		Probe: plan.Probe{Command: []string{"the probe"}, Env: []plan.EnvVar{{Name: "PROBE", Value: "probe value"}},
 			Reserved: []string{"the reserved"}, OutOfConnections: "FULL",
-			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
-		TLS:     &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
-		Actions: []plan.Action{{Name: "ACTION", Query: &plan.Query{Statement: "STATEMENT", Arguments: []string{"an argument"}, Database: "DATABASE"}}},
-		Writing: &plan.Writing{Set: "SET", PrimaryArgs: []string{"the writer"}, ReplicaArgs: []string{"FOLLOWER ${primary.fqdn}"},
-			Promote: &plan.Action{Name: "PROMOTE", Command: []string{"the promotion"}},
-			Follow:  &plan.Action{Name: "FOLLOW", Command: []string{"the following", "${parameters.primary}"}, Parameters: map[string]string{"primary": "CUE"}},
-			Rejoin:  &plan.Action{Name: "REJOIN", Command: []string{"the return"}, Env: []plan.EnvVar{{Name: "RETURN", Value: "return value"}}}},
+			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"},
+			IntervalSeconds: 5},
+		TLS: &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"},
+			Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
+		Actions: []plan.Action{{Name: "ACTION",
+			Query: &plan.Query{Statement: "STATEMENT", Arguments: []string{"an argument"}, Database: "DATABASE"}}},
+		Writing: &plan.Writing{Set: "SET", PrimaryArgs: []string{"the writer"},
+			ReplicaArgs: []string{"FOLLOWER ${primary.fqdn}"},
+			Promote:     &plan.Action{Name: "PROMOTE", Command: []string{"the promotion"}},
+			Follow: &plan.Action{Name: "FOLLOW", Command: []string{"the following", "${parameters.primary}"},
+				Parameters: map[string]string{"primary": "CUE"}},
+			Rejoin: &plan.Action{Name: "REJOIN", Command: []string{"the return"},
+				Env: []plan.EnvVar{{Name: "RETURN", Value: "return value"}}}},
 	}
 }
 
@@ -61,7 +71,8 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "the start", "start value", "the stop", "one", "two", "the renewal", "renewal value",
+	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "the start",
+		"start value", "the stop", "one", "two", "the renewal", "renewal value",
 		"an argument", "the writer", "the promotion", "the following", "the return", "return value", "the probe",
 		"the reserved", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
@@ -82,9 +93,11 @@ func TestRewriteSaysWhereAnErrorIs(t *testing.T) {
 	broken := errors.New("broken")
 	for text, where := range map[string]string{
 		"argument": "process: command: broken", "a value": `process: variable "NAME": broken`, "/dir": "process: dir: broken",
-		"the reload": "reload: command: broken", "the each": "reload: each: broken", "reload value": `reload: variable "RELOAD": broken`,
-		"two": `file "PATH": setting "SETTING": broken`, "the renewal": "tls: reload: command: broken", "renewal value": `tls: reload: variable "RENEWAL": broken`,
-		"the probe": "probe: command: broken", "probe value": `probe: variable "PROBE": broken`,
+		"the reload": "reload: command: broken", "the each": "reload: each: broken",
+		"reload value": `reload: variable "RELOAD": broken`,
+		"two":          `file "PATH": setting "SETTING": broken`, "the renewal": "tls: reload: command: broken",
+		"renewal value": `tls: reload: variable "RENEWAL": broken`,
+		"the probe":     "probe: command: broken", "probe value": `probe: variable "PROBE": broken`,
 	} {
 		got, err := every().Rewrite(func(one string) (string, error) {
 			if one == text {

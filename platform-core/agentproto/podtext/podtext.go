@@ -10,7 +10,8 @@
 //	${primary.fqdn} the same of the writer, in the arguments of a follower only
 //	$${             a literal ${
 //
-// Any other ${ is an error; a $ elsewhere is just a dollar sign. There is no nesting, and what was put in is not read again.
+// Any other ${ is an error; a $ elsewhere is just a dollar sign. There is no nesting, and what was put in is not read
+// again.
 //
 // The package imports the standard library only, so that both sides can use it.
 package podtext
@@ -69,7 +70,8 @@ func ordinal(name string) int {
 	return n
 }
 
-// Expand puts in what the text asks for. What the pod does not have is an error where the text asks for it, and only there.
+// Expand puts in what the text asks for. What the pod does not have is an error where the text asks for it, and only
+// there.
 func Expand(text string, pod Pod) (string, error) {
 	var b strings.Builder
 	for {
@@ -142,8 +144,8 @@ func (e External) value(reference string) (string, error) {
 	return e.Host, nil
 }
 
-// Escape returns a text that Expand turns into the given one, whatever that is. Escape a literal as one piece, and put no
-// reference right behind one that ends in $: the two would read as an escape.
+// Escape returns a text that Expand turns into the given one, whatever that is. Escape a literal as one piece, and put
+// no reference right behind one that ends in $: the two would read as an escape.
 func Escape(text string) string { return strings.ReplaceAll(text, open, escaped) }
 
 // Check says whether Expand knows all that the text asks for, given a pod that has everything.

@@ -10,7 +10,8 @@ import (
 
 // Whoever may patch a pod can write there what he likes.
 func FuzzParse(f *testing.F) {
-	f.Add(report.Report{Health: report.Healthy, Role: "primary", LastCall: &report.Call{Key: "a/b", Phase: report.CallRunning}}.String())
+	f.Add(report.Report{Health: report.Healthy, Role: "primary",
+		LastCall: &report.Call{Key: "a/b", Phase: report.CallRunning}}.String())
 	f.Add(`{"health":{}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		said, err := report.Parse(text)

@@ -40,8 +40,8 @@ type Report struct {
 	Version string `json:"version,omitempty"`
 	// Message says what is wrong, when something is; stable while the cause is the same.
 	Message string `json:"message,omitempty"`
-	// FailedForMs is how long the middleware had been unhealthy when this was said, in milliseconds, or how long its probe had failed when it was
-	// first called that; 0 for any other health.
+	// FailedForMs is how long the middleware had been unhealthy when this was said, in milliseconds, or how long its probe
+	// had failed when it was first called that; 0 for any other health.
 	FailedForMs int64 `json:"failedForMs,omitempty"`
 	// OutOfConnections is what the middleware says while it has no connection left for the probe: it is alive, and
 	// Health, Role and Attributes are those of before. It is stable, and stays for a minute after the probe was last
@@ -62,8 +62,8 @@ type Report struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// Member is the pod's part in who may write; nil where the plan has no Writing, and until its data folder was read.
 	Member *Member `json:"member,omitempty"`
-	// WriterUnreachable says that a writer that is named in a list with this pod, or has asked it before, has not asked it for its acknowledgement for 3 s.
-	// It stays until the writer has asked for a while again.
+	// WriterUnreachable says that a writer that is named in a list with this pod, or has asked it before, has not asked it
+	// for its acknowledgement for 3 s. It stays until the writer has asked for a while again.
 	WriterUnreachable bool `json:"writerUnreachable,omitempty"`
 }
 
@@ -114,9 +114,9 @@ const (
 	CallInterrupted = "Interrupted"
 )
 
-// DigestMixed stands for the digest after a reload that failed half-way: the process runs with settings of two plans. A further
-// reload, also one back to the plan before, makes it one again. Where it is the RestartDigest too, the process runs with
-// another password than its plan asks for.
+// DigestMixed stands for the digest after a reload that failed half-way: the process runs with settings of two plans. A
+// further reload, also one back to the plan before, makes it one again. Where it is the RestartDigest too, the process
+// runs with another password than its plan asks for.
 const DigestMixed = "mixed"
 
 // Parse reads the annotation's value. An empty value gives a zero Report and no error.
@@ -131,7 +131,8 @@ func Parse(value string) (Report, error) {
 	return r, nil
 }
 
-// Latest is Parse for those who wait for the next report anyway: one that cannot be read counts as none, since the agent writes the next one whole.
+// Latest is Parse for those who wait for the next report anyway: one that cannot be read counts as none, since the
+// agent writes the next one whole.
 func Latest(value string) Report {
 	r, _ := Parse(value)
 	return r

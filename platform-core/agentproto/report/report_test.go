@@ -12,7 +12,8 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	want := report.Report{Health: report.Healthy, Role: "primary", Version: "7.0.15", ConfigDigest: "sha256:1", Starts: 3,
-		LastCall: &report.Call{Key: "k", Phase: report.CallFailed, Message: "a \"b\"\n"}, Attributes: map[string]string{"b": "2", "a": "1"}}
+		LastCall:   &report.Call{Key: "k", Phase: report.CallFailed, Message: "a \"b\"\n"},
+		Attributes: map[string]string{"b": "2", "a": "1"}}
 	got, err := report.Parse(want.String())
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)

@@ -8,7 +8,8 @@ const CapabilityHooks = "hooks"
 // CapabilityMemory says that ProcessService.GetStatus tells ProcessStatus.memory_bytes.
 const CapabilityMemory = "memory"
 
-// ProcessCapabilityNames are all that an agent of this version can, in order: its answer to ProcessService.Capabilities.
+// ProcessCapabilityNames are all that an agent of this version can, in order: its answer to
+// ProcessService.Capabilities.
 func ProcessCapabilityNames() []string {
 	return []string{CapabilityHooks, CapabilityMemory}
 }
@@ -16,5 +17,6 @@ func ProcessCapabilityNames() []string {
 // CapabilityHold says that OpsService serves Hold and Release.
 const CapabilityHold = "hold"
 
-// OpsCapabilityNames are all that an ops agent of this version can that came after the first one, in order: CapabilitiesResponse.names.
+// OpsCapabilityNames are all that an ops agent of this version can that came after the first one, in order:
+// CapabilitiesResponse.names.
 func OpsCapabilityNames() []string { return []string{CapabilityHold} }

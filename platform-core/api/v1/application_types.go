@@ -30,8 +30,8 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	Version string `json:"version"`
-	// topology is the deployment mode, one of those that the plugin names, for example standalone. It can change where the plugin says that one goes on from
-	// the other.
+	// topology is the deployment mode, one of those that the plugin names, for example standalone. It can change where the
+	// plugin says that one goes on from the other.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
@@ -49,22 +49,24 @@ type ApplicationSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Credentials []Credential `json:"credentials,omitempty"`
-	// running is false for an instance that is stopped: its pods are gone; volumes, Services and Secrets are kept. Default true.
+	// running is false for an instance that is stopped: its pods are gone; volumes, Services and Secrets are kept. Default
+	// true.
 	// +optional
 	// +kubebuilder:default=true
 	Running *bool `json:"running,omitempty"`
 	// suspend has the engine do nothing at all with this instance, healing included.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// maintenance says when changes of the spec may restart or replace pods that serve. What mends, grows, reloads, stops or
-	// starts does not wait. At any time when left out.
+	// maintenance says when changes of the spec may restart or replace pods that serve. What mends, grows, reloads, stops
+	// or starts does not wait. At any time when left out.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
-	// failover says when another pod takes over from one that writes and fails. Refused where the middleware decides that itself, and
-	// for a topology with a single pod.
+	// failover says when another pod takes over from one that writes and fails. Refused where the middleware decides that
+	// itself, and for a topology with a single pod.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
-	// schedules run Operations on this instance at set times. Those that restart or replace pods wait for a maintenance window.
+	// schedules run Operations on this instance at set times. Those that restart or replace pods wait for a maintenance
+	// window.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -76,8 +78,8 @@ type ApplicationSpec struct {
 	// tls has clients reach the instance over TLS, with certificates of cert-manager. Refused for a plugin that cannot.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
-	// deletionPolicy says what becomes of the volumes when the Application is deleted: Retain keeps them, Delete deletes them with all that is on them,
-	// and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
+	// deletionPolicy says what becomes of the volumes when the Application is deleted: Retain keeps them, Delete deletes
+	// them with all that is on them, and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -88,8 +90,8 @@ type ApplicationSpec struct {
 	// restoreFrom has the instance begin with the data of a Backup. Immutable.
 	// +optional
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
-	// archive has the instance keep the log of what is written to it in a BackupRepository. Refused for a plugin that knows none. The condition ArchiveFound
-	// says where that is. Another one replaces the pods.
+	// archive has the instance keep the log of what is written to it in a BackupRepository. Refused for a plugin that
+	// knows none. The condition ArchiveFound says where that is. Another one replaces the pods.
 	// +optional
 	Archive *Archive `json:"archive,omitempty"`
 }
@@ -184,8 +186,8 @@ type ApplicationStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// takenUpGeneration is the generation of the spec that the instance is driven to, where that is not observedGeneration: a spec
-	// that is refused, or comes while suspend is true, is not taken up. 0 when none was yet.
+	// takenUpGeneration is the generation of the spec that the instance is driven to, where that is not
+	// observedGeneration: a spec that is refused, or comes while suspend is true, is not taken up. 0 when none was yet.
 	// +optional
 	TakenUpGeneration *int64 `json:"takenUpGeneration,omitempty"`
 	// phase is one word for printing.
@@ -217,15 +219,16 @@ type ApplicationStatus struct {
 	// term grows at each change of the primary, where the engine decides it and there is just one set of pods that writes.
 	// +optional
 	Term int64 `json:"term,omitempty"`
-	// durability says whether a write that was acknowledged can be lost with the primary, where the engine decides who writes.
+	// durability says whether a write that was acknowledged can be lost with the primary, where the engine decides who
+	// writes.
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
-	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes over: 0 while durability is
-	// Synchronous. Absent where nothing bounds it.
+	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes over:
+	// 0 while durability is Synchronous. Absent where nothing bounds it.
 	// +optional
 	LossWindowSeconds *int64 `json:"lossWindowSeconds,omitempty"`
-	// activeOperation names the Operation that runs: one that was asked for before the record of what the engine does by itself, and one that
-	// works before one that waits for an approval or a maintenance window. Empty while none does.
+	// activeOperation names the Operation that runs: one that was asked for before the record of what the engine does by
+	// itself, and one that works before one that waits for an approval or a maintenance window. Empty while none does.
 	// +optional
 	ActiveOperation string `json:"activeOperation,omitempty"`
 	// endpoints that clients use.
@@ -310,7 +313,8 @@ type Application struct {
 
 	// +required
 	Spec ApplicationSpec `json:"spec"`
-	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was
+	// looked at.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +structType=atomic
@@ -338,8 +342,8 @@ func (s *ApplicationSpec) Names(component string) bool {
 	return slices.ContainsFunc(s.Components, func(c ApplicationComponent) bool { return c.Name == component })
 }
 
-// VolumePolicy is what becomes of the volumes when the WorkloadSets end: deletionPolicy, or Retain where that is left out or the
-// Application is protected. Who deletes a protected one came past the API server's refusal.
+// VolumePolicy is what becomes of the volumes when the WorkloadSets end: deletionPolicy, or Retain where that is left
+// out or the Application is protected. Who deletes a protected one came past the API server's refusal.
 func (s *ApplicationSpec) VolumePolicy() DeletionPolicy {
 	if s.DeletionProtection || s.DeletionPolicy == "" {
 		return DeletionPolicyRetain

@@ -2,17 +2,19 @@
 
 package v1
 
-// Archive has an instance keep the log of what is written to it, so that another one can begin at any time after a Backup.
+// Archive has an instance keep the log of what is written to it, so that another one can begin at any time after a
+// Backup.
 type Archive struct {
-	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in: in the folder _archive/<namespace>/<name of the Application>
-	// below its prefix, beside the Backups. Of a repository on a volume or on NFS the pods mount the volume; with more than one pod it has to be one that
-	// several nodes can mount (ReadWriteMany). One that is encrypted is refused.
+	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in: in the folder
+	// _archive/<namespace>/<name of the Application> below its prefix, beside the Backups. Of a repository on a volume or
+	// on NFS the pods mount the volume; with more than one pod it has to be one that several nodes can mount
+	// (ReadWriteMany). One that is encrypted is refused.
 	// +required
 	RepositoryRef RepositoryReference `json:"repositoryRef"`
 }
 
-// ComponentArchive is where the pods of a component keep what they archive, or where a restore finds what others did: what the BackupRepository said when it
-// was last there.
+// ComponentArchive is where the pods of a component keep what they archive, or where a restore finds what others did:
+// what the BackupRepository said when it was last there.
 type ComponentArchive struct {
 	// repository by name.
 	// +required
@@ -50,8 +52,9 @@ type ArchiveBucket struct {
 	CASecretRef *AuthorityReference `json:"caSecretRef,omitempty"`
 }
 
-// ArchiveFolderFor returns the folder of a BackupRepository with a prefix that has the archive of an Application. No namespace is called like the first of
-// what follows the prefix, so that no Backup is kept there, and nobody takes it for one.
+// ArchiveFolderFor returns the folder of a BackupRepository with a prefix that has the archive of an Application. No
+// namespace is called like the first of what follows the prefix, so that no Backup is kept there, and nobody takes it
+// for one.
 func ArchiveFolderFor(prefix RepositoryPrefix, namespace, application string) string {
 	folder := "_archive/" + namespace + "/" + application
 	if prefix == "" {

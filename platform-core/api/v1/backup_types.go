@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy, retention and cancel change.
+// BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only
+// deletionPolicy, retention and cancel change.
 // +kubebuilder:validation:XValidation:rule="has(self.repositoryRef) != (has(self.type) && self.type == 'Snapshot')",message="a Backup whose type is Snapshot keeps its data as VolumeSnapshots and has no repositoryRef; any other one needs one"
 // +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && has(self.repositoryRef) == has(oldSelf.repositoryRef) && (!has(self.repositoryRef) || self.repositoryRef == oldSelf.repositoryRef) && has(self.type) == has(oldSelf.type) && (!has(self.type) || self.type == oldSelf.type) && self.method == oldSelf.method && self.timeout == oldSelf.timeout && has(self.compression) == has(oldSelf.compression) && (!has(self.compression) || self.compression == oldSelf.compression)",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a cancel cannot be taken back"
@@ -18,7 +19,8 @@ type BackupSpec struct {
 	// applicationRef names the Application, in the same namespace, that it is a backup of.
 	// +required
 	ApplicationRef ApplicationReference `json:"applicationRef"`
-	// type says how the data is kept: as a Stream in a BackupRepository, which is so when left out, as Files in one, which restic keeps there, or as a Snapshot of the volume, in the storage of the cluster.
+	// type says how the data is kept: as a Stream in a BackupRepository, which is so when left out, as Files in one, which
+	// restic keeps there, or as a Snapshot of the volume, in the storage of the cluster.
 	// +optional
 	Type BackupType `json:"type,omitempty"`
 	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in. A Snapshot has none.
@@ -29,21 +31,25 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Method string `json:"method"`
-	// compression of what is kept: Zstd, or Gzip for who has to read it with tools that know nothing else. Zstd when left out.
+	// compression of what is kept: Zstd, or Gzip for who has to read it with tools that know nothing else. Zstd when left
+	// out.
 	// +optional
 	Compression BackupCompression `json:"compression,omitempty"`
-	// deletionPolicy says what becomes of what is kept when the Backup is deleted: Delete removes it from the repository first, Retain leaves it there. Default Delete.
+	// deletionPolicy says what becomes of what is kept when the Backup is deleted: Delete removes it from the repository
+	// first, Retain leaves it there. Default Delete.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// retention says when the operator deletes it; never when left out. It has no say over a Backup that is to be left in the repository (deletionPolicy Retain).
+	// retention says when the operator deletes it; never when left out. It has no say over a Backup that is to be left in
+	// the repository (deletionPolicy Retain).
 	// +optional
 	Retention *BackupRetention `json:"retention,omitempty"`
 	// timeout is how long it may take from its creation on.
 	// +required
 	Timeout metav1.Duration `json:"timeout"`
-	// imported is what its repository said of it, where the operator made this object of what is kept (spec.import of a BackupRepository). Immutable.
+	// imported is what its repository said of it, where the operator made this object of what is kept (spec.import of a
+	// BackupRepository). Immutable.
 	// +optional
 	Imported *ImportedBackup `json:"imported,omitempty"`
 	// cancel ends it. It cannot be taken back.
@@ -71,11 +77,13 @@ func (s *BackupSpec) IsSnapshot() bool { return s.Type == BackupSnapshot }
 // IsFiles says whether restic keeps the data.
 func (s *BackupSpec) IsFiles() bool { return s.Type == BackupFiles }
 
-// BackupRetention says when a Backup is deleted: as soon as one of its rules has it go. Backups are counted with those of their series: of the same instance,
-// repository, method and schedule, with a retention. The last one of a series that can be restored is kept whatever the rules say.
+// BackupRetention says when a Backup is deleted: as soon as one of its rules has it go. Backups are counted with those
+// of their series: of the same instance, repository, method and schedule, with a retention. The last one of a series
+// that can be restored is kept whatever the rules say.
 // +kubebuilder:validation:XValidation:rule="has(self.maxCount) || has(self.maxAge)",message="a retention has maxCount, maxAge or both"
 type BackupRetention struct {
-	// maxCount is how many of the series are kept: it goes once there are as many newer ones that are whole. Without a bound when left out.
+	// maxCount is how many of the series are kept: it goes once there are as many newer ones that are whole. Without a
+	// bound when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -163,7 +171,8 @@ type BackupStatus struct {
 	// key is its folder within the repository.
 	// +optional
 	Key string `json:"key,omitempty"`
-	// digest of its manifest: "sha256:" and 64 hexadecimal digits. Snapshots have none: what is in them is their driver's to keep.
+	// digest of its manifest: "sha256:" and 64 hexadecimal digits. Snapshots have none: what is in them is their driver's
+	// to keep.
 	// +optional
 	Digest string `json:"digest,omitempty"`
 	// startTime is when its mover, or its snapshots, were asked for.
@@ -211,7 +220,8 @@ type BackupStatus struct {
 	// mover is the UID of the Job that carries the data.
 	// +optional
 	Mover string `json:"mover,omitempty"`
-	// leftovers says whether a Backup that failed may have left data in the repository: Possible until that is removed, None after that.
+	// leftovers says whether a Backup that failed may have left data in the repository: Possible until that is removed,
+	// None after that.
 	// +optional
 	Leftovers BackupLeftovers `json:"leftovers,omitempty"`
 	// removals is how often its removal from the repository was tried and failed.
@@ -246,7 +256,8 @@ type VolumeSnapshotRecord struct {
 
 // BackupHold is how a source kept still.
 type BackupHold struct {
-	// phase: Wanted, Held, Released (it kept still until all snapshots were of their moment) or Ended (it did not, or nobody knows).
+	// phase: Wanted, Held, Released (it kept still until all snapshots were of their moment) or Ended (it did not, or
+	// nobody knows).
 	Phase BackupHoldPhase `json:"phase"`
 	// podUID tells the source from a later pod of its name.
 	PodUID types.UID `json:"podUID"`
@@ -322,7 +333,8 @@ type BackupSource struct {
 	// role that the pod had.
 	// +optional
 	Role string `json:"role,omitempty"`
-	// rawSize of what was taken from it, before it was compressed, in bytes; for one of several sources, once the backup is whole.
+	// rawSize of what was taken from it, before it was compressed, in bytes; for one of several sources, once the backup
+	// is whole.
 	// +optional
 	RawSize int64 `json:"rawSize,omitempty"`
 }

@@ -17,19 +17,22 @@ type BackupRepositorySpec struct {
 	// persistentVolumeClaim is a volume that pods mount. One that only a single node can mount has all movers run there.
 	// +optional
 	PersistentVolumeClaim *VolumeRepository `json:"persistentVolumeClaim,omitempty"`
-	// nfs is a folder that a server exports: the operator makes a PersistentVolume and a claim of it, which go with the repository.
+	// nfs is a folder that a server exports: the operator makes a PersistentVolume and a claim of it, which go with the
+	// repository.
 	// +optional
 	NFS *NFSRepository `json:"nfs,omitempty"`
 	// encryption of what is kept; as it is when left out. Immutable.
 	// +optional
 	Encryption *BackupEncryption `json:"encryption,omitempty"`
-	// maxConcurrentBackups is how many Backups of the repository run at a time; the others wait in the order in which they were made. Default 2.
+	// maxConcurrentBackups is how many Backups of the repository run at a time; the others wait in the order in which they
+	// were made. Default 2.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	MaxConcurrentBackups int32 `json:"maxConcurrentBackups,omitempty"`
-	// inventoryInterval is how often what is kept is compared with the Backups that there are; 0s for once, when the repository is first ready. Default 24h.
+	// inventoryInterval is how often what is kept is compared with the Backups that there are; 0s for once, when the
+	// repository is first ready. Default 24h.
 	// +optional
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="inventoryInterval is 0s, or a minute at least"
@@ -67,7 +70,8 @@ type S3Repository struct {
 	// credentialsSecretRef names the Secret, in the same namespace, with the keys accessKey and secretKey.
 	// +required
 	CredentialsSecretRef SecretReference `json:"credentialsSecretRef"`
-	// caSecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authority of the store's certificate; those of the mover's image when left out.
+	// caSecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authority of the
+	// store's certificate; those of the mover's image when left out.
 	// +optional
 	CASecretRef *AuthorityReference `json:"caSecretRef,omitempty"`
 }
@@ -145,7 +149,8 @@ type NFSRepository struct {
 
 // BackupEncryption has what is kept encrypted before it leaves the mover.
 type BackupEncryption struct {
-	// passphraseSecretRef names the Secret, in the same namespace, and its key, with the passphrase. Without it nobody reads the backups again: keep it elsewhere, too.
+	// passphraseSecretRef names the Secret, in the same namespace, and its key, with the passphrase. Without it nobody
+	// reads the backups again: keep it elsewhere, too.
 	// +required
 	PassphraseSecretRef PassphraseReference `json:"passphraseSecretRef"`
 }
@@ -183,7 +188,8 @@ type RepositoryState struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// ready says whether a mover of this operator could write, read and delete there when it was last checked.
 	Ready metav1.ConditionStatus `json:"ready"`
-	// reason is one word for machines: Ready, Checking, SecretNotFound, ClaimNotFound, CheckFailed, InUse, or one of the reasons of a mover, such as RepositoryRefused.
+	// reason is one word for machines: Ready, Checking, SecretNotFound, ClaimNotFound, CheckFailed, InUse, or one of the
+	// reasons of a mover, such as RepositoryRefused.
 	Reason string `json:"reason"`
 	// message says what to do.
 	// +optional
@@ -200,7 +206,8 @@ type RepositoryState struct {
 	// lastBackupTime is when a Backup of this operator's domain was last whole there; absent where none was.
 	// +optional
 	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`
-	// inventory is what this operator found when it last compared what is kept with the Backups that there are; absent where another one did so since.
+	// inventory is what this operator found when it last compared what is kept with the Backups that there are; absent
+	// where another one did so since.
 	// +optional
 	Inventory *RepositoryInventory `json:"inventory,omitempty"`
 }
@@ -215,7 +222,8 @@ type RepositoryInventory struct {
 	// kept is how many backups there are in the repository.
 	// +optional
 	Kept int32 `json:"kept,omitempty"`
-	// keptBytes is the size of all files there that are of backups, whole ones and what is left of others, with those that restic keeps for several.
+	// keptBytes is the size of all files there that are of backups, whole ones and what is left of others, with those that
+	// restic keeps for several.
 	// +optional
 	KeptBytes int64 `json:"keptBytes,omitempty"`
 	// orphans is how many of them no Backup speaks of.
@@ -226,7 +234,8 @@ type RepositoryInventory struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	OrphanKeys []string `json:"orphanKeys,omitempty"`
-	// leftovers is how many folders there are that have no manifest, so that nothing can be restored from them, and that no Backup speaks of.
+	// leftovers is how many folders there are that have no manifest, so that nothing can be restored from them, and that
+	// no Backup speaks of.
 	// +optional
 	Leftovers int32 `json:"leftovers,omitempty"`
 	// missing is how many Backups are Completed and have nothing in the repository.
@@ -282,7 +291,8 @@ type BackupRepositoryList struct {
 	Items           []BackupRepository `json:"items"`
 }
 
-// Inventory is the latest comparison of what is kept with the Backups that there are, whichever operator made it; nil while there is none.
+// Inventory is the latest comparison of what is kept with the Backups that there are, whichever operator made it; nil
+// while there is none.
 func (r *BackupRepository) Inventory() *RepositoryInventory {
 	var latest *RepositoryInventory
 	for i := range r.Status.Domains {

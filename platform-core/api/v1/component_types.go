@@ -68,7 +68,8 @@ type ComponentSpec struct {
 	// restoreFrom is the Backup whose data the component begins with, where it is of its data.
 	// +optional
 	RestoreFrom *ComponentRestore `json:"restoreFrom,omitempty"`
-	// archive is where the component keeps what it archives; absent for one that archives nothing, or not in a BackupRepository.
+	// archive is where the component keeps what it archives; absent for one that archives nothing, or not in a
+	// BackupRepository.
 	// +optional
 	Archive *ComponentArchive `json:"archive,omitempty"`
 	// resources of the container that runs the middleware.
@@ -127,7 +128,8 @@ type ComponentCredential struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision,omitempty"`
-	// also says that the pods mount, beside the password, the one that their processes accept as well. It is there once they have to.
+	// also says that the pods mount, beside the password, the one that their processes accept as well. It is there once
+	// they have to.
 	// +optional
 	Also bool `json:"also,omitempty"`
 }
@@ -188,8 +190,8 @@ type ComponentStatus struct {
 	// membership is the call that brings the members to what they are to be, while there is one.
 	// +optional
 	Membership *MembershipCall `json:"membership,omitempty"`
-	// formed says that the pods have been members of one cluster, all of them, so that none begins one anew: an empty volume is that of a
-	// member that has lost its data.
+	// formed says that the pods have been members of one cluster, all of them, so that none begins one anew: an empty
+	// volume is that of a member that has lost its data.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
 	// endpoints that clients use.
@@ -199,7 +201,8 @@ type ComponentStatus struct {
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
 
-// MembershipCall is a call, in one pod, that brings the pods of a component to be members of one cluster as they are to be.
+// MembershipCall is a call, in one pod, that brings the pods of a component to be members of one cluster as they are to
+// be.
 type MembershipCall struct {
 	// pod in which the action runs.
 	Pod string `json:"pod"`
@@ -232,7 +235,8 @@ type Component struct {
 
 	// +required
 	Spec ComponentSpec `json:"spec"`
-	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was
+	// looked at.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +structType=atomic

@@ -75,7 +75,8 @@ const (
 var MembershipConditions = []string{QuorumCondition, QuarantinedCondition}
 
 // EngineConditions are the types that the engine sets itself: a plugin cannot declare one of them. ConnectionsAvailable
-// and those of the membership are not among them, since they are passed on to the owners like those that plugins declare.
+// and those of the membership are not among them, since they are passed on to the owners like those that plugins
+// declare.
 var EngineConditions = []string{
 	ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition,
 	MonitoredCondition, RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition,

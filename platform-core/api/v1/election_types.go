@@ -8,11 +8,13 @@ type SetElection struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Member string `json:"member"`
-	// primary is the attribute with the identity of the member that the pod takes for the primary; its value is empty for none.
+	// primary is the attribute with the identity of the member that the pod takes for the primary; its value is empty for
+	// none.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Primary string `json:"primary"`
-	// epoch is the attribute with the middleware's own number of the election: whole numbers, separated by : or . and compared in order.
+	// epoch is the attribute with the middleware's own number of the election: whole numbers, separated by : or . and
+	// compared in order.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Epoch string `json:"epoch"`

@@ -25,19 +25,22 @@ type EntitySpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
 	Name string `json:"name"`
-	// parameters of the object, in the words of the plugin. What is left out has the plugin's default, else the middleware's.
+	// parameters of the object, in the words of the plugin. What is left out has the plugin's default, else the
+	// middleware's.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`
-	// passwordFrom names the Secret, in the same namespace, with the object's password, for types that have one. The object follows a change of it.
+	// passwordFrom names the Secret, in the same namespace, with the object's password, for types that have one. The
+	// object follows a change of it.
 	// +optional
 	PasswordFrom *SecretKeyReference `json:"passwordFrom,omitempty"`
-	// deletionPolicy says what becomes of the object when the Entity is deleted: Retain leaves it, Delete removes it first.
+	// deletionPolicy says what becomes of the object when the Entity is deleted: Retain leaves it, Delete removes it
+	// first.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete
 	// +kubebuilder:default=Retain
 	DeletionPolicy EntityDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// adopt an object of this name that is there already and was not made by this Entity: it becomes what the spec says. Without it, such an
-	// object is left alone and the Entity is stalled.
+	// adopt an object of this name that is there already and was not made by this Entity: it becomes what the spec says.
+	// Without it, such an object is left alone and the Entity is stalled.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 }
@@ -86,13 +89,15 @@ type EntityStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// origin: Created or Adopted. It is written before the object is first touched; without it, an object of the name is not this Entity's.
+	// origin: Created or Adopted. It is written before the object is first touched; without it, an object of the name is
+	// not this Entity's.
 	// +optional
 	Origin EntityOrigin `json:"origin,omitempty"`
 	// observed are the object's parameters as they were read back from the middleware after the last change.
 	// +optional
 	Observed map[string]string `json:"observed,omitempty"`
-	// facts are what else the middleware told of the object when it was last looked at, such as counts. They are compared with nothing.
+	// facts are what else the middleware told of the object when it was last looked at, such as counts. They are compared
+	// with nothing.
 	// +optional
 	Facts map[string]string `json:"facts,omitempty"`
 	// applied is a digest of the parameters that observed was read back after.

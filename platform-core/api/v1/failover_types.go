@@ -12,8 +12,8 @@ type Failover struct {
 	// mode: Auto has another pod take over by itself, Manual only when a person says so. Default Auto.
 	// +optional
 	Mode FailoverMode `json:"mode,omitempty"`
-	// after is how long the process of a pod that writes may be down before another takes over, between 1s and 10m. It is started
-	// again in place meanwhile. The plugin's default when left out.
+	// after is how long the process of a pod that writes may be down before another takes over, between 1s and 10m. It is
+	// started again in place meanwhile. The plugin's default when left out.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -64,21 +64,22 @@ const (
 // SetFailover is Failover with what the plugin says about it.
 type SetFailover struct {
 	Failover `json:",inline"`
-	// order is a CEL expression over role and attributes that gives a whole number: of the pods that can take over, the one with the
-	// largest does.
+	// order is a CEL expression over role and attributes that gives a whole number: of the pods that can take over, the
+	// one with the largest does.
 	// +required
 	Order string `json:"order"`
 	// lagAttribute is how many bytes a pod is behind the one that writes.
 	// +optional
 	LagAttribute string `json:"lagAttribute,omitempty"`
-	// historyAttribute names the stream of writes that order counts in: what is ordered in another stream is no less and no more.
+	// historyAttribute names the stream of writes that order counts in: what is ordered in another stream is no less and
+	// no more.
 	// +optional
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	// earlierAttribute names the stream that the one of historyAttribute goes on from.
 	// +optional
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
-	// lastContactAttribute is how many seconds ago a pod last heard of the primary. When the primary's stream is unknown, the pod with the
-	// latest contact has the latest stream.
+	// lastContactAttribute is how many seconds ago a pod last heard of the primary. When the primary's stream is unknown,
+	// the pod with the latest contact has the latest stream.
 	// +optional
 	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
 	// inSync is a CEL expression over role and attributes; true for a pod that has the data of the one that writes. Any
@@ -95,10 +96,12 @@ type SetFailover struct {
 	// measure is the action whose outputs are attributes in order and lagAttribute.
 	// +optional
 	Measure string `json:"measure,omitempty"`
-	// handover is the action by which the pod that writes stops taking writes for a while, before another takes over as planned.
+	// handover is the action by which the pod that writes stops taking writes for a while, before another takes over as
+	// planned.
 	// +optional
 	Handover string `json:"handover,omitempty"`
-	// before are actions of other components by which clients that come through them wait for a while, run before handover.
+	// before are actions of other components by which clients that come through them wait for a while, run before
+	// handover.
 	// +optional
 	// +listType=atomic
 	Before []FailoverBefore `json:"before,omitempty"`
@@ -133,7 +136,8 @@ type PrimaryRecord struct {
 	// data is the generation of the volumes that the members have; empty for those that the set was made with.
 	// +optional
 	Data string `json:"data,omitempty"`
-	// access that clients had to those volumes last: Closed when they were never led to the data there, or not any more. Default Open.
+	// access that clients had to those volumes last: Closed when they were never led to the data there, or not any more.
+	// Default Open.
 	// +optional
 	Access DataAccess `json:"access,omitempty"`
 	// changes are the latest terms, the last one last: how each began and who was named in it.

@@ -40,7 +40,8 @@ func (h HandoverRequest) Operation() (name string, uid types.UID) {
 	return name, types.UID(text)
 }
 
-// String returns the request as it is in the annotation: <from>, or <from>/<to>, then ! for TakeOver, and #<request> after it.
+// String returns the request as it is in the annotation: <from>, or <from>/<to>, then ! for TakeOver, and #<request>
+// after it.
 func (h HandoverRequest) String() string {
 	text := h.From
 	if h.To != "" {

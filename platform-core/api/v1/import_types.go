@@ -6,15 +6,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BackupImport has Backups made of what is kept in a repository and no Backup speaks of, with the first inventory from then on and with each one after it.
+// BackupImport has Backups made of what is kept in a repository and no Backup speaks of, with the first inventory from
+// then on and with each one after it.
 // +kubebuilder:validation:XValidation:rule="!has(self.retention) || self.deletionPolicy == 'Delete'",message="a retention has Backups deleted with what is kept: set deletionPolicy to Delete, or leave the retention out"
 type BackupImport struct {
-	// deletionPolicy of the Backups that are made. Retain leaves what is kept there when one of them is deleted; Delete removes it first. Default Retain.
+	// deletionPolicy of the Backups that are made. Retain leaves what is kept there when one of them is deleted; Delete
+	// removes it first. Default Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete
 	// +kubebuilder:default=Retain
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// retention of the Backups that are made; none when left out, whatever they had before: nothing that was found again is deleted before somebody says so.
+	// retention of the Backups that are made; none when left out, whatever they had before: nothing that was found again
+	// is deleted before somebody says so.
 	// +optional
 	Retention *BackupRetention `json:"retention,omitempty"`
 }
@@ -97,7 +100,8 @@ type RepositoryImport struct {
 type ImportFailure struct {
 	// key is the folder within the repository.
 	Key string `json:"key"`
-	// reason is one word for machines: BackupDamaged, BackupNotFound (there is no manifest), WrongPassphrase, FormatUnsupported or NotImported.
+	// reason is one word for machines: BackupDamaged, BackupNotFound (there is no manifest), WrongPassphrase,
+	// FormatUnsupported or NotImported.
 	Reason string `json:"reason"`
 	// message says what was found.
 	// +optional

@@ -6,7 +6,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Maintenance says when what a change of the spec asks for may disturb an instance.
 type Maintenance struct {
-	// windows in which pods that serve may be restarted or replaced; outside of all of them such changes wait. None: at any time.
+	// windows in which pods that serve may be restarted or replaced; outside of all of them such changes wait. None: at
+	// any time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -15,8 +16,8 @@ type Maintenance struct {
 
 // MaintenanceWindow is a time that comes again and again.
 type MaintenanceWindow struct {
-	// schedule is when it opens, as a cron line of five fields, for example "0 2 * * 0". A time that the clocks of the zone
-	// leave out opens it when they are put forward; of one that they show twice, the first counts.
+	// schedule is when it opens, as a cron line of five fields, for example "0 2 * * 0". A time that the clocks of the
+	// zone leave out opens it when they are put forward; of one that they show twice, the first counts.
 	// +required
 	Schedule CronLine `json:"schedule"`
 	// duration is how long it stays open, between 1m and 168h.

@@ -107,7 +107,8 @@ func CertificateNameFor(application, component string) string {
 	return application + "-" + component + "-tls"
 }
 
-// AuthorityNameFor returns the name of the Issuer, the Certificate and the Secret of the CA that an Application has of its own.
+// AuthorityNameFor returns the name of the Issuer, the Certificate and the Secret of the CA that an Application has of
+// its own.
 func AuthorityNameFor(application string) string {
 	return application + "-ca"
 }
@@ -132,20 +133,21 @@ func BindingNameFor(application string) string {
 // label is a name that can be part of another one as it is.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// EntityNameFor returns the name of the Entity that a typed object has for an object inside its middleware. A name that Kubernetes
-// does not allow is in it as a digest, after a dot, which no other one has.
+// EntityNameFor returns the name of the Entity that a typed object has for an object inside its middleware. A name that
+// Kubernetes does not allow is in it as a digest, after a dot, which no other one has.
 func EntityNameFor(application, entityType, name string) string {
 	if label.MatchString(name) {
 		return application + "-" + entityType + "-" + name
 	}
-	return fmt.Sprintf("%s-%s.%x", application, entityType, sha256.Sum256([]byte(name)))[:len(application)+len(entityType)+2+entityDigest]
+	return fmt.Sprintf("%s-%s.%x", application, entityType, sha256.Sum256([]byte(name)))[:len(application)+len(entityType)+
+		2+entityDigest]
 }
 
 // entityDigest is how many digits of a digest a name has.
 const entityDigest = 16
 
-// ScheduledOperationNameFor returns the name of the Operation that a schedule of an Application makes for a time. A schedule's
-// name has no dot, so that no two schedules share one.
+// ScheduledOperationNameFor returns the name of the Operation that a schedule of an Application makes for a time. A
+// schedule's name has no dot, so that no two schedules share one.
 func ScheduledOperationNameFor(application, schedule string, at time.Time) string {
 	return application + "." + schedule + "." + at.UTC().Format("20060102-1504")
 }
@@ -155,10 +157,12 @@ func BackupKeyFor(b *Backup) string {
 	if b.Spec.Imported != nil {
 		return b.Spec.Imported.Key
 	}
-	return b.Namespace + "/" + b.Spec.ApplicationRef.Name + "/" + b.Name + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)]
+	return b.Namespace + "/" + b.Spec.ApplicationRef.Name + "/" + b.Name + "-" +
+		string(b.UID)[:min(len(b.UID), backupIdentity)]
 }
 
-// BackupSnapshotNameFor returns the name of the VolumeSnapshot that has a volume of a Backup: it follows from the Backup, so that there is one whatever crashes.
+// BackupSnapshotNameFor returns the name of the VolumeSnapshot that has a volume of a Backup: it follows from the
+// Backup, so that there is one whatever crashes.
 func BackupSnapshotNameFor(b *Backup, volume string) string {
 	return DerivedName(MaxObjectName, b.Name, string(b.UID)[:min(len(b.UID), backupIdentity)], volume)
 }
@@ -166,8 +170,8 @@ func BackupSnapshotNameFor(b *Backup, volume string) string {
 // backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
 const backupIdentity = 8
 
-// ImportedBackupNameFor returns the name of the Backup that is made of what is kept in a folder: that of the folder, which has the name and a part of the
-// UID of the Backup of before.
+// ImportedBackupNameFor returns the name of the Backup that is made of what is kept in a folder: that of the folder,
+// which has the name and a part of the UID of the Backup of before.
 func ImportedBackupNameFor(key string) string { return path.Base(key) }
 
 // ShareNameFor returns the name of the PersistentVolume of a BackupRepository on NFS.

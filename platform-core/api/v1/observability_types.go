@@ -6,8 +6,8 @@ import "k8s.io/apimachinery/pkg/api/resource"
 
 // Monitoring has Prometheus read the metrics of a component, by way of a PodMonitor of the Prometheus Operator.
 type Monitoring struct {
-	// enabled has the pods serve their metrics, and a PodMonitor made where the cluster has that kind. A change may replace the
-	// pods, one after the other.
+	// enabled has the pods serve their metrics, and a PodMonitor made where the cluster has that kind. A change may
+	// replace the pods, one after the other.
 	// +required
 	Enabled bool `json:"enabled"`
 	// interval between two readings, for example 30s. Prometheus' own when left out.
@@ -25,8 +25,8 @@ func (m *Monitoring) On() bool { return m != nil && m.Enabled }
 
 // Logs says where the middleware's own access logs go.
 type Logs struct {
-	// volume of each pod that they are kept on. Without it they go to the standard output. A change of whether there is one
-	// replaces the pods, one after the other.
+	// volume of each pod that they are kept on. Without it they go to the standard output. A change of whether there is
+	// one replaces the pods, one after the other.
 	// +optional
 	Volume *LogsVolume `json:"volume,omitempty"`
 }

@@ -26,20 +26,21 @@ type OperationSpec struct {
 	// +kubebuilder:validation:MaxLength=128
 	TemplateRef string `json:"templateRef,omitempty"`
 	// template is the procedure itself, as YAML or JSON in the format of the operations part of a plugin. It acts on no
-	// instance: its steps wait for, apply, patch and delete objects of the namespace, and wait for an approval. Steps other than an
-	// approval need serviceAccountName and are taken with the rights of that account.
+	// instance: its steps wait for, apply, patch and delete objects of the namespace, and wait for an approval. Steps
+	// other than an approval need serviceAccountName and are taken with the rights of that account.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	Template string `json:"template,omitempty"`
-	// targetRef names the object to act on, in the same namespace: a typed object, an Application, a Component or a WorkloadSet.
-	// Required with templateRef.
+	// targetRef names the object to act on, in the same namespace: a typed object, an Application, a Component or a
+	// WorkloadSet. Required with templateRef.
 	// +optional
 	TargetRef TargetReference `json:"targetRef,omitzero"`
 	// parameters of the procedure, checked against its template.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`
-	// targetSpec is the whole spec that the target would have, as YAML or JSON, for a template that takes one, such as Plan.
+	// targetSpec is the whole spec that the target would have, as YAML or JSON, for a template that takes one, such as
+	// Plan.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
@@ -57,8 +58,8 @@ type OperationSpec struct {
 	// retry of the steps whose template says nothing about that. Not at all when left out.
 	// +optional
 	Retry *OperationRetry `json:"retry,omitempty"`
-	// retryOf names an Operation that failed or was cancelled, of the same template, target and parameters: this one begins
-	// with the steps that did not succeed there.
+	// retryOf names an Operation that failed or was cancelled, of the same template, target and parameters: this one
+	// begins with the steps that did not succeed there.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -69,29 +70,34 @@ type OperationSpec struct {
 	// force has fields of the target changed that a GitOps manager owns. Its next synchronisation reverts them.
 	// +optional
 	Force bool `json:"force,omitempty"`
-	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects, and
-	// whose token the pods of jobs have. The operator's own rights, and no token, when left out. Refused for a template without such steps.
+	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects,
+	// and whose token the pods of jobs have. The operator's own rights, and no token, when left out. Refused for a
+	// template without such steps.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// suspend begins no step and no attempt while it is true: what is under way goes on, and so does the time of the run. It may change, and is for
-	// inline templates.
+	// suspend begins no step and no attempt while it is true: what is under way goes on, and so does the time of the run.
+	// It may change, and is for inline templates.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// author is the user who asks for this, as the API server knows him. A template with an approval needs it: nobody approves his own.
+	// author is the user who asks for this, as the API server knows him. A template with an approval needs it: nobody
+	// approves his own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Author string `json:"author,omitempty"`
-	// approval is what someone else than the author decided, where the template waits for that. It is added to an Operation that is there.
+	// approval is what someone else than the author decided, where the template waits for that. It is added to an
+	// Operation that is there.
 	// +optional
 	Approval *OperationApproval `json:"approval,omitempty"`
-	// approvals are decisions by user, as the API server knows him, where the template waits for several users. Each writes his own, once.
+	// approvals are decisions by user, as the API server knows him, where the template waits for several users. Each
+	// writes his own, once.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Approvals map[string]OperationDecision `json:"approvals,omitempty"`
-	// cancel ends the run at the next safe point; what the template declares to compensate is done. It cannot be taken back.
+	// cancel ends the run at the next safe point; what the template declares to compensate is done. It cannot be taken
+	// back.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 }
@@ -223,8 +229,8 @@ type OperationStatus struct {
 	// phase: Pending, Running, AwaitingApproval, Succeeded, Failed or Cancelled.
 	// +optional
 	Phase OperationPhase `json:"phase,omitempty"`
-	// conditions: Ready (True once succeeded), Reconciling and Stalled; PointOfNoReturn, where the template has one, and Held, of one that waits or
-	// waited for a maintenance window.
+	// conditions: Ready (True once succeeded), Reconciling and Stalled; PointOfNoReturn, where the template has one, and
+	// Held, of one that waits or waited for a maintenance window.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -246,14 +252,15 @@ type OperationStatus struct {
 	// application that the target belongs to.
 	// +optional
 	Application string `json:"application,omitempty"`
-	// plugin that the target was made from when the run began, whose template it is or would be; one that upgrades the plugin goes on with that.
+	// plugin that the target was made from when the run began, whose template it is or would be; one that upgrades the
+	// plugin goes on with that.
 	// +optional
 	Plugin *PluginReference `json:"plugin,omitempty"`
 	// startTime is when the first step began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// timeout is how long the run may take, of the spec, the template or by default; of a dry run how long it might. A record of what the engine does by
-	// itself has none.
+	// timeout is how long the run may take, of the spec, the template or by default; of a dry run how long it might. A
+	// record of what the engine does by itself has none.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// completionTime is when the run ended.
@@ -287,7 +294,8 @@ type PlannedChange struct {
 	Kind string `json:"kind"`
 	// name of the object.
 	Name string `json:"name"`
-	// action that is taken: Create, Update or Delete; Grow of a volume; Recreate, Restart, Resize, Reload or SwitchOver of a pod.
+	// action that is taken: Create, Update or Delete; Grow of a volume; Recreate, Restart, Resize, Reload or SwitchOver of
+	// a pod.
 	Action PlannedAction `json:"action"`
 	// to is the pod that takes over, for SwitchOver.
 	// +optional
@@ -367,7 +375,8 @@ type StepStatus struct {
 	// message says what the step is doing or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// items counts the items of a forEach of an inline template. targets has only those of them that are under way or failed.
+	// items counts the items of a forEach of an inline template. targets has only those of them that are under way or
+	// failed.
 	// +optional
 	Items *StepItems `json:"items,omitempty"`
 	// targets are the pods that the step acts on, or the items of its forEach, in order, each with its progress.
@@ -383,7 +392,8 @@ type OutputType string
 
 // Values of OutputType.
 const (
-	// OutputString is a text. It is what an output is that nobody says a type of, and those of records that were made before there were others.
+	// OutputString is a text. It is what an output is that nobody says a type of, and those of records that were made
+	// before there were others.
 	OutputString OutputType = "string"
 	// OutputInt is a whole number of 64 bits.
 	OutputInt OutputType = "int"

@@ -23,7 +23,8 @@ type ComponentSet struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
-	// excludedOrdinals are numbers that no pod of the set has. To remove a named pod, put its ordinal here and lower replicas.
+	// excludedOrdinals are numbers that no pod of the set has. To remove a named pod, put its ordinal here and lower
+	// replicas.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
@@ -53,12 +54,13 @@ type Scheduling struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// affinity to nodes and pods. It is in force beside what the plugin's pod template and the engine, which spreads pods, prefer.
+	// affinity to nodes and pods. It is in force beside what the plugin's pod template and the engine, which spreads pods,
+	// prefer.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// topologySpreadConstraints by key of node labels. The engine spreads the pods of a set over nodes and zones as far as that
-	// goes, but for kubernetes.io/hostname or topology.kubernetes.io/zone where a constraint has that key. A constraint without
-	// labelSelector is about the pods of its set.
+	// topologySpreadConstraints by key of node labels. The engine spreads the pods of a set over nodes and zones as far as
+	// that goes, but for kubernetes.io/hostname or topology.kubernetes.io/zone where a constraint has that key. A
+	// constraint without labelSelector is about the pods of its set.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -98,8 +100,8 @@ type Autoscaling struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxReplicas int32 `json:"maxReplicas"`
-	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. One of the two utilizations
-	// is required; with both, the one that asks for more pods wins.
+	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. One of the two
+	// utilizations is required; with both, the one that asks for more pods wins.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
@@ -116,7 +118,8 @@ type NetworkPolicy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
-	// monitoringFrom lists who may reach the ports that metrics are read from, where monitoring is enabled. Anyone when left out.
+	// monitoringFrom lists who may reach the ports that metrics are read from, where monitoring is enabled. Anyone when
+	// left out.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

@@ -40,7 +40,8 @@ type PluginStatus struct {
 	// shortDigest is what people compare of the digest: its first 12 digits.
 	// +optional
 	ShortDigest string `json:"shortDigest,omitempty"`
-	// instances is the number of Applications that name this version of the plugin, as the operator of its domain sees them.
+	// instances is the number of Applications that name this version of the plugin, as the operator of its domain sees
+	// them.
 	// +optional
 	Instances int32 `json:"instances"`
 	// supportedVersions of the middleware.

@@ -11,33 +11,33 @@ import (
 
 // RestoreFrom says what data an instance begins with.
 type RestoreFrom struct {
-	// backup names a Backup in the same namespace: of the same plugin and major version of the middleware, of a minor version that is no later.
-	// The instance waits until it is Completed. Passwords are those of the new instance.
+	// backup names a Backup in the same namespace: of the same plugin and major version of the middleware, of a minor
+	// version that is no later. The instance waits until it is Completed. Passwords are those of the new instance.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Backup string `json:"backup"`
-	// target has the instance begin at a later time than that of the Backup, by logs that were archived since. The data is as the Backup has it when
-	// left out.
+	// target has the instance begin at a later time than that of the Backup, by logs that were archived since. The data is
+	// as the Backup has it when left out.
 	// +optional
 	Target *RestoreTarget `json:"target,omitempty"`
 }
 
 // RestoreTarget is a point in time, and where the logs are that lead to it.
 type RestoreTarget struct {
-	// time up to which all that was committed is there, and nothing that was committed later: after RFC 3339, with up to six digits of a second. Not
-	// before the Backup was whole, and before the last transaction that is archived.
+	// time up to which all that was committed is there, and nothing that was committed later: after RFC 3339, with up to
+	// six digits of a second. Not before the Backup was whole, and before the last transaction that is archived.
 	// +required
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
 	// +kubebuilder:validation:MaxLength=40
 	Time string `json:"time"`
-	// repositoryRef names the BackupRepository, in the same namespace, that has the logs of the instance that was backed up: the one of its archive. Parameters
-	// and credentials say nothing of the place then.
+	// repositoryRef names the BackupRepository, in the same namespace, that has the logs of the instance that was backed
+	// up: the one of its archive. Parameters and credentials say nothing of the place then.
 	// +optional
 	RepositoryRef *RepositoryReference `json:"repositoryRef,omitempty"`
-	// parameters say where the logs are of the instance that was backed up, by the names that the method of the plugin has. Those of the instance
-	// itself say where its own go.
+	// parameters say where the logs are of the instance that was backed up, by the names that the method of the plugin
+	// has. Those of the instance itself say where its own go.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
@@ -63,8 +63,8 @@ type ComponentRestore struct {
 	// method that the data was taken by.
 	// +required
 	Method string `json:"method"`
-	// sets are those that have a part of the data each; empty where it is in one part. It goes when all of the data is there: a set that is made
-	// later begins without.
+	// sets are those that have a part of the data each; empty where it is in one part. It goes when all of the data is
+	// there: a set that is made later begins without.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -106,7 +106,8 @@ type SetRestore struct {
 	// folder of the volume that is filled, where the container has it; none with Servers.
 	// +optional
 	Folder string `json:"folder,omitempty"`
-	// command that reads the data from its standard input and makes of it, in the folder that it runs in, what folder is to have; none with Servers.
+	// command that reads the data from its standard input and makes of it, in the folder that it runs in, what folder is
+	// to have; none with Servers.
 	// +optional
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
@@ -114,7 +115,8 @@ type SetRestore struct {
 	// +optional
 	// +listType=atomic
 	Env []RestoreVariable `json:"env,omitempty"`
-	// logs is the claim of the volume that has the logs which lead to the target; empty where there is no target, or they are elsewhere.
+	// logs is the claim of the volume that has the logs which lead to the target; empty where there is no target, or they
+	// are elsewhere.
 	// +optional
 	Logs string `json:"logs,omitempty"`
 }

@@ -24,8 +24,8 @@ type Schedule struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=24
 	Name string `json:"name"`
-	// schedule is when it runs, as a cron line of five fields, for example "0 20 * * 1-5". A time that the clocks of the zone
-	// leave out comes when they are put forward; of one that they show twice, the first counts.
+	// schedule is when it runs, as a cron line of five fields, for example "0 20 * * 1-5". A time that the clocks of the
+	// zone leave out comes when they are put forward; of one that they show twice, the first counts.
 	// +required
 	Schedule CronLine `json:"schedule"`
 	// timeZone of the schedule by its IANA name, for example Europe/Berlin.
@@ -107,7 +107,8 @@ const (
 type ScheduleStatus struct {
 	// name of the schedule.
 	Name string `json:"name"`
-	// nextTime is when it runs next, a maintenance window that it waits for included; absent while it is suspended, refused or not possible.
+	// nextTime is when it runs next, a maintenance window that it waits for included; absent while it is suspended,
+	// refused or not possible.
 	// +optional
 	NextTime *metav1.Time `json:"nextTime,omitempty"`
 	// lastTime is the time of the schedule that an Operation was last made for.
@@ -119,7 +120,8 @@ type ScheduleStatus struct {
 	// message says why a time was passed over since then, or why all are.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// reason is NotPossible while all times pass, since this instance does not have what its template takes; absent otherwise.
+	// reason is NotPossible while all times pass, since this instance does not have what its template takes; absent
+	// otherwise.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

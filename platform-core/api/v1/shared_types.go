@@ -41,7 +41,8 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 	}
 	number, err := strconv.ParseInt(string(data), 10, 64)
 	if err != nil {
-		return fmt.Errorf("cannot read parameter value %s: it must be text or a whole number (put anything else in quotes)", data)
+		return fmt.Errorf("cannot read parameter value %s: it must be text or a whole number (put anything else in quotes)",
+			data)
 	}
 	*p = ParameterValue(strconv.FormatInt(number, 10))
 	return nil
@@ -51,15 +52,17 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 // +kubebuilder:validation:MaxProperties=512
 type Parameters map[string]ParameterValue
 
-// DataProtection is how an instance and its data are protected from loss. A typed kind has it in its spec, and passes it on as it is: an Application
-// is protected as long as the object that declares it is.
+// DataProtection is how an instance and its data are protected from loss. A typed kind has it in its spec, and passes
+// it on as it is: an Application is protected as long as the object that declares it is.
 type DataProtection struct {
-	// deletionProtection has the API server refuse to delete this object, and what it is made into. While it is true, volumes are
-	// kept whatever deletionPolicy says, also when a deleted CustomResourceDefinition takes the object with it. Default false.
+	// deletionProtection has the API server refuse to delete this object, and what it is made into. While it is true,
+	// volumes are kept whatever deletionPolicy says, also when a deleted CustomResourceDefinition takes the object with
+	// it. Default false.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
-	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the condition Stalled, with reason
-	// RetainedVolumesExist, says which. Where deletionPolicy Snapshot left VolumeSnapshots, volumes are made of those before the first pod. Plugin, major version and topology have to be the same, and no
+	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the
+	// condition Stalled, with reason RetainedVolumesExist, says which. Where deletionPolicy Snapshot left VolumeSnapshots,
+	// volumes are made of those before the first pod. Plugin, major version and topology have to be the same, and no
 	// volume may be left without a pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
@@ -104,11 +107,13 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 	// DeletionPolicyDelete deletes the volumes with all that is on them.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicySnapshot deletes them once there is a VolumeSnapshot of each that is ready to use. Those stay, for adoptVolumes.
+	// DeletionPolicySnapshot deletes them once there is a VolumeSnapshot of each that is ready to use. Those stay, for
+	// adoptVolumes.
 	DeletionPolicySnapshot DeletionPolicy = "Snapshot"
 )
 
-// KeepsMoreThan says whether more is left of volumes under this policy than under another one. Where none is named they stay.
+// KeepsMoreThan says whether more is left of volumes under this policy than under another one. Where none is named they
+// stay.
 func (p DeletionPolicy) KeepsMoreThan(other DeletionPolicy) bool {
 	rank := map[DeletionPolicy]int{DeletionPolicyDelete: 1, DeletionPolicySnapshot: 2, DeletionPolicyRetain: 3, "": 3}
 	return rank[p] > rank[other]

@@ -7,8 +7,8 @@ type TLS struct {
 	// enabled has clients reach the instance over TLS only. A change replaces the pods, one after the other.
 	// +required
 	Enabled bool `json:"enabled"`
-	// issuerRef names the issuer of the certificates. It must give the certificate of its CA along with each. Without it, the
-	// instance has a CA of its own. A change has the certificates issued anew and replaces no pod.
+	// issuerRef names the issuer of the certificates. It must give the certificate of its CA along with each. Without it,
+	// the instance has a CA of its own. A change has the certificates issued anew and replaces no pod.
 	// +optional
 	IssuerRef *IssuerReference `json:"issuerRef,omitempty"`
 }
@@ -20,7 +20,8 @@ type IssuerReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// kind of the issuer: Issuer, in the same namespace, or ClusterIssuer; an external issuer has a kind of its own. Default Issuer.
+	// kind of the issuer: Issuer, in the same namespace, or ClusterIssuer; an external issuer has a kind of its own.
+	// Default Issuer.
 	// +optional
 	// +kubebuilder:default=Issuer
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`

@@ -38,8 +38,8 @@ type WorkloadSetSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// scaling says who may change replicas: anyone (Online, the default), nobody (Fixed), or an autoscaler, whose number the
-	// engine leaves alone (Auto).
+	// scaling says who may change replicas: anyone (Online, the default), nobody (Fixed), or an autoscaler, whose number
+	// the engine leaves alone (Auto).
 	// +optional
 	Scaling SetScaling `json:"scaling,omitempty"`
 	// excludedOrdinals are numbers that no pod has: the pods have the first numbers from 0 that are not in this list. To
@@ -69,22 +69,22 @@ type WorkloadSetSpec struct {
 	// +optional
 	// +kubebuilder:default=Parallel
 	PodManagementPolicy PodManagementPolicy `json:"podManagementPolicy,omitempty"`
-	// restartStrategy: AllAtOnce restarts the processes of all pods at once when their configuration changes, Rolling one after the other.
-	// Default Rolling.
+	// restartStrategy: AllAtOnce restarts the processes of all pods at once when their configuration changes, Rolling one
+	// after the other. Default Rolling.
 	// +optional
 	RestartStrategy RestartStrategy `json:"restartStrategy,omitempty"`
 	// authority over who writes: engine or middleware.
 	// +optional
 	// +kubebuilder:validation:Enum=engine;middleware
 	Authority string `json:"authority,omitempty"`
-	// revision of the template but for images and resources. Only another revision replaces pods: what a newer engine adds to
-	// the template of an unchanged instance comes with each pod's next replacement.
+	// revision of the template but for images and resources. Only another revision replaces pods: what a newer engine adds
+	// to the template of an unchanged instance comes with each pod's next replacement.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision"`
-	// template of the pods (a PodTemplateSpec). Other images are put into the pods that run, other resources are given to them
-	// where the server can resize pods in place.
+	// template of the pods (a PodTemplateSpec). Other images are put into the pods that run, other resources are given to
+	// them where the server can resize pods in place.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -113,8 +113,9 @@ type WorkloadSetSpec struct {
 	// switchover says how a pod that takes writes hands over before it is taken out.
 	// +optional
 	Switchover *SetSwitchover `json:"switchover,omitempty"`
-	// election says how the pods report which of them they elected as primary, where authority is middleware: only a pod that a majority
-	// of them names gets the label of a role that takes writes. Without it each pod that calls itself primary does.
+	// election says how the pods report which of them they elected as primary, where authority is middleware: only a pod
+	// that a majority of them names gets the label of a role that takes writes. Without it each pod that calls itself
+	// primary does.
 	// +optional
 	Election *SetElection `json:"election,omitempty"`
 	// failover says how another pod becomes the one that writes, where the engine decides that.
@@ -135,14 +136,17 @@ type WorkloadSetSpec struct {
 	// restore says how the volumes of the first pod are filled before any pod is made.
 	// +optional
 	Restore *SetRestore `json:"restore,omitempty"`
-	// data says which volumes the pods have, once they are not those that they were made with: an Operation of template Restore writes it.
+	// data says which volumes the pods have, once they are not those that they were made with: an Operation of template
+	// Restore writes it.
 	// +optional
 	Data *SetData `json:"data,omitempty"`
 }
 
-// SetData says which volumes the pods of a set have. A change has all of them end before one begins on others, and who may write is found anew.
+// SetData says which volumes the pods of a set have. A change has all of them end before one begins on others, and who
+// may write is found anew.
 type SetData struct {
-	// generation of the volumes, which their claims have in their names and as a label. Empty for those that the set was made with.
+	// generation of the volumes, which their claims have in their names and as a label. Empty for those that the set was
+	// made with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]*$`
@@ -164,7 +168,8 @@ const (
 	DataClosed DataAccess = "Closed"
 )
 
-// SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a pod.
+// SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a
+// pod.
 type SetCondition struct {
 	// type of the condition.
 	// +required
@@ -306,15 +311,16 @@ type WorkloadSetStatus struct {
 	// switchover is the latest one.
 	// +optional
 	Switchover *SwitchoverState `json:"switchover,omitempty"`
-	// election is the latest one that a majority of the pods reported, where spec.election is set. It is written before its primary gets
-	// the label of its role, and its epoch goes back only where all pods report that the history of the middleware began anew.
+	// election is the latest one that a majority of the pods reported, where spec.election is set. It is written before
+	// its primary gets the label of its role, and its epoch goes back only where all pods report that the history of the
+	// middleware began anew.
 	// +optional
 	Election *ElectionRecord `json:"election,omitempty"`
 	// writer says who may write, where spec.failover is set.
 	// +optional
 	Primary *PrimaryRecord `json:"primary,omitempty"`
-	// formerPrimaries are the last writer records of volumes that the pods had before and that are still there, the latest last, without the changes that led
-	// to them. One is in force again when the pods go back to its volumes.
+	// formerPrimaries are the last writer records of volumes that the pods had before and that are still there, the latest
+	// last, without the changes that led to them. One is in force again when the pods go back to its volumes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -327,8 +333,8 @@ type WorkloadSetStatus struct {
 	// restore is how far the filling of the volumes is, where spec.restore is set.
 	// +optional
 	Restore *RestoreState `json:"restore,omitempty"`
-	// adopted is the UID of the earlier Application whose VolumeSnapshots were looked for, and volumes made of those that there were, before the first pod.
-	// It is done once: a volume that is lost later is not made of them again.
+	// adopted is the UID of the earlier Application whose VolumeSnapshots were looked for, and volumes made of those that
+	// there were, before the first pod. It is done once: a volume that is lost later is not made of them again.
 	// +optional
 	Adopted string `json:"adopted,omitempty"`
 }
@@ -425,7 +431,8 @@ type WorkloadSet struct {
 
 	// +required
 	Spec WorkloadSetSpec `json:"spec"`
-	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was
+	// looked at.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1,"replicas":0,"readyReplicas":0,"updatedReplicas":0}
 	// +structType=atomic
@@ -440,8 +447,8 @@ type WorkloadSetList struct {
 	Items           []WorkloadSet `json:"items"`
 }
 
-// StatusGuarded says that the status has a record of the primary that labels follow, status.primary or status.election: nobody may write the
-// status on what he read before the latest one.
+// StatusGuarded says that the status has a record of the primary that labels follow, status.primary or status.election:
+// nobody may write the status on what he read before the latest one.
 func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil || w.Spec.Election != nil }
 
 // FirstPod names the pod with the lowest ordinal; empty for a set of none.

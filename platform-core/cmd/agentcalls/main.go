@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agentcalls measures how long an operator waits for an answer of a pod's process manager. It calls with the operators' own client,
-// for the status, over connections that are open already, and prints a line for each call: how many were under way at a time, and the
-// nanoseconds that it took.
+// Command agentcalls measures how long an operator waits for an answer of a pod's process manager. It calls with the
+// operators' own client, for the status, over connections that are open already, and prints a line for each call: how
+// many were under way at a time, and the nanoseconds that it took.
 package main
 
 import (
@@ -39,7 +39,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.authority, "authority", "", "folder with the data of the domain's authority, a file for each key of its Secret")
+	flag.StringVar(&o.authority, "authority", "",
+		"folder with the data of the domain's authority, a file for each key of its Secret")
 	flag.StringVar(&o.domain, "domain", "database", "domain of the authority")
 	flag.StringVar(&o.pod, "pod", "", "NAMESPACE/NAME of the pod")
 	flag.StringVar(&o.address, "address", "", "address of the pod")
@@ -58,7 +59,8 @@ func run(o options) error {
 		return err
 	}
 	namespace, name, _ := strings.Cut(o.pod, "/")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(o.pod)}, Status: corev1.PodStatus{PodIP: o.address}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(o.pod)},
+		Status: corev1.PodStatus{PodIP: o.address}}
 	connections := agentclient.New(authority)
 	defer connections.Close()
 	process, err := connections.Dial(context.Background(), pod)

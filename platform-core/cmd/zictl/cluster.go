@@ -26,11 +26,13 @@ func (c *cluster) bind(f *pflag.FlagSet) {
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the context)")
 }
 
-// connect returns a client, and the namespace of objects that name none. Warnings of the API server are written to stderr.
+// connect returns a client, and the namespace of objects that name none. Warnings of the API server are written to
+// stderr.
 func (c *cluster) connect(stderr io.Writer) (client.Client, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context})
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot find the cluster: %w", err)

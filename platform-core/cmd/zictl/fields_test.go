@@ -27,7 +27,8 @@ func TestGuideNamesEveryField(t *testing.T) {
 		named[word] = true
 	}
 	fields, seen := map[string]string{}, map[reflect.Type]bool{}
-	for _, of := range []reflect.Type{reflect.TypeFor[plugin.Manifest](), reflect.TypeFor[plugin.Components](), reflect.TypeFor[plugin.OperationTemplate]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[plugin.Manifest](), reflect.TypeFor[plugin.Components](),
+		reflect.TypeFor[plugin.OperationTemplate]()} {
 		gather(of, fields, seen)
 	}
 	if len(fields) < 100 {

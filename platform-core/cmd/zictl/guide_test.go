@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 
 var block = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// The author's guide is what a stranger follows: every command of it that needs no cluster is run as it is printed, and has
-// to say what the guide says.
+// The author's guide is what a stranger follows: every command of it that needs no cluster is run as it is printed, and
+// has to say what the guide says.
 func TestGuide(t *testing.T) {
 	guide, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "plugins.md"))
 	if err != nil {
@@ -58,11 +58,13 @@ func TestGuide(t *testing.T) {
 	}
 	for _, says := range []string{
 		"web 1.0.0 is valid",
-		"web/1.0.0/components.yaml:14: components[0].process has no reload, and parameter set \"web\" names dynamic parameters: add process.reload",
+		"web/1.0.0/components.yaml:14: components[0].process has no reload, and parameter set \"web\" names dynamic " +
+			"parameters: add process.reload",
 		"ok   bad\nok   minimal\n",
 		"board 1.0.0 is valid",
 		"board 1.1.0 is valid",
-		"refused:\n  message: 'parameter \"worker_processes\" has value \"many\": it must be a whole number\n    from 1 to 64'\n  reason: InvalidParameters\n",
+		"refused:\n  message: 'parameter \"worker_processes\" has value \"many\": it must be a whole number\n    from 1 to " +
+			"64'\n  reason: InvalidParameters\n",
 	} {
 		if !strings.Contains(string(out), says) {
 			t.Errorf("the commands of the guide do not print %q:\n%s", says, out)

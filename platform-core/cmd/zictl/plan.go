@@ -48,9 +48,12 @@ func planCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan -f edited.yaml",
 		Short: "Say what applying an object would do to pods, volumes and Services, and do nothing",
-		Long: "Say what applying an Application, or an object that compiles to one, would do to pods, volumes and Services, and do nothing of it. Of an Operation it says what the run would do.\n\n" +
-			"The API server is asked for the object as it would be stored, and the operator, by an Operation of template Plan that is a dry run and deleted at once, for what it would do then.\n" +
-			"It ends with 0 when nothing would change, with 1 when something would, and with 2 when that cannot be said, or the change would be refused.",
+		Long: "Say what applying an Application, or an object that compiles to one, would do to pods, volumes and " +
+			"Services, and do nothing of it. Of an Operation it says what the run would do.\n\n" +
+			"The API server is asked for the object as it would be stored, and the operator, by an Operation of template Plan " +
+			"that is a dry run and deleted at once, for what it would do then.\n" +
+			"It ends with 0 when nothing would change, with 1 when something would, and with 2 when that cannot be said, or " +
+			"the change would be refused.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -69,7 +72,8 @@ func planCommand() *cobra.Command {
 	f.StringArrayVarP(&flags.files, "file", "f", nil, "file with one or several objects; - is the standard input")
 	flags.bind(f)
 	f.StringVarP(&flags.output, "output", "o", "text", "format: text or json")
-	f.BoolVar(&flags.serverSide, "server-side", false, "plan what kubectl apply --server-side would do, rather than kubectl apply")
+	f.BoolVar(&flags.serverSide, "server-side", false,
+		"plan what kubectl apply --server-side would do, rather than kubectl apply")
 	f.BoolVar(&flags.force, "force-conflicts", false, "with --server-side: take fields over that others own")
 	f.StringVar(&flags.fieldManager, "field-manager", "kubectl", "field manager of an apply on the server's side")
 	f.DurationVar(&flags.patience, "timeout", 30*time.Second, "how long to wait for the operator")

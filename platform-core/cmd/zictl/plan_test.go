@@ -54,7 +54,8 @@ status: {phase: Ready}
 	}
 }
 
-// As kubectl apply does: what is in the file, and null for what was applied last and no longer is; nothing of what others set.
+// As kubectl apply does: what is in the file, and null for what was applied last and no longer is; nothing of what
+// others set.
 func TestThreeWay(t *testing.T) {
 	object := func(text string) *unstructured.Unstructured {
 		objects, err := readObjects([]byte(text))
@@ -64,7 +65,8 @@ func TestThreeWay(t *testing.T) {
 		return objects[0]
 	}
 	live := object("{kind: Redis, apiVersion: x/v1, metadata: {name: a}, spec: {replicas: 5, memory: 1Gi, running: true}}")
-	live.SetAnnotations(map[string]string{lastApplied: `{"kind":"Redis","apiVersion":"x/v1","metadata":{"name":"a"},"spec":{"replicas":3,"memory":"1Gi"}}`})
+	live.SetAnnotations(map[string]string{
+		lastApplied: `{"kind":"Redis","apiVersion":"x/v1","metadata":{"name":"a"},"spec":{"replicas":3,"memory":"1Gi"}}`})
 	patch, err := threeWay(live, object("{kind: Redis, apiVersion: x/v1, metadata: {name: a}, spec: {replicas: 4}}"))
 	if err != nil || string(patch) != `{"spec":{"memory":null,"replicas":4}}` {
 		t.Errorf("got %s, %v", patch, err)
@@ -72,14 +74,16 @@ func TestThreeWay(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	p := prospect{Kind: "Redis", Namespace: "shop", Name: "a", Fields: []string{"spec.version: 7.0 → 8.0"}, Changes: []platformv1.PlannedChange{
-		{Component: "redis", Kind: "Service", Name: "a", Action: platformv1.PlannedUpdate},
-		{Component: "redis", Kind: "PersistentVolumeClaim", Name: "data-a-0", Action: platformv1.PlannedGrow, Reason: "from 1Gi to 2Gi"},
-		{Component: "redis", Kind: "Pod", Name: "a-1", Action: platformv1.PlannedRestart, Reason: "its image changed"},
-		{Component: "redis", Kind: "Pod", Name: "a-0", To: "a-1", Action: platformv1.PlannedSwitchOver, Reason: "it writes"},
-		{Component: "redis", Kind: "Pod", Name: "a-0", Action: platformv1.PlannedRestart, Reason: "its image changed"},
-		{Kind: "Secret", Name: "x", Action: platformv1.PlannedDelete},
-	}}
+	p := prospect{Kind: "Redis", Namespace: "shop", Name: "a", Fields: []string{"spec.version: 7.0 → 8.0"},
+		Changes: []platformv1.PlannedChange{
+			{Component: "redis", Kind: "Service", Name: "a", Action: platformv1.PlannedUpdate},
+			{Component: "redis", Kind: "PersistentVolumeClaim", Name: "data-a-0", Action: platformv1.PlannedGrow,
+				Reason: "from 1Gi to 2Gi"},
+			{Component: "redis", Kind: "Pod", Name: "a-1", Action: platformv1.PlannedRestart, Reason: "its image changed"},
+			{Component: "redis", Kind: "Pod", Name: "a-0", To: "a-1", Action: platformv1.PlannedSwitchOver, Reason: "it writes"},
+			{Component: "redis", Kind: "Pod", Name: "a-0", Action: platformv1.PlannedRestart, Reason: "its image changed"},
+			{Kind: "Secret", Name: "x", Action: platformv1.PlannedDelete},
+		}}
 	want := `Redis shop/a
   spec.version: 7.0 → 8.0
 

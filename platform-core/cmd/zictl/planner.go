@@ -47,8 +47,8 @@ type planner struct {
 	namespace string
 }
 
-// readObjects splits a file into its objects. Of each it leaves what an apply is about: its name, labels, annotations and all that
-// is beside metadata and status.
+// readObjects splits a file into its objects. Of each it leaves what an apply is about: its name, labels, annotations
+// and all that is beside metadata and status.
 func readObjects(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -97,12 +97,15 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 	if object.GetNamespace() == "" {
 		object.SetNamespace(p.namespace)
 	}
-	result := &prospect{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: cmp.Or(object.GetName(), object.GetGenerateName())}
+	result := &prospect{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(),
+		Name: cmp.Or(object.GetName(), object.GetGenerateName())}
 	if isOperation(object) {
 		return result, p.rehearse(ctx, result, object)
 	}
-	if _, refusal := opsflow.ParseTarget(result.reference()); refusal != nil || object.GetAPIVersion() == platformv1.GroupVersion.String() && object.GetKind() != "Application" {
-		return nil, fmt.Errorf("cannot plan %s: only an Application, an object that compiles to one, or an Operation can be planned", result)
+	if _, refusal := opsflow.ParseTarget(result.reference()); refusal != nil ||
+		object.GetAPIVersion() == platformv1.GroupVersion.String() && object.GetKind() != "Application" {
+		return nil, fmt.Errorf("cannot plan %s: only an Application, an object that compiles to one, or an Operation can "+
+			"be planned", result)
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
@@ -110,7 +113,8 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 	if apierrors.IsNotFound(err) {
 		result.New = true
 		created := object.DeepCopy()
-		if err := p.client.Create(ctx, created, client.DryRunAll, client.FieldOwner(p.flags.fieldManager), client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+		if err := p.client.Create(ctx, created, client.DryRunAll, client.FieldOwner(p.flags.fieldManager),
+			client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
 			return nil, fmt.Errorf("%s: %w", result, brief(err))
 		}
 		spec, _, _ := unstructured.NestedMap(created.Object, "spec")
@@ -134,8 +138,10 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 	return result, err
 }
 
-// applied is the object as the API server would store it, defaults included. What refuses it on the way, such as the operator's webhook, says so here.
-func (p *planner) applied(ctx context.Context, live, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// applied is the object as the API server would store it, defaults included. What refuses it on the way, such as the
+// operator's webhook, says so here.
+func (p *planner) applied(ctx context.Context, live, object *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	if p.flags.serverSide {
 		applied := object.DeepCopy()
 		options := []client.ApplyOption{client.DryRunAll, client.FieldOwner(p.flags.fieldManager)}
@@ -149,7 +155,8 @@ func (p *planner) applied(ctx context.Context, live, object *unstructured.Unstru
 		return nil, err
 	}
 	applied := live.DeepCopy()
-	return applied, p.client.Patch(ctx, applied, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(p.flags.fieldManager),
+	return applied, p.client.Patch(ctx, applied, client.RawPatch(types.MergePatchType, patch), client.DryRunAll,
+		client.FieldOwner(p.flags.fieldManager),
 		client.FieldValidation(metav1.FieldValidationStrict))
 }
 
@@ -162,7 +169,8 @@ func brief(err error) error {
 	return err
 }
 
-// threeWay is the patch that kubectl apply sends: what is in the object, and null for what was in the one applied last and no longer is.
+// threeWay is the patch that kubectl apply sends: what is in the object, and null for what was in the one applied last
+// and no longer is.
 func threeWay(live, object *unstructured.Unstructured) ([]byte, error) {
 	current, err := json.Marshal(live)
 	if err != nil {
@@ -238,7 +246,8 @@ func (p *planner) rehearse(ctx context.Context, of *prospect, object *unstructur
 	if err := p.answer(ctx, of, op); err != nil {
 		return err
 	}
-	of.Template, of.Plan, of.Changes, of.Timeout = op.Spec.TemplateRef, op.Status.Plan, op.Status.Changes, op.Status.Timeout
+	of.Template, of.Plan, of.Changes, of.Timeout = op.Spec.TemplateRef, op.Status.Plan, op.Status.Changes,
+		op.Status.Timeout
 	return nil
 }
 

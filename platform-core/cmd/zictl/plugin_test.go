@@ -28,7 +28,8 @@ func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err
 func redis(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "redis", "1.0.0")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis",
+		"1.0.0"))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -36,7 +37,8 @@ func redis(t *testing.T) string {
 
 func TestCheck(t *testing.T) {
 	dir := redis(t)
-	if out, errs, err := run(t, "", "check", dir); err != nil || !strings.HasPrefix(out, "redis 1.0.0 is valid (sha256:") || errs != "" {
+	if out, errs, err := run(t, "", "check", dir); err != nil ||
+		!strings.HasPrefix(out, "redis 1.0.0 is valid (sha256:") || errs != "" {
 		t.Errorf("got %q, %q, %v", out, errs, err)
 	}
 	file := filepath.Join(dir, "operations", "Restart.yaml")
@@ -47,7 +49,8 @@ func TestCheck(t *testing.T) {
 	if err == nil || out != "" || !strings.Contains(errs, file+`:3: field "colour" is not known`) {
 		t.Errorf("got %q, %q, %v", out, errs, err)
 	}
-	if _, errs, err := run(t, "", "check", filepath.Dir(dir)); err == nil || !strings.Contains(errs, "it holds versions: name one, such as \""+dir) {
+	if _, errs, err := run(t, "", "check", filepath.Dir(dir)); err == nil ||
+		!strings.Contains(errs, "it holds versions: name one, such as \""+dir) {
 		t.Errorf("the folder of the versions gives %q, %v", errs, err)
 	}
 	if _, _, err := run(t, "", "check"); err == nil {
@@ -84,7 +87,8 @@ func TestRender(t *testing.T) {
 // What is wrong with an Application is told by file and line, too.
 func TestRenderWrongApplication(t *testing.T) {
 	dir := redis(t)
-	const application = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\nmetadata: {name: a}\nspec:\n  plugin: redis\n"
+	const application = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\nmetadata: {name: a}\nspec:\n  " +
+		"plugin: redis\n"
 	for says, line := range map[string]string{
 		`field "spec.topologie" is not known: did you mean "topology"?`:    "  topologie: a\n",
 		"spec.topology is 7.1: it must be text (put it in quotes)":         "  topology: 7.1\n",
@@ -95,7 +99,8 @@ func TestRenderWrongApplication(t *testing.T) {
 		if err := os.WriteFile(file, []byte(application+line), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := run(t, "", "render", dir, "-f", file); err == nil || !strings.Contains(err.Error(), file+":") || !strings.Contains(err.Error(), says) {
+		if _, _, err := run(t, "", "render", dir, "-f", file); err == nil || !strings.Contains(err.Error(), file+":") ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%q gives %v; want %q", line, err, says)
 		}
 	}
@@ -125,7 +130,8 @@ func TestTest(t *testing.T) {
 
 func TestPackage(t *testing.T) {
 	out, _, err := run(t, "", "package", redis(t), "--namespace", "operators")
-	if err != nil || strings.Count(out, "kind: ConfigMap") != 5 || strings.Count(out, "immutable: true") != 5 || strings.Count(out, "namespace: operators") != 5 {
+	if err != nil || strings.Count(out, "kind: ConfigMap") != 5 || strings.Count(out, "immutable: true") != 5 ||
+		strings.Count(out, "namespace: operators") != 5 {
 		t.Errorf("got %v and\n%s", err, out)
 	}
 	if out, _, err := run(t, "", "package", redis(t)); err != nil || strings.Contains(out, "namespace:") {

@@ -189,7 +189,8 @@ func printGraph(out io.Writer, wf *unstructured.Unstructured) error {
 	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "TASK\tSTATE\tAFTER\tMESSAGE")
 	for _, n := range nodesOf(wf) {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", strings.Repeat("  ", n.level), n.name, n.state, strings.Join(n.after, ", "), n.message)
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", strings.Repeat("  ", n.level), n.name, n.state, strings.Join(n.after, ", "),
+			n.message)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -41,7 +41,8 @@ type Facts struct {
 	Generations map[string]string
 	// Backup that the instance is to begin with; nil when it is not there, or not needed any more.
 	Backup *platformv1.Backup
-	// Archive is where the instance keeps what it archives, and Logs where those are that lead to the point in time that it begins at.
+	// Archive is where the instance keeps what it archives, and Logs where those are that lead to the point in time that
+	// it begins at.
 	Archive, Logs archive.Place
 	// Settings of the operator that its pods would be made with.
 	Settings render.Settings
@@ -58,7 +59,8 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
+	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app),
+		schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	keepRestore(app, f, wanted)
@@ -70,18 +72,20 @@ func (f Facts) archive() archive.Facts {
 	return archive.Facts{Bundle: f.State.Bundle, Components: f.Components, Place: f.Archive}
 }
 
-// Supplied are the credentials that are supplied to an instance: by its spec, and by the BackupRepository that it keeps its archive in.
+// Supplied are the credentials that are supplied to an instance: by its spec, and by the BackupRepository that it keeps
+// its archive in.
 func Supplied(app *platformv1.Application, f Facts) []platformv1.Credential {
 	return archive.Supplied(app, f.archive())
 }
 
-// ArchiveWaits says what an instance waits for that is to keep its archive in a BackupRepository; nil when nothing is missing. The wanted are those of Check.
+// ArchiveWaits says what an instance waits for that is to keep its archive in a BackupRepository; nil when nothing is
+// missing. The wanted are those of Check.
 func ArchiveWaits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 	return archive.Waits(app, f.Archive, wanted)
 }
 
-// Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it. One that is to be made from another
-// version than the one that it is pinned to needs one that takes over from that.
+// Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it. One that is to
+// be made from another version than the one that it is pinned to needs one that takes over from that.
 func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	name, version, pinned := app.Spec.Plugin, platformv1.CanonicalPluginVersion(app.Spec.PluginVersion), app.Status.Plugin
 	bundle := state.Bundle
@@ -94,14 +98,18 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 		for _, err := range state.Errors {
 			messages = append(messages, err.Error())
 		}
-		return refuse(platformv1.ReasonPluginInvalid, "plugin %s version %s was refused: %s", name, version, strings.Join(messages, "; "))
+		return refuse(platformv1.ReasonPluginInvalid, "plugin %s version %s was refused: %s", name, version,
+			strings.Join(messages, "; "))
 	case bundle == nil:
-		return refuse(platformv1.ReasonPluginNotFound, "plugin %s has no version %s here: see kubectl get plugins", name, version)
+		return refuse(platformv1.ReasonPluginNotFound, "plugin %s has no version %s here: see kubectl get plugins", name,
+			version)
 	case moves && !slices.Contains(bundle.Manifest.AllowedUpgradeFrom, pinned.Version):
-		return refuse(platformv1.ReasonUpgradeNotAllowed, "plugin %s version %s does not take over from version %s, which this instance is made from: it takes over from %s",
+		return refuse(platformv1.ReasonUpgradeNotAllowed,
+			"plugin %s version %s does not take over from version %s, which this instance is made from: it takes over from %s",
 			name, version, pinned.Version, cmp.Or(strings.Join(bundle.Manifest.AllowedUpgradeFrom, ", "), "none"))
 	case pinned != nil && !moves && pinned.Digest != bundle.Digest:
-		return refuse(platformv1.ReasonPluginChanged, "plugin %s version %s has digest %s and this instance was made with %s: install the original again, and changes under a new version", name, version, bundle.Digest, pinned.Digest)
+		return refuse(platformv1.ReasonPluginChanged, "plugin %s version %s has digest %s and this instance was made with "+
+			"%s: install the original again, and changes under a new version", name, version, bundle.Digest, pinned.Digest)
 	}
 	return nil
 }
@@ -121,8 +129,8 @@ func Classes(classes []storagev1.StorageClass) map[string]bool {
 	return names
 }
 
-// Class says which StorageClass is absent, before anything is made; nil when none is. What a component has already is on its
-// volumes.
+// Class says which StorageClass is absent, before anything is made; nil when none is. What a component has already is
+// on its volumes.
 func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 	for _, spec := range wanted {
 		existing := f.Components[spec.Component]
@@ -143,9 +151,12 @@ func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 func classFor(f Facts, component, field string, name *string) *render.Refusal {
 	switch {
 	case name == nil && !f.Classes[""]:
-		return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
+		return refuse(platformv1.ReasonStorageClassNotFound,
+			"the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
 	case name != nil && !f.Classes[*name]:
-		return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
+		return refuse(platformv1.ReasonStorageClassNotFound,
+			"there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field,
+			component)
 	}
 	return nil
 }
@@ -162,7 +173,9 @@ func topology(app *platformv1.Application, f Facts) []*render.Refusal {
 		if len(wanted.From) == 0 {
 			from = "no topology can change to it"
 		}
-		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "topology cannot change from %q to %q: %s; set it back, or make another Application and copy the data", was, wanted.Name, from)}
+		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec,
+			"topology cannot change from %q to %q: %s; set it back, or make another Application and copy the data", was,
+			wanted.Name, from)}
 	}
 	return nil
 }
@@ -183,7 +196,8 @@ func scaling(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 			continue
 		}
 		if was, is := members(&existing.Spec), members(spec); was != is {
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back",
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+				"component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back",
 				spec.Component, was, is))
 		}
 	}
@@ -198,9 +212,12 @@ func setsStay(was, wanted *platformv1.ComponentSpec) []*render.Refusal {
 		at := slices.IndexFunc(wanted.Sets, func(s platformv1.ComponentSet) bool { return s.Name == was.Sets[i].Name })
 		switch {
 		case at < 0:
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "set %q of component %q cannot go once it is made: put it back; sets can only be added", was.Sets[i].Name, was.Component))
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+				"set %q of component %q cannot go once it is made: put it back; sets can only be added", was.Sets[i].Name,
+				was.Component))
 		case membersOf(wanted, &wanted.Sets[at]) != one:
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "set %q of component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back, and add another set",
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "set %q of component %q cannot be scaled once it "+
+				"is made: it was made with %s and the spec asks for %s; set it back, and add another set",
 				was.Sets[i].Name, was.Component, one, membersOf(wanted, &wanted.Sets[at])))
 		}
 	}
@@ -213,7 +230,8 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 	for i := range wanted {
 		declared, ok := f.State.Bundle.Component(wanted[i].Component)
 		existing := f.Components[wanted[i].Component]
-		if !ok || existing == nil || declared.TLS == nil || atRest(existing) || equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
+		if !ok || existing == nil || declared.TLS == nil || atRest(existing) ||
+			equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
 			continue
 		}
 		switch declared.TLS.ChangePolicy {
@@ -225,8 +243,10 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 		default:
 			continue
 		}
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
-			"set it back; or set running to false first, change tls when the pods are gone, and set running to true again", wanted[i].Component))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
+				"set it back; or set running to false first, change tls when the pods are gone, and set running to true again",
+			wanted[i].Component))
 	}
 	return refusals
 }
@@ -234,13 +254,15 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 // atRest says whether no pod of a component runs or is about to.
 func atRest(component *platformv1.Component) bool {
 	s := &component.Status
-	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
+	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 &&
+		(!component.Spec.IsRunning() || len(s.Sets) == 0)
 }
 
 // alone says whether a component has one pod at most, and is to have no more.
 func alone(component *platformv1.Component, wanted *platformv1.ComponentSpec) bool {
 	s := &component.Status
-	return s.ObservedGeneration == component.Generation && len(s.Pods) <= 1 && component.WantedPods() <= 1 && wanted.Pods() <= 1
+	return s.ObservedGeneration == component.Generation && len(s.Pods) <= 1 && component.WantedPods() <= 1 &&
+		wanted.Pods() <= 1
 }
 
 // windows refuses what cannot be read as a maintenance window.
@@ -259,7 +281,8 @@ func schedules(app *platformv1.Application, f Facts) []*render.Refusal {
 	}
 	for i := range app.Spec.Schedules {
 		if refusal := scheduled(app, &app.Spec.Schedules[i], f); refusal != nil {
-			refusals = append(refusals, refuse(refusal.Reason, "schedules[%d] %q: operation: %s", i, app.Spec.Schedules[i].Name, refusal.Message))
+			refusals = append(refusals, refuse(refusal.Reason, "schedules[%d] %q: operation: %s", i, app.Spec.Schedules[i].Name,
+				refusal.Message))
 		}
 	}
 	return refusals
@@ -278,7 +301,8 @@ func scheduled(app *platformv1.Application, schedule *platformv1.Schedule, f Fac
 	}
 	if slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return step.Approval != nil }) {
 		return &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf(
-			"template %q waits for somebody else than the author to approve, and a schedule is no author: take another template", template.Name)}
+			"template %q waits for somebody else than the author to approve, and a schedule is no author: take another template",
+			template.Name)}
 	}
 	return opsflow.Check(&platformv1.Operation{Spec: spec}, target, "", template)
 }

@@ -19,7 +19,8 @@ import (
 func testApp() *platformv1.Application {
 	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "redis-a", Namespace: "ns", Generation: 1},
-		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
+		Spec: platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0",
+			Topology: "standalone"},
 	}
 }
 
@@ -39,26 +40,37 @@ func TestPlugin(t *testing.T) {
 	other := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:b"}
 	earlier := &platformv1.PluginReference{Name: "redis", Version: "0.9.0", Digest: "sha256:b"}
 	next := &plugin.Bundle{Digest: "sha256:a", Manifest: plugin.Manifest{AllowedUpgradeFrom: []string{"0.8.0", "0.9.0"}}}
-	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
-	partly := plugin.State{Errors: []plugin.LoadError{{Message: "the params part is missing", Missing: plugin.PartParams}}, Missing: []plugin.Part{plugin.PartParams}}
+	broken := plugin.State{Errors: []plugin.LoadError{
+		{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
+	partly := plugin.State{Errors: []plugin.LoadError{{Message: "the params part is missing", Missing: plugin.PartParams}},
+		Missing: []plugin.Part{plugin.PartParams}}
 	tests := map[string]struct {
 		state  plugin.State
 		pinned *platformv1.PluginReference
 		reason string
 		says   string
 	}{
-		"loaded":                {state: plugin.State{Bundle: bundle}},
-		"loaded and pinned":     {state: plugin.State{Bundle: bundle}, pinned: pinned},
-		"absent":                {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
-		"broken":                {state: broken, reason: platformv1.ReasonPluginInvalid, says: "components.yaml:7: field colour"},
-		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is gone or broken: install it again; the pods are left alone"},
-		"partly gone":           {state: partly, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is gone or broken: install it again"},
-		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is refused by this operator: redis-components-1.0.0/components.yaml:7: field colour is not known; install a later version that takes over from it; the pods are left alone"},
-		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
-		"takes over":            {state: plugin.State{Bundle: next}, pinned: earlier},
-		"does not take over":    {state: plugin.State{Bundle: bundle}, pinned: earlier, reason: platformv1.ReasonUpgradeNotAllowed, says: "from version 0.9.0, which this instance is made from: it takes over from none"},
-		"asked for, not there":  {pinned: earlier, reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
-		"asked for, broken":     {state: broken, pinned: earlier, reason: platformv1.ReasonPluginInvalid, says: "field colour"},
+		"loaded":            {state: plugin.State{Bundle: bundle}},
+		"loaded and pinned": {state: plugin.State{Bundle: bundle}, pinned: pinned},
+		"absent":            {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
+		"broken": {state: broken, reason: platformv1.ReasonPluginInvalid,
+			says: "components.yaml:7: field colour"},
+		"gone under a running": {pinned: pinned, reason: platformv1.ReasonPluginMissing,
+			says: "is gone or broken: install it again; the pods are left alone"},
+		"partly gone": {state: partly, pinned: pinned, reason: platformv1.ReasonPluginMissing,
+			says: "is gone or broken: install it again"},
+		"broken under running": {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing,
+			says: "is refused by this operator: redis-components-1.0.0/components.yaml:7: field colour is not known; install " +
+				"a later version that takes over from it; the pods are left alone"},
+		"another digest": {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged,
+			says: "new version"},
+		"takes over": {state: plugin.State{Bundle: next}, pinned: earlier},
+		"does not take over": {state: plugin.State{Bundle: bundle}, pinned: earlier,
+			reason: platformv1.ReasonUpgradeNotAllowed,
+			says:   "from version 0.9.0, which this instance is made from: it takes over from none"},
+		"asked for, not there": {pinned: earlier, reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
+		"asked for, broken": {state: broken, pinned: earlier, reason: platformv1.ReasonPluginInvalid,
+			says: "field colour"},
 		"broken change, loaded": {state: plugin.State{Bundle: bundle, Errors: broken.Errors}, pinned: pinned},
 	}
 	for name, test := range tests {
@@ -72,7 +84,8 @@ func TestPlugin(t *testing.T) {
 
 func TestClassLooksOnlyAtComponentsToBeMade(t *testing.T) {
 	name := "fast"
-	wanted := []platformv1.ComponentSpec{{Component: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &name}}}
+	wanted := []platformv1.ComponentSpec{
+		{Component: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &name}}}
 	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound, `"fast"`)
 	expect(t, Class(Facts{Classes: map[string]bool{"fast": true}}, wanted), "", "")
 	expect(t, Class(Facts{Components: map[string]*platformv1.Component{"redis": {}}}, wanted), "", "")
@@ -88,16 +101,19 @@ func TestClassOfLogs(t *testing.T) {
 	made := func(logs *platformv1.Logs) map[string]*platformv1.Component {
 		return map[string]*platformv1.Component{"nginx": {Spec: platformv1.ComponentSpec{Logs: logs}}}
 	}
-	for name, f := range map[string]Facts{"not made": {}, "made": {Components: made(nil)}, "made, and off": {Components: made(&platformv1.Logs{})}} {
+	for name, f := range map[string]Facts{"not made": {}, "made": {Components: made(nil)},
+		"made, and off": {Components: made(&platformv1.Logs{})}} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, Class(f, wanted), platformv1.ReasonStorageClassNotFound, `there is no StorageClass "fast": create it or name another one in logs.volume.storageClassName of component "nginx"`)
+			expect(t, Class(f, wanted), platformv1.ReasonStorageClassNotFound, `there is no StorageClass "fast": create it or `+
+				`name another one in logs.volume.storageClassName of component "nginx"`)
 			f.Classes = map[string]bool{"fast": true}
 			expect(t, Class(f, wanted), "", "")
 		})
 	}
 	expect(t, Class(Facts{Components: made(on)}, wanted), "", "")
 	on.Volume.StorageClassName = nil
-	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound, "no default StorageClass: name one in logs.volume.storageClassName")
+	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound,
+		"no default StorageClass: name one in logs.volume.storageClassName")
 }
 
 func TestScaling(t *testing.T) {
@@ -112,19 +128,28 @@ func TestScaling(t *testing.T) {
 	}{
 		"the same":         {plugin.ScalingFixed, one, ""},
 		"the same in full": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(3))}), ""},
-		"more replicas":    {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), "made with 3 replicas and the spec asks for 5 replicas"},
-		"another set":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "0"}, platformv1.ComponentSet{Name: "1"}), `asks for 3 replicas in set "0" and 3 replicas in set "1"`},
-		"one more set":     {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main"}, platformv1.ComponentSet{Name: "1", Replicas: new(int32(8))}), ""},
-		"a set goes":       {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "1"}), `set "main" of component "etcd" cannot go once it is made`},
-		"a set changes":    {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(4))}), "made with 3 replicas and the spec asks for 4 replicas"},
-		"a set loses one":  {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}), "asks for 3 replicas without ordinals [1]"},
-		"another pod":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}), "without ordinals [1]"},
+		"more replicas": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}),
+			"made with 3 replicas and the spec asks for 5 replicas"},
+		"another set": {plugin.ScalingFixed,
+			sets(platformv1.ComponentSet{Name: "0"}, platformv1.ComponentSet{Name: "1"}),
+			`asks for 3 replicas in set "0" and 3 replicas in set "1"`},
+		"one more set": {plugin.ScalingSets,
+			sets(platformv1.ComponentSet{Name: "main"}, platformv1.ComponentSet{Name: "1", Replicas: new(int32(8))}), ""},
+		"a set goes": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "1"}),
+			`set "main" of component "etcd" cannot go once it is made`},
+		"a set changes": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(4))}),
+			"made with 3 replicas and the spec asks for 4 replicas"},
+		"a set loses one": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
+			"asks for 3 replicas without ordinals [1]"},
+		"another pod": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
+			"without ordinals [1]"},
 		"online":           {plugin.ScalingOnline, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
 		"unsaid is online": {"", sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
-				State:      plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: test.scaling}}}}},
+				State: plugin.State{Bundle: &plugin.Bundle{
+					Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: test.scaling}}}}},
 				Components: map[string]*platformv1.Component{"etcd": {Spec: one}},
 			}
 			reason := ""
@@ -141,9 +166,11 @@ func TestScaling(t *testing.T) {
 func TestTLSChange(t *testing.T) {
 	on, off := &platformv1.TLS{Enabled: true}, (*platformv1.TLS)(nil)
 	other := &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house"}}
-	runs := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}}}
+	runs := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}},
+		Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}}}
 	empty := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}}
-	two := platformv1.ComponentStatus{Sets: empty.Sets, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}, {Name: "a-etcd-main-1"}}}
+	two := platformv1.ComponentStatus{Sets: empty.Sets,
+		Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}, {Name: "a-etcd-main-1"}}}
 	for name, test := range map[string]struct {
 		changes plugin.TLSChangePolicy
 		was, is *platformv1.TLS
@@ -161,12 +188,14 @@ func TestTLSChange(t *testing.T) {
 		"is stopped":         {plugin.TLSChangeStopped, on, off, false, empty, false},
 		"makes its pods":     {plugin.TLSChangeStopped, on, off, true, empty, true},
 		"never got anywhere": {plugin.TLSChangeStopped, other, on, true, platformv1.ComponentStatus{}, false},
-		"is not seen yet":    {plugin.TLSChangeStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
-		"alone":              {plugin.TLSChangeStoppedOrSinglePod, on, off, true, runs, false},
-		"alone, no pod yet":  {plugin.TLSChangeStoppedOrSinglePod, on, off, true, empty, false},
-		"alone, unknown":     {plugin.TLSChangeStoppedOrSinglePod, on, off, true, platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
-		"two":                {plugin.TLSChangeStoppedOrSinglePod, on, off, true, two, true},
-		"two are stopped":    {plugin.TLSChangeStoppedOrSinglePod, on, off, false, empty, false},
+		"is not seen yet": {plugin.TLSChangeStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1},
+			true},
+		"alone":             {plugin.TLSChangeStoppedOrSinglePod, on, off, true, runs, false},
+		"alone, no pod yet": {plugin.TLSChangeStoppedOrSinglePod, on, off, true, empty, false},
+		"alone, unknown": {plugin.TLSChangeStoppedOrSinglePod, on, off, true,
+			platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
+		"two":             {plugin.TLSChangeStoppedOrSinglePod, on, off, true, two, true},
+		"two are stopped": {plugin.TLSChangeStoppedOrSinglePod, on, off, false, empty, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
@@ -189,12 +218,14 @@ func TestTLSChange(t *testing.T) {
 func TestShrink(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a-0"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
-	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1Gi")
+	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused,
+		"claim data-a-0 has 2Gi and cannot shrink to 1Gi")
 	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
 	expect(t, Shrink(claim, resource.MustParse("3Gi")), "", "")
 	// A volume that has less than was asked for, so far.
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	expect(t, Shrink(claim, resource.MustParse("1536Mi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1536Mi: set the size to at least 2Gi")
+	expect(t, Shrink(claim, resource.MustParse("1536Mi")), platformv1.ReasonVolumeShrinkRefused,
+		"claim data-a-0 has 2Gi and cannot shrink to 1536Mi: set the size to at least 2Gi")
 	claim.Status.Phase = corev1.ClaimBound
 	expect(t, Shrink(claim, resource.MustParse("1536Mi")), "", "")
 	for _, size := range []string{"1Gi", "512Mi"} {
@@ -203,7 +234,8 @@ func TestShrink(t *testing.T) {
 	}
 	// One of a driver that gives more than it is asked for.
 	claim.Status.Capacity[corev1.ResourceStorage] = resource.MustParse("4Gi")
-	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "set the size to at least 2Gi")
+	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused,
+		"set the size to at least 2Gi")
 	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
 }
 

@@ -23,7 +23,8 @@ type EntityWanted struct {
 }
 
 // Entity returns what an Entity of an Application asks for, or each thing that is wrong with what it asks.
-func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plugin.Bundle) (*EntityWanted, []*render.Refusal) {
+func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plugin.Bundle) (*EntityWanted,
+	[]*render.Refusal) {
 	bundle = bundle.In(app.Spec.Topology)
 	declared, roles, ok := bundle.Entity(entity.Spec.Type)
 	if !ok {
@@ -31,7 +32,8 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 		if types := bundle.EntityTypes(); len(types) > 0 {
 			known = "it has " + strings.Join(types, ", ")
 		}
-		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q: %s with topology %q",
+		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound,
+			"plugin %s of Application %q has no entities of type %q: %s with topology %q",
 			bundle.Manifest.Name, app.Name, entity.Spec.Type, known, app.Spec.Topology)}
 	}
 	var refusals []*render.Refusal
@@ -40,9 +42,11 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 	}
 	switch from := entity.Spec.PasswordFrom; {
 	case declared.Password == plugin.PasswordRequired && from == nil:
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "an entity of type %q has a password: name the Secret that holds it in passwordFrom", declared.Type))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"an entity of type %q has a password: name the Secret that holds it in passwordFrom", declared.Type))
 	case declared.Password == "" && from != nil:
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "an entity of type %q has no password: take passwordFrom out", declared.Type))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"an entity of type %q has no password: take passwordFrom out", declared.Type))
 	}
 	if owner := credentialOf(entity, declared, bundle); owner != "" {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
@@ -50,7 +54,8 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 			declared.Type, entity.Spec.Name, owner))
 	}
 	parameters, errs := bundle.EntityParameters(declared, placeholder.App{
-		Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version, Topology: app.Spec.Topology, TLS: app.Spec.TLS.On(),
+		Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version, Topology: app.Spec.Topology,
+		TLS: app.Spec.TLS.On(),
 	}, entity.Spec.Parameters)
 	for _, err := range errs {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidParameters, "%v", err))
@@ -74,8 +79,8 @@ func credentialOf(entity *platformv1.Entity, declared *plugin.Entity, bundle *pl
 	return ""
 }
 
-// JudgeEntity decides about an Entity of an Application that is about to be created, or changed from old, which is nil at creation: as Judge
-// does about an Application. While the plugin cannot be used, it waits.
+// JudgeEntity decides about an Entity of an Application that is about to be created, or changed from old, which is nil
+// at creation: as Judge does about an Application. While the plugin cannot be used, it waits.
 func JudgeEntity(entity, old *platformv1.Entity, app *platformv1.Application, state plugin.State) Verdict {
 	if !entity.DeletionTimestamp.IsZero() {
 		return Verdict{}
@@ -91,8 +96,9 @@ func JudgeEntity(entity, old *platformv1.Entity, app *platformv1.Application, st
 	return unlessBefore(refusals, before)
 }
 
-// JudgeInside decides about what a typed object declares inside its middleware: before is nil at creation. Each thing that is wrong is told
-// with its type and name. While the plugin cannot be used, nothing is said: that is said of the Application.
+// JudgeInside decides about what a typed object declares inside its middleware: before is nil at creation. Each thing
+// that is wrong is told with its type and name. While the plugin cannot be used, nothing is said: that is said of the
+// Application.
 func JudgeInside(now, before []platformv1.EntitySpec, app *platformv1.Application, state plugin.State) Verdict {
 	var all Verdict
 	if Plugin(app, state) != nil {

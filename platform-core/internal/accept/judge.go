@@ -28,9 +28,9 @@ func (v Verdict) And(other Verdict) Verdict {
 	return Verdict{Refused: append(v.Refused, other.Refused...), Warnings: append(v.Warnings, other.Warnings...)}
 }
 
-// Judge decides about an Application that is about to be created, or changed from old, which is nil at creation. A change is refused
-// for what it breaks itself: what was wrong before may stay so while something else is edited, and an object that is on its way out,
-// or whose spec is as it was, is never held up.
+// Judge decides about an Application that is about to be created, or changed from old, which is nil at creation. A
+// change is refused for what it breaks itself: what was wrong before may stay so while something else is edited, and an
+// object that is on its way out, or whose spec is as it was, is never held up.
 func Judge(app, old *platformv1.Application, facts func(*platformv1.Application) Facts) Verdict {
 	if !app.DeletionTimestamp.IsZero() || old != nil && equality.Semantic.DeepEqual(app.Spec, old.Spec) {
 		return Verdict{}
@@ -95,8 +95,10 @@ func Still(refusal string) string { return "it is still refused: " + refusal }
 func held(r *render.Refusal) string { return fmt.Sprintf("it will wait: %s", r.Message) }
 
 // rendered returns what would be made. Rules between parameters are checked there.
-func rendered(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) ([]*render.ComponentOutput, []*render.Refusal) {
-	owner := render.Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: f.State.Bundle.Manifest.Domain}
+func rendered(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) ([]*render.ComponentOutput,
+	[]*render.Refusal) {
+	owner := render.Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID,
+		Domain: f.State.Bundle.Manifest.Domain}
 	var outputs []*render.ComponentOutput
 	var refusals []*render.Refusal
 	for i := range wanted {
@@ -110,12 +112,14 @@ func rendered(app *platformv1.Application, f Facts, wanted []platformv1.Componen
 	return outputs, refusals
 }
 
-// volumes returns, for each component, the first claim that would have to shrink or to be of another class, and the first one of an earlier Application that is in
-// the way, or that would be left out.
-func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOutput) (refusals []*render.Refusal, warnings []string) {
+// volumes returns, for each component, the first claim that would have to shrink or to be of another class, and the
+// first one of an earlier Application that is in the way, or that would be left out.
+func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOutput) (refusals []*render.Refusal,
+	warnings []string) {
 	for _, output := range outputs {
 		var cannot, taken *render.Refusal
-		eachClaim(f, output, func(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+		eachClaim(f, output, func(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume,
+			claim *corev1.PersistentVolumeClaim) {
 			ours := claim.Labels[platformv1.ApplicationUIDLabel] == string(app.UID) && app.UID != ""
 			switch {
 			case !ours && taken == nil:
@@ -141,14 +145,16 @@ func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOu
 	return refusals, warnings
 }
 
-// leavesOut says which claims of an earlier Application the first set of a component would leave out that has no claim of its own yet.
+// leavesOut says which claims of an earlier Application the first set of a component would leave out that has no claim
+// of its own yet.
 func leavesOut(app *platformv1.Application, f Facts, output *render.ComponentOutput) *render.Refusal {
 	for i := range output.WorkloadSets {
 		name, spec := output.WorkloadSets[i].Name, output.WorkloadSets[i].Spec
 		began := false
 		for _, claim := range f.Claims {
 			labels := claim.Labels
-			began = began || app.UID != "" && labels[platformv1.ApplicationUIDLabel] == string(app.UID) && labels[platformv1.ComponentLabel] == spec.Component && labels[platformv1.SetLabel] == spec.Set
+			began = began || app.UID != "" && labels[platformv1.ApplicationUIDLabel] == string(app.UID) &&
+				labels[platformv1.ComponentLabel] == spec.Component && labels[platformv1.SetLabel] == spec.Set
 		}
 		if began {
 			continue
@@ -161,7 +167,8 @@ func leavesOut(app *platformv1.Application, f Facts, output *render.ComponentOut
 }
 
 // eachClaim calls visit for every claim that is there of those that the pods of a component need.
-func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.WorkloadSetSpec, int32, platformv1.SetVolume, *corev1.PersistentVolumeClaim)) {
+func eachClaim(f Facts, output *render.ComponentOutput,
+	visit func(*platformv1.WorkloadSetSpec, int32, platformv1.SetVolume, *corev1.PersistentVolumeClaim)) {
 	if len(f.Claims) == 0 {
 		return
 	}
@@ -177,8 +184,8 @@ func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.W
 	}
 }
 
-// claim is the one that a pod of a set has for a volume: of the generation that the set has. Of a set that is to be made, it is the one that the set will find.
-// Nil for none.
+// claim is the one that a pod of a set has for a volume: of the generation that the set has. Of a set that is to be
+// made, it is the one that the set will find. Nil for none.
 func (f Facts) claim(set, volume string, ordinal int32) *corev1.PersistentVolumeClaim {
 	pod := platformv1.PodNameFor(set, ordinal)
 	generation, is := f.Generations[set]
@@ -188,7 +195,8 @@ func (f Facts) claim(set, volume string, ordinal int32) *corev1.PersistentVolume
 	}
 	name := platformv1.ClaimNameFor(volume, pod)
 	for _, other := range slices.Sorted(maps.Keys(f.Claims)) {
-		if generation := f.Claims[other].Labels[platformv1.GenerationLabel]; generation != "" && other == name+"-"+generation {
+		if generation := f.Claims[other].Labels[platformv1.GenerationLabel]; generation != "" && other == name+"-"+
+			generation {
 			return f.Claims[other]
 		}
 	}

@@ -116,9 +116,11 @@ func TestCreation(t *testing.T) {
 	broken := Facts{State: plugin.State{Errors: []plugin.LoadError{{File: "a.yaml", Message: "bad"}}}}
 	classless, retained, older, newer := redis, redis, redis, redis
 	classless.Classes = nil
-	retained.Claims, older.Claims, newer.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2"), claims("before", "redis/7.12")
+	retained.Claims, older.Claims, newer.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2"),
+		claims("before", "redis/7.12")
 	elsewhere, noted, several := redis, redis, redis
-	elsewhere.Claims, noted.Claims, several.Claims = claims("before", "redis/7.0/replication"), claims("before", "redis/7.0/standalone"), claims("before", "redis/7.0")
+	elsewhere.Claims, noted.Claims, several.Claims = claims("before", "redis/7.0/replication"),
+		claims("before", "redis/7.0/standalone"), claims("before", "redis/7.0")
 	maps.Copy(several.Claims, claimsOf(1, "before", "redis/7.0"))
 	adopting := func(app *platformv1.Application) { app.Spec.AdoptVolumes = "before" }
 	for name, test := range map[string]struct {
@@ -127,27 +129,39 @@ func TestCreation(t *testing.T) {
 		refused []string
 		warned  []string
 	}{
-		"good":                        {app: testApp(), facts: redis},
-		"good etcd":                   {app: etcd(), facts: cluster},
-		"version":                     {app: edited(testApp(), version("6.2")), facts: redis, refused: []string{`does not support version "6.2"`}},
-		"topology":                    {app: edited(testApp(), func(a *platformv1.Application) { a.Spec.Topology = "ring" }), facts: redis, refused: []string{`has no topology "ring"`}},
-		"component":                   {app: edited(testApp(), func(a *platformv1.Application) { component(a).Name = "web" }), facts: redis, refused: []string{`has no component "web"`}},
-		"parameter":                   {app: edited(testApp(), parameter("maxclient", "1")), facts: redis, refused: []string{`"maxclient"`}},
-		"each thing wrong":            {app: edited(testApp(), parameter("maxclients", "lots"), parameter("port", "1"), size("-1Gi")), facts: redis, refused: []string{"maxclients", "port", "-1Gi"}},
-		"rule of two":                 {app: edited(etcd(), parameter("heartbeat-interval", "500")), facts: cluster, refused: []string{"five times heartbeat-interval"}},
-		"replicas":                    {app: edited(etcd(), replicas(2)), facts: cluster, refused: []string{"has 2 replicas"}},
-		"no such plugin":              {app: edited(testApp(), version("1")), facts: none, warned: []string{"it will wait: plugin redis has no version 1.0.0"}},
-		"broken plugin":               {app: testApp(), facts: broken, warned: []string{"was refused: a.yaml: bad"}},
-		"no class":                    {app: testApp(), facts: classless, warned: []string{"no default StorageClass"}},
-		"retained volumes":            {app: testApp(), facts: retained, warned: []string{"set adoptVolumes to before"}},
-		"adopted volumes":             {app: edited(testApp(), adopting), facts: retained},
-		"volumes of an older version": {app: edited(testApp(), adopting), facts: older, warned: []string{`is "redis/6" and has to be "redis/7"`}},
-		"volumes of a later release":  {app: edited(testApp(), adopting), facts: newer, warned: []string{"set version to 7.12 or a later one"}},
-		"volumes of a topology":       {app: edited(testApp(), adopting), facts: noted},
-		"volumes of another topology": {app: edited(testApp(), adopting), facts: elsewhere, warned: []string{`its topology is "replication" and has to be "standalone"`}},
-		"volumes of more replicas":    {app: edited(testApp(), adopting), facts: several, warned: []string{"left cannot be adopted without claim data-redis-a-redis-main-1: "}},
-		"enough replicas":             {app: edited(testApp(), adopting, ofTopology("replication"), replicas(2)), facts: several},
-		"wrong and waiting":           {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
+		"good":      {app: testApp(), facts: redis},
+		"good etcd": {app: etcd(), facts: cluster},
+		"version": {app: edited(testApp(), version("6.2")), facts: redis,
+			refused: []string{`does not support version "6.2"`}},
+		"topology": {app: edited(testApp(), func(a *platformv1.Application) { a.Spec.Topology = "ring" }),
+			facts: redis, refused: []string{`has no topology "ring"`}},
+		"component": {app: edited(testApp(), func(a *platformv1.Application) { component(a).Name = "web" }),
+			facts: redis, refused: []string{`has no component "web"`}},
+		"parameter": {app: edited(testApp(), parameter("maxclient", "1")), facts: redis,
+			refused: []string{`"maxclient"`}},
+		"each thing wrong": {app: edited(testApp(), parameter("maxclients", "lots"), parameter("port", "1"),
+			size("-1Gi")), facts: redis, refused: []string{"maxclients", "port", "-1Gi"}},
+		"rule of two": {app: edited(etcd(), parameter("heartbeat-interval", "500")), facts: cluster,
+			refused: []string{"five times heartbeat-interval"}},
+		"replicas": {app: edited(etcd(), replicas(2)), facts: cluster,
+			refused: []string{"has 2 replicas"}},
+		"no such plugin": {app: edited(testApp(), version("1")), facts: none,
+			warned: []string{"it will wait: plugin redis has no version 1.0.0"}},
+		"broken plugin":    {app: testApp(), facts: broken, warned: []string{"was refused: a.yaml: bad"}},
+		"no class":         {app: testApp(), facts: classless, warned: []string{"no default StorageClass"}},
+		"retained volumes": {app: testApp(), facts: retained, warned: []string{"set adoptVolumes to before"}},
+		"adopted volumes":  {app: edited(testApp(), adopting), facts: retained},
+		"volumes of an older version": {app: edited(testApp(), adopting), facts: older,
+			warned: []string{`is "redis/6" and has to be "redis/7"`}},
+		"volumes of a later release": {app: edited(testApp(), adopting), facts: newer,
+			warned: []string{"set version to 7.12 or a later one"}},
+		"volumes of a topology": {app: edited(testApp(), adopting), facts: noted},
+		"volumes of another topology": {app: edited(testApp(), adopting), facts: elsewhere,
+			warned: []string{`its topology is "replication" and has to be "standalone"`}},
+		"volumes of more replicas": {app: edited(testApp(), adopting), facts: several,
+			warned: []string{"left cannot be adopted without claim data-redis-a-redis-main-1: "}},
+		"enough replicas":   {app: edited(testApp(), adopting, ofTopology("replication"), replicas(2)), facts: several},
+		"wrong and waiting": {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(test.app, nil, func(*platformv1.Application) Facts { return test.facts })
@@ -162,9 +176,11 @@ func claims(uid, data string) map[string]*corev1.PersistentVolumeClaim { return 
 
 func claimsOf(ordinal int32, uid, data string) map[string]*corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: platformv1.ClaimNameFor("data", platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), ordinal)),
+		Name: platformv1.ClaimNameFor("data",
+			platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), ordinal)),
 		Labels: map[string]string{
-			platformv1.ApplicationUIDLabel: uid, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: fmt.Sprint(ordinal),
+			platformv1.ApplicationUIDLabel: uid, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main",
+			platformv1.OrdinalLabel: fmt.Sprint(ordinal),
 		},
 		Annotations: map[string]string{platformv1.DataAnnotation: data},
 	}}
@@ -178,7 +194,8 @@ func TestClaimsOfGenerations(t *testing.T) {
 	f := Facts{Claims: claims("this", "redis/7.0")}
 	for _, generation := range []string{"g1", "g2"} {
 		name := platformv1.ClaimNameIn(generation, "data", platformv1.PodNameFor(set, 0))
-		f.Claims[name] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.GenerationLabel: generation}}}
+		f.Claims[name] = &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.GenerationLabel: generation}}}
 	}
 	for _, generation := range []string{"", "g1", "g2"} {
 		f.Generations = map[string]string{set: generation}
@@ -190,7 +207,8 @@ func TestClaimsOfGenerations(t *testing.T) {
 		t.Error("there is no claim of generation g3")
 	}
 	delete(f.Claims, platformv1.ClaimNameFor("data", platformv1.PodNameFor(set, 0)))
-	if claim := (Facts{Claims: f.Claims}).claim(set, "data", 0); claim == nil || claim.Labels[platformv1.GenerationLabel] != "g1" {
+	if claim := (Facts{Claims: f.Claims}).claim(set, "data", 0); claim == nil ||
+		claim.Labels[platformv1.GenerationLabel] != "g1" {
 		t.Errorf("a set that is made anew finds %+v", claim)
 	}
 }
@@ -200,12 +218,15 @@ func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	members, _ := cluster.State.Bundle.Component("etcd")
 	members.Scaling = plugin.ScalingFixed
-	cluster.Components = map[string]*platformv1.Component{"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: []platformv1.ComponentSet{{Name: "main"}}}}}
+	cluster.Components = map[string]*platformv1.Component{
+		"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3,
+			Sets: []platformv1.ComponentSet{{Name: "main"}}}}}
 	redis.Claims = claims("this", "redis/7.0")
 	growing := redis
 	growing.Claims = claims("this", "redis/7.0")
 	for _, claim := range growing.Claims {
-		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}
+		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}
 	}
 	classed := redis
 	classed.Classes, classed.Claims = map[string]bool{"fast": true, "slow": true}, claims("this", "redis/7.0")
@@ -226,24 +247,36 @@ func TestChange(t *testing.T) {
 		refused  []string
 		warned   []string
 	}{
-		"good to good":               {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("3Gi")), facts: redis},
-		"good to bad":                {old: edited(testApp(), size("2Gi")), app: bad, facts: redis, refused: []string{"maxclient"}},
-		"metadata of a bad one":      {old: bad, app: edited(bad, finalizer), facts: redis},
-		"another field of a bad one": {old: bad, app: edited(bad, stopped), facts: redis, warned: []string{"still refused: parameter \"maxclient\""}},
-		"one of two errors mended":   {old: edited(bad, parameter("port", "1")), app: bad, facts: redis, warned: []string{"maxclient"}},
-		"one error more":             {old: bad, app: edited(bad, parameter("port", "1")), facts: redis, refused: []string{"port"}, warned: []string{"maxclient"}},
-		"mended":                     {old: bad, app: edited(testApp(), size("2Gi")), facts: redis},
-		"on its way out":             {old: testApp(), app: edited(bad, leaving), facts: redis},
-		"shrink":                     {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: redis, refused: []string{"cannot shrink to 1Gi"}},
-		"another class":              {old: testApp(), app: edited(testApp(), class("slow")), facts: classed, refused: []string{`is of StorageClass "fast" and cannot be of "slow": take storage out`}},
+		"good to good": {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("3Gi")),
+			facts: redis},
+		"good to bad": {old: edited(testApp(), size("2Gi")), app: bad, facts: redis,
+			refused: []string{"maxclient"}},
+		"metadata of a bad one": {old: bad, app: edited(bad, finalizer), facts: redis},
+		"another field of a bad one": {old: bad, app: edited(bad, stopped), facts: redis,
+			warned: []string{"still refused: parameter \"maxclient\""}},
+		"one of two errors mended": {old: edited(bad, parameter("port", "1")), app: bad, facts: redis,
+			warned: []string{"maxclient"}},
+		"one error more": {old: bad, app: edited(bad, parameter("port", "1")), facts: redis,
+			refused: []string{"port"}, warned: []string{"maxclient"}},
+		"mended":         {old: bad, app: edited(testApp(), size("2Gi")), facts: redis},
+		"on its way out": {old: testApp(), app: edited(bad, leaving), facts: redis},
+		"shrink": {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: redis,
+			refused: []string{"cannot shrink to 1Gi"}},
+		"another class": {old: testApp(), app: edited(testApp(), class("slow")), facts: classed,
+			refused: []string{`is of StorageClass "fast" and cannot be of "slow": take storage out`}},
 		"the class named":            {old: testApp(), app: edited(testApp(), class("fast")), facts: classed},
 		"a class of adopted volumes": {old: testApp(), app: edited(testApp(), class("slow"), adopting), facts: classed},
-		"growth taken back":          {old: edited(testApp(), size("5Gi")), app: edited(testApp(), size("2Gi")), facts: redis},
-		"what did not grow yet":      {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1536Mi")), facts: growing},
-		"back to what it has":        {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: growing, refused: []string{"set the size to one above 1Gi"}},
-		"fixed members":              {old: etcd(), app: edited(etcd(), replicas(5)), facts: cluster, refused: []string{"cannot be scaled once it is made"}},
-		"fixed members set back":     {old: edited(etcd(), replicas(5)), app: etcd(), facts: cluster},
-		"plugin that is gone":        {old: testApp(), app: edited(testApp(), version("6.2")), facts: Facts{}, warned: []string{"redis"}},
+		"growth taken back": {old: edited(testApp(), size("5Gi")), app: edited(testApp(), size("2Gi")),
+			facts: redis},
+		"what did not grow yet": {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1536Mi")),
+			facts: growing},
+		"back to what it has": {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: growing,
+			refused: []string{"set the size to one above 1Gi"}},
+		"fixed members": {old: etcd(), app: edited(etcd(), replicas(5)), facts: cluster,
+			refused: []string{"cannot be scaled once it is made"}},
+		"fixed members set back": {old: edited(etcd(), replicas(5)), app: etcd(), facts: cluster},
+		"plugin that is gone": {old: testApp(), app: edited(testApp(), version("6.2")), facts: Facts{},
+			warned: []string{"redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(identified(test.app), identified(test.old), func(*platformv1.Application) Facts { return test.facts })

@@ -70,7 +70,8 @@ func TestWhatAPostgreSQLDeclaresInsideIsTaken(t *testing.T) {
 	}
 }
 
-// What is declared inside is refused where it is declared, and what was wrong before does not hold up what is edited beside it.
+// What is declared inside is refused where it is declared, and what was wrong before does not hold up what is edited
+// beside it.
 func TestJudgeInside(t *testing.T) {
 	state := load(t, "postgresql").State
 	extension := func(name string) platformv1.EntitySpec {
@@ -82,9 +83,11 @@ func TestJudgeInside(t *testing.T) {
 		state           plugin.State
 		refused, warned []string
 	}{
-		"good":           {now: []platformv1.EntitySpec{extension("hstore")}, state: state},
-		"new and wrong":  {now: []platformv1.EntitySpec{extension("hstore"), extension("plpython3u"), role}, state: state, refused: []string{`extension "shop/plpython3u": name`, `role "app": parameter "attributes"`}},
-		"as before":      {before: []platformv1.EntitySpec{role}, now: []platformv1.EntitySpec{extension("hstore"), role}, state: state, warned: []string{`role "app": `}},
+		"good": {now: []platformv1.EntitySpec{extension("hstore")}, state: state},
+		"new and wrong": {now: []platformv1.EntitySpec{extension("hstore"), extension("plpython3u"), role}, state: state,
+			refused: []string{`extension "shop/plpython3u": name`, `role "app": parameter "attributes"`}},
+		"as before": {before: []platformv1.EntitySpec{role}, now: []platformv1.EntitySpec{extension("hstore"), role},
+			state: state, warned: []string{`role "app": `}},
 		"no such plugin": {now: []platformv1.EntitySpec{role}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,29 +112,37 @@ func TestPostgreSQL(t *testing.T) {
 		edits   []edit
 		refused []string
 	}{
-		"alone":                      {1, nil, nil},
-		"with replicas":              {5, nil, nil},
-		"too many replicas":          {6, nil, []string{"6 replicas"}},
-		"a version that is not":      {1, []edit{version("16")}, []string{`does not support version "16"`}},
-		"more copies than replicas":  {3, []edit{parameter("synchronous.replicas", "3")}, []string{"must be less than the number of pods"}},
-		"method":                     {3, []edit{parameter("synchronous.method", "some")}, []string{"synchronous.method"}},
-		"no wait for copies":         {3, []edit{parameter("synchronous_commit", "off")}, []string{"synchronous_commit cannot be off or local"}},
-		"no wait for nobody":         {1, []edit{parameter("synchronous_commit", "off")}, nil},
-		"no wait, by choice":         {3, []edit{parameter("synchronous_commit", "off"), parameter("synchronous.replicas", "0")}, nil},
-		"a name with a slip":         {1, []edit{parameter("shared_bufers", "1GB")}, []string{`did you mean "shared_buffers"`}},
-		"a size without its unit":    {1, []edit{parameter("work_mem", "7")}, []string{"it must be a size"}},
-		"out of range":               {1, []edit{parameter("max_connections", "0")}, []string{"max_connections"}},
-		"no number":                  {1, []edit{parameter("max_connections", "many")}, []string{"many"}},
-		"a value with a quote":       {1, []edit{parameter("search_path", "a'; --")}, []string{"search_path"}},
-		"a library that is not":      {1, []edit{parameter("shared_preload_libraries", "timescaledb")}, []string{"shared_preload_libraries"}},
-		"a library that is missing":  {1, []edit{parameter("auto_explain.log_analyze", "on")}, []string{"need it in shared_preload_libraries"}},
-		"fsync":                      {1, []edit{parameter("fsync", "off")}, []string{"keeps the data safe as it is"}},
-		"no size":                    {1, []edit{size("-1Gi")}, []string{"-1Gi"}},
-		"what the engine sets":       {1, []edit{parameter("primary_conninfo", "host=x")}, []string{"is set by the engine"}},
-		"archiving":                  {1, []edit{parameter("archive_command", "true")}, []string{"set by archive.* and the credential archive"}},
-		"too few senders":            {3, []edit{parameter("max_wal_senders", "2")}, []string{"at least 8"}},
-		"no connections for clients": {1, []edit{parameter("superuser_reserved_connections", "100")}, []string{"must be less than max_connections"}},
-		"of another version":         {1, []edit{version("15"), parameter("io_combine_limit", "8kB")}, []string{"io_combine_limit"}},
+		"alone":                 {1, nil, nil},
+		"with replicas":         {5, nil, nil},
+		"too many replicas":     {6, nil, []string{"6 replicas"}},
+		"a version that is not": {1, []edit{version("16")}, []string{`does not support version "16"`}},
+		"more copies than replicas": {3, []edit{parameter("synchronous.replicas", "3")},
+			[]string{"must be less than the number of pods"}},
+		"method": {3, []edit{parameter("synchronous.method", "some")}, []string{"synchronous.method"}},
+		"no wait for copies": {3, []edit{parameter("synchronous_commit", "off")},
+			[]string{"synchronous_commit cannot be off or local"}},
+		"no wait for nobody": {1, []edit{parameter("synchronous_commit", "off")}, nil},
+		"no wait, by choice": {3, []edit{parameter("synchronous_commit", "off"),
+			parameter("synchronous.replicas", "0")}, nil},
+		"a name with a slip": {1, []edit{parameter("shared_bufers", "1GB")},
+			[]string{`did you mean "shared_buffers"`}},
+		"a size without its unit": {1, []edit{parameter("work_mem", "7")}, []string{"it must be a size"}},
+		"out of range":            {1, []edit{parameter("max_connections", "0")}, []string{"max_connections"}},
+		"no number":               {1, []edit{parameter("max_connections", "many")}, []string{"many"}},
+		"a value with a quote":    {1, []edit{parameter("search_path", "a'; --")}, []string{"search_path"}},
+		"a library that is not": {1, []edit{parameter("shared_preload_libraries", "timescaledb")},
+			[]string{"shared_preload_libraries"}},
+		"a library that is missing": {1, []edit{parameter("auto_explain.log_analyze", "on")},
+			[]string{"need it in shared_preload_libraries"}},
+		"fsync":                {1, []edit{parameter("fsync", "off")}, []string{"keeps the data safe as it is"}},
+		"no size":              {1, []edit{size("-1Gi")}, []string{"-1Gi"}},
+		"what the engine sets": {1, []edit{parameter("primary_conninfo", "host=x")}, []string{"is set by the engine"}},
+		"archiving": {1, []edit{parameter("archive_command", "true")},
+			[]string{"set by archive.* and the credential archive"}},
+		"too few senders": {3, []edit{parameter("max_wal_senders", "2")}, []string{"at least 8"}},
+		"no connections for clients": {1, []edit{parameter("superuser_reserved_connections", "100")},
+			[]string{"must be less than max_connections"}},
+		"of another version": {1, []edit{version("15"), parameter("io_combine_limit", "8kB")}, []string{"io_combine_limit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(edited(postgresql(test.pods), test.edits...), nil, func(*platformv1.Application) Facts { return facts })

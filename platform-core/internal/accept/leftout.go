@@ -17,15 +17,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// LeftOut says that volumes of an earlier Application, which the set adopts, hold data that no pod of it would have; nil when none does. Which volume was
-// written last is known from all of them together alone: what says it is on the volumes, and the record of who wrote went with the set of before.
-// Claims are those of the set, by name.
+// LeftOut says that volumes of an earlier Application, which the set adopts, hold data that no pod of it would have;
+// nil when none does. Which volume was written last is known from all of them together alone: what says it is on the
+// volumes, and the record of who wrote went with the set of before. Claims are those of the set, by name.
 func LeftOut(set *platformv1.WorkloadSet, claims map[string]*corev1.PersistentVolumeClaim) *render.Refusal {
 	var left []leftover
 	for name, claim := range claims {
 		generation := claim.Labels[platformv1.GenerationLabel]
 		// What is being filled, or deleted, or is of another generation than a person chose, is not what an instance had.
-		if claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != "" || set.Spec.Data != nil && set.Spec.Data.Generation != generation {
+		if claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != "" || set.Spec.Data != nil &&
+			set.Spec.Data.Generation != generation {
 			continue
 		}
 		if generation != "" {
@@ -64,7 +65,8 @@ func leftOut(set *platformv1.WorkloadSet, left []leftover) *render.Refusal {
 	for _, one := range left {
 		ordinal, err := strconv.ParseInt(one.GetLabels()[platformv1.OrdinalLabel], 10, 32)
 		one.ordinal = int32(ordinal)
-		if err == nil && one.GetLabels()[platformv1.ApplicationUIDLabel] == set.Spec.AdoptVolumes && !slices.Contains(wanted, one.ordinal) && one.holdsData(set) {
+		if err == nil && one.GetLabels()[platformv1.ApplicationUIDLabel] == set.Spec.AdoptVolumes &&
+			!slices.Contains(wanted, one.ordinal) && one.holdsData(set) {
 			without = append(without, one)
 		}
 	}
@@ -78,14 +80,19 @@ func leftOut(set *platformv1.WorkloadSet, left []leftover) *render.Refusal {
 	for _, one := range without {
 		names, ordinals = append(names, one.named), append(ordinals, fmt.Sprint(one.ordinal))
 	}
-	return refuse(platformv1.ReasonAdoptionRefused, "what Application %s left cannot be adopted without %s: which volume was written last is known only when pods have all of them, and set %q of component %q is to have no pod of the ordinals %s; "+
-		"ask for the topology and the replicas that there were, and for less when it is ready, or delete those whose data is not wanted",
-		set.Spec.AdoptVolumes, strings.Join(names, ", "), set.Spec.Set, set.Spec.Component, strings.Join(slices.Compact(ordinals), ", "))
+	return refuse(platformv1.ReasonAdoptionRefused, "what Application %s left cannot be adopted without %s: which "+
+		"volume was written last is known only when pods have all of them, and set %q of component %q is to have no pod of "+
+		"the ordinals %s; "+
+		"ask for the topology and the replicas that there were, and for less when it is ready, or delete those whose data "+
+		"is not wanted",
+		set.Spec.AdoptVolumes, strings.Join(names, ", "), set.Spec.Set, set.Spec.Component,
+		strings.Join(slices.Compact(ordinals), ", "))
 }
 
 // holdsData says whether it is of a volume of the set that has data: access logs are none.
 func (l leftover) holdsData(set *platformv1.WorkloadSet) bool {
 	return slices.ContainsFunc(set.Spec.Volumes, func(v platformv1.SetVolume) bool {
-		return v.Name != plugin.LogsVolume && platformv1.ClaimNameFor(v.Name, platformv1.PodNameFor(set.Name, l.ordinal)) == l.claim
+		return v.Name != plugin.LogsVolume &&
+			platformv1.ClaimNameFor(v.Name, platformv1.PodNameFor(set.Name, l.ordinal)) == l.claim
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// Of the shipped redis, a server that is alone takes over another password and other TLS at once. Servers that log in at each
-// other take one over beside the one before, and other TLS while they are stopped only.
+// Of the shipped redis, a server that is alone takes over another password and other TLS at once. Servers that log in
+// at each other take one over beside the one before, and other TLS while they are stopped only.
 func TestRedisThatIsNotAlone(t *testing.T) {
 	bundle := loadVersion(t, "redis", "1.0.0").State.Bundle
 	const passwordHeld, tlsRefused = "is in no Secret any more", "cannot change while it runs"
@@ -40,7 +40,8 @@ func TestRedisThatIsNotAlone(t *testing.T) {
 				component = "node"
 			}
 			app := func(replicas int) *platformv1.Application {
-				return testkit.BuildApplication("shop", "db").Plugin("redis", "1.0.0").Version("8.0").Topology(test.topology).Component(component, int32(replicas)).Build()
+				return testkit.BuildApplication("shop", "db").Plugin("redis", "1.0.0").Version("8.0").Topology(test.topology).
+					Component(component, int32(replicas)).Build()
 			}
 			view := bundle.In(test.topology)
 			before, refusal := render.Components(view, app(test.was))

@@ -24,16 +24,25 @@ func TestSchedules(t *testing.T) {
 		change       func(*platformv1.Schedule)
 		reason, says string
 	}{
-		"good":                       {func(*platformv1.Schedule) {}, "", ""},
-		"with a parameter":           {func(s *platformv1.Schedule) { s.Operation.Parameters = platformv1.Parameters{"tempo": "slow"} }, platformv1.ReasonInvalidParameters, `schedules[0] "nightly": operation: `},
-		"a day that never comes":     {func(s *platformv1.Schedule) { s.Schedule = "0 0 30 2 *" }, platformv1.ReasonInvalidSpec, `schedules[0] "nightly": schedule "0 0 30 2 *" names a day that never comes`},
-		"no template":                {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" }, platformv1.ReasonTemplateNotFound, `"Dance"`},
-		"one that waits for people":  {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Reviewed" }, platformv1.ReasonInvalidSpec, `template "Reviewed" waits for somebody else`},
-		"a timeout that is negative": {func(s *platformv1.Schedule) { s.Operation.Timeout = &metav1.Duration{Duration: -time.Second} }, platformv1.ReasonInvalidSpec, "timeout -1s is not allowed"},
+		"good": {func(*platformv1.Schedule) {}, "", ""},
+		"with a parameter": {func(s *platformv1.Schedule) {
+			s.Operation.Parameters = platformv1.Parameters{"tempo": "slow"}
+		}, platformv1.ReasonInvalidParameters, `schedules[0] "nightly": operation: `},
+		"a day that never comes": {func(s *platformv1.Schedule) { s.Schedule = "0 0 30 2 *" },
+			platformv1.ReasonInvalidSpec, `schedules[0] "nightly": schedule "0 0 30 2 *" names a day that never comes`},
+		"no template": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" },
+			platformv1.ReasonTemplateNotFound, `"Dance"`},
+		"one that waits for people": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Reviewed" },
+			platformv1.ReasonInvalidSpec, `template "Reviewed" waits for somebody else`},
+		"a timeout that is negative": {func(s *platformv1.Schedule) {
+			s.Operation.Timeout = &metav1.Duration{Duration: -time.Second}
+		}, platformv1.ReasonInvalidSpec, "timeout -1s is not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := testApp()
-			app.Spec.Schedules = []platformv1.Schedule{{Name: "nightly", Schedule: "0 2 * * *", TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
+			app.Spec.Schedules = []platformv1.Schedule{
+				{Name: "nightly", Schedule: "0 2 * * *", TimeZone: "UTC",
+					Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
 			tc.change(&app.Spec.Schedules[0])
 			expect(t, render.Join(schedules(app, Facts{State: plugin.State{Bundle: bundle}})), tc.reason, tc.says)
 		})

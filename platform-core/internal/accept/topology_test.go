@@ -14,10 +14,11 @@ import (
 func TestTopologyChanges(t *testing.T) {
 	bundle := load(t, "redis").State.Bundle
 	for name, tc := range map[string]struct{ was, is, refused string }{
-		"made":              {"", "sentinel", ""},
-		"as it was":         {"sentinel", "sentinel", ""},
-		"gets replicas":     {"standalone", "replication", ""},
-		"is to be alone":    {"replication", "standalone", `topology cannot change from "replication" to "standalone": no topology can change to it; set it back`},
+		"made":          {"", "sentinel", ""},
+		"as it was":     {"sentinel", "sentinel", ""},
+		"gets replicas": {"standalone", "replication", ""},
+		"is to be alone": {"replication", "standalone",
+			`topology cannot change from "replication" to "standalone": no topology can change to it; set it back`},
 		"is to be elected":  {"replication", "sentinel", `from "replication" to "sentinel"`},
 		"elected no longer": {"sentinel", "replication", "it can change from standalone only"},
 	} {

@@ -50,25 +50,28 @@ func topologies(a, b origin) (string, string) {
 	return a.topology, b.topology
 }
 
-// IsNoted says whether what a claim says of its data is true of a set. A topology alone is not added to a claim of before topologies were noted: that
-// would be a write for every volume there is, at the first start of another operator.
+// IsNoted says whether what a claim says of its data is true of a set. A topology alone is not added to a claim of
+// before topologies were noted: that would be a write for every volume there is, at the first start of another
+// operator.
 func IsNoted(set *platformv1.WorkloadSetSpec, claim *corev1.PersistentVolumeClaim) bool {
 	is, should := originOf(claim.Annotations[platformv1.DataAnnotation]), originOf(DataOf(set))
 	noted, wanted := topologies(is, should)
 	return is.plugin == should.plugin && is.version == should.version && noted == wanted
 }
 
-// Adoption says why a claim of an earlier Application is not used; nil when adoptVolumes names that Application and the data fits: it is of the
-// same plugin, major version and topology, and of no later version (docs/adr/0032).
+// Adoption says why a claim of an earlier Application is not used; nil when adoptVolumes names that Application and the
+// data fits: it is of the same plugin, major version and topology, and of no later version (docs/adr/0032).
 func Adoption(set *platformv1.WorkloadSetSpec, ordinal int32, claim *corev1.PersistentVolumeClaim) *render.Refusal {
 	uid := claim.Labels[platformv1.ApplicationUIDLabel]
 	if uid == "" {
 		return refuse(platformv1.ReasonRetainedVolumesExist,
-			"claim %s does not say whose data it holds and is left alone: delete it if the data is not wanted, or use another name", claim.Name)
+			"claim %s does not say whose data it holds and is left alone: delete it if the data is not wanted, or use another "+
+				"name", claim.Name)
 	}
 	if set.AdoptVolumes != uid {
 		return refuse(platformv1.ReasonRetainedVolumesExist,
-			"claim %s holds the data of an earlier %s and is left alone: set adoptVolumes to %s to use it, delete it if the data is not wanted, or use another name",
+			"claim %s holds the data of an earlier %s and is left alone: set adoptVolumes to %s to use it, delete it if the "+
+				"data is not wanted, or use another name",
 			claim.Name, set.Application, uid)
 	}
 	if claim.DeletionTimestamp != nil {
@@ -86,9 +89,11 @@ type LeftSnapshot interface {
 	Driver() string
 }
 
-// SnapshotAdoption says why no volume is made of a snapshot that an earlier Application left, which adoptVolumes names; nil when the data fits as that of a
-// volume has to, the volume is as large as the snapshot asks for, and class is of the driver that has the data. A class of nil is that of nobody.
-func SnapshotAdoption(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, class *storagev1.StorageClass, snapshot LeftSnapshot) *render.Refusal {
+// SnapshotAdoption says why no volume is made of a snapshot that an earlier Application left, which adoptVolumes names;
+// nil when the data fits as that of a volume has to, the volume is as large as the snapshot asks for, and class is of
+// the driver that has the data. A class of nil is that of nobody.
+func SnapshotAdoption(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume,
+	class *storagev1.StorageClass, snapshot LeftSnapshot) *render.Refusal {
 	if r := fitting(set, ordinal, "VolumeSnapshot "+snapshot.GetName(), snapshot); r != nil {
 		return r
 	}
@@ -101,17 +106,21 @@ func SnapshotAdoption(set *platformv1.WorkloadSetSpec, ordinal int32, volume pla
 // VolumeOf says why no such volume can be made of a snapshot, as a part of a sentence; empty when one can.
 func VolumeOf(volume platformv1.SetVolume, class *storagev1.StorageClass, snapshot LeftSnapshot) string {
 	if needs := snapshot.RestoreSize(); volume.Size.Cmp(needs) < 0 {
-		return fmt.Sprintf("a volume of it has %s at least, and %s are asked for: ask for more storage", needs.String(), volume.Size.String())
+		return fmt.Sprintf("a volume of it has %s at least, and %s are asked for: ask for more storage", needs.String(),
+			volume.Size.String())
 	}
 	if driver := snapshot.Driver(); driver != "" && class != nil && class.Provisioner != driver {
-		return fmt.Sprintf("it is of the CSI driver %q, and StorageClass %q is of %q: name a class of the former in storage.storageClassName", driver, class.Name, class.Provisioner)
+		return fmt.Sprintf("it is of the CSI driver %q, and StorageClass %q is of %q: name a class of the former in "+
+			"storage.storageClassName", driver, class.Name, class.Provisioner)
 	}
 	return ""
 }
 
-// fitting says why the data of what another Application left, a claim or a snapshot of one, is not that of a volume of the set; nil when it is.
+// fitting says why the data of what another Application left, a claim or a snapshot of one, is not that of a volume of
+// the set; nil when it is.
 func fitting(set *platformv1.WorkloadSetSpec, ordinal int32, named string, left metav1.Object) *render.Refusal {
-	labels, is, should := left.GetLabels(), originOf(left.GetAnnotations()[platformv1.DataAnnotation]), originOf(DataOf(set))
+	labels, is, should := left.GetLabels(), originOf(left.GetAnnotations()[platformv1.DataAnnotation]),
+		originOf(DataOf(set))
 	noted, wanted := topologies(is, should)
 	for _, trait := range []struct{ what, is, should string }{
 		{"component", labels[platformv1.ComponentLabel], set.Component},
@@ -121,12 +130,14 @@ func fitting(set *platformv1.WorkloadSetSpec, ordinal int32, named string, left 
 		{"topology", noted, wanted},
 	} {
 		if trait.is != trait.should {
-			return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
+			return refuse(platformv1.ReasonAdoptionRefused,
+				"%s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
 				named, trait.what, trait.is, trait.should)
 		}
 	}
 	if opsflow.IsOlder(set.Version, is.version) {
-		return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its data is of version %s, and version %s, which is older, may not read it: set version to %s or a later one of the same major version",
+		return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its data is of version %s, and version %s, "+
+			"which is older, may not read it: set version to %s or a later one of the same major version",
 			named, is.version, set.Version, is.version)
 	}
 	return nil
@@ -139,8 +150,8 @@ func Growing(claim *corev1.PersistentVolumeClaim) (has resource.Quantity, grows 
 	return has, told && claim.Status.Phase == corev1.ClaimBound && has.Cmp(asks) < 0
 }
 
-// Shrink says that a claim cannot have a size that is below its own; nil when it can. A size that the volume has not got yet can be taken back, to one above what
-// it has: to exactly that, Kubernetes does not let a claim go back.
+// Shrink says that a claim cannot have a size that is below its own; nil when it can. A size that the volume has not
+// got yet can be taken back, to one above what it has: to exactly that, Kubernetes does not let a claim go back.
 func Shrink(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *render.Refusal {
 	asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if asks.Cmp(size) <= 0 {
@@ -150,26 +161,31 @@ func Shrink(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *render
 	switch {
 	case !grows:
 		return refuse(platformv1.ReasonVolumeShrinkRefused,
-			"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, asks.String(), size.String(), asks.String())
+			"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, asks.String(), size.String(),
+			asks.String())
 	case size.Cmp(has) <= 0:
 		return refuse(platformv1.ReasonVolumeShrinkRefused,
-			"claim %s has %s, is to have %s and cannot shrink to %s: set the size to one above %s", claim.Name, has.String(), asks.String(), size.String(), has.String())
+			"claim %s has %s, is to have %s and cannot shrink to %s: set the size to one above %s", claim.Name, has.String(),
+			asks.String(), size.String(), has.String())
 	}
 	return nil
 }
 
-// OtherClass says that a claim cannot be of the StorageClass that is asked for, since it is of another one; nil when it is, or when none is named.
+// OtherClass says that a claim cannot be of the StorageClass that is asked for, since it is of another one; nil when it
+// is, or when none is named.
 func OtherClass(claim *corev1.PersistentVolumeClaim, volume platformv1.SetVolume) *render.Refusal {
 	has, wanted := claim.Spec.StorageClassName, volume.StorageClassName
 	if has == nil || *has == "" || wanted == nil || *has == *wanted {
 		return nil
 	}
 	field, or := ClassField(volume.Name)
-	return refuse(platformv1.ReasonVolumeClassRefused, "claim %s is of StorageClass %q and cannot be of %q: take %s out, and set it again with storageClassName %q%s",
+	return refuse(platformv1.ReasonVolumeClassRefused,
+		"claim %s is of StorageClass %q and cannot be of %q: take %s out, and set it again with storageClassName %q%s",
 		claim.Name, *has, *wanted, field, *has, or)
 }
 
-// ClassField is the field that has the StorageClass of a volume, and what else can be done about one that its claims are not of: nobody deletes data for a class.
+// ClassField is the field that has the StorageClass of a volume, and what else can be done about one that its claims
+// are not of: nobody deletes data for a class.
 func ClassField(volume string) (field, or string) {
 	if volume == plugin.LogsVolume {
 		return "logs.volume", ", or delete the claims of the logs before you set it again"

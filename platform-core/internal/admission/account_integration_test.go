@@ -21,5 +21,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install a webhook for all namespaces", System: system, Roles: []fs.FS{rbac.Webhook()}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install a webhook for all namespaces", System: system,
+		Roles: []fs.FS{rbac.Webhook()}})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 )
 
-// overlap is how long the next certificate is trusted before it is served, and the one before it afterwards: API servers and
-// replicas take up a change within moments, unless they are cut off.
+// overlap is how long the next certificate is trusted before it is served, and the one before it afterwards: API
+// servers and replicas take up a change within moments, unless they are cut off.
 const overlap = time.Hour
 
 // farthest is how far ahead anything is planned, since a machine's clock may be set.
@@ -49,11 +49,13 @@ func newChain(host string, now time.Time) (chain, error) {
 
 func readChain(data map[string][]byte) chain {
 	c := chain{
-		current:  pki.Serving{Authority: data[authorityKey], Certificate: data[certificateKey], Key: data[certificateFileKey]},
+		current: pki.Serving{Authority: data[authorityKey], Certificate: data[certificateKey],
+			Key: data[certificateFileKey]},
 		previous: data[previousKey],
 	}
 	if data[nextPrefix+certificateKey] != nil {
-		c.next = &pki.Serving{Authority: data[nextPrefix+authorityKey], Certificate: data[nextPrefix+certificateKey], Key: data[nextPrefix+certificateFileKey]}
+		c.next = &pki.Serving{Authority: data[nextPrefix+authorityKey], Certificate: data[nextPrefix+certificateKey],
+			Key: data[nextPrefix+certificateFileKey]}
 	}
 	// What cannot be read is long ago.
 	c.since, _ = time.Parse(time.RFC3339, string(data[sinceKey]))
@@ -67,7 +69,8 @@ func (c chain) data() map[string][]byte {
 	}
 	if c.next != nil {
 		maps.Copy(data, map[string][]byte{
-			nextPrefix + authorityKey: c.next.Authority, nextPrefix + certificateKey: c.next.Certificate, nextPrefix + certificateFileKey: c.next.Key,
+			nextPrefix + authorityKey: c.next.Authority, nextPrefix + certificateKey: c.next.Certificate, nextPrefix +
+				certificateFileKey: c.next.Key,
 		})
 	}
 	if len(c.previous) > 0 {
@@ -85,8 +88,9 @@ func (c chain) trusted() []byte {
 	return bytes.Join(append(parts, c.previous), nil)
 }
 
-// advance returns the chain as it has to be now, and how soon to look again. published says whether the API server was told to trust
-// all of it: before that, the next certificate is not served. What cannot serve the host is made anew at once.
+// advance returns the chain as it has to be now, and how soon to look again. published says whether the API server was
+// told to trust all of it: before that, the next certificate is not served. What cannot serve the host is made anew at
+// once.
 func (c chain) advance(host string, published bool, now time.Time) (chain, time.Duration, error) {
 	if c.current.Check(host, now) != nil {
 		fresh, err := newChain(host, now)

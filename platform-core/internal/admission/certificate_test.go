@@ -29,7 +29,8 @@ func clients(t *testing.T, trusted []byte, serving pki.Serving, now time.Time) {
 	}
 }
 
-// Over three years, an API server and a replica work together also while one of them has not heard of the last change yet.
+// Over three years, an API server and a replica work together also while one of them has not heard of the last change
+// yet.
 func TestRotationNeverLeavesAnyoneOut(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := now.AddDate(3, 0, 0)
@@ -77,11 +78,13 @@ func TestNextIsNotServedBeforeItIsTrusted(t *testing.T) {
 	serial := c.current.Certificate
 	for range 3 {
 		now = now.Add(overlap)
-		if c, wake, err = c.advance(host, false, now); err != nil || !bytes.Equal(c.current.Certificate, serial) || wake != time.Second {
+		if c, wake, err = c.advance(host, false, now); err != nil || !bytes.Equal(c.current.Certificate, serial) ||
+			wake != time.Second {
 			t.Fatalf("served %v, looks again in %v, %v", !bytes.Equal(c.current.Certificate, serial), wake, err)
 		}
 	}
-	if c, _, err = c.advance(host, true, now); err != nil || bytes.Equal(c.current.Certificate, serial) || len(c.previous) == 0 || c.next != nil {
+	if c, _, err = c.advance(host, true, now); err != nil || bytes.Equal(c.current.Certificate, serial) ||
+		len(c.previous) == 0 || c.next != nil {
 		t.Fatalf("it is trusted and not served: %v", err)
 	}
 	if c, _, err = c.advance(host, true, now.Add(overlap)); err != nil || len(c.previous) > 0 {
@@ -109,9 +112,10 @@ func TestWhatIsBrokenIsMadeAnew(t *testing.T) {
 		at    time.Time
 		anew  bool
 	}{
-		"good":              {good, now, false},
-		"empty":             {readChain(nil), now, true},
-		"garbage":           {readChain(map[string][]byte{certificateKey: []byte("x"), certificateFileKey: []byte("y")}), now, true},
+		"good":  {good, now, false},
+		"empty": {readChain(nil), now, true},
+		"garbage": {readChain(map[string][]byte{certificateKey: []byte("x"), certificateFileKey: []byte("y")}), now,
+			true},
 		"another host":      {other, now, true},
 		"another key":       {mixed, now, true},
 		"another authority": {foreign, now, true},

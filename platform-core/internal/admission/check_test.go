@@ -29,17 +29,19 @@ func TestChecksOfKindsThatCompileToNoApplication(t *testing.T) {
 	}
 	const good, bad, worse = `{}`, `{"data": {"word": "qx"}}`, `{"data": {"word": "qxx"}}`
 	for title, c := range map[string]struct{ kind, before, now, refused, warned string }{
-		"created":      {"ConfigMap", "", good, "", ""},
-		"created bad":  {"ConfigMap", "", bad, "qx is no word", ""},
-		"made bad":     {"ConfigMap", good, bad, "qx is no word", ""},
-		"still bad":    {"ConfigMap", bad, bad, "", "it is still refused: qx is no word"},
-		"made worse":   {"ConfigMap", bad, worse, "qxx is no word", ""},
-		"mended":       {"ConfigMap", bad, good, "", ""},
-		"goes away":    {"ConfigMap", "", `{"metadata": {"deletionTimestamp": "2027-01-01T00:00:00Z"}, "data": {"word": "qx"}}`, "", ""},
+		"created":     {"ConfigMap", "", good, "", ""},
+		"created bad": {"ConfigMap", "", bad, "qx is no word", ""},
+		"made bad":    {"ConfigMap", good, bad, "qx is no word", ""},
+		"still bad":   {"ConfigMap", bad, bad, "", "it is still refused: qx is no word"},
+		"made worse":  {"ConfigMap", bad, worse, "qxx is no word", ""},
+		"mended":      {"ConfigMap", bad, good, "", ""},
+		"goes away": {"ConfigMap", "", `{"metadata": {"deletionTimestamp": "2027-01-01T00:00:00Z"}, "data": {"word": ` +
+			`"qx"}}`, "", ""},
 		"another kind": {"Secret", "", good, "", `this operator serves no kind "Secret"`},
 	} {
 		t.Run(title, func(t *testing.T) {
-			request := &admissionv1.AdmissionRequest{Kind: metav1.GroupVersionKind{Kind: c.kind}, Object: runtime.RawExtension{Raw: []byte(c.now)}}
+			request := &admissionv1.AdmissionRequest{Kind: metav1.GroupVersionKind{Kind: c.kind},
+				Object: runtime.RawExtension{Raw: []byte(c.now)}}
 			if c.before != "" {
 				request.OldObject.Raw = []byte(c.before)
 			}

@@ -5,6 +5,6 @@
 // accept; nothing is refused here that is not refused there. A webhook that is away is no gap, only a later answer.
 //
 // Every replica serves it. The certificate is in a Secret in the operator's namespace, shared by all replicas: whoever
-// finds none makes it; the leader makes the next one in time and writes the authorities that the API server is to trust into
-// the ValidatingWebhookConfiguration, which belongs to the chart.
+// finds none makes it; the leader makes the next one in time and writes the authorities that the API server is to trust
+// into the ValidatingWebhookConfiguration, which belongs to the chart.
 package admission

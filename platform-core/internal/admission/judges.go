@@ -36,7 +36,8 @@ func (c *court) core(ctx context.Context, request *admissionv1.AdmissionRequest)
 	return c.application(ctx, request)
 }
 
-// entity judges an Entity of an Application that this operator serves; of one that it does not, another operator may know more.
+// entity judges an Entity of an Application that this operator serves; of one that it does not, another operator may
+// know more.
 func (c *court) entity(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
 	entity, old := &platformv1.Entity{}, &platformv1.Entity{}
 	changed, err := objects(request, entity, old)
@@ -87,8 +88,8 @@ func (c *court) has(app *platformv1.Application) bool {
 	return known && state.Bundle != nil
 }
 
-// unclaimed speaks of an Application without a domain whose plugin this operator does not have. Every operator is asked; where none has it, all
-// say the same, which the API server tells the user once.
+// unclaimed speaks of an Application without a domain whose plugin this operator does not have. Every operator is
+// asked; where none has it, all say the same, which the API server tells the user once.
 func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (accept.Verdict, error) {
 	err := c.seen.Get(ctx, client.ObjectKey{Name: app.Spec.Plugin + "-" +
 		platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}, &platformv1.Plugin{})
@@ -96,7 +97,8 @@ func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (acc
 		return accept.Verdict{}, err
 	}
 	return accept.Verdict{Warnings: []string{fmt.Sprintf(
-		"it will wait: no operator has plugin %s version %s: see kubectl get plugins", app.Spec.Plugin, app.Spec.PluginVersion)}}, nil
+		"it will wait: no operator has plugin %s version %s: see kubectl get plugins", app.Spec.Plugin,
+		app.Spec.PluginVersion)}}, nil
 }
 
 // judge gathers what is known and decides.

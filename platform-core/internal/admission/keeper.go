@@ -80,7 +80,8 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ofLeader).
 		WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
-		WatchesRawSource(source.Kind(own, &admissionregistrationv1.ValidatingWebhookConfiguration{}, singleton.Any[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
+		WatchesRawSource(source.Kind(own, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+			singleton.Any[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
 		WatchesRawSource(source.Func(singleton.First)).
 		Complete(reconcile.Func(k.publish))
 }
@@ -147,10 +148,12 @@ func (k *keeper) publish(ctx context.Context, _ reconcile.Request) (reconcile.Re
 	if data := wanted.data(); !maps.EqualFunc(data, secret.Data, bytes.Equal) {
 		renewed := secret.DeepCopy()
 		renewed.Data = data
-		if err := k.client.Patch(ctx, renewed, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := k.client.Patch(ctx, renewed,
+			client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err != nil {
 			return reconcile.Result{}, fmt.Errorf("cannot keep the certificate of the webhook in Secret %q: %w", k.secret, err)
 		}
-		log.FromContext(ctx).Info("Renewed the certificate of the webhook", "secret", k.secret, "served", wanted.since, "next", wanted.next != nil)
+		log.FromContext(ctx).Info("Renewed the certificate of the webhook", "secret", k.secret, "served", wanted.since,
+			"next", wanted.next != nil)
 	}
 	return reconcile.Result{RequeueAfter: wake}, k.trust(ctx, configuration, wanted.trusted())
 }
@@ -166,7 +169,8 @@ func trusts(configuration *admissionregistrationv1.ValidatingWebhookConfiguratio
 }
 
 // trust writes the authorities into the configuration. One that is not there is not made: it is the chart's.
-func (k *keeper) trust(ctx context.Context, configuration *admissionregistrationv1.ValidatingWebhookConfiguration, authorities []byte) error {
+func (k *keeper) trust(ctx context.Context, configuration *admissionregistrationv1.ValidatingWebhookConfiguration,
+	authorities []byte) error {
 	if trusts(configuration, authorities) {
 		return nil
 	}
@@ -177,7 +181,8 @@ func (k *keeper) trust(ctx context.Context, configuration *admissionregistration
 	// By name of the webhook, and bound to what was read: what the chart changes meanwhile stays.
 	patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 	if err := k.client.Patch(ctx, configuration, patch); err != nil {
-		return fmt.Errorf("cannot write the authority of the webhook into ValidatingWebhookConfiguration %q: %w", k.configuration, err)
+		return fmt.Errorf("cannot write the authority of the webhook into ValidatingWebhookConfiguration %q: %w",
+			k.configuration, err)
 	}
 	return nil
 }

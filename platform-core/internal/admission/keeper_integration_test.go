@@ -81,10 +81,12 @@ func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfi
 	for _, webhook := range []string{"a", "b"} {
 		made.Webhooks = append(made.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: webhook + ".zeroinfra.github.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "none", Name: "none", Path: &path}},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: "none", Name: "none", Path: &path}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"none.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"none"}},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{"none.example.com"}, APIVersions: []string{"v1"},
+					Resources: []string{"none"}},
 			}},
 		})
 	}
@@ -100,7 +102,8 @@ func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfi
 }
 
 // settled waits until all replicas serve what the Secret holds and the API server trusts, and returns that.
-func settled(t *testing.T, made *admissionregistrationv1.ValidatingWebhookConfiguration, now time.Time, replicas ...*keeper) chain {
+func settled(t *testing.T, made *admissionregistrationv1.ValidatingWebhookConfiguration, now time.Time,
+	replicas ...*keeper) chain {
 	t.Helper()
 	var c chain
 	testkit.Eventually(t, "all agree on a certificate", func(ctx context.Context) error {
@@ -140,8 +143,8 @@ func nudge(t *testing.T, k *keeper) {
 	}
 }
 
-// TestRotation goes through the life of the certificate: made once by replicas that race, renewed with both trusted for an hour,
-// made again when the Secret is lost or broken, and written back where someone took it out.
+// TestRotation goes through the life of the certificate: made once by replicas that race, renewed with both trusted for
+// an hour, made again when the Secret is lost or broken, and written back where someone took it out.
 func TestRotation(t *testing.T) {
 	made := configuration(t)
 	c := &clock{now: time.Now()}
@@ -184,18 +187,21 @@ func TestRotation(t *testing.T) {
 
 	for name, harm := range map[string]func() error{
 		"a lost Secret": func() error {
-			return env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: first.secret.Name}})
+			return env.Client.Delete(t.Context(),
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: first.secret.Name}})
 		},
 		"a broken Secret": func() error {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: first.secret.Name}}
-			return env.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.key":"bm8="}}`)))
+			return env.Client.Patch(t.Context(), secret,
+				client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.key":"bm8="}}`)))
 		},
 	} {
 		if err := harm(); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, name+" is made again", func(context.Context) error {
-			if got := settled(t, made, c.Now(), first, second); bytes.Equal(got.current.Certificate, renewed.current.Certificate) {
+			if got := settled(t, made, c.Now(), first, second); bytes.Equal(got.current.Certificate,
+				renewed.current.Certificate) {
 				return errors.New("it is not")
 			}
 			return nil
@@ -203,10 +209,12 @@ func TestRotation(t *testing.T) {
 		renewed = settled(t, made, c.Now(), first, second)
 	}
 
-	if err := testkit.Edit(t.Context(), env.Client, made, func() { made.Webhooks[1].ClientConfig.CABundle = nil }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, made, func() { made.Webhooks[1].ClientConfig.CABundle = nil }); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if got := settled(t, made, c.Now(), first, second); !bytes.Equal(got.current.Certificate, renewed.current.Certificate) {
+	if got := settled(t, made, c.Now(), first, second); !bytes.Equal(got.current.Certificate,
+		renewed.current.Certificate) {
 		t.Error("another certificate was made for that")
 	}
 	atRest(t, first)
@@ -217,7 +225,8 @@ func atRest(t *testing.T, k *keeper) {
 	t.Helper()
 	version := func() string {
 		secret, made := &corev1.Secret{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		if err := errors.Join(env.Client.Get(t.Context(), k.secret, secret), env.Client.Get(t.Context(), client.ObjectKey{Name: k.configuration}, made)); err != nil {
+		if err := errors.Join(env.Client.Get(t.Context(), k.secret, secret),
+			env.Client.Get(t.Context(), client.ObjectKey{Name: k.configuration}, made)); err != nil {
 			t.Fatal(err)
 		}
 		return secret.ResourceVersion + " " + made.ResourceVersion
@@ -233,7 +242,8 @@ func atRest(t *testing.T, k *keeper) {
 	}
 }
 
-// What belongs to the chart is never made by the operator: a release without webhooks, or one that is being removed, stays without.
+// What belongs to the chart is never made by the operator: a release without webhooks, or one that is being removed,
+// stays without.
 func TestAConfigurationIsNotMade(t *testing.T) {
 	c := &clock{now: time.Now()}
 	k := replica(t, c)
@@ -244,7 +254,8 @@ func TestAConfigurationIsNotMade(t *testing.T) {
 		_, err := k.publish(t.Context(), singleton.Request)
 		return err
 	})
-	err := env.Client.Get(t.Context(), client.ObjectKey{Name: release}, &admissionregistrationv1.ValidatingWebhookConfiguration{})
+	err := env.Client.Get(t.Context(), client.ObjectKey{Name: release},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("there is one: %v", err)
 	}

@@ -47,7 +47,8 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	verdict, err := e.judge(r.Context(), review.Request)
 	if err != nil {
-		log.FromContext(r.Context()).Error(err, "cannot judge", "kind", review.Request.Kind.Kind, "namespace", review.Request.Namespace, "name", review.Request.Name)
+		log.FromContext(r.Context()).Error(err, "cannot judge", "kind", review.Request.Kind.Kind, "namespace",
+			review.Request.Namespace, "name", review.Request.Name)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

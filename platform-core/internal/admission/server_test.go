@@ -29,7 +29,8 @@ func call(t *testing.T, e endpoint, body string) (int, *admissionv1.AdmissionRes
 		return recorder.Code, nil
 	}
 	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(recorder.Body.Bytes(), review); err != nil || review.Kind != "AdmissionReview" || review.Response.UID != "u" {
+	if err := json.Unmarshal(recorder.Body.Bytes(), review); err != nil || review.Kind != "AdmissionReview" ||
+		review.Response.UID != "u" {
 		t.Fatalf("answered %s: %v", recorder.Body, err)
 	}
 	return recorder.Code, review.Response
@@ -53,9 +54,10 @@ func TestAnswers(t *testing.T) {
 		allowed bool
 		message string
 	}{
-		"good":         {body: review, code: 200, allowed: true},
-		"with a word":  {verdict: accept.Verdict{Warnings: []string{"it will wait"}}, body: review, code: 200, allowed: true},
-		"refused":      {verdict: accept.Verdict{Refused: refusals(2)}, body: review, code: 200, message: "it is wrong; it is wrong"},
+		"good":        {body: review, code: 200, allowed: true},
+		"with a word": {verdict: accept.Verdict{Warnings: []string{"it will wait"}}, body: review, code: 200, allowed: true},
+		"refused": {verdict: accept.Verdict{Refused: refusals(2)}, body: review, code: 200,
+			message: "it is wrong; it is wrong"},
 		"many things":  {verdict: accept.Verdict{Refused: refusals(9)}, body: review, code: 200, message: "and 4 more"},
 		"cannot tell":  {err: errors.New("no cache"), body: review, code: 500},
 		"too early":    {ready: func() error { return errNotReady }, body: review, code: 503},
@@ -79,7 +81,8 @@ func TestAnswers(t *testing.T) {
 			if answer.Allowed != test.allowed || len(answer.Warnings) != len(test.verdict.Warnings) {
 				t.Errorf("answered %+v", answer)
 			}
-			if !test.allowed && (answer.Result.Reason != metav1.StatusReasonInvalid || answer.Result.Code != 422 || !strings.Contains(answer.Result.Message, test.message)) {
+			if !test.allowed && (answer.Result.Reason != metav1.StatusReasonInvalid || answer.Result.Code != 422 ||
+				!strings.Contains(answer.Result.Message, test.message)) {
 				t.Errorf("says %+v", answer.Result)
 			}
 		})

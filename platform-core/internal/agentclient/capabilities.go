@@ -52,8 +52,9 @@ func ofOps(ctx context.Context, conn grpc.ClientConnInterface) ([]string, error)
 	return answer.GetNames(), err
 }
 
-// can says whether the agent has a capability, one of those of package agentv1. It is asked once for each connection that is made, by the
-// first who wants something that came after the first version; an agent that does not know the question has none.
+// can says whether the agent has a capability, one of those of package agentv1. It is asked once for each connection
+// that is made, by the first who wants something that came after the first version; an agent that does not know the
+// question has none.
 func (l *line) can(ctx context.Context, name string, ask question) (bool, error) {
 	conn, err := l.connections.take(l)
 	if err != nil {

@@ -27,7 +27,8 @@ type aging struct {
 	asked, told int
 }
 
-func (a *aging) Capabilities(ctx context.Context, r *agentv1.CapabilitiesRequest) (*agentv1.ProcessCapabilities, error) {
+func (a *aging) Capabilities(ctx context.Context, r *agentv1.CapabilitiesRequest) (*agentv1.ProcessCapabilities,
+	error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++
@@ -104,7 +105,8 @@ func (a *aging) wants(t *testing.T, process Process, want int64) {
 	}
 }
 
-// TestAnAgentBeforeCapabilitiesIsServed: it does not know the question, which is the answer, and is asked for nothing else.
+// TestAnAgentBeforeCapabilitiesIsServed: it does not know the question, which is the answer, and is asked for nothing
+// else.
 func TestAnAgentBeforeCapabilitiesIsServed(t *testing.T) {
 	a, _, process := agingPod(t)
 	for range 3 {
@@ -121,15 +123,18 @@ func TestAnAgentBeforeCapabilitiesIsServed(t *testing.T) {
 // TestAPlanThatAnOldAgentWouldNotHeedIsRefused, where it would run the process without its hooks and say nothing.
 func TestAPlanThatAnOldAgentWouldNotHeedIsRefused(t *testing.T) {
 	a, listener, process := agingPod(t)
-	plain, hooked := []byte(`{"process":{"command":["a"]}}`), []byte(`{"process":{"command":["a"],"hooks":{"preStart":{"command":["b"]}}}}`)
+	plain, hooked := []byte(`{"process":{"command":["a"]}}`),
+		[]byte(`{"process":{"command":["a"],"hooks":{"preStart":{"command":["b"]}}}}`)
 	if _, err := process.Restart(t.Context(), "plain", plain); err != nil {
 		t.Errorf("a plan without hooks: %v", err)
 	}
 	if got := a.timesAsked(); got != 0 {
 		t.Errorf("it was asked %d times for what no plan needs", got)
 	}
-	for name, call := range map[string]func(context.Context, string, []byte) (report.Call, error){"Restart": process.Restart, "Reload": process.Reload} {
-		if _, err := call(t.Context(), "hooked", hooked); !IsRefused(err) || !IsOutdated(err) || !strings.Contains(ProblemOf(err), "too old to run the hooks") {
+	for name, call := range map[string]func(context.Context, string, []byte) (report.Call, error){
+		"Restart": process.Restart, "Reload": process.Reload} {
+		if _, err := call(t.Context(), "hooked", hooked); !IsRefused(err) || !IsOutdated(err) ||
+			!strings.Contains(ProblemOf(err), "too old to run the hooks") {
 			t.Errorf("%s with hooks: %v", name, err)
 		}
 	}
@@ -170,7 +175,8 @@ func TestCapabilitiesAreAskedForOnceAndWhenNeeded(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesLastAsLongAsTheConnection: another agent may come back in the same pod, a newer one or, after a rollback, an older one.
+// TestCapabilitiesLastAsLongAsTheConnection: another agent may come back in the same pod, a newer one or, after a
+// rollback, an older one.
 func TestCapabilitiesLastAsLongAsTheConnection(t *testing.T) {
 	a, listener, process := agingPod(t)
 	a.wants(t, process, 0)

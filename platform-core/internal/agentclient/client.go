@@ -37,14 +37,15 @@ type Process interface {
 	Reload(ctx context.Context, key string, plan []byte) (report.Call, error)
 	// Start starts the process that was stopped. Key as in Restart.
 	Start(ctx context.Context, key string) (report.Call, error)
-	// Stop stops the process gracefully, until it is started; a restart of the container does not start it either. Key as in Restart.
+	// Stop stops the process gracefully, until it is started; a restart of the container does not start it either. Key as
+	// in Restart.
 	Stop(ctx context.Context, key string) (report.Call, error)
 	// Signal sends the process a signal, for example SIGHUP. Key as in Restart.
 	Signal(ctx context.Context, key, signal string) (report.Call, error)
 	// Status returns the present state; it changes nothing.
 	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
-	// Memory returns how many bytes the processes of the container use that cannot be taken back from them; 0 when the agent does not tell:
-	// it is of an earlier version, or its node keeps no account.
+	// Memory returns how many bytes the processes of the container use that cannot be taken back from them; 0 when the
+	// agent does not tell: it is of an earlier version, or its node keeps no account.
 	Memory(ctx context.Context) (int64, error)
 }
 
@@ -87,14 +88,16 @@ func WithOpsPort(port int) Option {
 
 // New returns Connections that prove themselves with certificates of the authority.
 func New(authority *pki.Authority, options ...Option) *Connections {
-	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, maxOpen: DefaultMaxOpen, open: map[endpoint]*connection{}}
+	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, maxOpen: DefaultMaxOpen,
+		open: map[endpoint]*connection{}}
 	for _, option := range options {
 		option(c)
 	}
 	return c
 }
 
-// Dial implements Dialer. The connection is kept under the pod's UID until Forget, or until more than the bound are kept.
+// Dial implements Dialer. The connection is kept under the pod's UID until Forget, or until more than the bound are
+// kept.
 func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
 	a, to, err := c.dial(pod, c.port)
 	if err != nil {
@@ -107,7 +110,8 @@ func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) 
 func (c *Connections) dial(pod *corev1.Pod, port int) (agent, *line, error) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Status.PodIP == "" {
-		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
+		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable,
+			Problem: "the pod has no address yet: check that it is scheduled and running"}
 	}
 	to := c.line(name, pod.UID, pod.Status.PodIP, port)
 	return agent{pod: name, address: to.address}, to, nil
@@ -121,7 +125,8 @@ func (c *Connections) connect(address string, as present) (*grpc.ClientConn, err
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
 		// A pod that comes back is to be found soon: the default waits up to two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: CallTimeout,
 		}),
 	)
@@ -258,16 +263,18 @@ func (a agent) callOf(method string, record *agentv1.CallRecord) (report.Call, e
 	phase, known := phases[record.GetPhase()]
 	if !known {
 		return report.Call{}, &Error{Pod: a.pod, Address: a.address, Method: method, Kind: Refused,
-			Problem: fmt.Sprintf("the agent's answer has phase %s, which this operator does not know: upgrade the operator", record.GetPhase())}
+			Problem: fmt.Sprintf("the agent's answer has phase %s, which this operator does not know: upgrade the operator",
+				record.GetPhase())}
 	}
-	return report.Call{Key: record.GetIdempotencyKey(), Phase: phase, Reason: record.GetReason(), Message: record.GetMessage()}, nil
+	return report.Call{Key: record.GetIdempotencyKey(), Phase: phase, Reason: record.GetReason(),
+		Message: record.GetMessage()}, nil
 }
 
 // termKey is the key of the term in a context.
 type termKey struct{}
 
-// Within returns a context whose calls are made in a term: an agent that knows of a later one does not do them. Term 0 is that of a set
-// whose writer nobody names, and is always right.
+// Within returns a context whose calls are made in a term: an agent that knows of a later one does not do them. Term 0
+// is that of a set whose writer nobody names, and is always right.
 func Within(ctx context.Context, term int64) context.Context {
 	return context.WithValue(ctx, termKey{}, uint64(max(0, term)))
 }

@@ -40,7 +40,8 @@ type manager struct {
 	watched chan struct{}
 }
 
-func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest,
+	stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
 	if err := stream.Send(&agentv1.ProcessStatus{}); err != nil {
 		return err
 	}
@@ -53,7 +54,8 @@ func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerS
 }
 
 func (m *manager) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv1.ProcessStatus, error) {
-	return &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_RUNNING, Starts: int64(1 + len(m.records))}, nil
+	return &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_RUNNING, Starts: int64(1 + len(m.records))},
+		nil
 }
 
 func (m *manager) Restart(_ context.Context, request *agentv1.RestartRequest) (*agentv1.CallResponse, error) {
@@ -62,10 +64,12 @@ func (m *manager) Restart(_ context.Context, request *agentv1.RestartRequest) (*
 	}
 	key := request.GetHeader().GetIdempotencyKey()
 	if known := m.records[key]; known != nil {
-		return &agentv1.CallResponse{Call: &agentv1.CallRecord{IdempotencyKey: key, Phase: agentv1.CallPhase_CALL_PHASE_SUCCEEDED}}, nil
+		return &agentv1.CallResponse{Call: &agentv1.CallRecord{IdempotencyKey: key,
+			Phase: agentv1.CallPhase_CALL_PHASE_SUCCEEDED}}, nil
 	}
 	m.plans, m.terms = append(m.plans, string(request.GetPlan())), append(m.terms, request.GetHeader().GetTerm())
-	m.records[key] = &agentv1.CallRecord{IdempotencyKey: key, Method: "Restart", Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}
+	m.records[key] = &agentv1.CallRecord{IdempotencyKey: key, Method: "Restart",
+		Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}
 	return &agentv1.CallResponse{Call: m.records[key]}, nil
 }
 
@@ -89,7 +93,8 @@ func serve(t *testing.T, authority *pki.Authority, m agentv1.ProcessServiceServe
 }
 
 // serveOn does so on another listener around the one it makes.
-func serveOn(t *testing.T, authority *pki.Authority, m agentv1.ProcessServiceServer, address, serverName string, around func(net.Listener) net.Listener) int {
+func serveOn(t *testing.T, authority *pki.Authority, m agentv1.ProcessServiceServer, address, serverName string,
+	around func(net.Listener) net.Listener) int {
 	t.Helper()
 	certPEM, keyPEM, _, err := authority.IssueServer([]string{serverName}, time.Now())
 	if err != nil {
@@ -102,7 +107,8 @@ func serveOn(t *testing.T, authority *pki.Authority, m agentv1.ProcessServiceSer
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority.Bundle())
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13,
 	})))
 	agentv1.RegisterProcessServiceServer(server, m)
 	agentv1.RegisterOpsServiceServer(server, &opsAgent{records: map[string]*agentv1.RunRequest{}})
@@ -172,7 +178,8 @@ func TestRestartReachesTheAgentOncePerKey(t *testing.T) {
 func TestCallsSayTheirTerm(t *testing.T) {
 	authority := newAuthority(t)
 	m := &manager{records: map[string]*agentv1.CallRecord{}}
-	_, p := dial(t, authority, serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team")), podAt("pod-0", "127.0.0.1"))
+	_, p := dial(t, authority, serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team")),
+		podAt("pod-0", "127.0.0.1"))
 	for key, ctx := range map[string]context.Context{"with": Within(t.Context(), 7), "without": t.Context()} {
 		m.terms = nil
 		_, err := p.Restart(ctx, key, nil)
@@ -231,7 +238,8 @@ func TestErrorsSayWhetherToRepeat(t *testing.T) {
 
 	m.refuse = status.Error(codes.FailedPrecondition, "term 3 is older than 4")
 	_, err := p.Restart(t.Context(), "k", nil)
-	if !IsRefused(err) || !strings.Contains(err.Error(), "term 3 is older than 4") || !strings.Contains(err.Error(), "team/pod-0") {
+	if !IsRefused(err) || !strings.Contains(err.Error(), "term 3 is older than 4") ||
+		!strings.Contains(err.Error(), "team/pod-0") {
 		t.Errorf("a refusal gave %v", err)
 	}
 	m.refuse = status.Error(codes.Unavailable, "going down")
@@ -239,7 +247,8 @@ func TestErrorsSayWhetherToRepeat(t *testing.T) {
 		t.Errorf("an agent that goes down gave %v, want an error to repeat", err)
 	}
 	// Who refuses is there, whether or not it is of use to call again.
-	for code, refuses := range map[codes.Code]bool{codes.FailedPrecondition: true, codes.PermissionDenied: false, codes.Unauthenticated: false, codes.Aborted: false} {
+	for code, refuses := range map[codes.Code]bool{codes.FailedPrecondition: true, codes.PermissionDenied: false,
+		codes.Unauthenticated: false, codes.Aborted: false} {
 		m.refuse = status.Error(code, "no")
 		if _, err = p.Restart(t.Context(), "k", nil); !IsAlive(err) || IsRefused(err) != refuses {
 			t.Errorf("an agent that answers %s gave %v", code, err)
@@ -267,7 +276,8 @@ func TestADeadAgentIsToldByAStableSentence(t *testing.T) {
 	if first == nil || second == nil {
 		t.Fatal("a call without an agent succeeds")
 	}
-	if IsRefused(first) || ProblemOf(first) != ProblemOf(second) || !strings.Contains(ProblemOf(first), "no connection to 127.0.0.1") {
+	if IsRefused(first) || ProblemOf(first) != ProblemOf(second) ||
+		!strings.Contains(ProblemOf(first), "no connection to 127.0.0.1") {
 		t.Errorf("problems are %q and %q", ProblemOf(first), ProblemOf(second))
 	}
 }

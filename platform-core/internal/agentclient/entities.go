@@ -63,8 +63,8 @@ type EntityCall struct {
 type Entities interface {
 	// Observe returns those of at most MaxEntityQueries objects of a type that are there, by name.
 	Observe(ctx context.Context, entityType string, queries []EntityQuery) (map[string]EntityState, error)
-	// Change begins at most MaxEntityChanges changes, or asks how they stand when it was called with the key before. With report.CallRunning,
-	// call again with the same key.
+	// Change begins at most MaxEntityChanges changes, or asks how they stand when it was called with the key before. With
+	// report.CallRunning, call again with the same key.
 	Change(ctx context.Context, key, entityType string, changes []EntityChange) (EntityCall, error)
 }
 
@@ -89,7 +89,8 @@ type entities struct {
 }
 
 // Observe implements Entities.
-func (e *entities) Observe(ctx context.Context, entityType string, queries []EntityQuery) (map[string]EntityState, error) {
+func (e *entities) Observe(ctx context.Context, entityType string, queries []EntityQuery) (map[string]EntityState,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	request := &agentv1.ObserveEntitiesRequest{Type: entityType}

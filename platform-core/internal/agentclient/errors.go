@@ -24,10 +24,11 @@ const (
 	Unreachable ErrorKind = "Unreachable"
 	// Refused: the agent understood the call and will not do it. Repeating it is of no use.
 	Refused ErrorKind = "Refused"
-	// Unknown: the agent understood the call, and does not know what it names. That passes where the plan which has that is on its way to the
-	// pod, as after another version of the plugin.
+	// Unknown: the agent understood the call, and does not know what it names. That passes where the plan which has that
+	// is on its way to the pod, as after another version of the plugin.
 	Unknown ErrorKind = "Unknown"
-	// Outdated: the agent is too old to do what the call asks for, and was not asked. Only a pod that is made anew has another one.
+	// Outdated: the agent is too old to do what the call asks for, and was not asked. Only a pod that is made anew has
+	// another one.
 	Outdated ErrorKind = "Outdated"
 )
 
@@ -59,7 +60,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// IsRefused says whether the agent understood the call and will not do it, does not know what it names, or is too old for it.
+// IsRefused says whether the agent understood the call and will not do it, does not know what it names, or is too old
+// for it.
 func IsRefused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Kind == Refused || e.Kind == Unknown || e.Kind == Outdated)
@@ -71,14 +73,15 @@ func IsOutdated(err error) bool {
 	return errors.As(err, &e) && e.Kind == Outdated
 }
 
-// IsUnknown says whether the agent does not know what the call names. Who knows that the plugin has it repeats the call.
+// IsUnknown says whether the agent does not know what the call names. Who knows that the plugin has it repeats the
+// call.
 func IsUnknown(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Unknown
 }
 
-// IsAlive says whether an agent answered a call that failed: it is there, and has something against us or the call. One that proves
-// to be another than was called, or that proves nothing, does not count.
+// IsAlive says whether an agent answered a call that failed: it is there, and has something against us or the call. One
+// that proves to be another than was called, or that proves nothing, does not count.
 func IsAlive(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -151,5 +154,6 @@ func (a agent) unavailable(message string) string {
 }
 
 func (a agent) silent() string {
-	return fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", a.address, CallTimeout)
+	return fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", a.address,
+		CallTimeout)
 }

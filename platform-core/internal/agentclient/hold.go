@@ -53,7 +53,8 @@ type Held struct {
 
 // Holder has the middleware of one pod keep still. Every error is an *Error.
 type Holder interface {
-	// Hold begins a hold, or renews the one of this key, and says how it stands. An agent that is too old for holds refuses.
+	// Hold begins a hold, or renews the one of this key, and says how it stands. An agent that is too old for holds
+	// refuses.
 	Hold(ctx context.Context, hold Hold) (Held, error)
 	// Release ends the hold of a key, and says whether it was on until then. It can be repeated.
 	Release(ctx context.Context, key string) (Held, error)
@@ -87,7 +88,8 @@ func (h *holder) Hold(ctx context.Context, hold Hold) (Held, error) {
 	if err := h.able(ctx, holdMethod); err != nil {
 		return Held{}, err
 	}
-	now, err := h.client.Hold(ctx, &agentv1.HoldRequest{Header: header(ctx, hold.Key), Freeze: hold.Freeze, Thaw: hold.Thaw, LeaseMs: hold.Lease.Milliseconds()})
+	now, err := h.client.Hold(ctx, &agentv1.HoldRequest{Header: header(ctx, hold.Key), Freeze: hold.Freeze,
+		Thaw: hold.Thaw, LeaseMs: hold.Lease.Milliseconds()})
 	return h.heldOf(holdMethod, now, err)
 }
 
@@ -110,7 +112,8 @@ func (h *holder) able(ctx context.Context, method string) error {
 	}
 	if !can {
 		return &Error{Pod: h.pod, Address: h.address, Method: method, Kind: Outdated,
-			Problem: "the agent in the pod is too old to have the middleware keep still: delete the pod, so that it comes back with the present agent"}
+			Problem: "the agent in the pod is too old to have the middleware keep still: delete the pod, so that it comes " +
+				"back with the present agent"}
 	}
 	return nil
 }
@@ -126,5 +129,6 @@ func (h *holder) heldOf(method string, now *agentv1.HoldStatus, err error) (Held
 	if err != nil {
 		return Held{}, h.failure(method, err)
 	}
-	return Held{Phase: holdPhases[now.GetPhase()], Thawed: now.GetThawed(), Message: now.GetMessage(), Outputs: now.GetOutputs()}, nil
+	return Held{Phase: holdPhases[now.GetPhase()], Thawed: now.GetThawed(), Message: now.GetMessage(),
+		Outputs: now.GetOutputs()}, nil
 }

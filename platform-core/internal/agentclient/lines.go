@@ -19,11 +19,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 )
 
-// DefaultMaxOpen is how many connections are kept where WithMaxOpen says nothing else: an operator has thousands of pods, and calls few of
-// them at a time.
+// DefaultMaxOpen is how many connections are kept where WithMaxOpen says nothing else: an operator has thousands of
+// pods, and calls few of them at a time.
 const DefaultMaxOpen = 128
 
-// WithMaxOpen bounds the connections that are kept while nobody calls on them. Beyond it the one that was used longest ago is closed.
+// WithMaxOpen bounds the connections that are kept while nobody calls on them. Beyond it the one that was used longest
+// ago is closed.
 func WithMaxOpen(connections int) Option {
 	return func(c *Connections) { c.maxOpen = connections }
 }
@@ -61,8 +62,10 @@ func (l *line) Invoke(ctx context.Context, method string, request, response any,
 	return conn.conn.Invoke(ctx, method, request, response, options...)
 }
 
-// NewStream implements grpc.ClientConnInterface. The connection is given back when the context ends, which must come to that.
-func (l *line) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+// NewStream implements grpc.ClientConnInterface. The connection is given back when the context ends, which must come to
+// that.
+func (l *line) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (
+	grpc.ClientStream, error) {
 	conn, err := l.connections.take(l)
 	if err != nil {
 		return nil, err
@@ -83,7 +86,8 @@ func (c *Connections) take(l *line) (*connection, error) {
 	}
 	if known == nil {
 		known = &connection{address: l.address}
-		conn, err := c.connect(l.address, present{c.authority, pki.AgentServerName(l.pod.Name, l.pod.Namespace), known.capabilities.forget})
+		conn, err := c.connect(l.address, present{c.authority, pki.AgentServerName(l.pod.Name, l.pod.Namespace),
+			known.capabilities.forget})
 		if err != nil {
 			return nil, status.Errorf(codes.Unavailable, "the connection cannot be set up: %v", err)
 		}
@@ -110,7 +114,9 @@ func (c *Connections) trim() {
 		return
 	}
 	free := slices.DeleteFunc(slices.Collect(maps.Keys(c.open)), func(key endpoint) bool { return c.open[key].calls > 0 })
-	slices.SortFunc(free, func(a, b endpoint) int { return cmp.Compare(c.open[a].used.UnixNano(), c.open[b].used.UnixNano()) })
+	slices.SortFunc(free, func(a, b endpoint) int {
+		return cmp.Compare(c.open[a].used.UnixNano(), c.open[b].used.UnixNano())
+	})
 	for _, key := range free[:min(excess, len(free))] {
 		_ = c.open[key].conn.Close()
 		delete(c.open, key)

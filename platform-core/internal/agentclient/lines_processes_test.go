@@ -40,7 +40,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestTwoThousandPodsAreReachedOverFewConnections calls each of many pods, and some of them at once, and counts at the other end.
+// TestTwoThousandPodsAreReachedOverFewConnections calls each of many pods, and some of them at once, and counts at the
+// other end.
 func TestTwoThousandPodsAreReachedOverFewConnections(t *testing.T) {
 	const pods, kept, callers = 2000, 32, 8
 	authority := newAuthority(t)

@@ -26,7 +26,8 @@ func TestAConnectionInUseIsNotClosedForAnother(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stream, err := agentv1.NewProcessServiceClient(conn).WatchStatus(ctx, &agentv1.WatchStatusRequest{}, grpc.WaitForReady(true))
+	stream, err := agentv1.NewProcessServiceClient(conn).WatchStatus(ctx, &agentv1.WatchStatusRequest{},
+		grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}

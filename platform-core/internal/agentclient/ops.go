@@ -38,8 +38,8 @@ type ActionCall struct {
 
 // Ops runs the actions of one pod. Every error is an *Error.
 type Ops interface {
-	// Run begins the action, or asks how it stands when it was called with the key before. It does not wait for the end: with
-	// report.CallRunning, call again with the same key.
+	// Run begins the action, or asks how it stands when it was called with the key before. It does not wait for the end:
+	// with report.CallRunning, call again with the same key.
 	Run(ctx context.Context, action Action) (ActionCall, error)
 	// Await is Run for an action that ends soon: it returns its outcome, or how it stands when ctx ends.
 	Await(ctx context.Context, action Action) (ActionCall, error)
@@ -65,7 +65,8 @@ type ops struct {
 	client agentv1.OpsServiceClient
 }
 
-// Run implements Ops. The first message says that the call is recorded, and how it stands; the action does not end with the stream.
+// Run implements Ops. The first message says that the call is recorded, and how it stands; the action does not end with
+// the stream.
 func (o *ops) Run(ctx context.Context, action Action) (ActionCall, error) {
 	return o.follow(ctx, action, func(ActionCall) bool { return true })
 }
@@ -79,8 +80,9 @@ func (o *ops) Await(ctx context.Context, action Action) (ActionCall, error) {
 func (o *ops) follow(ctx context.Context, action Action, enough func(ActionCall) bool) (ActionCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	stream, err := o.client.Run(ctx, &agentv1.RunRequest{Header: header(ctx, action.Key), Action: action.Name, Parameters: action.Parameters,
-		TimeoutMs: action.Timeout.Milliseconds()})
+	stream, err := o.client.Run(ctx, &agentv1.RunRequest{Header: header(ctx, action.Key), Action: action.Name,
+		Parameters: action.Parameters,
+		TimeoutMs:  action.Timeout.Milliseconds()})
 	if err != nil {
 		return ActionCall{}, o.failure(runMethod, err)
 	}
@@ -91,7 +93,8 @@ func (o *ops) follow(ctx context.Context, action Action, enough func(ActionCall)
 		case err != nil && last != nil && ctx.Err() != nil:
 			return *last, nil
 		case errors.Is(err, io.EOF):
-			return ActionCall{}, &Error{Pod: o.pod, Address: o.address, Method: runMethod, Kind: Unreachable, Problem: "the agent does not say how the action stands"}
+			return ActionCall{}, &Error{Pod: o.pod, Address: o.address, Method: runMethod, Kind: Unreachable,
+				Problem: "the agent does not say how the action stands"}
 		case err != nil:
 			return ActionCall{}, o.failure(runMethod, err)
 		}

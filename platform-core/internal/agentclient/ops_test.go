@@ -17,7 +17,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 )
 
-// opsAgent is an ops agent that begins an action at the first call and has ended it at the next, as the protocol allows.
+// opsAgent is an ops agent that begins an action at the first call and has ended it at the next, as the protocol
+// allows.
 type opsAgent struct {
 	agentv1.UnimplementedOpsServiceServer
 	mu      sync.Mutex
@@ -29,7 +30,8 @@ func (o *opsAgent) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[
 	first := o.records[r.GetHeader().GetIdempotencyKey()]
 	o.records[r.GetHeader().GetIdempotencyKey()] = r
 	o.mu.Unlock()
-	answer := &agentv1.ActionRecord{Record: &agentv1.CallRecord{IdempotencyKey: r.GetHeader().GetIdempotencyKey(), Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}}
+	answer := &agentv1.ActionRecord{Record: &agentv1.CallRecord{IdempotencyKey: r.GetHeader().GetIdempotencyKey(),
+		Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}}
 	switch {
 	case r.GetAction() == "none":
 		return status.Error(codes.NotFound, `the plugin declares no such action: "none"`)
@@ -38,7 +40,8 @@ func (o *opsAgent) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[
 	case first != nil && !proto.Equal(first, r):
 		return status.Error(codes.InvalidArgument, "another call")
 	case first != nil:
-		answer.Record.Phase, answer.Outputs = agentv1.CallPhase_CALL_PHASE_SUCCEEDED, map[string]string{"to": r.GetParameters()["to"]}
+		answer.Record.Phase, answer.Outputs = agentv1.CallPhase_CALL_PHASE_SUCCEEDED,
+			map[string]string{"to": r.GetParameters()["to"]}
 	}
 	if err := stream.Send(&agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{Call: answer}}); err != nil || first != nil {
 		return err
@@ -51,7 +54,8 @@ func (o *opsAgent) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[
 func TestActionIsBegunAndAskedFor(t *testing.T) {
 	authority := newAuthority(t)
 	pod := podAt("redis-a-redis-main-0", "127.0.0.1")
-	port := serve(t, authority, &manager{records: map[string]*agentv1.CallRecord{}}, "127.0.0.1", pki.AgentServerName(pod.Name, pod.Namespace))
+	port := serve(t, authority, &manager{records: map[string]*agentv1.CallRecord{}}, "127.0.0.1",
+		pki.AgentServerName(pod.Name, pod.Namespace))
 	c := New(authority, WithPort(port), WithOpsPort(port))
 	t.Cleanup(c.Close)
 	ops, err := c.DialOps(t.Context(), pod)
@@ -65,10 +69,12 @@ func TestActionIsBegunAndAskedFor(t *testing.T) {
 			t.Errorf("got %+v, %v, want %s", call, err, want)
 		}
 	}
-	if call, err := ops.Run(t.Context(), Action{Key: "l", Name: "lost"}); err != nil || call.Phase != report.CallInterrupted {
+	if call, err := ops.Run(t.Context(), Action{Key: "l", Name: "lost"}); err != nil ||
+		call.Phase != report.CallInterrupted {
 		t.Errorf("got %+v, %v", call, err)
 	}
-	if _, err := ops.Run(t.Context(), Action{Key: "m", Name: "none"}); !IsRefused(err) || !IsUnknown(err) || !IsAlive(err) || !strings.Contains(ProblemOf(err), "no such action") {
+	if _, err := ops.Run(t.Context(), Action{Key: "m", Name: "none"}); !IsRefused(err) || !IsUnknown(err) ||
+		!IsAlive(err) || !strings.Contains(ProblemOf(err), "no such action") {
 		t.Errorf("got %v", err)
 	}
 	c.Forget(pod.UID)

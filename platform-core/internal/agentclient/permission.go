@@ -11,13 +11,14 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// PermissionTimeout is the deadline of a call about who may write, the connection included: who does not answer at once is not
-// waited for.
+// PermissionTimeout is the deadline of a call about who may write, the connection included: who does not answer at once
+// is not waited for.
 const PermissionTimeout = time.Second
 
 // Permission is the part of one pod in who may write. Every error is an *Error.
 type Permission interface {
-	// Promise has the member acknowledge no term lower than this one. The process of a writer of a lower one has ended then.
+	// Promise has the member acknowledge no term lower than this one. The process of a writer of a lower one has ended
+	// then.
 	Promise(ctx context.Context, term int64) (*agentv1.MemberStatus, error)
 	// Learn tells the member what the record is.
 	Learn(ctx context.Context, record *agentv1.PrimaryRecord) (*agentv1.MemberStatus, error)

@@ -66,7 +66,8 @@ func TestPermission(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority.Bundle())
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13,
 	})))
 	pod := &fencedPod{promised: 3}
 	agentv1.RegisterPermissionServiceServer(server, pod)
@@ -88,7 +89,8 @@ func TestPermission(t *testing.T) {
 	if _, err := p.Promise(t.Context(), 2); !IsRefused(err) {
 		t.Errorf("an old term: %v", err)
 	}
-	if _, err := p.Learn(t.Context(), &agentv1.PrimaryRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}); err != nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
+	if _, err := p.Learn(t.Context(), &agentv1.PrimaryRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}); err !=
+		nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
 		t.Errorf("Learn: %v, %v", pod.learnt, err)
 	}
 	pod.hangs = true

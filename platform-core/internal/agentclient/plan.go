@@ -26,7 +26,8 @@ func (p *process) heeds(ctx context.Context, method string, text []byte) error {
 		return p.failure("Capabilities", err)
 	case !heeds:
 		return &Error{Pod: p.pod, Address: p.address, Method: method, Kind: Outdated,
-			Problem: "the agent in the pod is too old to run the hooks of the plan: delete the pod, so that it comes back with the present agent"}
+			Problem: "the agent in the pod is too old to run the hooks of the plan: delete the pod, so that it comes back " +
+				"with the present agent"}
 	}
 	return nil
 }

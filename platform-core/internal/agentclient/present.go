@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 )
 
-// present are the credentials of the authority at the time of each handshake: it may be another one by then, and a connection that
-// is made again lives on.
+// present are the credentials of the authority at the time of each handshake: it may be another one by then, and a
+// connection that is made again lives on.
 type present struct {
 	authority  *pki.Authority
 	serverName string
@@ -26,7 +26,8 @@ func (p present) now() credentials.TransportCredentials {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (p present) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (p present) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo,
+	error) {
 	p.made()
 	return p.now().ClientHandshake(ctx, authority, conn)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archive says where an instance keeps what it archives: in a BackupRepository of its namespace that it names. It is pure: whoever knows what there is asks
-// here, so that all come to the same place, or to the same refusal.
+// Package archive says where an instance keeps what it archives: in a BackupRepository of its namespace that it names.
+// It is pure: whoever knows what there is asks here, so that all come to the same place, or to the same refusal.
 package archive
 
 import (
@@ -45,13 +45,19 @@ func (p Place) lacks(name, namespace, field string) *render.Refusal {
 	r := p.Repository
 	switch {
 	case r == nil:
-		return refuse(platformv1.ReasonRepositoryNotFound, "there is no BackupRepository %q in namespace %q, which %s names: create it there, or name another one; those of other namespaces cannot be named", name, namespace, field)
+		return refuse(platformv1.ReasonRepositoryNotFound, "there is no BackupRepository %q in namespace %q, which %s "+
+			"names: create it there, or name another one; those of other namespaces cannot be named", name, namespace, field)
 	case !r.DeletionTimestamp.IsZero():
-		return refuse(platformv1.ReasonRepositoryNotFound, "BackupRepository %q, which %s names, is being deleted: name another one", name, field)
+		return refuse(platformv1.ReasonRepositoryNotFound,
+			"BackupRepository %q, which %s names, is being deleted: name another one", name, field)
 	case r.Spec.NFS != nil && !p.Unseen && p.Claim == nil:
-		return refuse(platformv1.ReasonClaimNotFound, "BackupRepository %q, which %s names, has no PersistentVolumeClaim %q yet: the operator makes it", name, field, r.ClaimName())
+		return refuse(platformv1.ReasonClaimNotFound,
+			"BackupRepository %q, which %s names, has no PersistentVolumeClaim %q yet: the operator makes it", name, field,
+			r.ClaimName())
 	case r.ClaimName() != "" && !p.Unseen && (p.Claim == nil || !p.Claim.DeletionTimestamp.IsZero()):
-		return refuse(platformv1.ReasonClaimNotFound, "BackupRepository %q, which %s names, is on PersistentVolumeClaim %q, which is not there: create it in namespace %q", name, field, r.ClaimName(), namespace)
+		return refuse(platformv1.ReasonClaimNotFound,
+			"BackupRepository %q, which %s names, is on PersistentVolumeClaim %q, which is not there: create it in namespace %q",
+			name, field, r.ClaimName(), namespace)
 	}
 	return nil
 }
@@ -60,18 +66,21 @@ func (p Place) lacks(name, namespace, field string) *render.Refusal {
 func (p Place) at(namespace, application string) *platformv1.ComponentArchive {
 	r := p.Repository
 	place := &platformv1.ComponentArchive{
-		Repository: r.Name, Folder: platformv1.ArchiveFolderFor(r.Spec.Prefix(), namespace, application), Claim: r.ClaimName(),
+		Repository: r.Name, Folder: platformv1.ArchiveFolderFor(r.Spec.Prefix(), namespace, application),
+		Claim: r.ClaimName(),
 	}
 	if s3 := r.Spec.S3; s3 != nil {
 		place.Bucket = &platformv1.ArchiveBucket{
-			Endpoint: strings.TrimSuffix(s3.Endpoint, "/"), Name: s3.Bucket, Region: s3.Region, AddressingStyle: s3.AddressingStyle,
+			Endpoint: strings.TrimSuffix(s3.Endpoint, "/"), Name: s3.Bucket, Region: s3.Region,
+			AddressingStyle:      s3.AddressingStyle,
 			CredentialsSecretRef: s3.CredentialsSecretRef, CASecretRef: s3.CASecretRef.DeepCopy(),
 		}
 	}
 	return place
 }
 
-// Lacks says what of the BackupRepository is not there that an Application keeps its archive in; nil when all is, or none is wanted.
+// Lacks says what of the BackupRepository is not there that an Application keeps its archive in; nil when all is, or
+// none is wanted.
 func Lacks(app *platformv1.Application, place Place) *render.Refusal {
 	if app.Spec.Archive == nil {
 		return nil
@@ -79,18 +88,19 @@ func Lacks(app *platformv1.Application, place Place) *render.Refusal {
 	return place.lacks(app.Spec.Archive.RepositoryRef.Name, app.Namespace, "archive.repositoryRef")
 }
 
-// Waits says what an instance waits for that is to keep its archive somewhere else than it does by now, or begins to; nil when nothing is missing. One
-// that keeps it there already goes on: what it needs it has.
+// Waits says what an instance waits for that is to keep its archive somewhere else than it does by now, or begins to;
+// nil when nothing is missing. One that keeps it there already goes on: what it needs it has.
 func Waits(app *platformv1.Application, place Place, wanted []platformv1.ComponentSpec) *render.Refusal {
 	lacks := Lacks(app, place)
-	if lacks == nil || slices.ContainsFunc(wanted, func(spec platformv1.ComponentSpec) bool { return spec.Archive != nil }) {
+	if lacks == nil || slices.ContainsFunc(wanted,
+		func(spec platformv1.ComponentSpec) bool { return spec.Archive != nil }) {
 		return nil
 	}
 	return lacks
 }
 
-// Fill has the components that archive something do that in the BackupRepository that the Application names, or says why they cannot. While something of it
-// is not there they keep to what they were told before.
+// Fill has the components that archive something do that in the BackupRepository that the Application names, or says
+// why they cannot. While something of it is not there they keep to what they were told before.
 func Fill(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 	if app.Spec.Archive == nil {
 		return nil
@@ -115,7 +125,8 @@ func Fill(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 		supply(wanted, declared.Archive.CredentialsFor(place))
 	}
 	if !found {
-		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "topology %q of plugin %s version %s keeps no archive in a BackupRepository: take archive out, or take a later version of the plugin",
+		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "topology %q of plugin %s version %s keeps no "+
+			"archive in a BackupRepository: take archive out, or take a later version of the plugin",
 			app.Spec.Topology, app.Spec.Plugin, app.Spec.PluginVersion)}
 	}
 	return nil
@@ -125,15 +136,18 @@ func Fill(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 func supply(wanted []platformv1.ComponentSpec, credentials []platformv1.Credential) {
 	for _, credential := range credentials {
 		for i := range wanted {
-			has := slices.ContainsFunc(wanted[i].Credentials, func(c platformv1.ComponentCredential) bool { return c.Name == credential.Name })
+			has := slices.ContainsFunc(wanted[i].Credentials,
+				func(c platformv1.ComponentCredential) bool { return c.Name == credential.Name })
 			if !has {
-				wanted[i].Credentials = append(slices.Clip(wanted[i].Credentials), platformv1.ComponentCredential{Credential: credential})
+				wanted[i].Credentials = append(slices.Clip(wanted[i].Credentials),
+					platformv1.ComponentCredential{Credential: credential})
 			}
 		}
 	}
 }
 
-// Supplied are the credentials that are supplied to an instance: by its spec, and by the BackupRepository that it keeps its archive in.
+// Supplied are the credentials that are supplied to an instance: by its spec, and by the BackupRepository that it keeps
+// its archive in.
 func Supplied(app *platformv1.Application, f Facts) []platformv1.Credential {
 	all := slices.Clone(app.Spec.Credentials)
 	if app.Spec.Archive == nil || f.Bundle == nil {
@@ -158,13 +172,15 @@ func Supplied(app *platformv1.Application, f Facts) []platformv1.Credential {
 	return all
 }
 
-// known is where a component keeps its archive as far as anybody knows: what it was told before stands while something of the repository is not there.
+// known is where a component keeps its archive as far as anybody knows: what it was told before stands while something
+// of the repository is not there.
 func known(app *platformv1.Application, f Facts, component string) *platformv1.ComponentArchive {
 	if Lacks(app, f.Place) == nil {
 		return f.Place.at(app.Namespace, app.Name)
 	}
 	existing := f.Components[component]
-	if existing == nil || existing.Spec.Archive == nil || existing.Spec.Archive.Repository != app.Spec.Archive.RepositoryRef.Name {
+	if existing == nil || existing.Spec.Archive == nil ||
+		existing.Spec.Archive.Repository != app.Spec.Archive.RepositoryRef.Name {
 		return nil
 	}
 	return existing.Spec.Archive.DeepCopy()
@@ -174,7 +190,8 @@ func known(app *platformv1.Application, f Facts, component string) *platformv1.C
 func saidTwice(app *platformv1.Application, declared *plugin.Component) []*render.Refusal {
 	var refusals []*render.Refusal
 	add := func(what, name string) {
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "%s %q says where the archive is, and archive.repositoryRef does so, too: take one of them out", what, name))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"%s %q says where the archive is, and archive.repositoryRef does so, too: take one of them out", what, name))
 	}
 	for _, name := range declared.Archive.ParameterNames() {
 		for i := range app.Spec.Components {
@@ -201,13 +218,16 @@ func saidTwice(app *platformv1.Application, declared *plugin.Component) []*rende
 }
 
 // placed is where a component keeps its archive: nil while that is not known.
-func placed(app *platformv1.Application, f Facts, bundle *plugin.Bundle, declared *plugin.Component, spec *platformv1.ComponentSpec) (*platformv1.ComponentArchive, []*render.Refusal) {
+func placed(app *platformv1.Application, f Facts, bundle *plugin.Bundle, declared *plugin.Component,
+	spec *platformv1.ComponentSpec) (*platformv1.ComponentArchive, []*render.Refusal) {
 	name, place := app.Spec.Archive.RepositoryRef.Name, known(app, f, spec.Component)
 	if Lacks(app, f.Place) != nil {
 		return place, nil
 	}
 	no := func(format string, args ...any) []*render.Refusal {
-		return []*render.Refusal{refuse(platformv1.ReasonArchiveRefused, "component %q cannot keep its archive in BackupRepository %q: "+format, append([]any{spec.Component, name}, args...)...)}
+		return []*render.Refusal{refuse(platformv1.ReasonArchiveRefused,
+			"component %q cannot keep its archive in BackupRepository %q: "+format,
+			append([]any{spec.Component, name}, args...)...)}
 	}
 	if f.Place.Repository.Spec.Encryption != nil {
 		return nil, no("what is archived is not encrypted, and that repository is: name one without encryption")
@@ -227,7 +247,8 @@ func placed(app *platformv1.Application, f Facts, bundle *plugin.Bundle, declare
 	return place, refusals
 }
 
-// unshared says why the pods of a component cannot all mount a volume, beside movers; empty when they can. One that is bound has the modes of its volume.
+// unshared says why the pods of a component cannot all mount a volume, beside movers; empty when they can. One that is
+// bound has the modes of its volume.
 func unshared(claim *corev1.PersistentVolumeClaim, spec *platformv1.ComponentSpec) string {
 	modes := claim.Spec.AccessModes
 	if len(claim.Status.AccessModes) > 0 {
@@ -241,15 +262,20 @@ func unshared(claim *corev1.PersistentVolumeClaim, spec *platformv1.ComponentSpe
 	case has(corev1.ReadWriteMany), has(corev1.ReadWriteOnce) && pods <= 1:
 		return ""
 	case has(corev1.ReadWriteOnce):
-		return fmt.Sprintf("PersistentVolumeClaim %q can be mounted by one node alone (ReadWriteOnce), and it is to have %d pods, which run on several: name a repository whose volume is ReadWriteMany, on NFS or in a bucket, or ask for one pod", claim.Name, pods)
+		return fmt.Sprintf("PersistentVolumeClaim %q can be mounted by one node alone (ReadWriteOnce), and it is to have "+
+			"%d pods, which run on several: name a repository whose volume is ReadWriteMany, on NFS or in a bucket, or ask "+
+			"for one pod", claim.Name, pods)
 	case has(corev1.ReadWriteOncePod):
-		return fmt.Sprintf("PersistentVolumeClaim %q can be mounted by one pod alone (ReadWriteOncePod), and movers have to mount it beside the pods: name another repository", claim.Name)
+		return fmt.Sprintf("PersistentVolumeClaim %q can be mounted by one pod alone (ReadWriteOncePod), and movers have "+
+			"to mount it beside the pods: name another repository", claim.Name)
 	}
 	return fmt.Sprintf("nobody can write to PersistentVolumeClaim %q: name another repository", claim.Name)
 }
 
-// Logs is where the logs are that lead from a Backup to a target, where that names a BackupRepository, which is the place. What is not there is waited for.
-func Logs(app *platformv1.Application, backup *platformv1.Backup, place Place) (at *platformv1.ComponentArchive, refusal, waits *render.Refusal) {
+// Logs is where the logs are that lead from a Backup to a target, where that names a BackupRepository, which is the
+// place. What is not there is waited for.
+func Logs(app *platformv1.Application, backup *platformv1.Backup, place Place) (at *platformv1.ComponentArchive,
+	refusal, waits *render.Refusal) {
 	target := app.Spec.RestoreFrom.Target
 	if target == nil || target.RepositoryRef == nil {
 		return nil, nil, nil
@@ -259,7 +285,8 @@ func Logs(app *platformv1.Application, backup *platformv1.Backup, place Place) (
 		return nil, nil, lacks
 	}
 	if place.Repository.Spec.Encryption != nil {
-		return nil, refuse(platformv1.ReasonRestoreRefused, "restoreFrom.target names BackupRepository %q, which is encrypted: no archive is kept in such a one; name the one that the instance kept its archive in", name), nil
+		return nil, refuse(platformv1.ReasonRestoreRefused, "restoreFrom.target names BackupRepository %q, which is "+
+			"encrypted: no archive is kept in such a one; name the one that the instance kept its archive in", name), nil
 	}
 	return place.at(backup.Namespace, backup.Spec.ApplicationRef.Name), nil, nil
 }

@@ -17,25 +17,28 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// keeps is an Application that keeps its archive in the BackupRepository "store". What that is refused for, and what it becomes, the golden cases of the plugin show.
+// keeps is an Application that keeps its archive in the BackupRepository "store". What that is refused for, and what it
+// becomes, the golden cases of the plugin show.
 func keeps(t *testing.T) (*platformv1.Application, *plugin.Bundle) {
 	t.Helper()
 	bundle, _, problems := pluginfolder.Load("../../../database-operator/plugins/postgresql/1.0.0")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Spec: platformv1.ApplicationSpec{
-		Plugin: "postgresql", PluginVersion: "1.3.0", Version: "17", Topology: "replication",
-		Components: []platformv1.ApplicationComponent{{Name: "postgresql", Replicas: new(int32(1))}},
-		Archive:    &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}},
-	}}, bundle
+	return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"},
+		Spec: platformv1.ApplicationSpec{
+			Plugin: "postgresql", PluginVersion: "1.3.0", Version: "17", Topology: "replication",
+			Components: []platformv1.ApplicationComponent{{Name: "postgresql", Replicas: new(int32(1))}},
+			Archive:    &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}},
+		}}, bundle
 }
 
 func onVolume(modes ...corev1.PersistentVolumeAccessMode) archive.Place {
 	return archive.Place{
 		Repository: &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "store"},
 			Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "shelf"}}},
-		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "shelf"}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes}},
+		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "shelf"},
+			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes}},
 	}
 }
 
@@ -57,14 +60,16 @@ func TestWhatIsMissing(t *testing.T) {
 	deleted.Repository.DeletionTimestamp = new(metav1.Now())
 	unbound := whole
 	unbound.Claim = nil
-	share := archive.Place{Repository: &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"}, Spec: platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs", Path: "/"}}}}
+	share := archive.Place{Repository: &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"},
+		Spec: platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs", Path: "/"}}}}
 	before := &platformv1.ComponentArchive{Repository: "store", Folder: "_archive/shop/db", Claim: "shelf"}
 	for name, test := range map[string]struct {
 		place        archive.Place
 		reason, says string
 	}{
-		"nothing is":      {whole, "", ""},
-		"the repository":  {archive.Place{}, platformv1.ReasonRepositoryNotFound, `no BackupRepository "store" in namespace "shop"`},
+		"nothing is": {whole, "", ""},
+		"the repository": {archive.Place{}, platformv1.ReasonRepositoryNotFound,
+			`no BackupRepository "store" in namespace "shop"`},
 		"one that goes":   {deleted, platformv1.ReasonRepositoryNotFound, "is being deleted"},
 		"its claim":       {unbound, platformv1.ReasonClaimNotFound, `PersistentVolumeClaim "shelf", which is not there`},
 		"that of a share": {share, platformv1.ReasonClaimNotFound, "the operator makes it"},
@@ -78,15 +83,19 @@ func TestWhatIsMissing(t *testing.T) {
 			if test.reason == "" && (waits != nil || specs[0].Archive == nil || *specs[0].Archive != *before) {
 				t.Errorf("it waits with %v, and has %+v", waits, specs[0].Archive)
 			}
-			if test.reason != "" && (waits == nil || waits.Reason != test.reason || !strings.Contains(waits.Message, test.says) || specs[0].Archive != nil) {
+			if test.reason != "" && (waits == nil || waits.Reason != test.reason ||
+				!strings.Contains(waits.Message, test.says) || specs[0].Archive != nil) {
 				t.Errorf("it waits with %v, and has %+v", waits, specs[0].Archive)
 			}
 			runs := map[string]*platformv1.Component{"postgresql": {Spec: platformv1.ComponentSpec{Archive: before}}}
 			specs, refusal = filled(t, app, archive.Facts{Bundle: bundle, Place: test.place, Components: runs})
-			if waits := archive.Waits(app, test.place, specs); refusal != nil || waits != nil || specs[0].Archive == nil || *specs[0].Archive != *before {
+			if waits := archive.Waits(app, test.place, specs); refusal != nil || waits != nil || specs[0].Archive == nil ||
+				*specs[0].Archive != *before {
 				t.Errorf("one that archives there has %+v, %v, %v", specs[0].Archive, refusal, waits)
 			}
-			elsewhere := map[string]*platformv1.Component{"postgresql": {Spec: platformv1.ComponentSpec{Archive: &platformv1.ComponentArchive{Repository: "other", Claim: "other"}}}}
+			elsewhere := map[string]*platformv1.Component{
+				"postgresql": {Spec: platformv1.ComponentSpec{
+					Archive: &platformv1.ComponentArchive{Repository: "other", Claim: "other"}}}}
 			specs, _ = filled(t, app, archive.Facts{Bundle: bundle, Place: test.place, Components: elsewhere})
 			if waits := archive.Waits(app, test.place, specs); (waits != nil) != (test.reason != "") {
 				t.Errorf("one that is to move there waits with %v", waits)
@@ -119,7 +128,8 @@ func TestModesOfAVolume(t *testing.T) {
 			if test.says == "" && (refusal != nil || specs[0].Archive == nil) {
 				t.Errorf("it is refused: %v", refusal)
 			}
-			if test.says != "" && (refusal == nil || refusal.Reason != platformv1.ReasonArchiveRefused || !strings.Contains(refusal.Message, test.says)) {
+			if test.says != "" && (refusal == nil || refusal.Reason != platformv1.ReasonArchiveRefused ||
+				!strings.Contains(refusal.Message, test.says)) {
 				t.Errorf("it is refused with %v", refusal)
 			}
 		})
@@ -129,9 +139,13 @@ func TestModesOfAVolume(t *testing.T) {
 // A bucket brings the credentials that open it, for all that read what is supplied.
 func TestWhatABucketSupplies(t *testing.T) {
 	app, bundle := keeps(t)
-	app.Spec.Credentials = []platformv1.Credential{{Name: "superuser", PasswordFrom: platformv1.SecretKeyReference{Name: "own"}}}
-	f := archive.Facts{Bundle: bundle, Place: archive.Place{Repository: &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"}, Spec: platformv1.BackupRepositorySpec{
-		S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com/", Bucket: "logs", CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}}}}}
+	app.Spec.Credentials = []platformv1.Credential{
+		{Name: "superuser", PasswordFrom: platformv1.SecretKeyReference{Name: "own"}}}
+	f := archive.Facts{Bundle: bundle, Place: archive.Place{
+		Repository: &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"},
+			Spec: platformv1.BackupRepositorySpec{
+				S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com/", Bucket: "logs",
+					CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}}}}}
 	var names []string
 	for _, credential := range archive.Supplied(app, f) {
 		names = append(names, credential.Name+" "+credential.PasswordFrom.Name+"/"+credential.PasswordFrom.Key)
@@ -157,18 +171,23 @@ func TestWhatABucketSupplies(t *testing.T) {
 // Logs are where the instance archived that was backed up.
 func TestLogs(t *testing.T) {
 	app, _ := keeps(t)
-	app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly", Target: &platformv1.RestoreTarget{Time: "2026-01-31T12:00:00Z", RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}}
-	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "former"}}}
+	app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly",
+		Target: &platformv1.RestoreTarget{Time: "2026-01-31T12:00:00Z",
+			RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}}
+	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+		Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "former"}}}
 	at, refusal, waits := archive.Logs(app, backup, onVolume(corev1.ReadWriteOnce))
 	if refusal != nil || waits != nil || at == nil || at.Folder != "_archive/shop/former" || at.Claim != "shelf" {
 		t.Errorf("they are in %+v, %v, %v", at, refusal, waits)
 	}
-	if at, _, waits := archive.Logs(app, backup, archive.Place{}); at != nil || waits == nil || !strings.Contains(waits.Message, "restoreFrom.target.repositoryRef") {
+	if at, _, waits := archive.Logs(app, backup, archive.Place{}); at != nil || waits == nil ||
+		!strings.Contains(waits.Message, "restoreFrom.target.repositoryRef") {
 		t.Errorf("they are in %+v, %v", at, waits)
 	}
 	encrypted := onVolume(corev1.ReadWriteOnce)
 	encrypted.Repository.Spec.Encryption = &platformv1.BackupEncryption{}
-	if _, refusal, _ := archive.Logs(app, backup, encrypted); refusal == nil || refusal.Reason != platformv1.ReasonRestoreRefused {
+	if _, refusal, _ := archive.Logs(app, backup, encrypted); refusal == nil ||
+		refusal.Reason != platformv1.ReasonRestoreRefused {
 		t.Errorf("in an encrypted one: %v", refusal)
 	}
 	app.Spec.RestoreFrom.Target.RepositoryRef = nil
@@ -177,11 +196,13 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A target that names a repository says nothing more of where the logs are, and lacks nothing of what it would have to say otherwise.
+// A target that names a repository says nothing more of where the logs are, and lacks nothing of what it would have to
+// say otherwise.
 func TestTargetInARepository(t *testing.T) {
 	_, bundle := keeps(t)
 	component, _ := bundle.Component("postgresql")
-	base := component.Backups[slices.IndexFunc(component.Backups, func(m plugin.BackupMethod) bool { return m.Name == "base" })]
+	base := component.Backups[slices.IndexFunc(component.Backups,
+		func(m plugin.BackupMethod) bool { return m.Name == "base" })]
 	for name, test := range map[string]struct {
 		change  func(*platformv1.RestoreTarget)
 		without bool
@@ -197,17 +218,21 @@ func TestTargetInARepository(t *testing.T) {
 		"what opens it": {change: func(target *platformv1.RestoreTarget) {
 			target.Credentials = []platformv1.Credential{{Name: "archive"}}
 		}, says: `credential "archive" is for logs that parameters lead to`},
-		"a plugin that knows none":  {change: func(*platformv1.RestoreTarget) {}, without: true, says: "finds no logs in a BackupRepository"},
-		"none, and not all it says": {change: func(target *platformv1.RestoreTarget) { target.RepositoryRef = nil }, says: `parameter "archive.accessKey" is missing`},
+		"a plugin that knows none": {change: func(*platformv1.RestoreTarget) {}, without: true,
+			says: "finds no logs in a BackupRepository"},
+		"none, and not all it says": {change: func(target *platformv1.RestoreTarget) { target.RepositoryRef = nil },
+			says: `parameter "archive.accessKey" is missing`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			target := &platformv1.RestoreTarget{Time: "2026-01-31T12:00:00Z", RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}
+			target := &platformv1.RestoreTarget{Time: "2026-01-31T12:00:00Z",
+				RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}
 			test.change(target)
 			declared := component.Archive
 			if test.without {
 				declared = nil
 			}
-			if err := base.Restore.Target.Check(target, declared); (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if err := base.Restore.Target.Check(target, declared); (err != nil) != (test.says != "") || err != nil &&
+				!strings.Contains(err.Error(), test.says) {
 				t.Errorf("it says %v", err)
 			}
 		})

@@ -22,13 +22,15 @@ import (
 // clusterIssuer is the kind of issuers for all namespaces.
 const clusterIssuer = "ClusterIssuer"
 
-// IssuerProblem says why an issuer that a user named cannot issue, and what to do; "" when nothing is known to be wrong, as with
-// an issuer that another project provides. It is read live: users' issuers are not watched.
-func IssuerProblem(ctx context.Context, live client.Reader, namespace string, named *platformv1.IssuerReference) (string, error) {
+// IssuerProblem says why an issuer that a user named cannot issue, and what to do; "" when nothing is known to be
+// wrong, as with an issuer that another project provides. It is read live: users' issuers are not watched.
+func IssuerProblem(ctx context.Context, live client.Reader, namespace string, named *platformv1.IssuerReference) (
+	string, error) {
 	if named == nil {
 		return "", nil
 	}
-	kind := schema.GroupVersionKind{Group: cmp.Or(named.Group, render.IssuerKind.Group), Version: render.IssuerKind.Version, Kind: cmp.Or(named.Kind, render.IssuerKind.Kind)}
+	kind := schema.GroupVersionKind{Group: cmp.Or(named.Group, render.IssuerKind.Group),
+		Version: render.IssuerKind.Version, Kind: cmp.Or(named.Kind, render.IssuerKind.Kind)}
 	if kind.Group != render.IssuerKind.Group {
 		return "", nil
 	}
@@ -38,14 +40,16 @@ func IssuerProblem(ctx context.Context, live client.Reader, namespace string, na
 	case clusterIssuer:
 		namespace, where = "", "the cluster"
 	default:
-		return fmt.Sprintf("tls.issuerRef.kind is %s: cert-manager has the kinds %s and %s", kind.Kind, render.IssuerKind.Kind, clusterIssuer), nil
+		return fmt.Sprintf("tls.issuerRef.kind is %s: cert-manager has the kinds %s and %s", kind.Kind,
+			render.IssuerKind.Kind, clusterIssuer), nil
 	}
 	issuer := &unstructured.Unstructured{}
 	issuer.SetGroupVersionKind(kind)
 	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: named.Name}, issuer)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("%s %q, which tls.issuerRef names, is not in %s: create it, or name another one", kind.Kind, named.Name, where), nil
+		return fmt.Sprintf("%s %q, which tls.issuerRef names, is not in %s: create it, or name another one", kind.Kind,
+			named.Name, where), nil
 	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
 		// An operator of some namespaces may not look at the cluster's.
 		return "", nil
@@ -63,6 +67,7 @@ func issuerProblem(issuer *unstructured.Unstructured) string {
 	}
 	kind, name := issuer.GetKind(), issuer.GetName()
 	message, _ := ready["message"].(string)
-	return fmt.Sprintf("%s %q, which tls.issuerRef names, is not ready: %s; mend it or name another one; kubectl describe %s %s says more",
+	return fmt.Sprintf("%s %q, which tls.issuerRef names, is not ready: %s; mend it or name another one; kubectl "+
+		"describe %s %s says more",
 		kind, name, message, strings.ToLower(kind), name)
 }

@@ -46,16 +46,19 @@ func readyOf(object *unstructured.Unstructured) map[string]any {
 	return nil
 }
 
-// Bind has the Secret of a Certificate go with it: cert-manager itself leaves it behind. The Secret must be ours, by its labels.
-func Bind(ctx context.Context, applier *apply.Applier, secret *corev1.Secret, certificate *unstructured.Unstructured) error {
+// Bind has the Secret of a Certificate go with it: cert-manager itself leaves it behind. The Secret must be ours, by
+// its labels.
+func Bind(ctx context.Context, applier *apply.Applier, secret *corev1.Secret,
+	certificate *unstructured.Unstructured) error {
 	if metav1.IsControlledBy(secret, certificate) {
 		return nil
 	}
 	_, err := applier.Apply(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: render.CertificateKind.GroupVersion().String(), Kind: render.CertificateKind.Kind,
-			Name: certificate.GetName(), UID: certificate.GetUID(), Controller: new(true),
-		}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: render.CertificateKind.GroupVersion().String(), Kind: render.CertificateKind.Kind,
+				Name: certificate.GetName(), UID: certificate.GetUID(), Controller: new(true),
+			}}},
 		Type: secret.Type,
 	})
 	return err

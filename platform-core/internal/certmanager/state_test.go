@@ -22,16 +22,19 @@ func TestProblem(t *testing.T) {
 		of   *unstructured.Unstructured
 		says string
 	}{
-		"new":      {certificate(1), "has not looked at it yet"},
-		"other":    {certificate(1, map[string]any{"type": "Issuing", "status": "True"}), "has not looked at it yet"},
-		"refused":  {certificate(1, map[string]any{"type": "Ready", "status": "False", "message": "no such issuer"}), "no such issuer"},
-		"outdated": {certificate(2, map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(1)}), "issued anew"},
+		"new":   {certificate(1), "has not looked at it yet"},
+		"other": {certificate(1, map[string]any{"type": "Issuing", "status": "True"}), "has not looked at it yet"},
+		"refused": {certificate(1, map[string]any{"type": "Ready", "status": "False", "message": "no such issuer"}),
+			"no such issuer"},
+		"outdated": {certificate(2, map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(1)}),
+			"issued anew"},
 	} {
 		if got := Problem(tc.of); !strings.Contains(got, tc.says) || !strings.Contains(got, "Certificate a-tls") {
 			t.Errorf("%s: got %q; want %q", name, got, tc.says)
 		}
 	}
-	if got := Problem(certificate(2, map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2)})); got != "" {
+	if got := Problem(certificate(2, map[string]any{"type": "Ready", "status": "True",
+		"observedGeneration": int64(2)})); got != "" {
 		t.Errorf("a good one: got %q", got)
 	}
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edits tells what somebody else changed in an object that the engine makes: not what the engine itself would make of it now and did not before.
+// Package edits tells what somebody else changed in an object that the engine makes: not what the engine itself would
+// make of it now and did not before.
 //
-// The API server keeps who wrote which field. A field that the engine applied and somebody else wrote since is his alone; one that is merely rendered
-// otherwise is still the engine's, or nobody's. So neither a changed spec nor a new operator looks like an edit. What somebody took out is nobody's either:
-// that counts only while the engine wants the very object that it applied last.
+// The API server keeps who wrote which field. A field that the engine applied and somebody else wrote since is his
+// alone; one that is merely rendered otherwise is still the engine's, or nobody's. So neither a changed spec nor a new
+// operator looks like an edit. What somebody took out is nobody's either: that counts only while the engine wants the
+// very object that it applied last.
 package edits
 
 import (
@@ -61,15 +63,18 @@ func (e Edit) Within(fields ...string) bool {
 type Found struct {
 	// Edits are the fields that are not as wanted, in order.
 	Edits []Edit
-	// Adopted are the fields that somebody else wrote and that are as wanted by now: the engine has yet to write them itself.
+	// Adopted are the fields that somebody else wrote and that are as wanted by now: the engine has yet to write them
+	// itself.
 	Adopted []Edit
-	// Shared are fields that the engine wrote and does not want any more, and that somebody else is down for too, or the engine itself for another way of
-	// writing: an apply leaves them where they are. They are taken out without a word.
+	// Shared are fields that the engine wrote and does not want any more, and that somebody else is down for too, or the
+	// engine itself for another way of writing: an apply leaves them where they are. They are taken out without a word.
 	Shared []Edit
-	// Had are fields that somebody else wrote and that the object gets from elsewhere by now, see Have. They are taken out without a word, once it does.
+	// Had are fields that somebody else wrote and that the object gets from elsewhere by now, see Have. They are taken out
+	// without a word, once it does.
 	Had []Edit
-	// Behind says that the object was last applied as something else than it is to be now, so that some of what is not as wanted may be the engine's own to
-	// write, and newer than the edits. That the object was suspended in between does not count.
+	// Behind says that the object was last applied as something else than it is to be now, so that some of what is not as
+	// wanted may be the engine's own to write, and newer than the edits. That the object was suspended in between does not
+	// count.
 	Behind bool
 }
 
@@ -114,8 +119,8 @@ func (f Found) By() string {
 	return strings.Join(names, " and ")
 }
 
-// In returns what others wrote into an object that a field owner applies as wanted. live has its managed fields, but see Kept. Fields that are to be left to
-// others are told by leave.
+// In returns what others wrote into an object that a field owner applies as wanted. live has its managed fields, but
+// see Kept. Fields that are to be left to others are told by leave.
 func In(live, wanted client.Object, owner string, leave func(Edit) bool) (Found, error) {
 	var found Found
 	theirs, ours, err := split(live.GetManagedFields(), owner)
@@ -136,7 +141,8 @@ func In(live, wanted client.Object, owner string, leave func(Edit) bool) (Found,
 	}
 	for _, one := range theirs {
 		one.set.Leaves().Iterate(func(path fieldpath.Path) {
-			// Who first put something into an object is down for the object itself, which says nothing of what others have in it.
+			// Who first put something into an object is down for the object itself, which says nothing of what others have in
+			// it.
 			if path = path.Copy(); !concerns(path) || seen.Has(path) || isAbove(all, path) {
 				return
 			}
@@ -187,7 +193,8 @@ func isAbove(all *fieldpath.Set, path fieldpath.Path) bool {
 	return !all.Empty()
 }
 
-// AndRemoved adds what is wanted and not there, in the spec and of labels, of an object that was applied as wanted and is not so any more.
+// AndRemoved adds what is wanted and not there, in the spec and of labels, of an object that was applied as wanted and
+// is not so any more.
 func (f *Found) AndRemoved(live, wanted client.Object) error {
 	is, err := contentOf(live)
 	if err != nil {
@@ -200,7 +207,8 @@ func (f *Found) AndRemoved(live, wanted client.Object) error {
 	var removed []Edit
 	missing(fieldpath.Path{}, decidedOf(is), decidedOf(want), &removed)
 	for _, edit := range removed {
-		if concerns(edit.Path) && !slices.ContainsFunc(f.Edits, func(known Edit) bool { return within(known.Path, edit.Path) || within(edit.Path, known.Path) }) {
+		if concerns(edit.Path) && !slices.ContainsFunc(f.Edits,
+			func(known Edit) bool { return within(known.Path, edit.Path) || within(edit.Path, known.Path) }) {
 			f.Edits = append(f.Edits, edit)
 		}
 	}
@@ -219,7 +227,8 @@ func within(above, path fieldpath.Path) bool {
 	return len(path) >= len(above) && path[:len(above)].Equals(above)
 }
 
-// missing goes down where an object is wanted, however little of it is left, and where both have a list of named elements.
+// missing goes down where an object is wanted, however little of it is left, and where both have a list of named
+// elements.
 func missing(path fieldpath.Path, is, want any, removed *[]Edit) {
 	switch wanted := want.(type) {
 	case map[string]any:
@@ -264,14 +273,18 @@ func Kept(entries []metav1.ManagedFieldsEntry, owner string) []metav1.ManagedFie
 	if !slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return isTheirs(&entry, owner) }) {
 		return nil
 	}
-	return slices.DeleteFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return !isTheirs(&entry, owner) && !isOurs(&entry, owner) })
+	return slices.DeleteFunc(entries, func(entry metav1.ManagedFieldsEntry) bool {
+		return !isTheirs(&entry, owner) &&
+			!isOurs(&entry, owner)
+	})
 }
 
 func isOurs(entry *metav1.ManagedFieldsEntry, owner string) bool {
 	return entry.Manager == owner && entry.Operation == metav1.ManagedFieldsOperationApply
 }
 
-// isTheirs says whether an entry is of somebody else, and of something that In speaks of. To look for a name in the text is enough here, and costs next to nothing.
+// isTheirs says whether an entry is of somebody else, and of something that In speaks of. To look for a name in the
+// text is enough here, and costs next to nothing.
 func isTheirs(entry *metav1.ManagedFieldsEntry, owner string) bool {
 	if isOurs(entry, owner) || entry.Subresource == "status" || entry.FieldsV1 == nil {
 		return false
@@ -320,7 +333,8 @@ func timeOf(entry *metav1.ManagedFieldsEntry) time.Time {
 func contentOf(obj client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil, fmt.Errorf("cannot compare %s %q: %w", obj.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(obj), err)
+		return nil, fmt.Errorf("cannot compare %s %q: %w", obj.GetObjectKind().GroupVersionKind().Kind,
+			client.ObjectKeyFromObject(obj), err)
 	}
 	return content, nil
 }
@@ -332,7 +346,8 @@ func concerns(path fieldpath.Path) bool {
 	case first == nil:
 		return false
 	case *first == "metadata":
-		return len(path) == 3 && path[1].FieldName != nil && *path[1].FieldName == "labels" && *path[2].FieldName != platformv1.DomainLabel
+		return len(path) == 3 && path[1].FieldName != nil && *path[1].FieldName == "labels" &&
+			*path[2].FieldName != platformv1.DomainLabel
 	}
 	return *first == "spec" && len(path) > 1
 }

@@ -44,7 +44,8 @@ func at(content any, path fieldpath.Path) any {
 func elementWith(list []any, key value.FieldList) any {
 	i := slices.IndexFunc(list, func(one any) bool {
 		object, ok := one.(map[string]any)
-		return ok && !slices.ContainsFunc(key, func(f value.Field) bool { return fmt.Sprint(object[f.Name]) != fmt.Sprint(f.Value.Unstructured()) })
+		return ok && !slices.ContainsFunc(key,
+			func(f value.Field) bool { return fmt.Sprint(object[f.Name]) != fmt.Sprint(f.Value.Unstructured()) })
 	})
 	if i < 0 {
 		return nil

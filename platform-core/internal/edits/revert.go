@@ -34,7 +34,8 @@ type Reverter struct {
 	Owner string
 }
 
-// Observe returns what others did to an object. wanted is complete, its controller reference included; without is a field of it that is somebody else's.
+// Observe returns what others did to an object. wanted is complete, its controller reference included; without is a
+// field of it that is somebody else's.
 func (r Reverter) Observe(live, wanted client.Object, leave func(Edit) bool, without ...string) (Found, error) {
 	found, err := In(live, wanted, r.Owner, leave)
 	if err != nil {
@@ -52,7 +53,8 @@ func (r Reverter) Observe(live, wanted client.Object, leave func(Edit) bool, wit
 	return found, err
 }
 
-// behind says whether an object was last applied as something else than is wanted. Earlier operators applied what they suspended as that.
+// behind says whether an object was last applied as something else than is wanted. Earlier operators applied what they
+// suspended as that.
 func (r Reverter) behind(live, wanted client.Object, without ...string) (bool, error) {
 	as, err := r.Apply.IsAppliedAs(live, wanted, without...)
 	if err != nil || as {
@@ -72,9 +74,10 @@ func (r Reverter) behind(live, wanted client.Object, without ...string) (bool, e
 	return !as, err
 }
 
-// Revert makes an object as it is wanted, however it was edited, and tells of the edits on it. why says why they could not stay, and where to change that. What
-// the API server does not keep was no edit: nothing is told of it.
-func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found Found, why string, without ...string) (apply.Change, error) {
+// Revert makes an object as it is wanted, however it was edited, and tells of the edits on it. why says why they could
+// not stay, and where to change that. What the API server does not keep was no edit: nothing is told of it.
+func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found Found, why string, without ...string) (
+	apply.Change, error) {
 	cleared, err := r.withdraw(ctx, live, wanted, found, without)
 	if err != nil {
 		return apply.Unchanged, err
@@ -107,7 +110,8 @@ func (r Reverter) tellWithdrawn(live, cleared client.Object, found Found, why st
 	if err != nil {
 		return
 	}
-	found.Edits = slices.DeleteFunc(slices.Clone(found.Edits), func(edit Edit) bool { return !equality.Semantic.DeepEqual(at(is, edit.Path), edit.Wanted) })
+	found.Edits = slices.DeleteFunc(slices.Clone(found.Edits),
+		func(edit Edit) bool { return !equality.Semantic.DeepEqual(at(is, edit.Path), edit.Wanted) })
 	if len(found.Edits) > 0 {
 		r.Tell(live, found, why)
 	}
@@ -118,18 +122,21 @@ func (r Reverter) Tell(live client.Object, found Found, why string) {
 	r.Events.Warning(live, eventReverted, "%s, edited by %s, was taken back: %s", fieldsOf(found.Edits), found.By(), why)
 }
 
-// Suspend has an object left alone. Nothing else of it is written, so that edits which wait in it stay those of whoever made them.
-// It ends when the object is wanted without: see Found.Shared.
+// Suspend has an object left alone. Nothing else of it is written, so that edits which wait in it stay those of whoever
+// made them. It ends when the object is wanted without: see Found.Shared.
 func (r Reverter) Suspend(ctx context.Context, live client.Object) error {
-	_, err := r.merge(ctx, live, map[string]any{"metadata": map[string]any{"uid": live.GetUID()}, "spec": map[string]any{"suspend": true}})
+	_, err := r.merge(ctx, live, map[string]any{"metadata": map[string]any{"uid": live.GetUID()},
+		"spec": map[string]any{"suspend": true}})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot suspend %q: %w", live.GetName(), err)
 	}
 	return nil
 }
 
-// withdraw takes out what others added, and returns the object as it is then. Nothing that somebody has put there since live was read goes with it.
-func (r Reverter) withdraw(ctx context.Context, live, wanted client.Object, found Found, without []string) (client.Object, error) {
+// withdraw takes out what others added, and returns the object as it is then. Nothing that somebody has put there since
+// live was read goes with it.
+func (r Reverter) withdraw(ctx context.Context, live, wanted client.Object, found Found, without []string) (
+	client.Object, error) {
 	content, err := contentOf(wanted)
 	if err != nil {
 		return nil, err
@@ -175,7 +182,8 @@ func fieldsOf(edits []Edit) string {
 	return strings.Join(fields, ", ")
 }
 
-// together are the fields of the spec of a WorkloadSet that the API server has change only in one write: which pods a set has.
+// together are the fields of the spec of a WorkloadSet that the API server has change only in one write: which pods a
+// set has.
 var together = []string{"replicas", "excludedOrdinals", "members"}
 
 // setTogether has a withdrawal that touches one of the fields which change together set all of them as they are wanted.
@@ -214,7 +222,8 @@ func withdrawal(wanted map[string]any, found Found) map[string]any {
 // isAddition says whether an edit is there that is not wanted at all, which an apply leaves in place.
 func (e Edit) isAddition() bool { return e.Wanted == nil && e.inSpec() }
 
-// lacking is the way to the first thing that wanted has not on the way to a path, and what is to be there: nothing, or the list that it is an element of.
+// lacking is the way to the first thing that wanted has not on the way to a path, and what is to be there: nothing, or
+// the list that it is an element of.
 func lacking(wanted any, path fieldpath.Path) (names []string, value any) {
 	for _, element := range path {
 		if element.FieldName == nil {

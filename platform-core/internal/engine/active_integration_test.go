@@ -26,7 +26,8 @@ func operatedBy(t *testing.T, app *platformv1.Application, want string) {
 	})
 }
 
-// The status of an Application names the Operation that runs, as long as it does, and none that waits for it or is a step of it.
+// The status of an Application names the Operation that runs, as long as it does, and none that waits for it or is a
+// step of it.
 func TestTheOperationThatRuns(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -34,10 +35,12 @@ func TestTheOperationThatRuns(t *testing.T) {
 	app := tiers(t, namespace)
 	operatedBy(t, app, "")
 	grant(t, namespace, "able", "get", "create", "patch")
-	first := operate(t, app, "first", "Open", func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = "able", author }, "replicas", "3")
+	first := operate(t, app, "first", "Open",
+		func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = "able", author }, "replicas", "3")
 	ends(t, first, platformv1.OperationAwaitingApproval)
 	operatedBy(t, app, "first")
-	second := operate(t, app, "second", "Open", func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = "able", author }, "replicas", "4")
+	second := operate(t, app, "second", "Open",
+		func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = "able", author }, "replicas", "4")
 	ends(t, second, platformv1.OperationPending)
 	operatedBy(t, app, "first")
 	cancel := []byte(`{"spec":{"cancel":true}}`)

@@ -26,7 +26,8 @@ import (
 // archives is the version of the plugin redis whose servers archive.
 const archives = "3.6.0"
 
-// archiving makes a namespace with a repository on a volume of one node, and installs a plugin that archives and restores by what was archived.
+// archiving makes a namespace with a repository on a volume of one node, and installs a plugin that archives and
+// restores by what was archived.
 func archiving(t *testing.T) (namespace string, played *jobs) {
 	t.Helper()
 	derived(t, archives, "", func(parts map[string]map[string]string) {
@@ -46,8 +47,10 @@ func archiving(t *testing.T) (namespace string, played *jobs) {
             credentials: [{name: key}]
         facts:
 `)
-		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: account, username: log, supplied: true}\n  - {name: key, username: log, supplied: true}\n")
-		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n", "\n    credentials: [default, sentinel, account, key]\n")
+		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: account, "+
+			"username: log, supplied: true}\n  - {name: key, username: log, supplied: true}\n")
+		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n",
+			"\n    credentials: [default, sentinel, account, key]\n")
 		parts["params"]["redis.cue"] += `
 #Parameters: {
 	"log.volume"?:   string
@@ -61,7 +64,8 @@ func archiving(t *testing.T) (namespace string, played *jobs) {
 }
 
 // archived makes an instance that archives in a repository.
-func archived(t *testing.T, namespace, name, in string, changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
+func archived(t *testing.T, namespace, name, in string,
+	changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
 	t.Helper()
 	app := application(namespace)
 	app.Name, app.Spec.PluginVersion = name, archives
@@ -94,19 +98,22 @@ func archiveOf(pod *corev1.Pod) string {
 	return pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName
 }
 
-// An instance waits for its repository, archives on its volume, goes on without it, and has another pod only where it archives elsewhere.
+// An instance waits for its repository, archives on its volume, goes on without it, and has another pod only where it
+// archives elsewhere.
 func TestArchiveInARepository(t *testing.T) {
 	namespace, _ := archiving(t)
 	run(t, -1)
 	app := archived(t, namespace, "redis-a", "late")
 	held(t, app, platformv1.ReasonRepositoryNotFound, `there is no BackupRepository "late" in namespace "`+namespace+`"`)
 	found(t, app, metav1.ConditionFalse, platformv1.ReasonRepositoryNotFound, "create it there")
-	late := repository(t, namespace, "late", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
+	late := repository(t, namespace, "late",
+		platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
 	testkit.WaitForReady(t, env.Client, app)
 	folder := "p/_archive/" + namespace + "/redis-a"
 	found(t, app, metav1.ConditionTrue, platformv1.ReasonArchiveFound, folder)
 	pod := podOf(t, app)
-	if archiveOf(pod) != "disk" || pod.Labels[platformv1.ArchiveLabel] != "late" || *pod.Spec.SecurityContext.FSGroup != mover.User {
+	if archiveOf(pod) != "disk" || pod.Labels[platformv1.ArchiveLabel] != "late" ||
+		*pod.Spec.SecurityContext.FSGroup != mover.User {
 		t.Errorf("the pod is %+v", pod.Spec)
 	}
 	if text := planText(t, app); !strings.Contains(text, folder) || !strings.Contains(text, plan.ArchiveDir) {
@@ -115,7 +122,8 @@ func TestArchiveInARepository(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
-	found(t, app, metav1.ConditionFalse, platformv1.ReasonRepositoryNotFound, "the pods archive as they did, in the folder "+folder)
+	found(t, app, metav1.ConditionFalse, platformv1.ReasonRepositoryNotFound,
+		"the pods archive as they did, in the folder "+folder)
 	testkit.WaitForReady(t, env.Client, app)
 	repository(t, namespace, "late", late.Spec)
 	found(t, app, metav1.ConditionTrue, platformv1.ReasonArchiveFound, folder)
@@ -125,7 +133,8 @@ func TestArchiveInARepository(t *testing.T) {
 	refresh(t, app)
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Archive = nil })
 	testkit.WaitForReady(t, env.Client, app)
-	if now := podOf(t, app); now.UID == pod.UID || archiveOf(now) != "" || meta.FindStatusCondition(app.Status.Conditions, platformv1.ArchiveFoundCondition) != nil {
+	if now := podOf(t, app); now.UID == pod.UID || archiveOf(now) != "" ||
+		meta.FindStatusCondition(app.Status.Conditions, platformv1.ArchiveFoundCondition) != nil {
 		t.Errorf("without an archive the pod has %q, and the instance says %+v", archiveOf(now), app.Status.Conditions)
 	}
 }
@@ -142,9 +151,14 @@ func planText(t *testing.T, app *platformv1.Application) string {
 func TestArchiveIsRefused(t *testing.T) {
 	namespace, _ := archiving(t)
 	run(t, -1)
-	secret := platformv1.BackupEncryption{PassphraseSecretRef: platformv1.PassphraseReference{Name: "secret", Key: "passphrase"}}
-	repository(t, namespace, "encrypted", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"}, Encryption: &secret})
-	repository(t, namespace, "deep", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: platformv1.RepositoryPrefix(strings.Repeat("a", 90))}})
+	secret := platformv1.BackupEncryption{
+		PassphraseSecretRef: platformv1.PassphraseReference{Name: "secret", Key: "passphrase"}}
+	repository(t, namespace, "encrypted",
+		platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"},
+			Encryption: &secret})
+	repository(t, namespace, "deep", platformv1.BackupRepositorySpec{
+		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk",
+			Prefix: platformv1.RepositoryPrefix(strings.Repeat("a", 90))}})
 	parameters := func(p platformv1.Parameters) func(*platformv1.ApplicationSpec) {
 		return func(s *platformv1.ApplicationSpec) {
 			s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: p}}
@@ -156,10 +170,16 @@ func TestArchiveIsRefused(t *testing.T) {
 	}{
 		"encrypted": {"encrypted", platformv1.ReasonArchiveRefused, "name one without encryption", nil},
 		"deep":      {"deep", platformv1.ReasonArchiveRefused, `parameter "log.folder" has value`, nil},
-		"replicas":  {"store", platformv1.ReasonArchiveRefused, "it is to have 3 pods, which run on several", func(s *platformv1.ApplicationSpec) { s.Topology = "replication" }},
-		"twice":     {"store", platformv1.ReasonInvalidSpec, `parameter "log.bucket" says where the archive is, and archive.repositoryRef does so, too`, parameters(platformv1.Parameters{"log.bucket": "x"})},
-		"by-hand":   {"store", platformv1.ReasonInvalidParameters, `parameter "log.volume" cannot be set: it is set by the engine`, parameters(platformv1.Parameters{"log.volume": "/x"})},
-		"former":    {"store", platformv1.ReasonInvalidSpec, "keeps no archive in a BackupRepository", func(s *platformv1.ApplicationSpec) { s.PluginVersion = "1.0.0" }},
+		"replicas": {"store", platformv1.ReasonArchiveRefused, "it is to have 3 pods, which run on several",
+			func(s *platformv1.ApplicationSpec) { s.Topology = "replication" }},
+		"twice": {"store", platformv1.ReasonInvalidSpec,
+			`parameter "log.bucket" says where the archive is, and archive.repositoryRef does so, too`,
+			parameters(platformv1.Parameters{"log.bucket": "x"})},
+		"by-hand": {"store", platformv1.ReasonInvalidParameters,
+			`parameter "log.volume" cannot be set: it is set by the engine`,
+			parameters(platformv1.Parameters{"log.volume": "/x"})},
+		"former": {"store", platformv1.ReasonInvalidSpec, "keeps no archive in a BackupRepository",
+			func(s *platformv1.ApplicationSpec) { s.PluginVersion = "1.0.0" }},
 	} {
 		app := archived(t, namespace, name, tc.in, func(s *platformv1.ApplicationSpec) {
 			if tc.change != nil {
@@ -182,7 +202,8 @@ func TestArchiveIsRefused(t *testing.T) {
 func TestArchiveOnNFS(t *testing.T) {
 	namespace, _ := archiving(t)
 	run(t, -1)
-	r := repository(t, namespace, "share", platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}})
+	r := repository(t, namespace, "share",
+		platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}})
 	app := archived(t, namespace, "redis-a", "share")
 	testkit.WaitForReady(t, env.Client, app)
 	if claim := archiveOf(podOf(t, app)); claim != "share-nfs" {
@@ -203,13 +224,17 @@ func TestArchiveOnNFS(t *testing.T) {
 func TestArchiveInABucket(t *testing.T) {
 	namespace, _ := archiving(t)
 	run(t, -1)
-	repository(t, namespace, "bucket", platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com", Bucket: "logs", CredentialsSecretRef: platformv1.SecretReference{Name: "bucket-keys"}}})
+	repository(t, namespace, "bucket", platformv1.BackupRepositorySpec{
+		S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com", Bucket: "logs",
+			CredentialsSecretRef: platformv1.SecretReference{Name: "bucket-keys"}}})
 	app := archived(t, namespace, "redis-a", "bucket")
 	held(t, app, platformv1.ReasonSecretNotFound, `Secret "bucket-keys"`)
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bucket-keys"}, StringData: map[string]string{platformv1.StoreAccessKey: "me", platformv1.StoreSecretKey: "mine"}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bucket-keys"},
+		StringData: map[string]string{platformv1.StoreAccessKey: "me", platformv1.StoreSecretKey: "mine"}})
 	testkit.WaitForReady(t, env.Client, app)
 	for credential, key := range map[string]string{"account": "me", "key": "mine"} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: platformv1.CredentialNameFor(app.Name, credential)}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: platformv1.CredentialNameFor(app.Name, credential)}}
 		if refresh(t, secret); string(secret.Data["password"]) != key {
 			t.Errorf("credential %s is %q", credential, secret.Data["password"])
 		}
@@ -242,26 +267,32 @@ func TestRestoreByAnArchive(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
 	backup := backupIs(t, namespace, "nightly-backup", platformv1.BackupCompleted)
-	create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}})
-	repository(t, namespace, "other", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "other"}})
+	create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}})
+	repository(t, namespace, "other", platformv1.BackupRepositorySpec{
+		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "other"}})
 	at := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
 	for in, folder := range map[string]string{"store": "p/_archive/", "other": "_archive/"} {
 		again := application(namespace)
 		again.Name, again.Spec.PluginVersion = "from-"+in, archives
-		again.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: backup.Name, Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: in}}}
+		again.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: backup.Name,
+			Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: in}}}
 		create(t, again)
 		begun(t, again, backup)
 		pod := fillerOf(t, played, again)
 		env, claim := pod.Containers[0].Env, map[string]string{"store": "disk", "other": "other"}[in]
 		if !slices.ContainsFunc(env, func(e corev1.EnvVar) bool {
-			return e.Name == mover.TargetEnv && strings.Contains(e.Value, folder+namespace+"/redis-a") && strings.Contains(e.Value, plan.ArchiveDir)
+			return e.Name == mover.TargetEnv && strings.Contains(e.Value, folder+namespace+"/redis-a") &&
+				strings.Contains(e.Value, plan.ArchiveDir)
 		}) {
 			t.Errorf("the mover is told %+v", env)
 		}
-		mount := pod.Containers[0].VolumeMounts[slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == plan.ArchiveDir })]
+		mount := pod.Containers[0].VolumeMounts[slices.IndexFunc(pod.Containers[0].VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.MountPath == plan.ArchiveDir })]
 		if !mount.ReadOnly || !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
 			return v.Name == mount.Name && v.PersistentVolumeClaim.ClaimName == claim && v.PersistentVolumeClaim.ReadOnly
 		}) {
@@ -269,18 +300,21 @@ func TestRestoreByAnArchive(t *testing.T) {
 		}
 	}
 	for name, target := range map[string]*platformv1.RestoreTarget{
-		"twice":   {RepositoryRef: &platformv1.RepositoryReference{Name: "store"}, Parameters: map[string]platformv1.ParameterValue{"log.bucket": "x"}},
+		"twice": {RepositoryRef: &platformv1.RepositoryReference{Name: "store"},
+			Parameters: map[string]platformv1.ParameterValue{"log.bucket": "x"}},
 		"nowhere": {},
 	} {
 		target.Time = at
 		bad := application(namespace)
-		bad.Name, bad.Spec.PluginVersion, bad.Spec.RestoreFrom = name, archives, &platformv1.RestoreFrom{Backup: backup.Name, Target: target}
+		bad.Name, bad.Spec.PluginVersion, bad.Spec.RestoreFrom = name, archives,
+			&platformv1.RestoreFrom{Backup: backup.Name, Target: target}
 		create(t, bad)
 		held(t, bad, platformv1.ReasonRestoreRefused, `parameter "log.bucket"`)
 	}
 	waits := application(namespace)
 	waits.Name, waits.Spec.PluginVersion = "waits", archives
-	waits.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: backup.Name, Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: "none"}}}
+	waits.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: backup.Name,
+		Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: "none"}}}
 	create(t, waits)
 	held(t, waits, platformv1.ReasonRepositoryNotFound, "restoreFrom.target.repositoryRef")
 	// In place the log would lead on from nothing.

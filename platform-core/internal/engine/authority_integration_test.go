@@ -75,8 +75,8 @@ func uncalled(t *testing.T, authority *corev1.Secret, pod *corev1.Pod) {
 	}
 }
 
-// An authority that is lost while no operator runs is made anew: every pod of every set gets a certificate of the new one, none is replaced and no
-// process restarts, though nobody can be called until its kubelet has brought it.
+// An authority that is lost while no operator runs is made anew: every pod of every set gets a certificate of the new
+// one, none is replaced and no process restarts, though nobody can be called until its kubelet has brought it.
 func TestALostAuthorityIsReissued(t *testing.T) {
 	namespace, aside := env.Namespace(t), env.Namespace(t)
 	_, _, stop := run(t, -1)
@@ -95,7 +95,8 @@ func TestALostAuthorityIsReissued(t *testing.T) {
 	// It is refused where the agent says how much its process uses, and goes through where that cannot be asked.
 	reached := func(name string) error {
 		t.Helper()
-		op := operate(t, app, name, "VerticalScaleResource", func(s *platformv1.OperationSpec) { s.DryRun = true }, "memory", "64Mi")
+		op := operate(t, app, name, "VerticalScaleResource", func(s *platformv1.OperationSpec) { s.DryRun = true }, "memory",
+			"64Mi")
 		testkit.WaitFor(t, env.Client, op, "the end", func() error {
 			if op.Status.CompletionTime == nil {
 				return fmt.Errorf("it is %s", op.Status.Phase)
@@ -121,7 +122,8 @@ func TestALostAuthorityIsReissued(t *testing.T) {
 		t.Fatalf("there are the pods %v", before[aside])
 	}
 	stop()
-	if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: lost.Name}}); err != nil {
+	if err := env.Client.Delete(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: lost.Name}}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, -1)

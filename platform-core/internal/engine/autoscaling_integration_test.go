@@ -27,8 +27,9 @@ import (
 // autoscaled is the component web with an autoscaler of 2 to 4 pods, changed by what a test has it differ in.
 func autoscaled(changes ...func(*platformv1.ApplicationComponent)) []platformv1.ApplicationComponent {
 	web := platformv1.ApplicationComponent{
-		Name:        "web",
-		Resources:   corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
+		Name: "web",
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
 		Autoscaling: &platformv1.Autoscaling{MinReplicas: 2, MaxReplicas: 4, CPUUtilization: new(int32(70))},
 	}
 	for _, change := range changes {
@@ -80,8 +81,8 @@ func goesBy(t *testing.T, scaler *autoscalingv2.HorizontalPodAutoscaler, want ..
 	})
 }
 
-// TestAutoscaling proves that the autoscaler of a component decides the number of its pods, that nobody writes that number
-// beside it, and that it stays when the autoscaler goes.
+// TestAutoscaling proves that the autoscaler of a component decides the number of its pods, that nobody writes that
+// number beside it, and that it stays when the autoscaler goes.
 func TestAutoscaling(t *testing.T) {
 	namespace := env.Namespace(t)
 	f, _, _ := run(t, -1)
@@ -95,11 +96,13 @@ func TestAutoscaling(t *testing.T) {
 	autoscalers := &autoscalingv2.HorizontalPodAutoscalerList{}
 	wait(t, app, autoscalers, "a-web-main")
 	scaler := autoscalers.Items[0]
-	if target := scaler.Spec.ScaleTargetRef; target.Kind != "WorkloadSet" || target.Name != "a-web-main" || target.APIVersion != platformv1.GroupVersion.String() {
+	if target := scaler.Spec.ScaleTargetRef; target.Kind != "WorkloadSet" || target.Name != "a-web-main" ||
+		target.APIVersion != platformv1.GroupVersion.String() {
 		t.Errorf("it scales %+v", target)
 	}
 	goesBy(t, &scaler, "cpu of main at 70%")
-	if *scaler.Spec.MinReplicas != 2 || scaler.Spec.MaxReplicas != 4 || !metav1.IsControlledBy(&scaler, component(t, namespace, "a-web")) {
+	if *scaler.Spec.MinReplicas != 2 || scaler.Spec.MaxReplicas != 4 ||
+		!metav1.IsControlledBy(&scaler, component(t, namespace, "a-web")) {
 		t.Errorf("it is %+v", scaler)
 	}
 
@@ -142,12 +145,13 @@ func TestAutoscaling(t *testing.T) {
 	}
 }
 
-// TestAutoscalingOfWhatRuns proves that a component that gets an autoscaler goes on with the pods that it has, and that a number
-// that is given when the autoscaler is taken away counts.
+// TestAutoscalingOfWhatRuns proves that a component that gets an autoscaler goes on with the pods that it has, and that
+// a number that is given when the autoscaler is taken away counts.
 func TestAutoscalingOfWhatRuns(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	change(t, app, func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: new(int32(3)), Resources: autoscaled()[0].Resources}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "web", Replicas: new(int32(3)), Resources: autoscaled()[0].Resources}}
 	})
 	replicasOf(t, app, "a-web-main", 3)
 	pods := recordPods(t, namespace)
@@ -191,10 +195,13 @@ func TestAutoscalingThatCannotBeIsRefused(t *testing.T) {
 		"sets": {func(c *platformv1.ApplicationComponent) {
 			c.Sets = []platformv1.ComponentSet{{Name: "main", Replicas: new(int32(2))}}
 		}, `replicas in set "main"`},
-		"bounds":   {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MinReplicas = 5 }, "minReplicas 5 and maxReplicas 4"},
-		"range":    {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MaxReplicas = 9 }, "takes 0 to 5"},
-		"target":   {func(c *platformv1.ApplicationComponent) { c.Autoscaling.CPUUtilization = nil }, "set cpuUtilization, memoryUtilization or both"},
-		"requests": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MemoryUtilization = new(int32(50)) }, "set resources.requests.memory"},
+		"bounds": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MinReplicas = 5 },
+			"minReplicas 5 and maxReplicas 4"},
+		"range": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MaxReplicas = 9 }, "takes 0 to 5"},
+		"target": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.CPUUtilization = nil },
+			"set cpuUtilization, memoryUtilization or both"},
+		"requests": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MemoryUtilization = new(int32(50)) },
+			"set resources.requests.memory"},
 	} {
 		app := shop(namespace, name, "tiers")
 		app.Spec.Components = autoscaled(test.change)
@@ -215,7 +222,8 @@ func refusedWith(t *testing.T, app *platformv1.Application, says string) {
 	create(t, app)
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
 	accepted := conditions.Get(app, platformv1.AcceptedCondition)
-	if accepted.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(accepted.Message, says) || accepted.Status != metav1.ConditionFalse {
+	if accepted.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(accepted.Message, says) ||
+		accepted.Status != metav1.ConditionFalse {
 		t.Errorf("%s: Accepted is %+v, want %q", app.Name, accepted, says)
 	}
 }

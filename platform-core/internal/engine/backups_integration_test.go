@@ -43,20 +43,25 @@ func keeping(t *testing.T) (namespace string, played *jobs) {
 	}
 	namespace = env.Namespace(t)
 	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, label)); err != nil {
+	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		client.RawPatch(types.MergePatchType, label)); err != nil {
 		t.Fatal(err)
 	}
 	played = playJobs(t, namespace)
 	node(t, namespace)
-	create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "disk"}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}})
-	repository(t, namespace, "store", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
+	create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "disk"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}})
+	repository(t, namespace, "store", platformv1.BackupRepositorySpec{
+		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
 	return namespace, played
 }
 
-func repository(t *testing.T, namespace, name string, spec platformv1.BackupRepositorySpec) *platformv1.BackupRepository {
+func repository(t *testing.T, namespace, name string,
+	spec platformv1.BackupRepositorySpec) *platformv1.BackupRepository {
 	t.Helper()
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
 	create(t, r)
@@ -68,7 +73,8 @@ func repositoryIs(t *testing.T, namespace, name string, ready metav1.ConditionSt
 	t.Helper()
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	testkit.WaitFor(t, env.Client, r, "ready: "+string(ready), func() error {
-		if len(r.Status.Domains) != 1 || r.Status.Domains[0].Domain != "database" || r.Status.Domains[0].Ready != ready || !strings.Contains(r.Status.Domains[0].Message, text) {
+		if len(r.Status.Domains) != 1 || r.Status.Domains[0].Domain != "database" || r.Status.Domains[0].Ready != ready ||
+			!strings.Contains(r.Status.Domains[0].Message, text) {
 			return fmt.Errorf("it says %+v", r.Status.Domains)
 		}
 		return nil
@@ -115,27 +121,32 @@ func TestBackupOfAnInstance(t *testing.T) {
 	repositoryIs(t, app.Namespace, "store", metav1.ConditionTrue, "write, read and delete")
 	op := operate(t, app, "nightly", "Backup", nil, "repository", "store")
 	status := ends(t, op, platformv1.OperationSucceeded)
-	if outputs := status.Steps[0].Outputs; outputs["backup"] != "nightly-backup" || outputs["digest"] != "sha256:1" || outputs["source"] != podOf(t, app).Name {
+	if outputs := status.Steps[0].Outputs; outputs["backup"] != "nightly-backup" || outputs["digest"] != "sha256:1" ||
+		outputs["source"] != podOf(t, app).Name {
 		t.Errorf("outputs are %v", outputs)
 	}
 	b := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
-	if b.Status.Facts["role"] != "master" || b.Status.Plugin.Digest == "" || b.Status.Version != "7.0" || b.Labels[platformv1.DomainLabel] != "database" {
+	if b.Status.Facts["role"] != "master" || b.Status.Plugin.Digest == "" || b.Status.Version != "7.0" ||
+		b.Labels[platformv1.DomainLabel] != "database" {
 		t.Errorf("the Backup is %+v", b)
 	}
 	job := played.verbs(t, mover.VerbBackup)[0]
 	template := job.Spec.Template
-	if !metav1.IsControlledBy(job, b) || template.Labels[platformv1.ApplicationLabel] != app.Name || template.Spec.Containers[0].Image != podOf(t, app).Spec.Containers[0].Image {
+	if !metav1.IsControlledBy(job, b) || template.Labels[platformv1.ApplicationLabel] != app.Name ||
+		template.Spec.Containers[0].Image != podOf(t, app).Spec.Containers[0].Image {
 		t.Errorf("the mover is %+v", job)
 	}
 	text := template.Annotations[platformv1.MoverPlanAnnotation]
 	host := podOf(t, app).Name + ".redis-a-redis-headless." + app.Namespace + ".svc."
-	if strings.Contains(text, "password") && !strings.Contains(text, "passwordFrom") || !strings.Contains(fmt.Sprint(template.Spec.Containers[0].Env), host) {
+	if strings.Contains(text, "password") && !strings.Contains(text, "passwordFrom") ||
+		!strings.Contains(fmt.Sprint(template.Spec.Containers[0].Env), host) {
 		t.Errorf("the mover has the plan %s and the environment %+v", text, template.Spec.Containers[0].Env)
 	}
 	noJobs(t, app.Namespace)
 
 	theirs := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "by-hand"}, Spec: b.Spec}
-	if err := env.Client.Create(t.Context(), theirs); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "template Backup") {
+	if err := env.Client.Create(t.Context(), theirs); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "template Backup") {
 		t.Errorf("a Backup by hand: %v", err)
 	}
 	if err := env.Client.Delete(t.Context(), op); err != nil {
@@ -147,7 +158,8 @@ func TestBackupOfAnInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitGone(t, env.Client, b)
-	if removed := played.verbs(t, mover.VerbDelete); len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], b.Status.Key) {
+	if removed := played.verbs(t, mover.VerbDelete); len(removed) != 1 ||
+		!strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], b.Status.Key) {
 		t.Errorf("what removed it: %v", removed)
 	}
 }
@@ -158,7 +170,8 @@ func TestBackupIsRefused(t *testing.T) {
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	repository(t, app.Namespace, "cloud", platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
-		Endpoint: "https://s3.example.com", Bucket: "backups", CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}})
+		Endpoint: "https://s3.example.com", Bucket: "backups",
+		CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}})
 	repositoryIs(t, app.Namespace, "cloud", metav1.ConditionFalse, `Secret "keys", which is not there`)
 	for name, tc := range map[string]struct {
 		parameters []string
@@ -168,7 +181,8 @@ func TestBackupIsRefused(t *testing.T) {
 		"no-method":     {[]string{"repository", "store", "method", "dump"}, `no backup method "dump"; it has: "rdb"`},
 		"no-secret":     {[]string{"repository", "cloud"}, `Secret "keys", which is not there`},
 	} {
-		if failed := ends(t, operate(t, app, name, "Backup", nil, tc.parameters...), platformv1.OperationFailed); !strings.Contains(failed.Error, tc.error) {
+		if failed := ends(t, operate(t, app, name, "Backup", nil, tc.parameters...),
+			platformv1.OperationFailed); !strings.Contains(failed.Error, tc.error) {
 			t.Errorf("%s: it says %q, want %q in it", name, failed.Error, tc.error)
 		}
 	}
@@ -176,7 +190,8 @@ func TestBackupIsRefused(t *testing.T) {
 		t.Errorf("there were movers: %v", made)
 	}
 	// A Secret that comes has the repository checked.
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "keys"}, StringData: map[string]string{"accessKey": "a", "secretKey": "s"}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "keys"},
+		StringData: map[string]string{"accessKey": "a", "secretKey": "s"}})
 	repositoryIs(t, app.Namespace, "cloud", metav1.ConditionTrue, "")
 }
 
@@ -185,7 +200,8 @@ func TestBackupThatFails(t *testing.T) {
 	app, played := kept(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbBackup {
-			return mover.Result{Reason: mover.ReasonRefused, Message: "the store does not take these keys"}, platformv1.OperationFailed
+			return mover.Result{Reason: mover.ReasonRefused, Message: "the store does not take these keys"},
+				platformv1.OperationFailed
 		}
 		return mover.Result{}, platformv1.OperationSucceeded
 	}
@@ -216,7 +232,8 @@ func TestBackupIsCancelled(t *testing.T) {
 	op := operate(t, app, "long", "Backup", nil, "repository", "store")
 	backupIs(t, app.Namespace, "long-backup", platformv1.BackupRunning)
 	played.cancelled(t, op, mover.VerbBackup)
-	if b := backupIs(t, app.Namespace, "long-backup", platformv1.BackupFailed); !strings.Contains(b.Status.Message, "cancelled") {
+	if b := backupIs(t, app.Namespace, "long-backup", platformv1.BackupFailed); !strings.Contains(b.Status.Message,
+		"cancelled") {
 		t.Errorf("it says %q", b.Status.Message)
 	}
 	noJobs(t, app.Namespace)
@@ -237,7 +254,8 @@ func TestHalfABackupIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitGone(t, env.Client, b)
-	if removed := played.verbs(t, mover.VerbDelete); len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], b.Status.Key) {
+	if removed := played.verbs(t, mover.VerbDelete); len(removed) != 1 ||
+		!strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], b.Status.Key) {
 		t.Errorf("what removed it: %v", removed)
 	}
 	ends(t, op, platformv1.OperationFailed)
@@ -254,7 +272,8 @@ func TestBackupsTakeTurns(t *testing.T) {
 		return mover.Result{Digest: "sha256:1"}, platformv1.OperationSucceeded
 	}
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "store"}}
-	if err := env.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"maxConcurrentBackups":1}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), r,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"maxConcurrentBackups":1}}`))); err != nil {
 		t.Fatal(err)
 	}
 	other := application(app.Namespace)
@@ -285,7 +304,8 @@ func TestBackupSurvivesTheEngine(t *testing.T) {
 	stop()
 	op := operate(t, app, "once", "Backup", nil, "repository", "store")
 	crashing{times: 60, writes: 5}.until(t, op)
-	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 || len(played.verbs(t, mover.VerbBackup)) != 1 {
+	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 ||
+		len(played.verbs(t, mover.VerbBackup)) != 1 {
 		t.Errorf("it is %+v, with %d movers", op.Status, len(played.verbs(t, mover.VerbBackup)))
 	}
 }
@@ -294,13 +314,17 @@ func TestBackupSurvivesTheEngine(t *testing.T) {
 func TestRepositoryOnNFS(t *testing.T) {
 	app, played := kept(t)
 	run(t, -1)
-	r := repository(t, app.Namespace, "share", platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}})
+	r := repository(t, app.Namespace, "share",
+		platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export",
+			Prefix: "p"}})
 	repositoryIs(t, app.Namespace, "share", metav1.ConditionTrue, "")
 	volume, claim := &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: platformv1.ShareNameFor(r)}, volume); err != nil || volume.Spec.NFS.Server != "nfs.example.com" || volume.Spec.ClaimRef.Namespace != app.Namespace {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: platformv1.ShareNameFor(r)}, volume); err != nil ||
+		volume.Spec.NFS.Server != "nfs.example.com" || volume.Spec.ClaimRef.Namespace != app.Namespace {
 		t.Errorf("the volume is %+v: %v", volume.Spec, err)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "share-nfs"}, claim); err != nil || claim.Spec.VolumeName != volume.Name || !metav1.IsControlledBy(claim, r) {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "share-nfs"}, claim); err !=
+		nil || claim.Spec.VolumeName != volume.Name || !metav1.IsControlledBy(claim, r) {
 		t.Errorf("the claim is %+v: %v", claim, err)
 	}
 	mounted := false

@@ -17,7 +17,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// A version of the plugin can bind another login. Clients are told of it as a whole, and once all pods have its password.
+// A version of the plugin can bind another login. Clients are told of it as a whole, and once all pods have its
+// password.
 func TestAnotherLoginIsBoundOncePodsHaveIt(t *testing.T) {
 	derived(t, "1.9.0", "1.0.0", func(parts map[string]map[string]string) {
 		for old, next := range map[string]string{
@@ -31,7 +32,8 @@ func TestAnotherLoginIsBoundOncePodsHaveIt(t *testing.T) {
 	app := served(t)
 	loaded(t, "1.9.0")
 	pod := podOf(t, app)
-	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}}
+	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace,
+		Name: platformv1.BindingNameFor(app.Name)}}
 	login := func() map[string]string {
 		all := map[string]string{}
 		for _, key := range []string{"username", "password", "database", "uri"} {

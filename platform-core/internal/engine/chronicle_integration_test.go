@@ -23,8 +23,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// story is what became of all objects that had one kind and name. Moments are resource versions: the API server counts all its writes in
-// one row, so that those of different kinds can be compared.
+// story is what became of all objects that had one kind and name. Moments are resource versions: the API server counts
+// all its writes in one row, so that those of different kinds can be compared.
 type story struct {
 	// made is how many objects of this name there were.
 	made int
@@ -41,8 +41,10 @@ type chronicle struct {
 // chronicled are the kinds whose stories are told: all that an engine makes for an instance, and the Application.
 func chronicled() []client.ObjectList {
 	return []client.ObjectList{
-		&platformv1.ApplicationList{}, &platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &platformv1.OperationList{},
-		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{},
+		&platformv1.ApplicationList{}, &platformv1.ComponentList{}, &platformv1.WorkloadSetList{},
+		&platformv1.OperationList{},
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}, &corev1.SecretList{},
+		&corev1.ConfigMapList{},
 		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &policyv1.PodDisruptionBudgetList{},
 		&networkingv1.NetworkPolicyList{}, &autoscalingv2.HorizontalPodAutoscalerList{},
 	}
@@ -60,7 +62,8 @@ func follow(t *testing.T, namespace string) *chronicle {
 	t.Cleanup(ends.Wait) // It comes last: after the watches have been stopped.
 	for _, list := range chronicled() {
 		kind := strings.TrimSuffix(fmt.Sprintf("%T", list)[strings.LastIndex(fmt.Sprintf("%T", list), ".")+1:], "List")
-		events, err := live.Watch(context.Background(), list, client.InNamespace(namespace), client.HasLabels{platformv1.DomainLabel})
+		events, err := live.Watch(context.Background(), list, client.InNamespace(namespace),
+			client.HasLabels{platformv1.DomainLabel})
 		if err != nil {
 			t.Fatal(err)
 		}

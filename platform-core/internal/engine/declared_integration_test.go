@@ -78,7 +78,8 @@ func TestACredentialThatOnlyAUserSupplies(t *testing.T) {
 		t.Fatalf("a key was made: %v", err)
 	}
 	supply := func(s *platformv1.ApplicationSpec) {
-		s.Credentials = []platformv1.Credential{{Name: "partner", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "key"}}}
+		s.Credentials = []platformv1.Credential{
+			{Name: "partner", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "key"}}}
 	}
 	change(t, app, supply)
 	testkit.WaitFor(t, env.Client, app, "waits for the Secret", func() error {
@@ -87,7 +88,8 @@ func TestACredentialThatOnlyAUserSupplies(t *testing.T) {
 		}
 		return nil
 	})
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Data: map[string][]byte{"key": []byte("the key")}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Data: map[string][]byte{"key": []byte("the key")}})
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-quorum-main"}}
 	uses := func(want []string) {
 		t.Helper()

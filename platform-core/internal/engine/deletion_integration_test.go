@@ -19,14 +19,16 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// hold keeps a pod of a namespace there once it is deleted, as a process does that takes its time to end, until it is let go.
+// hold keeps a pod of a namespace there once it is deleted, as a process does that takes its time to end, until it is
+// let go.
 func hold(t *testing.T, namespace, name string) (letGo func()) {
 	t.Helper()
 	patch := func(finalizers string) {
 		t.Helper()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		body := fmt.Sprintf(`{"metadata":{"finalizers":%s}}`, finalizers)
-		if err := env.Client.Patch(context.Background(), pod, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		if err := env.Client.Patch(context.Background(), pod, client.RawPatch(types.MergePatchType, []byte(body))); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,17 +39,19 @@ func hold(t *testing.T, namespace, name string) (letGo func()) {
 // deleteForeground deletes an object that is to be there until all is gone that is made for it.
 func deleteForeground(t *testing.T, obj client.Object) {
 	t.Helper()
-	if err := env.Client.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+	if err := env.Client.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground)); err !=
+		nil {
 		t.Fatal(err)
 	}
 }
 
-// Who deletes in the foreground sees an instance go from the inside out: pods, their volumes where the policy says so, sets,
-// components, the Application. While a pod ends, nothing above it goes, and no volume is asked to.
+// Who deletes in the foreground sees an instance go from the inside out: pods, their volumes where the policy says so,
+// sets, components, the Application. While a pod ends, nothing above it goes, and no volume is asked to.
 func TestForegroundDeletionGoesFromTheInsideOut(t *testing.T) {
 	run(t, -1)
 	env.Controllers(t, testkit.GarbageCollector, testkit.ClaimProtection)
-	for policy, keeps := range map[platformv1.DeletionPolicy]bool{platformv1.DeletionPolicyRetain: true, platformv1.DeletionPolicyDelete: false} {
+	for policy, keeps := range map[platformv1.DeletionPolicy]bool{platformv1.DeletionPolicyRetain: true,
+		platformv1.DeletionPolicyDelete: false} {
 		t.Run(string(policy), func(t *testing.T) {
 			namespace := env.Namespace(t)
 			node(t, namespace)
@@ -87,7 +91,8 @@ func TestForegroundDeletionGoesFromTheInsideOut(t *testing.T) {
 	}
 }
 
-// insideOut says what of the stories of an instance that was deleted is not as it should be; keeps says that volumes stay.
+// insideOut says what of the stories of an instance that was deleted is not as it should be; keeps says that volumes
+// stay.
 func insideOut(stories map[string]story, keeps bool) error {
 	owners := map[string]string{"a-db-0": "a-db", "a-db-1": "a-db", "a-web-main": "a-web"}
 	for name, s := range stories {
@@ -117,7 +122,8 @@ func insideOut(stories map[string]story, keeps bool) error {
 		}
 		claim := stories["PersistentVolumeClaim data-"+object]
 		if kind == "Pod" && claim.condemned != 0 && (s.gone >= claim.condemned || claim.condemned >= stories[outer].gone) {
-			return fmt.Errorf("the claim of %s was deleted at %d, the pod was gone at %d and its set at %d", name, claim.condemned, s.gone, stories[outer].gone)
+			return fmt.Errorf("the claim of %s was deleted at %d, the pod was gone at %d and its set at %d", name,
+				claim.condemned, s.gone, stories[outer].gone)
 		}
 	}
 	return nil

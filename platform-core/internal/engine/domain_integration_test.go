@@ -45,8 +45,8 @@ func label(t *testing.T, app *platformv1.Application, domain string) error {
 	return env.Client.Patch(t.Context(), app, client.RawPatch(types.MergePatchType, []byte(body)))
 }
 
-// A label that was set by hand strands nothing: its author is warned, its operator says what is wrong, and it can be taken
-// away until something has come of it.
+// A label that was set by hand strands nothing: its author is warned, its operator says what is wrong, and it can be
+// taken away until something has come of it.
 func TestALabelOfAnotherDomain(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -63,7 +63,8 @@ func TestALabelOfAnotherDomain(t *testing.T) {
 	if err := loud.Create(t.Context(), stranded); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(heard.said, " "); !strings.Contains(said, "only an operator of domain 'nobody' will see this Application: leave the label") {
+	if said := strings.Join(heard.said, " "); !strings.Contains(said,
+		"only an operator of domain 'nobody' will see this Application: leave the label") {
 		t.Errorf("the warnings are %q", said)
 	}
 	if err := label(t, stranded, ""); err != nil {
@@ -79,7 +80,8 @@ func TestALabelOfAnotherDomain(t *testing.T) {
 		}
 	}
 
-	foreign := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "kafka-1.0.0", Labels: map[string]string{platformv1.DomainLabel: "message"}},
+	foreign := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "kafka-1.0.0",
+		Labels: map[string]string{platformv1.DomainLabel: "message"}},
 		Spec: platformv1.PluginSpec{Plugin: "kafka", Version: "1.0.0", Domain: "message"}}
 	if err := env.Client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
@@ -89,7 +91,8 @@ func TestALabelOfAnotherDomain(t *testing.T) {
 	create(t, misled)
 	testkit.WaitForCondition(t, env.Client, misled, platformv1.StalledCondition, metav1.ConditionTrue)
 	want := `remove the label, and the operator of domain "message" takes this Application`
-	if ready := conditions.Get(misled, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonPluginNotFound || !strings.Contains(ready.Message, want) {
+	if ready := conditions.Get(misled, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonPluginNotFound ||
+		!strings.Contains(ready.Message, want) {
 		t.Errorf("it says %+v", ready)
 	}
 	if err := label(t, misled, ""); err != nil {

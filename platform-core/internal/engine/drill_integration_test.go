@@ -31,13 +31,14 @@ steps:
     job: {component: redis, command: [check, %s]}
 `
 
-// judgeable makes an instance with a repository and a plugin of this version, whose verification ends as a word says, and plays what removes what drills
-// have made.
+// judgeable makes an instance with a repository and a plugin of this version, whose verification ends as a word says,
+// and plays what removes what drills have made.
 func judgeable(t *testing.T, version, word string) (*platformv1.Application, *jobs) {
 	t.Helper()
 	derived(t, version, "1.0.0", func(parts map[string]map[string]string) {
 		withoutRestore(t, parts)
-		replaced(t, parts, "components", "components.yaml", "        facts:\n", `        restore: {folder: /data, command: [sh, -c, "cat >dump.rdb"]}
+		replaced(t, parts, "components", "components.yaml", "        facts:\n",
+			`        restore: {folder: /data, command: [sh, -c, "cat >dump.rdb"]}
         verify: {topology: standalone, operation: Verify}
         facts:
 `)
@@ -60,7 +61,8 @@ func collect(t *testing.T, namespace string) {
 			select {
 			case <-ctx.Done():
 			case <-tick:
-				if err := sweep(ctx, namespace); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && ctx.Err() == nil {
+				if err := sweep(ctx, namespace); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) &&
+					ctx.Err() == nil {
 					t.Errorf("cannot play the garbage collector: %v", err)
 				}
 			}
@@ -126,7 +128,8 @@ func sweepOne(ctx context.Context, app *platformv1.Application) error {
 func sweepMade(ctx context.Context, namespace, name string) (int, error) {
 	of := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{platformv1.ApplicationLabel: name}}
 	left := 0
-	for _, list := range []client.ObjectList{&platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{}} {
+	for _, list := range []client.ObjectList{&platformv1.ComponentList{}, &platformv1.WorkloadSetList{},
+		&corev1.PodList{}} {
 		if err := env.Client.List(ctx, list, of...); err != nil {
 			return 0, err
 		}
@@ -137,7 +140,8 @@ func sweepMade(ctx context.Context, namespace, name string) (int, error) {
 		left += len(objects)
 		for _, one := range objects {
 			obj := one.(client.Object)
-			if err := env.Client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			if err := env.Client.Delete(ctx, obj, client.GracePeriodSeconds(0),
+				client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 				return 0, err
 			}
 			// Jobs' pods are held until the Job is looked at; what a set has of its own is for the engine to let go of.
@@ -177,10 +181,12 @@ func nothingLeft(t *testing.T, app *platformv1.Application) {
 }
 
 // verifiedAs checks what a Backup and its Application say of a drill.
-func verifiedAs(t *testing.T, app *platformv1.Application, backup, operation string, outcome platformv1.VerificationOutcome, says string) {
+func verifiedAs(t *testing.T, app *platformv1.Application, backup, operation string,
+	outcome platformv1.VerificationOutcome, says string) {
 	t.Helper()
 	b := backupIs(t, app.Namespace, backup, platformv1.BackupCompleted)
-	if v := b.Status.Verified; v == nil || v.Outcome != outcome || v.Operation != operation || !strings.Contains(v.Message, says) {
+	if v := b.Status.Verified; v == nil || v.Outcome != outcome || v.Operation != operation ||
+		!strings.Contains(v.Message, says) {
 		t.Errorf("the Backup says %+v, want %s: %s", v, outcome, says)
 	}
 	want := metav1.ConditionFalse
@@ -229,16 +235,19 @@ func TestDrill(t *testing.T) {
 		if len(op.Status.Steps) == 0 || op.Status.Steps[0].Outputs["made"] == "" {
 			return fmt.Errorf("it is %+v", op.Status)
 		}
-		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: op.Status.Steps[0].Outputs["instance"]}, copied)
+		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace,
+			Name: op.Status.Steps[0].Outputs["instance"]}, copied)
 	})
-	if copied.Labels[platformv1.DrillLabel] != app.Name || copied.OwnerReferences[0].UID != op.UID || copied.Spec.RestoreFrom.Backup != "nightly-backup" {
+	if copied.Labels[platformv1.DrillLabel] != app.Name || copied.OwnerReferences[0].UID != op.UID ||
+		copied.Spec.RestoreFrom.Backup != "nightly-backup" {
 		t.Errorf("it makes %+v", copied)
 	}
 	// It keeps nobody waiting but its like.
 	ends(t, operate(t, app, "reload", "Apply", nil), platformv1.OperationSucceeded)
 	second := operate(t, app, "second", "VerifyBackup", nil, "backup", "nightly-backup")
 	testkit.WaitFor(t, env.Client, second, "waits for the first", func() error {
-		if ready := meta.FindStatusCondition(second.Status.Conditions, platformv1.ReadyCondition); ready == nil || !strings.Contains(ready.Message, `"weekly"`) {
+		if ready := meta.FindStatusCondition(second.Status.Conditions, platformv1.ReadyCondition); ready == nil ||
+			!strings.Contains(ready.Message, `"weekly"`) {
 			return fmt.Errorf("it says %+v", second.Status.Conditions)
 		}
 		return nil
@@ -267,12 +276,14 @@ func TestDrill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Delete(t.Context(), app, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only Applications that a restore drill made") {
+	if err := engine.Delete(t.Context(), app, client.DryRunAll); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "only Applications that a restore drill made") {
 		t.Errorf("an engine deletes an instance: %v", err)
 	}
 }
 
-// What is not good is said, on the Backup and on the instance, and nothing is left; and what ends early has no say, or says that nobody knows.
+// What is not good is said, on the Backup and on the instance, and nothing is left; and what ends early has no say, or
+// says that nobody knows.
 func TestDrillThatFails(t *testing.T) {
 	app, played := judgeable(t, "3.2.1", "bad")
 	run(t, -1)
@@ -298,13 +309,16 @@ func TestDrillThatFails(t *testing.T) {
 	cancelled := operate(t, app, "cancelled", "VerifyBackup", nil)
 	says(t, cancelled, "to begin with")
 	within(t, "the data is on its way", begun)
-	if err := env.Client.Patch(t.Context(), cancelled, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), cancelled,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, cancelled, platformv1.OperationCancelled)
 	verifiedAs(t, app, "nightly-backup", "damaged", platformv1.VerificationFailed, "the part 1")
 	nothingLeft(t, app)
-	ends(t, operate(t, app, "late", "VerifyBackup", func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 5 * time.Second} }), platformv1.OperationFailed)
+	ends(t, operate(t, app, "late", "VerifyBackup",
+		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 5 * time.Second} }),
+		platformv1.OperationFailed)
 	verifiedAs(t, app, "nightly-backup", "late", platformv1.VerificationUnfinished, "not done within 5s")
 	nothingLeft(t, app)
 	// The drill of an instance that is deleted goes with it.
@@ -340,7 +354,8 @@ func TestDrillSurvivesTheEngine(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
 	stop()
-	op := operate(t, app, "weekly", "VerifyBackup", func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 30 * time.Minute} })
+	op := operate(t, app, "weekly", "VerifyBackup",
+		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 30 * time.Minute} })
 	over := func() bool {
 		refresh(t, op)
 		return op.Status.CompletionTime != nil

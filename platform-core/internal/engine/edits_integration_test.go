@@ -27,7 +27,8 @@ import (
 // mergePatch edits an object as kubectl does.
 func mergePatch(t *testing.T, obj client.Object, body string) {
 	t.Helper()
-	if err := env.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner("kubectl-edit")); err != nil {
+	if err := env.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body)),
+		client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -83,7 +84,8 @@ func declares(t *testing.T, app *platformv1.Application, want string) {
 	})
 }
 
-// What somebody gives a Component, or a set, of replicas, resources and parameters is declared, and on record; the object that he edited keeps it.
+// What somebody gives a Component, or a set, of replicas, resources and parameters is declared, and on record; the
+// object that he edited keeps it.
 func TestEditsGoUpToTheApplication(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	pods := recordPods(t, namespace)
@@ -92,7 +94,8 @@ func TestEditsGoUpToTheApplication(t *testing.T) {
 	declares(t, app, `[{"name":"web","replicas":3}]`)
 	tellsOf(t, namespace, "EditTakenUp", "spec.components[web].replicas: none → 3", "Component a-web", "kubectl-edit")
 	record := onlyRecord(t, app, app.Generation)
-	if changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; changed != "spec.components[web].replicas: 1 → 3" {
+	if changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; changed !=
+		"spec.components[web].replicas: 1 → 3" {
 		t.Errorf("the record says %q", changed)
 	}
 	if pods.first("-") >= 0 {
@@ -133,7 +136,8 @@ func TestParametersGoUpToTheApplication(t *testing.T) {
 	declares(t, app, `[{"name":"redis","parameters":{"hz":"20","maxmemory":"64mb"}}]`)
 	testkit.Eventually(t, "the record of it", func(context.Context) error {
 		for _, op := range recorded(t, app.Namespace) {
-			if strings.Contains(op.Annotations[platformv1.ChangesAnnotation], "spec.components[redis].parameters.hz: 20, edited in Component redis-a-redis by kubectl-edit") {
+			if strings.Contains(op.Annotations[platformv1.ChangesAnnotation],
+				"spec.components[redis].parameters.hz: 20, edited in Component redis-a-redis by kubectl-edit") {
 				return nil
 			}
 		}
@@ -160,15 +164,18 @@ func TestParametersGoUpToTheApplication(t *testing.T) {
 	declares(t, app, `[{"name":"redis","parameters":{"maxmemory":"64mb"}}]`)
 }
 
-// Other edits are taken back, with one event that says of what and where to change it: what was changed, added and taken out.
+// Other edits are taken back, with one event that says of what and where to change it: what was changed, added and
+// taken out.
 func TestOtherEditsAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	of, set := aComponent(namespace, "a-web"), aSet(namespace, "a-web-main")
 	refresh(t, of)
 	refresh(t, set)
 	was, setWas := of.DeepCopy(), set.DeepCopy()
-	mergePatch(t, of, `{"spec":{"topology":"quorum","maintenance":{"windows":[{"schedule":"0 2 * * 0","duration":"1h","timeZone":"UTC"}]}}}`)
-	tellsOf(t, namespace, "EditReverted", "spec.maintenance", "spec.topology", "kubectl-edit", `it follows from Application "a": change that`)
+	mergePatch(t, of, `{"spec":{"topology":"quorum","maintenance":{"windows":[{"schedule":"0 2 * * `+
+		`0","duration":"1h","timeZone":"UTC"}]}}}`)
+	tellsOf(t, namespace, "EditReverted", "spec.maintenance", "spec.topology", "kubectl-edit",
+		`it follows from Application "a": change that`)
 	testkit.WaitFor(t, env.Client, of, "as it was, and its set too", func() error {
 		if of.Status.ObservedGeneration != of.Generation || !equality.Semantic.DeepEqual(of.Spec, was.Spec) {
 			return fmt.Errorf("generation %d, observed is %d", of.Generation, of.Status.ObservedGeneration)
@@ -200,7 +207,8 @@ func TestOtherEditsAreReverted(t *testing.T) {
 	}
 }
 
-// The middleware counts its members when it is made: another number in the Component is taken back, and does not come to be declared by that it is there.
+// The middleware counts its members when it is made: another number in the Component is taken back, and does not come
+// to be declared by that it is there.
 func TestEditsOfWhatIsFixedAreReverted(t *testing.T) {
 	namespace, app := standing(t, "quorum")
 	of := aComponent(namespace, "a-quorum")
@@ -223,11 +231,13 @@ func TestEditsOfWhatGitOpsOwnsAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	before := app.DeepCopy()
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: new(int32(1))}}
-	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err != nil {
+	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err !=
+		nil {
 		t.Fatal(err)
 	}
 	scale(t, namespace, "a-web-main", 2)
-	tellsOf(t, namespace, "EditReverted", "spec.replicas", "autoscaler", "is managed by argocd-controller, which would write it back")
+	tellsOf(t, namespace, "EditReverted", "spec.replicas", "autoscaler",
+		"is managed by argocd-controller, which would write it back")
 	replicasOf(t, app, "a-web-main", 1)
 	mergePatch(t, aComponent(namespace, "a-web"), `{"spec":{"replicas":2}}`)
 	tellsOf(t, namespace, "EditReverted", "spec.replicas", "kubectl-edit", "is managed by argocd-controller")
@@ -235,7 +245,8 @@ func TestEditsOfWhatGitOpsOwnsAreReverted(t *testing.T) {
 	replicasOf(t, app, "a-web-main", 1)
 }
 
-// A typed object is the one that declares: edits go up to it, in its own words, and what it has no field for is taken back.
+// A typed object is the one that declares: edits go up to it, in its own words, and what it has no field for is taken
+// back.
 func TestEditsGoUpToATypedObject(t *testing.T) {
 	sample, app := servedSample(t, typed.Register(store{}), "1.0")
 	namespace := sample.Namespace
@@ -257,7 +268,8 @@ func TestEditsGoUpToATypedObject(t *testing.T) {
 	of := aComponent(namespace, "sample-a-web")
 	testkit.WaitFor(t, env.Client, of, "what the set had", func() error {
 		if of.Spec.Replicas != 2 || of.Status.ObservedGeneration != of.Generation {
-			return fmt.Errorf("it has %d, and generation %d of %d is observed", of.Spec.Replicas, of.Status.ObservedGeneration, of.Generation)
+			return fmt.Errorf("it has %d, and generation %d of %d is observed", of.Spec.Replicas, of.Status.ObservedGeneration,
+				of.Generation)
 		}
 		return nil
 	})
@@ -354,7 +366,8 @@ func TestEditsOfASuspendedInstance(t *testing.T) {
 	declares(t, app, `[{"name":"web","replicas":1}]`)
 }
 
-// Who first gave a Component parameters is down for having made them, for ever. That is no edit of what the engine writes there later, and costs nothing.
+// Who first gave a Component parameters is down for having made them, for ever. That is no edit of what the engine
+// writes there later, and costs nothing.
 func TestAnEditedComponentComesToRest(t *testing.T) {
 	namespace := env.Namespace(t)
 	f, _, _ := run(t, -1)
@@ -367,7 +380,8 @@ func TestAnEditedComponentComesToRest(t *testing.T) {
 		t.Helper()
 		testkit.WaitFor(t, env.Client, redis, "the engine's own hz "+hz, func() error {
 			for _, entry := range redis.ManagedFields {
-				if string(redis.Spec.Parameters["hz"]) == hz && entry.Manager == "application" && strings.Contains(entry.FieldsV1.GetRawString(), "f:hz") {
+				if string(redis.Spec.Parameters["hz"]) == hz && entry.Manager == "application" &&
+					strings.Contains(entry.FieldsV1.GetRawString(), "f:hz") {
 					return nil
 				}
 			}

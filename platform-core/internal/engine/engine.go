@@ -116,7 +116,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("cannot load the CA of the agents: %w", err)
 	}
-	reissue, err := authoritycontroller.Setup(mgr, authoritycontroller.Deps{Authority: authority, Domain: o.Domain, Namespace: o.Namespace, Now: time.Now})
+	reissue, err := authoritycontroller.Setup(mgr,
+		authoritycontroller.Deps{Authority: authority, Domain: o.Domain, Namespace: o.Namespace, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -153,30 +154,41 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
-			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Secrets: secrets, Certificates: others.certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings,
+				Secrets: secrets, Certificates: others.certificates, Digest: authority.Digest, Gate: gate,
+				Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
-			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Certificates: others.certificates, Monitors: others.monitors, Routes: others.routes, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings,
+				Certificates: others.certificates, Monitors: others.monitors, Routes: others.routes, Ops: dialer, Now: time.Now,
+				Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 			forecast.Component = prospects(whole)
 			return err
 		},
 		func() (err error) {
-			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer, Settings: o.Settings, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr,
+				workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer,
+					Settings: o.Settings, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds,
+				Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate,
+				Traces: o.Traces})
 		},
 		func() error { return setupBackups(mgr, o, index, dialer, stores, gate) },
 		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
-			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval,
+				Workers: o.Workers, Gate: gate})
 		},
 		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Kinds: func(of schema.GroupKind) bool { return kinds[of] != nil }, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})
+			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain,
+				Kinds: func(of schema.GroupKind) bool { return kinds[of] != nil }, Namespaces: o.Namespaces, Workers: o.Workers,
+				Gate: gate})
 		},
 	}
 	for _, setup := range setups {
@@ -188,12 +200,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 // setupBackups registers what looks after Backups and where they are kept.
-func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, dialer *agentclient.Connections, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
+func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, dialer *agentclient.Connections,
+	stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
 	return errors.Join(
-		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Holds: dialer, Domain: o.Domain, Gate: gate, Now: time.Now,
+		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Holds: dialer, Domain: o.Domain, Gate: gate,
+			Now:     time.Now,
 			Jobs:    jobstate.Jobs{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Now: o.Now},
 			Options: queue.Options(o.Workers)}),
-		repository.Setup(mgr, repository.Deps{Index: index, Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
+		repository.Setup(mgr, repository.Deps{Index: index, Settings: o.Settings, Secrets: stores, Domain: o.Domain,
+			Now: o.Now, Options: queue.Options(o.Workers)}),
 		retention.Setup(mgr, retention.Deps{Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 	)
 }

@@ -29,10 +29,13 @@ func inventory(t *testing.T, namespace string) []string {
 	t.Helper()
 	var names []string
 	for _, list := range []client.ObjectList{
-		&platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{},
-		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+		&platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+		&corev1.ServiceList{},
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{},
+		&rbacv1.RoleBindingList{},
 	} {
-		if err := env.Client.List(context.Background(), list, client.InNamespace(namespace), client.HasLabels{platformv1.ApplicationLabel}); err != nil {
+		if err := env.Client.List(context.Background(), list, client.InNamespace(namespace),
+			client.HasLabels{platformv1.ApplicationLabel}); err != nil {
 			t.Fatal(err)
 		}
 		kind := strings.TrimSuffix(fmt.Sprintf("%T", list)[strings.LastIndex(fmt.Sprintf("%T", list), ".")+1:], "List")
@@ -82,7 +85,8 @@ func TestInstanceIsMadeAndCostsNothingAtRest(t *testing.T) {
 	if got := inventory(t, namespace); !slices.Equal(got, whole) {
 		t.Errorf("there is %q, want %q", got, whole)
 	}
-	if app.Status.Primary != "redis-a-redis-main-0" || app.Status.Version != "7.0.15" || app.Status.Ready != "1/1" || len(app.Status.Endpoints) != 1 {
+	if app.Status.Primary != "redis-a-redis-main-0" || app.Status.Version != "7.0.15" || app.Status.Ready != "1/1" ||
+		len(app.Status.Endpoints) != 1 {
 		t.Errorf("status: %+v", app.Status)
 	}
 	if err := testkit.StatusLint(app); err != nil {
@@ -195,8 +199,10 @@ func TestRefusalsHarmNothing(t *testing.T) {
 		reason string
 		says   string
 	}{
-		{"unsupported version", func(a *platformv1.Application) { a.Spec.Version = "6.2" }, platformv1.ReasonVersionNotSupported, "7.0"},
-		{"unknown component", func(a *platformv1.Application) { a.Spec.Components[0].Name = "sentinel" }, platformv1.ReasonComponentNotFound, "sentinel"},
+		{"unsupported version", func(a *platformv1.Application) { a.Spec.Version = "6.2" },
+			platformv1.ReasonVersionNotSupported, "7.0"},
+		{"unknown component", func(a *platformv1.Application) { a.Spec.Components[0].Name = "sentinel" },
+			platformv1.ReasonComponentNotFound, "sentinel"},
 		{"unknown parameter", parameter("maxmemroy", "1"), platformv1.ReasonInvalidParameters, "maxmemory"},
 		{"bad value", parameter("maxclients", "many"), platformv1.ReasonInvalidParameters, "maxclients"},
 		{"parameter of ours", parameter("requirepass", "x"), platformv1.ReasonInvalidParameters, "engine"},
@@ -204,7 +210,8 @@ func TestRefusalsHarmNothing(t *testing.T) {
 		{"newline in the Secret", credential("default", "from-file"), platformv1.ReasonSecretInvalid,
 			`the value under the key "password" of Secret "from-file" ends with a newline`},
 		{"missing Secret", credential("default", "nowhere"), platformv1.ReasonSecretNotFound, "nowhere"},
-		{"too many replicas", func(a *platformv1.Application) { a.Spec.Components[0].Replicas = new(int32(2)) }, platformv1.ReasonInvalidSpec, "1"},
+		{"too many replicas", func(a *platformv1.Application) { a.Spec.Components[0].Replicas = new(int32(2)) },
+			platformv1.ReasonInvalidSpec, "1"},
 		{"expansion impossible", storage("2Gi"), platformv1.ReasonVolumeExpansionUnsupported, "does not allow expansion"},
 	}
 	for _, test := range tests {
@@ -240,7 +247,8 @@ func TestImpossibleSizeCanBeTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitForReady(t, env.Client, app)
-	for size, reason := range map[string]string{"512Mi": platformv1.ReasonVolumeShrinkRefused, "2Gi": platformv1.ReasonVolumeExpansionUnsupported} {
+	for size, reason := range map[string]string{"512Mi": platformv1.ReasonVolumeShrinkRefused,
+		"2Gi": platformv1.ReasonVolumeExpansionUnsupported} {
 		storage(size)(app)
 		patch(t, app)
 		testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
@@ -286,14 +294,16 @@ func parameter(name, value string) func(*platformv1.Application) {
 
 func credential(name, secret string) func(*platformv1.Application) {
 	return func(a *platformv1.Application) {
-		a.Spec.Credentials = []platformv1.Credential{{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: "password"}}}
+		a.Spec.Credentials = []platformv1.Credential{
+			{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: "password"}}}
 	}
 }
 
 func podUID(t *testing.T, namespace string) string {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "redis-a-redis-main-0"}, pod); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "redis-a-redis-main-0"},
+		pod); err != nil {
 		t.Fatal(err)
 	}
 	return string(pod.UID)

@@ -20,8 +20,10 @@ import (
 func entityOf(namespace, name, entityType string) *platformv1.Entity {
 	return &platformv1.Entity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, Type: entityType, Name: name,
-			Parameters: platformv1.Parameters{"commands": "+@read"}, PasswordFrom: &platformv1.SecretKeyReference{Name: "users"}, DeletionPolicy: platformv1.EntityDelete},
+		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, Type: entityType,
+			Name:       name,
+			Parameters: platformv1.Parameters{"commands": "+@read"}, PasswordFrom: &platformv1.SecretKeyReference{Name: "users"},
+			DeletionPolicy: platformv1.EntityDelete},
 	}
 }
 
@@ -39,7 +41,8 @@ func waitReason(t *testing.T, entity *platformv1.Entity, reason, says string) {
 	}
 }
 
-// An Entity that a user makes before its Application says so, is claimed with it, and asks its pod; where nobody answers, it waits, and can be let go.
+// An Entity that a user makes before its Application says so, is claimed with it, and asks its pod; where nobody
+// answers, it waits, and can be let go.
 func TestEntityIsClaimedAndWaits(t *testing.T) {
 	namespace := env.Namespace(t)
 	_, _, stop := run(t, -1)
@@ -57,7 +60,8 @@ func TestEntityIsClaimedAndWaits(t *testing.T) {
 	}
 	waitReason(t, topic, platformv1.ReasonTypeNotFound, `has no entities of type "topic": it has acl-user`)
 	waitReason(t, user, platformv1.ReasonSecretNotFound, `there is no Secret "users"`)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"}, StringData: map[string]string{"password": "x"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"},
+		StringData: map[string]string{"password": "x"}}
 	if err := env.Client.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}

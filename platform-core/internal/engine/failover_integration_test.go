@@ -55,7 +55,8 @@ func failed(term int64, from string) func(*platformv1.PrimaryRecord) {
 	return func(r *platformv1.PrimaryRecord) {
 		r.Term, r.Member, r.Former = term, nil, &platformv1.SetMember{Name: from, Identity: from}
 		r.List = platformv1.MemberList{Version: 1, Members: []platformv1.SetMember{{Name: from, Identity: from}}}
-		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: term, Cause: platformv1.PrimaryFailed, From: from, Reason: "it is gone", Deposed: metav1.NowMicro()})
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: term, Cause: platformv1.PrimaryFailed, From: from,
+			Reason: "it is gone", Deposed: metav1.NowMicro()})
 	}
 }
 
@@ -63,7 +64,8 @@ func failed(term int64, from string) func(*platformv1.PrimaryRecord) {
 func recordsOf(t *testing.T, namespace string) []platformv1.Operation {
 	t.Helper()
 	var list platformv1.OperationList
-	if err := env.Client.List(t.Context(), &list, client.InNamespace(namespace), client.MatchingLabels{platformv1.TriggerLabel: string(platformv1.TriggerFailover)}); err != nil {
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(namespace),
+		client.MatchingLabels{platformv1.TriggerLabel: string(platformv1.TriggerFailover)}); err != nil {
 		t.Fatal(err)
 	}
 	return list.Items
@@ -80,7 +82,8 @@ func noted(t *testing.T, set *platformv1.WorkloadSet, term string) {
 	})
 }
 
-// A failover is on record as an Operation, which keeps nobody waiting, waits for nobody, and ends when a pod takes writes.
+// A failover is on record as an Operation, which keeps nobody waiting, waits for nobody, and ends when a pod takes
+// writes.
 func TestAFailoverIsOnRecord(t *testing.T) {
 	namespace := env.Namespace(t)
 	_, _, stop := run(t, -1)
@@ -91,12 +94,14 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 	writes(t, set, failed(2, set.Name+"-1"))
 	noted(t, set, "2")
 	records := recordsOf(t, namespace)
-	if len(records) != 1 || !metav1.IsControlledBy(&records[0], app) || records[0].Spec.TargetRef.Name != app.Name || records[0].Labels[platformv1.SetLabel] != set.Spec.Set {
+	if len(records) != 1 || !metav1.IsControlledBy(&records[0], app) || records[0].Spec.TargetRef.Name != app.Name ||
+		records[0].Labels[platformv1.SetLabel] != set.Spec.Set {
 		t.Fatalf("the records are %+v", records)
 	}
 	record := &records[0]
 	testkit.WaitFor(t, env.Client, record, "a record that says what it waits for", func() error {
-		if record.Status.Phase != platformv1.OperationRunning || record.Status.Trigger != platformv1.TriggerFailover || record.Status.Application != app.Name {
+		if record.Status.Phase != platformv1.OperationRunning || record.Status.Trigger != platformv1.TriggerFailover ||
+			record.Status.Application != app.Name {
 			return fmt.Errorf("its status is %+v", record.Status)
 		}
 		return nil
@@ -109,7 +114,8 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 	})
 	ends(t, record, platformv1.OperationSucceeded)
 	step := record.Status.Steps[len(record.Status.Steps)-1]
-	for name, want := range map[string]string{"from": set.Name + "-1", "to": set.Name + "-0", "term": "2", "reason": "it is gone", "choice": "it has the most", "order": "7"} {
+	for name, want := range map[string]string{"from": set.Name + "-1", "to": set.Name + "-0", "term": "2",
+		"reason": "it is gone", "choice": "it has the most", "order": "7"} {
 		if step.Outputs[name] != want {
 			t.Errorf("output %s is %q, want %q", name, step.Outputs[name], want)
 		}
@@ -117,7 +123,8 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 	if length, err := time.ParseDuration(step.Outputs["seconds"] + "s"); err != nil || length <= 0 {
 		t.Errorf("nobody wrote for %q s: %v", step.Outputs["seconds"], err)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(restart), restart); err != nil || restart.Status.Phase != platformv1.OperationRunning {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(restart), restart); err != nil ||
+		restart.Status.Phase != platformv1.OperationRunning {
 		t.Errorf("the Operation that ran is %s: %v", restart.Status.Phase, err)
 	}
 	// What was deleted is not made again, also by the next engine; what was ordered is not recorded.

@@ -17,11 +17,13 @@ import (
 
 // asksFor is an Operation as somebody writes it into a file.
 func asksFor(app *platformv1.Application, template, more string) string {
-	return fmt.Sprintf("apiVersion: %[1]s\nkind: Operation\nmetadata: {generateName: open-}\nspec:\n  templateRef: %[2]s\n  targetRef: {apiVersion: %[1]s, kind: Application, name: %[3]s}\n%[4]s",
+	return fmt.Sprintf("apiVersion: %[1]s\nkind: Operation\nmetadata: {generateName: open-}\nspec:\n  templateRef: "+
+		"%[2]s\n  targetRef: {apiVersion: %[1]s, kind: Application, name: %[3]s}\n%[4]s",
 		platformv1.GroupVersion, template, app.Name, more)
 }
 
-// A dry run says what the steps of an Operation run, down to the pods, and how long all of it may take; and touches nothing.
+// A dry run says what the steps of an Operation run, down to the pods, and how long all of it may take; and touches
+// nothing.
 func TestADryRunDescribesNestedOperations(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -66,10 +68,12 @@ func TestATemplateSaysHowLongItMayTake(t *testing.T) {
 	ends(t, op, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open-scale"}}
 	refresh(t, child)
-	if child.Spec.Timeout == nil || child.Spec.Timeout.Duration != 20*time.Minute || child.Status.Timeout == nil || child.Status.Timeout.Duration != 20*time.Minute {
+	if child.Spec.Timeout == nil || child.Spec.Timeout.Duration != 20*time.Minute || child.Status.Timeout == nil ||
+		child.Status.Timeout.Duration != 20*time.Minute {
 		t.Errorf("what it runs is asked for %v and has %v", child.Spec.Timeout, child.Status.Timeout)
 	}
-	if status := ends(t, operate(t, app, "stop", "Stop", nil), platformv1.OperationSucceeded); status.Timeout == nil || status.Timeout.Duration != 10*time.Minute {
+	if status := ends(t, operate(t, app, "stop", "Stop", nil), platformv1.OperationSucceeded); status.Timeout == nil ||
+		status.Timeout.Duration != 10*time.Minute {
 		t.Errorf("by default it has %v", status.Timeout)
 	}
 }

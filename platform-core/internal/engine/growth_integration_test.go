@@ -26,7 +26,8 @@ import (
 func dbClaims(t *testing.T, app *platformv1.Application) []corev1.PersistentVolumeClaim {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
-	err := env.Client.List(t.Context(), &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name, platformv1.ComponentLabel: "db"})
+	err := env.Client.List(t.Context(), &list, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name, platformv1.ComponentLabel: "db"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func volumesAre(t *testing.T, app *platformv1.Application, name string, want ...
 // growing makes the class of that name, whose volumes can grow.
 func growing(t *testing.T) {
 	t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "example.com/none",
+		AllowVolumeExpansion: new(true)}
 	create(t, class)
 	t.Cleanup(func() {
 		if err := env.Client.Delete(context.WithoutCancel(t.Context()), class); err != nil {
@@ -87,7 +89,8 @@ func growing(t *testing.T) {
 func onGrowing(t *testing.T, namespace string) (*platformv1.Application, []corev1.PersistentVolumeClaim) {
 	t.Helper()
 	app := shop(namespace, "shop-a", "tiers")
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("growing")}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "db", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("growing")}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	claims := dbClaims(t, app)
@@ -113,8 +116,8 @@ func askedFor(t *testing.T, claims []corev1.PersistentVolumeClaim, size string) 
 	}
 }
 
-// VerticalScaleVolume has the volumes of a component grow under their pods, and is done when the last of them has the size. Smaller ones
-// are refused, and so is what a storage class cannot do; then nothing is touched.
+// VerticalScaleVolume has the volumes of a component grow under their pods, and is done when the last of them has the
+// size. Smaller ones are refused, and so is what a storage class cannot do; then nothing is touched.
 func TestVerticalScaleVolume(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -161,7 +164,8 @@ func TestVerticalScaleVolume(t *testing.T) {
 		"no-size":    {"much", `a quantity such as 10Gi`},
 		"impossible": {"3Gx", "3Gx"},
 	} {
-		failed := ends(t, operate(t, app, name, "VerticalScaleVolume", nil, "component", "db", "size", tc.size), platformv1.OperationFailed)
+		failed := ends(t, operate(t, app, name, "VerticalScaleVolume", nil, "component", "db", "size", tc.size),
+			platformv1.OperationFailed)
 		if !strings.Contains(failed.Error, tc.says) {
 			t.Errorf("%s: it says %q, want %q", name, failed.Error, tc.says)
 		}
@@ -172,7 +176,8 @@ func TestVerticalScaleVolume(t *testing.T) {
 	}
 }
 
-// A size that a storage cannot give fails its Operation and is said by the Application; a smaller one is asked for then, which the volumes have not got yet either.
+// A size that a storage cannot give fails its Operation and is said by the Application; a smaller one is asked for
+// then, which the volumes have not got yet either.
 func TestInfeasibleSizeIsTakenBack(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -189,27 +194,32 @@ func TestInfeasibleSizeIsTakenBack(t *testing.T) {
 	} else if !takesBack {
 		change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Storage.Size = resource.MustParse("2Gi") })
 		testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "as Kubernetes does from 1.32 on") {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
+			"as Kubernetes does from 1.32 on") {
 			t.Errorf("%s: %s", ready.Reason, ready.Message)
 		}
 		return
 	}
 	refused := claims[1].DeepCopy()
 	refused.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Ti")}
-	refused.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	refused.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
 	if err := env.Client.Status().Patch(t.Context(), refused, client.MergeFrom(&claims[1])); err != nil {
 		t.Fatal(err)
 	}
-	says := fmt.Sprintf("claim %s does not grow from 1Gi to 10Ti (ControllerResizeInfeasible): make room for it, or set the size back to one above 1Gi", claims[1].Name)
+	says := fmt.Sprintf("claim %s does not grow from 1Gi to 10Ti (ControllerResizeInfeasible): make room for it, or set "+
+		"the size back to one above 1Gi", claims[1].Name)
 	if status := ends(t, op, platformv1.OperationFailed); !strings.Contains(status.Error, says) {
 		t.Errorf("it says %q, want %q", status.Error, says)
 	}
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonVolumeExpansionUnsupported || !strings.Contains(ready.Message, says) {
+	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason !=
+		platformv1.ReasonVolumeExpansionUnsupported || !strings.Contains(ready.Message, says) {
 		t.Errorf("%s: %s", ready.Reason, ready.Message)
 	}
 
-	if status := ends(t, scale("as-before", "1Gi"), platformv1.OperationFailed); !strings.Contains(status.Error, "set the size to one above 1Gi") {
+	if status := ends(t, scale("as-before", "1Gi"), platformv1.OperationFailed); !strings.Contains(status.Error,
+		"set the size to one above 1Gi") {
 		t.Errorf("it says %q", status.Error)
 	}
 	op = scale("less", "2Gi")

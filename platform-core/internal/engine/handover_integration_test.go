@@ -36,7 +36,8 @@ func reaches(t *testing.T, app *platformv1.Application, want passwords) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-default"}}
 	testkit.WaitFor(t, env.Client, secret, "has the passwords", func() error {
-		have := passwords{string(secret.Data["password"]), string(secret.Data["also"]), secret.Annotations[platformv1.HandoverAnnotation], ""}
+		have := passwords{string(secret.Data["password"]), string(secret.Data["also"]),
+			secret.Annotations[platformv1.HandoverAnnotation], ""}
 		have.bound = passwordIn(t, app, platformv1.BindingNameFor(app.Name))
 		if have != want {
 			return fmt.Errorf("they are %+v, want %+v", have, want)
@@ -45,8 +46,10 @@ func reaches(t *testing.T, app *platformv1.Application, want passwords) {
 	})
 }
 
-// processesTakeUp returns the pods of an Application, whose processes run with the plans of their sets where the function says so of their name.
-func processesTakeUp(t *testing.T, app *platformv1.Application, which func(pod string) bool) (pods map[string]types.UID) {
+// processesTakeUp returns the pods of an Application, whose processes run with the plans of their sets where the
+// function says so of their name.
+func processesTakeUp(t *testing.T, app *platformv1.Application, which func(pod string) bool) (
+	pods map[string]types.UID) {
 	t.Helper()
 	pods = map[string]types.UID{}
 	var sets platformv1.WorkloadSetList
@@ -91,7 +94,8 @@ func all(string) bool { return true }
 func taken(t *testing.T, app *platformv1.Application) {
 	t.Helper()
 	for _, component := range []string{"redis", "sentinel"} {
-		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-" + component + "-main"}}
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-" + component +
+			"-main"}}
 		testkit.WaitFor(t, env.Client, set, "asks for the passwords that there are", func() error {
 			p, err := render.Plan(set)
 			if err != nil {
@@ -100,7 +104,8 @@ func taken(t *testing.T, app *platformv1.Application) {
 			secret := secretNamed(t, app, "redis-a-default")
 			want := string(secret.Data["revision"])
 			// What an Operation has put there gets its revision a moment later.
-			if both := secret.Annotations[platformv1.HandoverAnnotation] != ""; both != strings.Contains(want, render.RevisionSeparator) || p.Credentials["default"] != want {
+			if both := secret.Annotations[platformv1.HandoverAnnotation] != ""; both != strings.Contains(want,
+				render.RevisionSeparator) || p.Credentials["default"] != want {
 				return fmt.Errorf("it asks for revision %q, want %q (of two passwords: %t)", p.Credentials["default"], want, both)
 			}
 			return nil
@@ -128,13 +133,14 @@ func exchanges(t *testing.T, app *platformv1.Application, from, to string) {
 	testkit.WaitForReady(t, env.Client, app)
 }
 
-// A generated password is made anew under pods that log in at each other: each process accepts the other one before any shows it, and no pod is replaced.
-// A second Operation has its turn afterwards. Where nobody runs, there is one step.
+// A generated password is made anew under pods that log in at each other: each process accepts the other one before any
+// shows it, and no pod is replaced. A second Operation has its turn afterwards. Where nobody runs, there is one step.
 func TestRotationUnderPodsThatLogInAtEachOther(t *testing.T) {
 	app := served(t, loggingInAtEachOther(t, "1.31.0"))
 	old, pods := passwordIn(t, app, "redis-a-default"), processesTakeUp(t, app, all)
 	reaches(t, app, passwords{old, old, "", old})
-	dry := ends(t, operate(t, app, "dry", "RotateCredentials", func(s *platformv1.OperationSpec) { s.DryRun = true }, "credential", "default"), platformv1.OperationSucceeded)
+	dry := ends(t, operate(t, app, "dry", "RotateCredentials", func(s *platformv1.OperationSpec) { s.DryRun = true },
+		"credential", "default"), platformv1.OperationSucceeded)
 	if len(dry.Plan) != 1 || !strings.Contains(dry.Plan[0], "in three rounds") {
 		t.Errorf("the plan is %q", dry.Plan)
 	}
@@ -162,7 +168,8 @@ func TestPasswordOfTheUserUnderPodsThatLogInAtEachOther(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
-	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Data: map[string][]byte{"password": []byte("first")}}
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Data: map[string][]byte{"password": []byte("first")}}
 	create(t, mine)
 	app := application(namespace)
 	credential("default", "mine")(app)
@@ -214,7 +221,8 @@ func TestRotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine(t *testing.T) {
 	}
 }
 
-// Another version of the plugin, under which pods log in at each other, touches no pod; the first rotation under it has them mount the second password.
+// Another version of the plugin, under which pods log in at each other, touches no pod; the first rotation under it has
+// them mount the second password.
 func TestFirstRotationUnderPodsThatLogInAtEachOther(t *testing.T) {
 	derived(t, "1.34.0", "1.0.0", func(parts map[string]map[string]string) {
 		replaced(t, parts, "components", "components.yaml", "    peerTopologies: [replication, cluster, sentinel]\n", "")

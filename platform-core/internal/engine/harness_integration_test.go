@@ -95,7 +95,8 @@ var prepare = sync.OnceValue(func() error {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
 		&storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{Name: "standard", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "standard",
+				Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 			Provisioner: "example.com/none",
 		},
 	}
@@ -258,7 +259,8 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock, Kinds: kinds, LoadPlugin: loadOnce}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock,
+		Kinds: kinds, LoadPlugin: loadOnce}); err != nil {
 		return err
 	}
 	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, kinds...); err != nil {
@@ -302,8 +304,8 @@ func nodeAt(t *testing.T, namespace, address string) {
 	t.Cleanup(func() { cancel(); pods.Stop(); <-ended })
 }
 
-// serve starts a new pod, and ends one that is to be deleted: the API server does so itself, in two writes, unless who asked for it is killed
-// between them, which the garbage collector of pods makes good in a cluster.
+// serve starts a new pod, and ends one that is to be deleted: the API server does so itself, in two writes, unless who
+// asked for it is killed between them, which the garbage collector of pods makes good in a cluster.
 func serve(ctx context.Context, pod *corev1.Pod, address string) error {
 	switch {
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":

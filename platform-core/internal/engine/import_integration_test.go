@@ -35,7 +35,8 @@ type shelf struct {
 // keep has what a Backup was made of on the shelf, with the metadata that its mover was given.
 func (s *shelf) keep(t *testing.T, b *platformv1.Backup, plan mover.Plan) {
 	t.Helper()
-	record := mover.Record{Key: b.Status.Key, Digest: b.Status.Digest, Size: b.Status.Size, RawSize: b.Status.RawSize, Facts: b.Status.Facts, Compression: plan.Backup.Compression,
+	record := mover.Record{Key: b.Status.Key, Digest: b.Status.Digest, Size: b.Status.Size, RawSize: b.Status.RawSize,
+		Facts: b.Status.Facts, Compression: plan.Backup.Compression,
 		StartTime: b.Status.StartTime.Time, EndTime: b.Status.CompletionTime.Time}
 	if err := json.Unmarshal(plan.Backup.Metadata, &record.Origin); err != nil {
 		t.Fatal(err)
@@ -63,14 +64,16 @@ func (s *shelf) plays(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 	slices.Sort(unknown)
 	switch p.Verb {
 	case mover.VerbList:
-		return mover.Result{Count: len(s.kept), KeptBytes: int64(10 * len(s.kept)), Unknown: len(unknown), Backups: unknown[:min(len(unknown), 40)]}, platformv1.OperationSucceeded
+		return mover.Result{Count: len(s.kept), KeptBytes: int64(10 * len(s.kept)), Unknown: len(unknown),
+			Backups: unknown[:min(len(unknown), 40)]}, platformv1.OperationSucceeded
 	case mover.VerbRecall:
 		unknown = slices.DeleteFunc(unknown, func(key string) bool { return key <= p.Catalogue.After })
 		told := &mover.Recall{Left: max(0, len(unknown)-s.page)}
 		for _, key := range unknown[:min(len(unknown), s.page)] {
 			told.Last = key
 			if slices.Contains(s.damaged, key) {
-				told.Failures = append(told.Failures, mover.Failure{Key: key, Reason: mover.ReasonDamaged, Message: "the part data-00001 is missing"})
+				told.Failures = append(told.Failures,
+					mover.Failure{Key: key, Reason: mover.ReasonDamaged, Message: "the part data-00001 is missing"})
 				continue
 			}
 			told.Records = append(told.Records, s.kept[key])
@@ -81,7 +84,8 @@ func (s *shelf) plays(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		}
 		return mover.Result{Recall: packed}, platformv1.OperationSucceeded
 	}
-	return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30, Facts: map[string]string{"role": "master"}}, platformv1.OperationSucceeded
+	return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30, Facts: map[string]string{"role": "master"}},
+		platformv1.OperationSucceeded
 }
 
 func planOf(t *testing.T, template map[string]string) (plan mover.Plan) {
@@ -95,7 +99,8 @@ func planOf(t *testing.T, template map[string]string) (plan mover.Plan) {
 // lost deletes a Backup with what is kept of it left where it is.
 func lost(t *testing.T, b *platformv1.Backup) {
 	t.Helper()
-	if err := env.Client.Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deletionPolicy":"Retain"}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), b,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deletionPolicy":"Retain"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	if err := env.Client.Delete(t.Context(), b); err != nil {
@@ -122,14 +127,18 @@ func killed(t *testing.T, times int, holds func() bool) {
 	}
 }
 
-// The day when everything is gone but what is kept: objects are made of all of it, page by page, whoever crashes meanwhile, each once, and an instance begins with one.
+// The day when everything is gone but what is kept: objects are made of all of it, page by page, whoever crashes
+// meanwhile, each once, and an instance begins with one.
 func TestImport(t *testing.T) {
 	app, played := wayBack(t)
 	s := &shelf{kept: map[string]mover.Record{}, page: 7}
 	played.moves = s.plays
 	_, _, stop := run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
-	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool { return i.Time != nil && i.Kept == 0 && i.Import == nil })
+	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool {
+		return i.Time != nil && i.Kept == 0 &&
+			i.Import == nil
+	})
 	b := backedUp(t, app, "nightly", "compression", "Gzip")
 	plan := planOf(t, played.verbs(t, mover.VerbBackup)[0].Spec.Template.Annotations)
 	if plan.Backup.Compression != mover.CompressionGzip || b.Status.Duration == nil {
@@ -147,7 +156,8 @@ func TestImport(t *testing.T) {
 	stop()
 
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "store"}}
-	if err := env.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"import":{}}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), r,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"import":{}}}`))); err != nil {
 		t.Fatal(err)
 	}
 	// The operator is killed in the midst of it, again and again.
@@ -158,20 +168,24 @@ func TestImport(t *testing.T) {
 	})
 	run(t, -1)
 	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool {
-		return i.Import != nil && i.Import.Time != nil && i.Import.Imported == 40 && i.Import.Failed == 1 && i.Import.Failures[0].Key == s.damaged[0] && i.Import.Failures[0].Reason == mover.ReasonDamaged
+		return i.Import != nil && i.Import.Time != nil && i.Import.Imported == 40 && i.Import.Failed == 1 &&
+			i.Import.Failures[0].Key == s.damaged[0] && i.Import.Failures[0].Reason == mover.ReasonDamaged
 	})
 	noJobs(t, app.Namespace)
 	again := backupIs(t, app.Namespace, platformv1.ImportedBackupNameFor(b.Status.Key), platformv1.BackupCompleted)
 	testkit.WaitForReady(t, env.Client, again)
-	if i := again.Status; i.Key != b.Status.Key || i.Digest != b.Status.Digest || i.RawSize != 30 || i.Plugin == nil || *i.Plugin != *b.Status.Plugin || i.Version != "7.0" || i.Facts["role"] != "master" ||
-		!i.CompletionTime.Equal(b.Status.CompletionTime) || i.Source == nil || i.Source.Pod != b.Status.Source.Pod || again.Spec.Compression != platformv1.CompressionGzip || again.Spec.DeletionPolicy != platformv1.BackupRetain {
+	if i := again.Status; i.Key != b.Status.Key || i.Digest != b.Status.Digest || i.RawSize != 30 || i.Plugin == nil ||
+		*i.Plugin != *b.Status.Plugin || i.Version != "7.0" || i.Facts["role"] != "master" ||
+		!i.CompletionTime.Equal(b.Status.CompletionTime) || i.Source == nil || i.Source.Pod != b.Status.Source.Pod ||
+		again.Spec.Compression != platformv1.CompressionGzip || again.Spec.DeletionPolicy != platformv1.BackupRetain {
 		t.Errorf("it was %+v, and is %+v", b.Status, i)
 	}
 	var all platformv1.BackupList
 	if err := env.Client.List(t.Context(), &all, client.InNamespace(app.Namespace)); err != nil || len(all.Items) != 40 {
 		t.Errorf("there are %d Backups: %v", len(all.Items), err)
 	}
-	if err := env.Client.Patch(t.Context(), again, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"imported":{"digest":"sha256:2"}}}`))); err == nil {
+	if err := env.Client.Patch(t.Context(), again,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"imported":{"digest":"sha256:2"}}}`))); err == nil {
 		t.Error("what was imported can be changed")
 	}
 	refresh(t, r)
@@ -181,7 +195,8 @@ func TestImport(t *testing.T) {
 
 	begun(t, begins(t, app.Namespace, "redis-again", again.Name), again)
 	// Nothing is asked for any more: what was said of it goes.
-	if err := env.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"import":null}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), r,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"import":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool { return i.Import == nil })
@@ -193,7 +208,8 @@ func TestRepositoryThatDies(t *testing.T) {
 	var dead sync.Map
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if _, is := dead.Load("store"); is {
-			return mover.Result{Reason: mover.ReasonUnreachable, Message: "the store does not answer"}, platformv1.OperationFailed
+			return mover.Result{Reason: mover.ReasonUnreachable, Message: "the store does not answer"},
+				platformv1.OperationFailed
 		}
 		return mover.Result{Digest: "sha256:1"}, platformv1.OperationSucceeded
 	}

@@ -61,7 +61,8 @@ func restorableHere(t *testing.T) (*platformv1.Application, *jobs, *platformv1.B
 func claims(t *testing.T, app *platformv1.Application) []string {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
-	if err := env.Client.List(t.Context(), &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -90,7 +91,8 @@ func restoredInPlace(t *testing.T, app *platformv1.Application, status platformv
 	t.Helper()
 	testkit.WaitForReady(t, env.Client, app)
 	pod, generation := podOf(t, app), status.Steps[0].Outputs["data"]
-	if pod.UID == before.UID || claimOf(pod) != claimOf(before)+"-"+generation || generation == "" || pod.Labels[platformv1.RoleLabel] != "primary" {
+	if pod.UID == before.UID || claimOf(pod) != claimOf(before)+"-"+generation || generation == "" ||
+		pod.Labels[platformv1.RoleLabel] != "primary" {
 		t.Errorf("its pod has %s and the labels %v", claimOf(pod), pod.Labels)
 	}
 	if left := claims(t, app); len(left) != 1 || left[0] != claimOf(pod) {
@@ -103,29 +105,36 @@ func TestRestoreInPlace(t *testing.T) {
 	app, played, backup := restorableHere(t)
 	run(t, -1)
 	before := podOf(t, app)
-	dry := ends(t, operate(t, app, "dry", "Restore", func(s *platformv1.OperationSpec) { s.DryRun = true }, "backup", backup.Name), platformv1.OperationSucceeded)
+	dry := ends(t, operate(t, app, "dry", "Restore", func(s *platformv1.OperationSpec) { s.DryRun = true }, "backup",
+		backup.Name), platformv1.OperationSucceeded)
 	if !strings.Contains(strings.Join(dry.Plan, "\n"), "open: leads clients to the restored data") {
 		t.Errorf("it would do %v", dry.Plan)
 	}
 	status := ends(t, operate(t, app, "back", "Restore", nil, "backup", backup.Name), platformv1.OperationSucceeded)
 	restoredInPlace(t, app, status, before)
 	copied := backupIs(t, app.Namespace, status.Steps[1].Outputs["backup"], platformv1.BackupCompleted)
-	if copied.Labels[platformv1.ScheduleLabel] != "safety-copy" || copied.Spec.Retention == nil || copied.Spec.Retention.MaxAge.Duration != 168*time.Hour {
+	if copied.Labels[platformv1.ScheduleLabel] != "safety-copy" || copied.Spec.Retention == nil ||
+		copied.Spec.Retention.MaxAge.Duration != 168*time.Hour {
 		t.Errorf("the safety copy is %+v", copied)
 	}
-	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 || movers[0].Labels[platformv1.BackupLabel] != string(backup.UID) {
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 ||
+		movers[0].Labels[platformv1.BackupLabel] != string(backup.UID) {
 		t.Errorf("there were %d movers", len(movers))
 	}
 	// What is foretold is of the volumes that it has.
-	dry = ends(t, operate(t, app, "upgrade", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version", "8.0"), platformv1.OperationSucceeded)
-	if plan := strings.Join(dry.Plan, "\n"); !strings.Contains(plan, "upgrade: Restart Pod redis-r-redis-main-0: its image changed") || strings.Contains(plan, "PersistentVolumeClaim") {
+	dry = ends(t, operate(t, app, "upgrade", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = true },
+		"version", "8.0"), platformv1.OperationSucceeded)
+	if plan := strings.Join(dry.Plan, "\n"); !strings.Contains(plan,
+		"upgrade: Restart Pod redis-r-redis-main-0: its image changed") || strings.Contains(plan, "PersistentVolumeClaim") {
 		t.Errorf("an upgrade would do %v", dry.Plan)
 	}
 	// And once more, from what it had before, without another copy: its volume stays then.
 	again := podOf(t, app)
-	status = ends(t, operate(t, app, "forth", "Restore", nil, "backup", copied.Name, "safetyCopy", "Skip"), platformv1.OperationSucceeded)
+	status = ends(t, operate(t, app, "forth", "Restore", nil, "backup", copied.Name, "safetyCopy", "Skip"),
+		platformv1.OperationSucceeded)
 	testkit.WaitForReady(t, env.Client, app)
-	if pod := podOf(t, app); pod.UID == again.UID || !strings.HasSuffix(claimOf(pod), "-"+status.Steps[0].Outputs["data"]) || len(claims(t, app)) != 2 {
+	if pod := podOf(t, app); pod.UID == again.UID ||
+		!strings.HasSuffix(claimOf(pod), "-"+status.Steps[0].Outputs["data"]) || len(claims(t, app)) != 2 {
 		t.Errorf("its pod has %s, and there are %v", claimOf(pod), claims(t, app))
 	}
 	if status.Steps[1].Phase != platformv1.OperationSkipped {
@@ -146,12 +155,14 @@ func TestRestoreInPlaceIsRefused(t *testing.T) {
 		"nothing": {"nowhere", `there is no Backup "nowhere"`},
 		"room":    {"large-backup", "ask for more storage"},
 	} {
-		if status := ends(t, operate(t, app, name, "Restore", nil, "backup", tc.backup), platformv1.OperationFailed); !strings.Contains(status.Error, tc.error) || status.Steps[0].Attempts != 1 {
+		if status := ends(t, operate(t, app, name, "Restore", nil, "backup", tc.backup),
+			platformv1.OperationFailed); !strings.Contains(status.Error, tc.error) || status.Steps[0].Attempts != 1 {
 			t.Errorf("%s: it says %q", name, status.Error)
 		}
 	}
 	first := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a"}}
-	if status := ends(t, operate(t, first, "method", "Restore", nil, "backup", "large-backup"), platformv1.OperationFailed); !strings.Contains(status.Error, `restores nothing of method "rdb"`) {
+	if status := ends(t, operate(t, first, "method", "Restore", nil, "backup", "large-backup"),
+		platformv1.OperationFailed); !strings.Contains(status.Error, `restores nothing of method "rdb"`) {
 		t.Errorf("it says %q", status.Error)
 	}
 	stillServes(t, app, before)
@@ -159,7 +170,8 @@ func TestRestoreInPlaceIsRefused(t *testing.T) {
 		t.Errorf("there were %d movers", len(movers))
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
-	if status := ends(t, operate(t, app, "stopped", "Restore", nil, "backup", "large-backup"), platformv1.OperationFailed); !strings.Contains(status.Error, "start it first") {
+	if status := ends(t, operate(t, app, "stopped", "Restore", nil, "backup", "large-backup"),
+		platformv1.OperationFailed); !strings.Contains(status.Error, "start it first") {
 		t.Errorf("it says %q", status.Error)
 	}
 }
@@ -168,14 +180,17 @@ func TestRestoreInPlaceIsRefused(t *testing.T) {
 func TestRestoreInPlaceOfAnArchiveIsRefused(t *testing.T) {
 	app, played, backup := restorableHere(t)
 	run(t, -1)
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"}, StringData: map[string]string{"secret": "x"}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"},
+		StringData: map[string]string{"secret": "x"}})
 	change(t, app, func(s *platformv1.ApplicationSpec) {
-		s.Credentials = []platformv1.Credential{{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}
+		s.Credentials = []platformv1.Credential{
+			{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	before := podOf(t, app)
 	status := ends(t, operate(t, app, "back", "Restore", nil, "backup", backup.Name), platformv1.OperationFailed)
-	if !strings.Contains(status.Error, `keeps its log in an archive (credential "keys")`) || !strings.Contains(status.Error, "take the archive out") {
+	if !strings.Contains(status.Error, `keeps its log in an archive (credential "keys")`) ||
+		!strings.Contains(status.Error, "take the archive out") {
 		t.Errorf("it says %q", status.Error)
 	}
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
@@ -206,7 +221,8 @@ func TestRestoreInPlaceThatFails(t *testing.T) {
 		}
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
-	if status = ends(t, operate(t, app, "lost", "Restore", nil, "backup", backup.Name), platformv1.OperationSucceeded); status.Steps[0].Attempts != 2 {
+	if status = ends(t, operate(t, app, "lost", "Restore", nil, "backup", backup.Name),
+		platformv1.OperationSucceeded); status.Steps[0].Attempts != 2 {
 		t.Errorf("there were %d attempts", status.Steps[0].Attempts)
 	}
 	restoredInPlace(t, app, status, before)
@@ -229,7 +245,8 @@ func TestRestoreInPlaceThatDoesNotStart(t *testing.T) {
 	run(t, -1)
 	before := podOf(t, app)
 	stuck.Store(app.Namespace, true)
-	op := operate(t, app, "unread", "Restore", func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 20 * time.Second} }, "backup", backup.Name)
+	op := operate(t, app, "unread", "Restore",
+		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 20 * time.Second} }, "backup", backup.Name)
 	status := ends(t, op, platformv1.OperationFailed)
 	takenBack(t, app, status, before)
 }
@@ -278,10 +295,12 @@ func TestRestoreInPlaceOntoOtherVolumes(t *testing.T) {
 	run(t, -1)
 	before := podOf(t, app)
 	stuck.Store(app.Namespace, true)
-	op := operate(t, app, "emptied", "Restore", func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 30 * time.Second} }, "backup", backup.Name)
+	op := operate(t, app, "emptied", "Restore",
+		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 30 * time.Second} }, "backup", backup.Name)
 	meanwhile(t, app, before, func(name string) {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name}}
-		unmarked := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+platformv1.RestoredAnnotation+`":null}}}`))
+		unmarked := client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+platformv1.RestoredAnnotation+`":null}}}`))
 		if err := env.Client.Patch(t.Context(), claim, unmarked); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +322,8 @@ func TestRestoreInPlaceThatLosesItsCopy(t *testing.T) {
 			}
 			return nil
 		})
-		copied := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: op.Status.Steps[1].Outputs["backup"]}}
+		copied := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace,
+			Name: op.Status.Steps[1].Outputs["backup"]}}
 		if err := env.Client.Delete(t.Context(), copied); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +332,8 @@ func TestRestoreInPlaceThatLosesItsCopy(t *testing.T) {
 	keepsThoseOfBefore(t, app, before, status, "the safety copy")
 }
 
-// A safety copy that is damaged in the store by now is found out before anything of before is deleted, though its Backup says nothing of that.
+// A safety copy that is damaged in the store by now is found out before anything of before is deleted, though its
+// Backup says nothing of that.
 func TestRestoreInPlaceWhoseCopyIsDamaged(t *testing.T) {
 	app, played, backup := restorableHere(t)
 	run(t, -1)
@@ -327,8 +348,10 @@ func TestRestoreInPlaceWhoseCopyIsDamaged(t *testing.T) {
 	keepsThoseOfBefore(t, app, before, status, "part 1 is gone")
 }
 
-// keepsThoseOfBefore has a restore say why, and that the volumes of before are kept: its pod is on another one, and both are there.
-func keepsThoseOfBefore(t *testing.T, app *platformv1.Application, before *corev1.Pod, status platformv1.OperationStatus, why string) {
+// keepsThoseOfBefore has a restore say why, and that the volumes of before are kept: its pod is on another one, and
+// both are there.
+func keepsThoseOfBefore(t *testing.T, app *platformv1.Application, before *corev1.Pod,
+	status platformv1.OperationStatus, why string) {
 	t.Helper()
 	if !strings.Contains(status.Error, why) || !strings.Contains(status.Error, "the volumes of before are kept") {
 		t.Errorf("it says %q", status.Error)

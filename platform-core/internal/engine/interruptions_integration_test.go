@@ -72,9 +72,10 @@ func hasPods(pods int) func(t *testing.T, app *platformv1.Application) {
 func ofSpec() map[string]interruption {
 	return map[string]interruption{
 		"stop": {template: "Stop", edits: 1, check: hasPods(0)},
-		"start": {template: "Start", edits: 1, check: hasPods(1), make: func(t *testing.T, namespace string) *platformv1.Application {
-			return instance(t, namespace, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
-		}},
+		"start": {template: "Start", edits: 1, check: hasPods(1),
+			make: func(t *testing.T, namespace string) *platformv1.Application {
+				return instance(t, namespace, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
+			}},
 		"resize": {template: "VerticalScaleResource", parameters: []string{"memory", "768Mi"}, edits: 1, resizes: true,
 			make: func(t *testing.T, namespace string) *platformv1.Application {
 				return instance(t, namespace, ownMemory, func(s *platformv1.ApplicationSpec) {
@@ -83,7 +84,8 @@ func ofSpec() map[string]interruption {
 			},
 			check: func(t *testing.T, app *platformv1.Application) {
 				hasPods(1)(t, app)
-				if got := podOf(t, app).Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]; !got.Equal(resource.MustParse("768Mi")) {
+				if got := podOf(t, app).Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]; !got.Equal(
+					resource.MustParse("768Mi")) {
 					t.Errorf("the pod may have %s", got.String())
 				}
 			}},
@@ -100,7 +102,8 @@ func ofSpec() map[string]interruption {
 				}
 			},
 			check: func(t *testing.T, app *platformv1.Application) { wantClaims(t, app, "2Gi") }},
-		"upgrade": {template: "UpgradePaaS", parameters: []string{"version", "8.0"}, edits: 1, play: runsNext, check: hasPods(1)},
+		"upgrade": {template: "UpgradePaaS", parameters: []string{"version", "8.0"}, edits: 1, play: runsNext,
+			check: hasPods(1)},
 		"plugin": {template: "UpgradeApp", parameters: []string{"version", takesOverFrom100}, edits: 1,
 			check: func(t *testing.T, app *platformv1.Application) {
 				hasPods(1)(t, app)
@@ -138,8 +141,10 @@ func ofRest() map[string]interruption {
 					return nil
 				})
 				pod := podOf(t, app)
-				for _, made := range []client.Object{app, &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-redis"}},
-					&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-redis-main"}}, pod} {
+				for _, made := range []client.Object{app,
+					&platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-redis"}},
+					&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "redis-a-redis-main"}},
+					pod} {
 					removed(t, made)
 				}
 			},
@@ -162,7 +167,8 @@ func handedOver(t *testing.T, app *platformv1.Application) {
 	}
 }
 
-// runsNext has the pod of an instance run the version that is asked for once it has the image of that, as a kubelet and agents do.
+// runsNext has the pod of an instance run the version that is asked for once it has the image of that, as a kubelet and
+// agents do.
 func runsNext(t *testing.T, app *platformv1.Application, op *platformv1.Operation) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}}
@@ -174,14 +180,16 @@ func runsNext(t *testing.T, app *platformv1.Application, op *platformv1.Operatio
 		}
 		now := &corev1.Pod{}
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), now)
-		if err == nil && now.Status.PodIP != "" && now.Spec.Containers[0].Image != former && report.Latest(now.Annotations[platformv1.ReportAnnotation]).Version != "8.0.3" {
+		if err == nil && now.Status.PodIP != "" && now.Spec.Containers[0].Image != former &&
+			report.Latest(now.Annotations[platformv1.ReportAnnotation]).Version != "8.0.3" {
 			runsVersion(t, app, "8.0.3")
 		}
 		return fmt.Errorf("it is %s: %+v", op.Status.Phase, op.Status.Steps)
 	})
 }
 
-// prepares makes what an Operation acts on, in a namespace of its own, under an engine that runs; told are the stories of what is there.
+// prepares makes what an Operation acts on, in a namespace of its own, under an engine that runs; told are the stories
+// of what is there.
 func (i interruption) prepares(t *testing.T) (app *platformv1.Application, told *chronicle) {
 	t.Helper()
 	namespace := env.Namespace(t)
@@ -236,7 +244,8 @@ func interruptions(t *testing.T) map[string]interruption {
 	return all
 }
 
-// Whatever an Operation does, an engine that dies at a write of it leaves it to the next one, which goes on and does nothing twice.
+// Whatever an Operation does, an engine that dies at a write of it leaves it to the next one, which goes on and does
+// nothing twice.
 func TestOperationsSurviveKills(t *testing.T) {
 	prepared(t)
 	all := interruptions(t)
@@ -291,8 +300,8 @@ func (i interruption) eachWrite(t *testing.T) {
 	}
 }
 
-// The same of a Failover that is asked for. Nobody answers here who could take over, which the set would soon say: it is named while no engine runs, so that
-// each survives one write.
+// The same of a Failover that is asked for. Nobody answers here who could take over, which the set would soon say: it
+// is named while no engine runs, so that each survives one write.
 func TestAFailoverThatIsAskedForSurvivesKills(t *testing.T) {
 	prepared(t)
 	namespace := env.Namespace(t)
@@ -305,7 +314,8 @@ func TestAFailoverThatIsAskedForSurvivesKills(t *testing.T) {
 	end := relay(t, func(int) int {
 		set := setOf(app)
 		refresh(t, set)
-		if request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchPrimaryAnnotation]); !named && request.From == memberAt(set, 0).Name {
+		if request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchPrimaryAnnotation]); !named &&
+			request.From == memberAt(set, 0).Name {
 			named = true
 			succeeds(t, set, asked, platformv1.PrimaryFailed)
 			reportWriting(t, set, 1, 2)
@@ -314,7 +324,8 @@ func TestAFailoverThatIsAskedForSurvivesKills(t *testing.T) {
 	})
 	defer end()
 	status := ends(t, op, platformv1.OperationSucceeded)
-	if step := status.Steps[len(status.Steps)-1]; step.Attempts != 1 || step.Outputs["to"] != platformv1.PodNameFor(setOf(app).Name, 1) {
+	if step := status.Steps[len(status.Steps)-1]; step.Attempts != 1 ||
+		step.Outputs["to"] != platformv1.PodNameFor(setOf(app).Name, 1) {
 		t.Errorf("the step is %+v", step)
 	}
 	handedOver(t, app)

@@ -40,15 +40,18 @@ steps:
     types: {keys: int}
 `
 
-// jobs plays the controller of Jobs and the kubelet for their pods in a namespace: what they are asked for decides how they end.
+// jobs plays the controller of Jobs and the kubelet for their pods in a namespace: what they are asked for decides how
+// they end.
 type jobs struct {
 	mu   sync.Mutex
 	seen map[types.UID]*batchv1.Job
-	// moves says how a mover with a plan ends: what it says, and how; it runs on when that is nothing. It always ends well when nil.
+	// moves says how a mover with a plan ends: what it says, and how; it runs on when that is nothing. It always ends well
+	// when nil.
 	moves func(mover.Plan) (mover.Result, platformv1.OperationPhase)
 }
 
-// playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, one that ends in "bad" finds the data bad, others count 42 keys.
+// playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, one that
+// ends in "bad" finds the data bad, others count 42 keys.
 func playJobs(t *testing.T, namespace string) *jobs {
 	t.Helper()
 	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
@@ -94,9 +97,11 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 	if known {
 		return nil
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-" + string(job.UID)[:5], Labels: maps.Clone(job.Spec.Template.Labels)}, Spec: job.Spec.Template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-" + string(job.UID)[:5],
+		Labels: maps.Clone(job.Spec.Template.Labels)}, Spec: job.Spec.Template.Spec}
 	pod.Labels[batchv1.JobNameLabel] = job.Name
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	if err := env.Client.Create(ctx, pod); err != nil {
 		return err
 	}
@@ -162,7 +167,8 @@ func (j *jobs) cancelled(t *testing.T, op *platformv1.Operation, verb mover.Verb
 		}
 		return nil
 	})
-	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, op, platformv1.OperationCancelled)
@@ -175,7 +181,8 @@ func (j *jobs) verbs(t *testing.T, verb mover.Verb) (jobs []*batchv1.Job) {
 	defer j.mu.Unlock()
 	for _, job := range j.seen {
 		var plan mover.Plan
-		if json.Unmarshal([]byte(job.Spec.Template.Annotations[platformv1.MoverPlanAnnotation]), &plan) == nil && plan.Verb == verb {
+		if json.Unmarshal([]byte(job.Spec.Template.Annotations[platformv1.MoverPlanAnnotation]), &plan) == nil &&
+			plan.Verb == verb {
 			jobs = append(jobs, job)
 		}
 	}
@@ -189,8 +196,9 @@ func end(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, code int32, mes
 		phase, condition = corev1.PodFailed, batchv1.JobFailed
 	}
 	pod.Status.Phase = phase
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}
 	if err := env.Client.Status().Update(ctx, pod); err != nil {
 		return err
 	}
@@ -217,7 +225,8 @@ func counted(t *testing.T, version string) (*platformv1.Application, *jobs) {
 	derived(t, version, "", func(parts map[string]map[string]string) { parts["operations"]["Count.yaml"] = counting })
 	namespace := env.Namespace(t)
 	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, label)); err != nil {
+	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		client.RawPatch(types.MergePatchType, label)); err != nil {
 		t.Fatal(err)
 	}
 	played := playJobs(t, namespace)
@@ -245,22 +254,26 @@ func TestJobOfAnOperation(t *testing.T) {
 	run(t, -1)
 	node(t, app.Namespace)
 	testkit.WaitForReady(t, env.Client, app)
-	dry := ends(t, operate(t, app, "dry", "Count", func(s *platformv1.OperationSpec) { s.DryRun = true }), platformv1.OperationSucceeded)
+	dry := ends(t, operate(t, app, "dry", "Count", func(s *platformv1.OperationSpec) { s.DryRun = true }),
+		platformv1.OperationSucceeded)
 	if want := "count: runs in a pod of its own: redis-cli -h redis-a KEYS *"; len(dry.Plan) != 1 || dry.Plan[0] != want {
 		t.Errorf("the plan is %q, want %q", dry.Plan, want)
 	}
 	op := operate(t, app, "well", "Count", nil)
 	status := ends(t, op, platformv1.OperationSucceeded)
 	step := status.Steps[0]
-	if step.Outputs["keys"] != "42" || step.Outputs["job"] != "well-count" || step.OutputTypes["keys"] != platformv1.OutputInt || len(step.OutputTypes) != 1 {
+	if step.Outputs["keys"] != "42" || step.Outputs["job"] != "well-count" ||
+		step.OutputTypes["keys"] != platformv1.OutputInt || len(step.OutputTypes) != 1 {
 		t.Errorf("outputs are %v, of types %v", step.Outputs, step.OutputTypes)
 	}
 	job := played.only(t)
 	pod := job.Spec.Template.Spec
-	if !metav1.IsControlledBy(job, op) || job.Spec.Template.Labels[platformv1.ApplicationLabel] != app.Name || *pod.AutomountServiceAccountToken {
+	if !metav1.IsControlledBy(job, op) || job.Spec.Template.Labels[platformv1.ApplicationLabel] != app.Name ||
+		*pod.AutomountServiceAccountToken {
 		t.Errorf("the job is %+v", job)
 	}
-	if from := pod.Containers[0].Env[0].ValueFrom; from == nil || from.SecretKeyRef.Name != "redis-a-default" || pod.Containers[0].Image != podOf(t, app).Spec.Containers[0].Image {
+	if from := pod.Containers[0].Env[0].ValueFrom; from == nil || from.SecretKeyRef.Name != "redis-a-default" ||
+		pod.Containers[0].Image != podOf(t, app).Spec.Containers[0].Image {
 		t.Errorf("the container is %+v", pod.Containers[0])
 	}
 	gone(t, app.Namespace, "well-count")
@@ -306,7 +319,8 @@ func TestJobIsCancelled(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "long-count"}}
 	testkit.WaitFor(t, env.Client, job, "is there", nil)
 	ends(t, op, platformv1.OperationRunning)
-	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, op, platformv1.OperationCancelled)
@@ -324,7 +338,8 @@ func TestJobSurvivesTheEngine(t *testing.T) {
 	stop()
 	op := operate(t, app, "once", "Count", nil)
 	crashing{times: 60, writes: 4}.until(t, op)
-	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 || !strings.HasPrefix(played.only(t).Name, "once-count") {
+	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 ||
+		!strings.HasPrefix(played.only(t).Name, "once-count") {
 		t.Errorf("it is %+v", op.Status)
 	}
 }

@@ -66,7 +66,8 @@ func standingIn(t *testing.T, namespace string) map[string]types.UID {
 	return found
 }
 
-// What an edit of a Component would end has no end before the Application had its say: that takes the edit back, and all is there as it was.
+// What an edit of a Component would end has no end before the Application had its say: that takes the edit back, and
+// all is there as it was.
 func TestWhatIsDeclaredOutlivesAnEdit(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	before := standingIn(t, namespace)
@@ -79,8 +80,11 @@ func TestWhatIsDeclaredOutlivesAnEdit(t *testing.T) {
 	mergePatch(t, db, `{"spec":{"replicas":2,"sets":[{"name":"0"}]}}`)
 	waitsOver(t, db, `set "1" is kept: Application "a" declares it`)
 	// Nor where nobody can tell what it declares.
-	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = []platformv1.ApplicationComponent{{Name: "none"}} })
-	waitsOver(t, db, `set "1" is kept until Application "a" says what there is to be: topology "tiers" has no component "none"`)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{Name: "none"}}
+	})
+	waitsOver(t, db, `set "1" is kept until Application "a" says what there is to be: topology "tiers" has no component `+
+		`"none"`)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Credentials, s.Components = nil, []platformv1.ApplicationComponent{{Name: "db", Replicas: new(int32(2))}}
 	})
@@ -143,9 +147,11 @@ func TestARemovedSetComesBackWhole(t *testing.T) {
 func TestResourcesThatALimitRangeRulesOutTouchNoPod(t *testing.T) {
 	namespace, app := standing(t, "quorum")
 	before := standingIn(t, namespace)
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}, Spec: corev1.LimitRangeSpec{
-		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}},
-	}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"},
+		Spec: corev1.LimitRangeSpec{
+			Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer,
+				Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}},
+		}}
 	create(t, limits)
 	// The request is above the limit that the container is given.
 	change(t, app, func(s *platformv1.ApplicationSpec) {
@@ -153,7 +159,8 @@ func TestResourcesThatALimitRangeRulesOutTouchNoPod(t *testing.T) {
 	})
 	testkit.WaitFor(t, env.Client, app, "the refusal", func() error {
 		ready := conditions.Get(app, platformv1.ReadyCondition)
-		if app.Status.Phase != platformv1.PhaseStalled || !strings.Contains(ready.Message, "are left as they are, since the API server refuses the new ones") ||
+		if app.Status.Phase != platformv1.PhaseStalled ||
+			!strings.Contains(ready.Message, "are left as they are, since the API server refuses the new ones") ||
 			!strings.Contains(ready.Message, "cpu limit") {
 			return fmt.Errorf("phase %s, Ready says %q", app.Status.Phase, ready.Message)
 		}

@@ -21,9 +21,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// faultPoints, set to "all", has an instance be changed once more for each of the writes that this takes, with one engine killed after it
-// and the next one left alone. That takes many minutes. Without it no engine of one life survives more than lifetime writes, so that
-// every third point is tried.
+// faultPoints, set to "all", has an instance be changed once more for each of the writes that this takes, with one
+// engine killed after it and the next one left alone. That takes many minutes. Without it no engine of one life
+// survives more than lifetime writes, so that every third point is tried.
 const (
 	faultPoints = "FAULT_POINTS"
 	lifetime    = 3
@@ -64,8 +64,8 @@ func prepared(t *testing.T) {
 	}
 }
 
-// relay has engines follow each other, each killed after as many writes as it survives, until it is ended; then it says how many writes
-// there were in all.
+// relay has engines follow each other, each killed after as many writes as it survives, until it is ended; then it says
+// how many writes there were in all.
 func relay(t *testing.T, survives kills) (end func() int) {
 	t.Helper()
 	writes := 0
@@ -96,8 +96,8 @@ func relay(t *testing.T, survives kills) (end func() int) {
 	})
 }
 
-// changed takes an instance of several components over more pods and another set, the end of a set, and other pods everywhere to its
-// deletion, while engines are killed. It says how many writes all of that took.
+// changed takes an instance of several components over more pods and another set, the end of a set, and other pods
+// everywhere to its deletion, while engines are killed. It says how many writes all of that took.
 func changed(t *testing.T, survives kills) int {
 	t.Helper()
 	namespace := env.Namespace(t)
@@ -142,7 +142,8 @@ func changed(t *testing.T, survives kills) int {
 		t.Errorf("the volume that is retained: %+v", s)
 	}
 	// Nothing was made twice but the pods that were to be replaced.
-	twice := map[string]int{"Pod a-db-0-0": 2, "Pod a-db-0-1": 2, "Pod a-db-big-0": 2, "Pod a-web-main-0": 2, "Pod a-web-main-1": 2}
+	twice := map[string]int{"Pod a-db-0-0": 2, "Pod a-db-0-1": 2, "Pod a-db-big-0": 2, "Pod a-web-main-0": 2,
+		"Pod a-web-main-1": 2}
 	for name, s := range told.all() {
 		if want := max(1, twice[name]); s.made != want {
 			t.Errorf("%s was made %d times, want %d", name, s.made, want)
@@ -172,7 +173,8 @@ func instances(t *testing.T, namespace string) (app, kept *platformv1.Applicatio
 	return app, kept
 }
 
-// holds waits until an instance is ready with these pods, as its spec asks for them, and with volumes of its database's pods alone.
+// holds waits until an instance is ready with these pods, as its spec asks for them, and with volumes of its database's
+// pods alone.
 func holds(t *testing.T, app *platformv1.Application, pods ...string) {
 	t.Helper()
 	wait(t, app, &corev1.PodList{}, pods...)
@@ -184,18 +186,20 @@ func holds(t *testing.T, app *platformv1.Application, pods ...string) {
 	}
 	wait(t, app, &corev1.PersistentVolumeClaimList{}, claims...)
 	list := &corev1.PodList{}
-	if err := env.Client.List(t.Context(), list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := env.Client.List(t.Context(), list, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		t.Fatal(err)
 	}
 	for _, pod := range list.Items {
-		if want := app.Spec.Components[0].Scheduling; want != nil && pod.Spec.NodeSelector["disk"] != want.NodeSelector["disk"] {
+		if want := app.Spec.Components[0].Scheduling; want != nil &&
+			pod.Spec.NodeSelector["disk"] != want.NodeSelector["disk"] {
 			t.Errorf("pod %s is for nodes %v", pod.Name, pod.Spec.NodeSelector)
 		}
 	}
 }
 
-// onRecord waits until each of the changes so far has one record that says that it is done. A change that came earlier would be taken up by
-// the record of the one before.
+// onRecord waits until each of the changes so far has one record that says that it is done. A change that came earlier
+// would be taken up by the record of the one before.
 func onRecord(t *testing.T, app *platformv1.Application, changes int) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprintf("%d records that have ended", changes), func(ctx context.Context) error {

@@ -18,15 +18,15 @@ import (
 const (
 	// leakEngines is the number of engines that are started and ended.
 	leakEngines = 10
-	// leakGoroutines is the number of goroutines that may remain of one engine. watch.Filter of apimachinery, which wraps each
-	// watch of metadata, keeps its goroutine when the watch ends while an event is on its way.
+	// leakGoroutines is the number of goroutines that may remain of one engine. watch.Filter of apimachinery, which wraps
+	// each watch of metadata, keeps its goroutine when the watch ends while an event is on its way.
 	leakGoroutines = 4
 	// leakHeap is the heap in bytes that may remain of one engine.
 	leakHeap = 2 << 20
 )
 
-// TestEndedEnginesLeaveNothing starts and ends engines, each with an instance, and compares goroutines and heap with what was
-// there after the first of them, which fills the caches of the process.
+// TestEndedEnginesLeaveNothing starts and ends engines, each with an instance, and compares goroutines and heap with
+// what was there after the first of them, which fills the caches of the process.
 func TestEndedEnginesLeaveNothing(t *testing.T) {
 	cycle := func(t *testing.T) {
 		namespace := env.Namespace(t)

@@ -129,7 +129,8 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 	testkit.WaitFor(t, env.Client, app, "waiting for db", func() error {
 		web := slices.IndexFunc(app.Status.Components, func(c platformv1.ComponentState) bool { return c.Name == "web" })
 		ready := conditions.Get(app, platformv1.ReadyCondition)
-		if web < 0 || ready == nil || app.Status.Components[web].Phase != platformv1.PhaseStopped || len(podNames(t, namespace)) < 4 {
+		if web < 0 || ready == nil || app.Status.Components[web].Phase != platformv1.PhaseStopped ||
+			len(podNames(t, namespace)) < 4 {
 			return fmt.Errorf("pods %v, status %+v", podNames(t, namespace), app.Status)
 		}
 		return nil
@@ -144,8 +145,10 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 	}
 
 	sick := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-db-1-0"}}
-	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.ReportAnnotation, report.Report{Health: report.Unhealthy, Message: "ill"}.String())
-	if err := env.Client.Patch(t.Context(), sick, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
+	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.ReportAnnotation,
+		report.Report{Health: report.Unhealthy, Message: "ill"}.String())
+	if err := env.Client.Patch(t.Context(), sick, client.RawPatch("application/merge-patch+json", []byte(body))); err !=
+		nil {
 		t.Fatal(err)
 	}
 	testkit.WaitForCondition(t, env.Client, app, platformv1.ReadyCondition, metav1.ConditionFalse)
@@ -160,7 +163,8 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
 	testkit.WaitForReady(t, env.Client, app)
 	ready := conditions.Get(app, platformv1.ReadyCondition)
-	if ready.Reason != platformv1.ReasonStopped || app.Status.Phase != platformv1.PhaseStopped || app.Status.Ready != "0/5" {
+	if ready.Reason != platformv1.ReasonStopped || app.Status.Phase != platformv1.PhaseStopped ||
+		app.Status.Ready != "0/5" {
 		t.Errorf("%s, phase %s, %s", ready.Reason, app.Status.Phase, app.Status.Ready)
 	}
 	if err := testkit.StatusLint(app); err != nil {
@@ -250,7 +254,8 @@ func TestDeletionProtection(t *testing.T) {
 	app.Spec.DeletionProtection = true
 	create(t, app)
 	testkit.Eventually(t, "the refusal", refused(app))
-	if err := env.Client.DeleteAllOf(t.Context(), &platformv1.Application{}, client.InNamespace(namespace)); !apierrors.IsForbidden(err) {
+	if err := env.Client.DeleteAllOf(t.Context(), &platformv1.Application{},
+		client.InNamespace(namespace)); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting all gives %v", err)
 	}
 	free := shop(namespace, "b", "quorum")
@@ -282,14 +287,16 @@ func TestDeletionProtection(t *testing.T) {
 func refused(app *platformv1.Application) func(ctx context.Context) error {
 	says := fmt.Sprintf("Application %s has deletionProtection: set spec.deletionProtection to false first", app.Name)
 	return func(ctx context.Context) error {
-		if err := env.Client.Delete(ctx, app, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
+		if err := env.Client.Delete(ctx, app, client.DryRunAll); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), says) {
 			return fmt.Errorf("deleting gives %v", err)
 		}
 		return nil
 	}
 }
 
-// A policy under which more is kept reaches the volumes whatever else is wanted: who deletes the instance next counts on it. One under which less is kept waits.
+// A policy under which more is kept reaches the volumes whatever else is wanted: who deletes the instance next counts
+// on it. One under which less is kept waits.
 func TestRetainReachesTheVolumesAtOnce(t *testing.T) {
 	for name, hinder := range map[string]func(*platformv1.ApplicationSpec){
 		"suspended": func(s *platformv1.ApplicationSpec) { s.Suspend = true },

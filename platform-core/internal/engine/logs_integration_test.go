@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The class of the volumes that access logs are on changes in no one edit. What is done in two is for the engine to judge, by the claims that there are.
+// The class of the volumes that access logs are on changes in no one edit. What is done in two is for the engine to
+// judge, by the claims that there are.
 func TestClassOfLogsIsImmutable(t *testing.T) {
 	app := application(env.Namespace(t))
 	if err := env.Client.Create(t.Context(), app); err != nil {
@@ -33,7 +34,8 @@ func TestClassOfLogsIsImmutable(t *testing.T) {
 		// All fields: a merge patch would keep those of before.
 		body := `[{"op":"add","path":"/spec/components","value":[{"name":"redis","logs":` + step.logs + `}]}]`
 		err := env.Client.Patch(t.Context(), app, client.RawPatch(types.JSONPatchType, []byte(body)))
-		if refused := apierrors.IsInvalid(err) && step.refused != "" && strings.Contains(err.Error(), step.refused); err != nil && !refused || err == nil && step.refused != "" {
+		if refused := apierrors.IsInvalid(err) && step.refused != "" &&
+			strings.Contains(err.Error(), step.refused); err != nil && !refused || err == nil && step.refused != "" {
 			t.Errorf("logs %s: %v, want %q", step.logs, err, step.refused)
 		}
 	}

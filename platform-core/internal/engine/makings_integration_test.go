@@ -28,8 +28,11 @@ func lends(t *testing.T, namespace, account string, verbs ...string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: account}
 	create(t, &corev1.ServiceAccount{ObjectMeta: meta})
-	create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"applications"}, Verbs: verbs}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+	create(t, &rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"applications"},
+			Verbs: verbs}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}})
 }
 
@@ -40,7 +43,8 @@ func lent(account, spec string) func(*platformv1.OperationSpec) {
 	}
 }
 
-// An Operation makes its target with the rights of the account that its author lends, once, and is done when that is Ready.
+// An Operation makes its target with the rights of the account that its author lends, once, and is done when that is
+// Ready.
 func TestCreateOfAnOperation(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -52,11 +56,12 @@ func TestCreateOfAnOperation(t *testing.T) {
 		change func(*platformv1.OperationSpec)
 		says   string
 	}{
-		"no-account": {func(s *platformv1.OperationSpec) { s.TargetSpec = standalone }, "may create a Application in serviceAccountName"},
-		"no-right":   {lent("unable", standalone), "system:serviceaccount:" + namespace + ":unable"},
-		"no-spec":    {lent("able", ""), `template "Create" needs targetSpec`},
-		"typo":       {lent("able", standalone+"replica: 3\n"), `unknown field "spec.replica"`},
-		"immutable":  {lent("able", strings.Replace(standalone, "standalone", "", 1)), "topology"},
+		"no-account": {func(s *platformv1.OperationSpec) { s.TargetSpec = standalone },
+			"may create a Application in serviceAccountName"},
+		"no-right":  {lent("unable", standalone), "system:serviceaccount:" + namespace + ":unable"},
+		"no-spec":   {lent("able", ""), `template "Create" needs targetSpec`},
+		"typo":      {lent("able", standalone+"replica: 3\n"), `unknown field "spec.replica"`},
+		"immutable": {lent("able", strings.Replace(standalone, "standalone", "", 1)), "topology"},
 	} {
 		status := ends(t, operate(t, app, name, "Create", tc.change), platformv1.OperationFailed)
 		if !strings.Contains(status.Error, tc.says) {
@@ -67,16 +72,19 @@ func TestCreateOfAnOperation(t *testing.T) {
 		lent("able", standalone)(s)
 		s.DryRun = true
 	}), platformv1.OperationSucceeded)
-	if len(dry.Plan) < 2 || dry.Plan[0] != `create: makes Application "redis-a"` || !slices.ContainsFunc(dry.Plan, func(line string) bool { return strings.Contains(line, "redis-a-redis-main-0") }) {
+	if len(dry.Plan) < 2 || dry.Plan[0] != `create: makes Application "redis-a"` ||
+		!slices.ContainsFunc(dry.Plan, func(line string) bool { return strings.Contains(line, "redis-a-redis-main-0") }) {
 		t.Errorf("the plan is %q", dry.Plan)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(app), &platformv1.Application{}); !apierrors.IsNotFound(err) {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(app),
+		&platformv1.Application{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the dry run made it: %v", err)
 	}
 	op := operate(t, app, "make", "Create", lent("able", standalone))
 	status := ends(t, op, platformv1.OperationSucceeded)
 	refresh(t, app)
-	if app.Annotations[platformv1.MadeByAnnotation] != string(op.UID) || status.Steps[0].Outputs["uid"] != string(app.UID) || app.Status.Ready != "1/1" {
+	if app.Annotations[platformv1.MadeByAnnotation] != string(op.UID) ||
+		status.Steps[0].Outputs["uid"] != string(app.UID) || app.Status.Ready != "1/1" {
 		t.Errorf("it is %+v of %v", app.ObjectMeta, status.Steps[0].Outputs)
 	}
 	again := ends(t, operate(t, app, "again", "Create", lent("able", standalone)), platformv1.OperationFailed)
@@ -131,7 +139,8 @@ func TestDeleteOfAnOperation(t *testing.T) {
 		lent("able", "")(s)
 		s.DryRun = true
 	}), platformv1.OperationSucceeded)
-	if want := `delete: deletes Application "redis-a" and all that is made from it; volumes are kept`; len(dry.Plan) != 2 || dry.Plan[0] != want || !strings.Contains(dry.Plan[1], "there is no way back") {
+	if want := `delete: deletes Application "redis-a" and all that is made from it; volumes are kept`; len(dry.Plan) !=
+		2 || dry.Plan[0] != want || !strings.Contains(dry.Plan[1], "there is no way back") {
 		t.Errorf("the plan is %q, want %q", dry.Plan, want)
 	}
 	op := operate(t, app, "remove", "Delete", lent("able", ""))
@@ -161,7 +170,8 @@ func removed(t *testing.T, obj client.Object) {
 	if err := env.Client.Delete(t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	err := env.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	err := env.Client.Patch(t.Context(), obj,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,16 @@ func manage(t *testing.T, pod *corev1.Pod) *managed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"sleep", "infinity"}}})
+	text, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64),
+		Process: plan.Process{Command: []string{"sleep", "infinity"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &managed{Pod: testagents.NewPod(t, testagents.Authority(t, "database"), pod.Namespace, pod.Name, text)}
 	m.certify(pod)
 	address := net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(plan.ProcessPort))
-	m.stop = m.Start(agent, []string{"POD_NAME=" + pod.Name}, "run", "--tls-dir", m.Path("tls"), "--cgroup-dir", m.Path("cgroup"), "--listen", address)
+	m.stop = m.Start(agent, []string{"POD_NAME=" + pod.Name}, "run", "--tls-dir", m.Path("tls"), "--cgroup-dir",
+		m.Path("cgroup"), "--listen", address)
 	testkit.Eventually(t, "the process manager of "+pod.Name, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -57,7 +59,8 @@ func manage(t *testing.T, pod *corev1.Pod) *managed {
 func (m *managed) certify(pod *corev1.Pod) {
 	m.Helper()
 	secret := &corev1.Secret{}
-	if err := env.Client.Get(m.Context(), client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret); err != nil {
+	if err := env.Client.Get(m.Context(),
+		client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret); err != nil {
 		m.Fatal(err)
 	}
 	for name, data := range secret.Data {
@@ -72,8 +75,8 @@ func (m *managed) uses(mebibytes int) {
 	m.Write(fmt.Appendf(nil, "anon %d\nfile 1073741824\n", mebibytes<<20), "cgroup", "memory.stat")
 }
 
-// TestMemoryThatIsInUseIsNotTaken: an Operation that would have processes killed for memory is refused before anything is touched, as the
-// agents' word is now. Of pods that nobody reaches nothing is known, and they hold nothing up.
+// TestMemoryThatIsInUseIsNotTaken: an Operation that would have processes killed for memory is refused before anything
+// is touched, as the agents' word is now. Of pods that nobody reaches nothing is known, and they hold nothing up.
 func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -87,9 +90,12 @@ func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
 
 	m.uses(60)
 	generation := app.Generation
-	const says = "pod redis-a-redis-main-0 uses 60Mi of memory now, and a limit of 64Mi is asked for: the least that would do is 66Mi"
-	for name, change := range map[string]func(*platformv1.OperationSpec){"squeeze": nil, "foretell": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
-		if status := ends(t, operate(t, app, name, "VerticalScaleResource", change, "memory", "64Mi"), platformv1.OperationFailed); !strings.Contains(status.Error, says) {
+	const says = "pod redis-a-redis-main-0 uses 60Mi of memory now, and a limit of 64Mi is asked for: the least that " +
+		"would do is 66Mi"
+	for name, change := range map[string]func(*platformv1.OperationSpec){"squeeze": nil,
+		"foretell": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
+		if status := ends(t, operate(t, app, name, "VerticalScaleResource", change, "memory", "64Mi"),
+			platformv1.OperationFailed); !strings.Contains(status.Error, says) {
 			t.Errorf("%s: it says %q; want %q", name, status.Error, says)
 		}
 	}

@@ -79,7 +79,8 @@ func wantMonitored(t *testing.T, obj interface {
 }, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, obj, "says "+reason, func() error {
-		if got := conditions.Get(obj, platformv1.MonitoredCondition); got == nil || got.Status != status || got.Reason != reason {
+		if got := conditions.Get(obj, platformv1.MonitoredCondition); got == nil || got.Status != status ||
+			got.Reason != reason {
 			return fmt.Errorf("it has %v", obj.GetConditions())
 		}
 		return nil
@@ -89,20 +90,24 @@ func wantMonitored(t *testing.T, obj interface {
 // noPodMonitors is what the policy of forbidPodMonitors says.
 const noPodMonitors = "nobody touches a PodMonitor here"
 
-// forbidPodMonitors has the API server refuse every write of a PodMonitor in a namespace, and its removal, until allow is called.
+// forbidPodMonitors has the API server refuse every write of a PodMonitor in a namespace, and its removal, until allow
+// is called.
 func forbidPodMonitors(t *testing.T, namespace string) (allow func()) {
 	t.Helper()
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
-				Rule:       admissionv1.Rule{APIGroups: []string{render.PodMonitorKind.Group}, APIVersions: []string{"*"}, Resources: []string{"podmonitors"}},
-			}}}},
-		Validations: []admissionv1.Validation{{Expression: "false", Message: noPodMonitors}},
-	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
+					Rule: admissionv1.Rule{APIGroups: []string{render.PodMonitorKind.Group}, APIVersions: []string{"*"},
+						Resources: []string{"podmonitors"}},
+				}}}},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: noPodMonitors}},
+		}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
 	create(t, policy)
 	create(t, binding)
 	end := func() {
@@ -136,7 +141,8 @@ func awaitVerdict(t *testing.T, namespace, says string) {
 func refusesPodMonitors(t *testing.T, app *platformv1.Application, says string) {
 	t.Helper()
 	wantMonitored(t, app, metav1.ConditionFalse, platformv1.ReasonPodMonitorRefused)
-	if got := conditions.Get(app, platformv1.MonitoredCondition).Message; !strings.Contains(got, says) || !strings.Contains(got, noPodMonitors) {
+	if got := conditions.Get(app, platformv1.MonitoredCondition).Message; !strings.Contains(got, says) ||
+		!strings.Contains(got, noPodMonitors) {
 		t.Errorf("it says %q, want %q and %q", got, says, noPodMonitors)
 	}
 	testkit.WaitForReady(t, env.Client, app)
@@ -160,14 +166,15 @@ func isMadeAgain(t *testing.T, monitor *unstructured.Unstructured) {
 	})
 }
 
-// Metrics are served where nobody can be told to read them, and hold nothing up; a PodMonitor comes with its kind, is kept as it is
-// meant to be, and goes with the wish. Where it is refused that is told, and again holds nothing up.
+// Metrics are served where nobody can be told to read them, and hold nothing up; a PodMonitor comes with its kind, is
+// kept as it is meant to be, and goes with the wish. Where it is refused that is told, and again holds nothing up.
 func TestPodMonitorComesWithItsKind(t *testing.T) {
 	namespace := env.Namespace(t)
 	node(t, namespace)
 	_, _, stop := run(t, -1)
 	app := application(namespace)
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
 	if err := env.Client.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +188,8 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 	install(t, "podmonitors.yaml")
 	monitor := podMonitor(namespace, "redis-a-redis")
 	testkit.WaitFor(t, env.Client, monitor, "is made by itself", nil)
-	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "15s", Labels: map[string]string{"release": "prometheus"}})
+	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "15s",
+		Labels: map[string]string{"release": "prometheus"}})
 	testkit.WaitFor(t, env.Client, monitor, "follows the spec", func() error {
 		if monitor.GetLabels()["release"] != "prometheus" {
 			return fmt.Errorf("its labels are %v", monitor.GetLabels())
@@ -189,14 +197,18 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 		return nil
 	})
 	want := map[string]any{
-		"selector":            map[string]any{"matchLabels": map[string]any{platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis"}},
-		"podMetricsEndpoints": []any{map[string]any{"port": "metrics", "path": "/metrics", "scheme": "http", "interval": "15s"}},
-		"podTargetLabels":     []any{platformv1.ApplicationLabel, platformv1.ComponentLabel, platformv1.SetLabel, platformv1.RoleLabel},
+		"selector": map[string]any{
+			"matchLabels": map[string]any{platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis"}},
+		"podMetricsEndpoints": []any{map[string]any{"port": "metrics", "path": "/metrics", "scheme": "http",
+			"interval": "15s"}},
+		"podTargetLabels": []any{platformv1.ApplicationLabel, platformv1.ComponentLabel, platformv1.SetLabel,
+			platformv1.RoleLabel},
 	}
 	if got := monitor.Object["spec"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the PodMonitor has %v; want %v", got, want)
 	}
-	if owner := metav1.GetControllerOf(monitor); owner == nil || owner.Kind != "Component" || monitor.GetLabels()["release"] != "prometheus" {
+	if owner := metav1.GetControllerOf(monitor); owner == nil || owner.Kind != "Component" ||
+		monitor.GetLabels()["release"] != "prometheus" {
 		t.Errorf("it is %+v", monitor.Object["metadata"])
 	}
 	wantMonitored(t, app, metav1.ConditionTrue, platformv1.ReasonPodMonitorApplied)

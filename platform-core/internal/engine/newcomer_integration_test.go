@@ -25,7 +25,8 @@ func TestThePlanOfANewObjectIsComplete(t *testing.T) {
 	node(t, namespace)
 	app := application(namespace)
 	app.Spec.NetworkPolicy = &platformv1.NetworkPolicy{}
-	data, err := yaml.Marshal(map[string]any{"apiVersion": platformv1.GroupVersion.String(), "kind": "Application", "metadata": map[string]any{"name": app.Name}, "spec": app.Spec})
+	data, err := yaml.Marshal(map[string]any{"apiVersion": platformv1.GroupVersion.String(), "kind": "Application",
+		"metadata": map[string]any{"name": app.Name}, "spec": app.Spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +48,20 @@ func TestThePlanOfANewObjectIsComplete(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	var made []string
 	for _, gvk := range []schema.GroupVersionKind{
-		{Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Pod"},
-		{Version: "v1", Kind: "PersistentVolumeClaim"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
-		{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}, {Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
-		{Group: "batch", Version: "v1", Kind: "Job"}, platformv1.GroupVersion.WithKind("Component"), platformv1.GroupVersion.WithKind("WorkloadSet"), platformv1.GroupVersion.WithKind("Operation"),
+		{Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Service"},
+		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Pod"},
+		{Version: "v1", Kind: "PersistentVolumeClaim"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+		{Group: "batch", Version: "v1", Kind: "Job"}, platformv1.GroupVersion.WithKind("Component"),
+		platformv1.GroupVersion.WithKind("WorkloadSet"), platformv1.GroupVersion.WithKind("Operation"),
 	} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
-		if err := env.Client.List(t.Context(), list, client.InNamespace(namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		if err := env.Client.List(t.Context(), list, client.InNamespace(namespace),
+			client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 			t.Fatal(err)
 		}
 		for _, object := range list.Items {

@@ -43,9 +43,10 @@ type trouble struct {
 }
 
 // TestNobodyIsHeldUp makes many instances beside some that hold on to what they can of the engine: one whose plugin is
-// broken, one with an expression that fails for what its spec says, one whose pods an admission is asked about that never answers,
-// one whose pod never starts, and one whose agent never answers. Work has to go on while a call hangs, however long the machine
-// takes for it: by the end of each such call others must have become ready. In the end nobody stands in a queue, and who cannot be made says why.
+// broken, one with an expression that fails for what its spec says, one whose pods an admission is asked about that
+// never answers, one whose pod never starts, and one whose agent never answers. Work has to go on while a call hangs,
+// however long the machine takes for it: by the end of each such call others must have become ready. In the end nobody
+// stands in a queue, and who cannot be made says why.
 func TestNobodyIsHeldUp(t *testing.T) {
 	before := busy(t)
 	run(t, -1)
@@ -91,7 +92,8 @@ func TestNobodyIsHeldUp(t *testing.T) {
 	}
 }
 
-// busy returns how many objects each controller works on, and how many stand in its queue. What engines that have ended left there counts as well.
+// busy returns how many objects each controller works on, and how many stand in its queue. What engines that have ended
+// left there counts as well.
 func busy(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -160,8 +162,8 @@ func readiness(t *testing.T, namespace string) <-chan struct{} {
 	return ready
 }
 
-// poison makes those that never become ready and returns when the engine has its trouble with each. The channel tells of
-// each call of an admission that hung until somebody gave it up.
+// poison makes those that never become ready and returns when the engine has its trouble with each. The channel tells
+// of each call of an admission that hung until somebody gave it up.
 func poison(t *testing.T) (map[string]*trouble, <-chan struct{}) {
 	t.Helper()
 	troubles := map[string]*trouble{
@@ -193,7 +195,8 @@ func poison(t *testing.T) (map[string]*trouble, <-chan struct{}) {
 			return fmt.Errorf("nobody has asked it")
 		}
 	})
-	troubles["an admission that never answers"] = &trouble{app: hanging, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
+	troubles["an admission that never answers"] = &trouble{app: hanging, condition: platformv1.ReadyCondition,
+		status: metav1.ConditionFalse,
 		reason: outcome.ReasonFailed, says: []string{"never.answers.example.com", hanging.Name + "-redis-main-0"}}
 	return troubles, admission.Ended()
 }
@@ -208,13 +211,16 @@ func withBrokenPlugin(t *testing.T) *trouble {
 		reason: platformv1.ReasonPluginInvalid, says: []string{"components.yaml:", "nowhere"}}
 }
 
-// withFailingExpression makes an instance of a version of the plugin redis that is fine but for one value of a parameter, which is this one's.
+// withFailingExpression makes an instance of a version of the plugin redis that is fine but for one value of a
+// parameter, which is this one's.
 func withFailingExpression(t *testing.T) *trouble {
 	t.Helper()
 	const command = `'/zeroinfra/config/redis.conf']}"`
 	app := application(env.Namespace(t))
-	app.Spec.PluginVersion = pluginVersion(t, "6.6.7", command, command+`, "${string(1 / (int('databases' in params ? params['databases'] : '16') - 7))}"`)
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"databases": "7"}}}
+	app.Spec.PluginVersion = pluginVersion(t, "6.6.7", command, command+
+		`, "${string(1 / (int('databases' in params ? params['databases'] : '16') - 7))}"`)
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "redis", Parameters: platformv1.Parameters{"databases": "7"}}}
 	create(t, app)
 	return &trouble{app: app, condition: platformv1.StalledCondition, status: metav1.ConditionTrue,
 		reason: platformv1.ReasonInvalidSpec, says: []string{`component "redis"`, "params['databases']", "division by zero"}}
@@ -229,7 +235,8 @@ func withoutNode(t *testing.T) *trouble {
 	testkit.WaitFor(t, env.Client, pod, "is made", nil)
 	before := pod.DeepCopy()
 	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available: 3 Insufficient memory.",
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "0/3 nodes are available: 3 Insufficient memory.",
 	}}
 	if err := env.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
@@ -241,7 +248,8 @@ func withoutNode(t *testing.T) *trouble {
 // muteAddress is of this machine and nobody's.
 const muteAddress = "127.0.66.6"
 
-// withMuteAgent makes an instance whose agent takes calls and never answers, and asks for another value of a parameter, which is told to it.
+// withMuteAgent makes an instance whose agent takes calls and never answers, and asks for another value of a parameter,
+// which is told to it.
 func withMuteAgent(t *testing.T) *trouble {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(muteAddress, strconv.Itoa(plan.ProcessPort)))
@@ -270,7 +278,8 @@ func withMuteAgent(t *testing.T) *trouble {
 	testkit.WaitForReady(t, env.Client, app)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}}
 	address := fmt.Sprintf(`{"status":{"podIP":%q,"podIPs":[{"ip":%[1]q}]}}`, muteAddress)
-	if err := env.Client.Status().Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(address))); err != nil {
+	if err := env.Client.Status().Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(address))); err !=
+		nil {
 		t.Fatal(err)
 	}
 	parameter("timeout", "30")(app)
@@ -281,7 +290,8 @@ func withMuteAgent(t *testing.T) *trouble {
 		t.Fatal("nobody has called the agent")
 	}
 	return &trouble{app: app, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
-		reason: platformv1.ReasonConfigurationPending, says: []string{pod.Name, "no answer from " + muteAddress, "NetworkPolicies"}}
+		reason: platformv1.ReasonConfigurationPending,
+		says:   []string{pod.Name, "no answer from " + muteAddress, "NetworkPolicies"}}
 }
 
 // pluginVersion installs a version of the plugin redis in whose parts one text stands for another, and returns it.

@@ -23,14 +23,16 @@ import (
 // tryCancel asks for the end of an Operation.
 func tryCancel(t *testing.T, op *platformv1.Operation) error {
 	t.Helper()
-	return env.Client.Patch(t.Context(), op.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)))
+	return env.Client.Patch(t.Context(), op.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)))
 }
 
 // stands waits until an Operation says where it stands to its point of no return.
 func stands(t *testing.T, op *platformv1.Operation, reason, text string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, op, reason, func() error {
-		if point := conditions.Get(op, platformv1.PointOfNoReturnCondition); point == nil || point.Reason != reason || !strings.Contains(point.Message, text) {
+		if point := conditions.Get(op, platformv1.PointOfNoReturnCondition); point == nil || point.Reason != reason ||
+			!strings.Contains(point.Message, text) {
 			return fmt.Errorf("it says %+v", point)
 		}
 		return testkit.StatusLint(op)
@@ -41,8 +43,10 @@ func stands(t *testing.T, op *platformv1.Operation, reason, text string) {
 func TestThePointOfNoReturn(t *testing.T) {
 	app := served(t)
 	admits(t, app.Namespace, as(t, app.Namespace, "ada", "create"))
-	said := ends(t, operate(t, app, "dry", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version", "8.0"), platformv1.OperationSucceeded)
-	if plan := strings.Join(said.Plan, "\n"); !strings.Contains(plan, "upgrade: from here on there is no way back: pods begin to write with the new version") {
+	said := ends(t, operate(t, app, "dry", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version",
+		"8.0"), platformv1.OperationSucceeded)
+	if plan := strings.Join(said.Plan, "\n"); !strings.Contains(plan,
+		"upgrade: from here on there is no way back: pods begin to write with the new version") {
 		t.Errorf("the plan is %q", plan)
 	}
 	refused := operate(t, app, "refused", "UpgradePaaS", nil, "version", "9.9")
@@ -51,7 +55,8 @@ func TestThePointOfNoReturn(t *testing.T) {
 	// The instance does not become Ready, so that it goes on.
 	ill := podOf(t, app)
 	says := report.Report{Health: report.Unhealthy, Message: "no luck"}.String()
-	if err := testkit.Edit(t.Context(), env.Client, ill, func() { metav1.SetMetaDataAnnotation(&ill.ObjectMeta, platformv1.ReportAnnotation, says) }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, ill,
+		func() { metav1.SetMetaDataAnnotation(&ill.ObjectMeta, platformv1.ReportAnnotation, says) }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "is not Ready", func() error {
@@ -62,8 +67,11 @@ func TestThePointOfNoReturn(t *testing.T) {
 	})
 	generation := app.Generation
 	for name, dry := range map[string]bool{"ill": false, "ill-dry": true} {
-		said := ends(t, operate(t, app, name, "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = dry }, "version", "8.0"), platformv1.OperationFailed)
-		if !strings.Contains(said.Error, "cannot begin: pod "+ill.Name+" reports that it is Unhealthy: no luck; mend that first") || !strings.Contains(said.Error, "acceptUnhealthy") || len(said.Steps) > 0 {
+		said := ends(t, operate(t, app, name, "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = dry }, "version",
+			"8.0"), platformv1.OperationFailed)
+		if !strings.Contains(said.Error, "cannot begin: pod "+ill.Name+
+			" reports that it is Unhealthy: no luck; mend that first") || !strings.Contains(said.Error, "acceptUnhealthy") ||
+			len(said.Steps) > 0 {
 			t.Errorf("%s says %q, %+v", name, said.Error, said.Steps)
 		}
 	}
@@ -72,8 +80,10 @@ func TestThePointOfNoReturn(t *testing.T) {
 	}
 	op := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0", "acceptUnhealthy", "true")
 	stands(t, op, platformv1.ReasonPassed, `step "upgrade" has begun: pods begin to write with the new version`)
-	forbidden(t, "cancel", tryCancel(t, op), "Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: step \"upgrade\" has begun: "+
-		"pods begin to write with the new version, which the former one may not be able to read; to go back, restore a backup")
+	forbidden(t, "cancel", tryCancel(t, op),
+		"Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: step \"upgrade\" has begun: "+
+			"pods begin to write with the new version, which the former one may not be able to read; to go back, restore a "+
+			"backup")
 	next := operate(t, app, "next", "UpgradePaaS", nil, "version", "8.0")
 	ends(t, next, platformv1.OperationPending)
 	if err := tryCancel(t, next); err != nil {

@@ -27,7 +27,8 @@ func as(t *testing.T, namespace, user string, verbs ...string) client.Client {
 	t.Helper()
 	create(t, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"operations"}, Verbs: verbs}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{platformv1.GroupVersion.Group},
+			Resources: []string{"operations"}, Verbs: verbs}},
 	})
 	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}
 	cfg := rest.CopyConfig(env.Config)
@@ -56,7 +57,8 @@ func asked(namespace, author string) *platformv1.Operation {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "asked-"},
 		Spec: platformv1.OperationSpec{
 			TemplateRef: "Restart", Author: author,
-			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "nothing"},
+			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+				Name: "nothing"},
 		},
 	}
 }
@@ -117,8 +119,10 @@ func TestTheAuthorOfAnOperationIsWhoAsks(t *testing.T) {
 	if err := engine.Create(t.Context(), nested); err != nil {
 		t.Errorf("an engine cannot name the author: %v", err)
 	}
-	relabel := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, platformv1.TriggerLabel))
-	forbidden(t, "taking the trigger away", ada.Patch(t.Context(), nested, relabel), "only an operator says what caused an Operation")
+	relabel := client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, platformv1.TriggerLabel))
+	forbidden(t, "taking the trigger away", ada.Patch(t.Context(), nested, relabel),
+		"only an operator says what caused an Operation")
 	for _, label := range []string{platformv1.TriggerLabel, platformv1.ScheduleLabel} {
 		op := asked(namespace, "ada")
 		op.Labels = map[string]string{label: "Schedule"}
@@ -126,7 +130,8 @@ func TestTheAuthorOfAnOperationIsWhoAsks(t *testing.T) {
 	}
 }
 
-// Only an engine makes an Operation a step of another: that is spared the queue and counts as what the other one's author asked for.
+// Only an engine makes an Operation a step of another: that is spared the queue and counts as what the other one's
+// author asked for.
 func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
 	if err := prepare(); err != nil {
 		t.Fatal(err)
@@ -141,7 +146,9 @@ func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
 	const text = "only an operator makes an Operation part of something else"
 	of := func(name, uid string) *platformv1.Operation {
 		op := asked(namespace, "")
-		op.OwnerReferences = []metav1.OwnerReference{{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: name, UID: types.UID(uid), Controller: new(true)}}
+		op.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: name, UID: types.UID(uid),
+				Controller: new(true)}}
 		return op
 	}
 	forbidden(t, "a forged step", ada.Create(t.Context(), of("parent", "1")), text)
@@ -150,11 +157,14 @@ func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
 		t.Fatalf("an engine cannot make a step's Operation: %v", err)
 	}
 	owners := func(uid string) client.Patch {
-		return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":"Operation","name":"parent","uid":%q,"controller":true}]}}`,
-			platformv1.GroupVersion.String(), uid))
+		return client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil,
+				`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":"Operation","name":"parent","uid":%q,"controller":true}]}}`,
+				platformv1.GroupVersion.String(), uid))
 	}
 	forbidden(t, "another parent", ada.Patch(t.Context(), nested.DeepCopy(), owners("2")), text)
-	if err := ada.Patch(t.Context(), nested.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := ada.Patch(t.Context(), nested.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Errorf("a step's Operation cannot be cancelled: %v", err)
 	}
 	alone := asked(namespace, "")
@@ -174,10 +184,12 @@ func mighty(t *testing.T, namespace, name string, reach string, rules ...rbacv1.
 	if reach == "cluster" {
 		meta = metav1.ObjectMeta{Name: namespace + "-" + name}
 		create(t, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules})
-		create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects})
+		create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects})
 	} else {
 		create(t, &rbacv1.Role{ObjectMeta: meta, Rules: rules})
-		create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: subjects})
+		create(t, &rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: subjects})
 	}
 	account, err := env.Account(t.Context(), namespace, name, nil)
 	if err != nil {
@@ -187,11 +199,13 @@ func mighty(t *testing.T, namespace, name string, reach string, rules ...rbacv1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the rights of "+name, func(ctx context.Context) error { return c.Create(ctx, asked(namespace, ""), client.DryRunAll) })
+	testkit.Eventually(t, "the rights of "+name,
+		func(ctx context.Context) error { return c.Create(ctx, asked(namespace, ""), client.DryRunAll) })
 	return c
 }
 
-// An account is not an engine's for all that it may do: not one that may do everything, nor one that has an engine's rights in a namespace.
+// An account is not an engine's for all that it may do: not one that may do everything, nor one that has an engine's
+// rights in a namespace.
 func TestNoMightyAccountIsAnEngine(t *testing.T) {
 	if err := prepare(); err != nil {
 		t.Fatal(err)
@@ -202,16 +216,22 @@ func TestNoMightyAccountIsAnEngine(t *testing.T) {
 	group := []string{platformv1.GroupVersion.Group}
 	for name, c := range map[string]client.Client{
 		"administrator": mighty(t, namespace, "administrator", "cluster", all),
-		"of-the-group":  mighty(t, namespace, "of-the-group", "cluster", rbacv1.PolicyRule{APIGroups: group, Resources: []string{"*"}, Verbs: []string{"*"}}),
-		"of-a-space":    mighty(t, namespace, "of-a-space", "namespace", all),
+		"of-the-group": mighty(t, namespace, "of-the-group", "cluster",
+			rbacv1.PolicyRule{APIGroups: group, Resources: []string{"*"}, Verbs: []string{"*"}}),
+		"of-a-space": mighty(t, namespace, "of-a-space", "namespace", all),
 		"as-it-was": mighty(t, namespace, "as-it-was", "cluster",
-			rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "operations/status", "plugins"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}),
-		"by-itself": mighty(t, namespace, "by-itself", "namespace", rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "plugins"}, Verbs: []string{"create", "engine"}}),
+			rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "operations/status", "plugins"},
+				Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}),
+		"by-itself": mighty(t, namespace, "by-itself", "namespace",
+			rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "plugins"},
+				Verbs: []string{"create", "engine"}}),
 	} {
-		forbidden(t, name+" names another author", c.Create(t.Context(), asked(namespace, "ada"), client.DryRunAll), "spec.author must be the user who creates the Operation")
+		forbidden(t, name+" names another author", c.Create(t.Context(), asked(namespace, "ada"), client.DryRunAll),
+			"spec.author must be the user who creates the Operation")
 		op := asked(namespace, "")
 		op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSpec)}
-		forbidden(t, name+" says what caused it", c.Create(t.Context(), op, client.DryRunAll), "only an operator says what caused an Operation")
+		forbidden(t, name+" says what caused it", c.Create(t.Context(), op, client.DryRunAll),
+			"only an operator says what caused an Operation")
 	}
 }
 
@@ -225,7 +245,8 @@ func TestAnOperationActsAsWhomItsAuthorMayActAs(t *testing.T) {
 	admits(t, namespace, ada)
 	create(t, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deployer"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"deployer"}, Verbs: []string{"impersonate"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"},
+			ResourceNames: []string{"deployer"}, Verbs: []string{"impersonate"}}},
 	})
 	create(t, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deployer"},
@@ -237,11 +258,15 @@ func TestAnOperationActsAsWhomItsAuthorMayActAs(t *testing.T) {
 		op.Spec.ServiceAccountName = account
 		return op
 	}
-	testkit.Eventually(t, "a right that was just given", func(ctx context.Context) error { return ada.Create(ctx, acting("ada", "deployer")) })
-	forbidden(t, "another account", ada.Create(t.Context(), acting("ada", "admin")), "user 'ada' may not have an Operation act as ServiceAccount 'admin'")
+	testkit.Eventually(t, "a right that was just given",
+		func(ctx context.Context) error { return ada.Create(ctx, acting("ada", "deployer")) })
+	forbidden(t, "another account", ada.Create(t.Context(), acting("ada", "admin")),
+		"user 'ada' may not have an Operation act as ServiceAccount 'admin'")
 	forbidden(t, "another user", eve.Create(t.Context(), acting("eve", "deployer")),
-		"user 'eve' may not have an Operation act as ServiceAccount 'deployer': that takes the verb impersonate on it in namespace '"+namespace+"'")
-	forbidden(t, "nobody", ada.Create(t.Context(), acting("", "deployer")), "an Operation with spec.serviceAccountName needs spec.author, so that the record says who lent it that account: write 'ada'")
+		"user 'eve' may not have an Operation act as ServiceAccount 'deployer': that takes the verb impersonate on it in "+
+			"namespace '"+namespace+"'")
+	forbidden(t, "nobody", ada.Create(t.Context(), acting("", "deployer")), "an Operation with spec.serviceAccountName "+
+		"needs spec.author, so that the record says who lent it that account: write 'ada'")
 }
 
 func TestApprovals(t *testing.T) {
@@ -250,7 +275,8 @@ func TestApprovals(t *testing.T) {
 	}
 	namespace := env.Namespace(t)
 	verbs := []string{"get", "create", "update", "patch"}
-	ada, bob, eve := as(t, namespace, "ada", append(verbs, "approve")...), as(t, namespace, "bob", append(verbs, "approve")...), as(t, namespace, "eve", verbs...)
+	ada, bob, eve := as(t, namespace, "ada", append(verbs, "approve")...),
+		as(t, namespace, "bob", append(verbs, "approve")...), as(t, namespace, "eve", verbs...)
 	admits(t, namespace, ada)
 	begun := asked(namespace, "ada")
 	begun.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
@@ -264,17 +290,21 @@ func TestApprovals(t *testing.T) {
 	if err := ada.Create(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
-	forbidden(t, "by its author", decide(ada, op, "ada", platformv1.OperationApproved), "the author of an Operation cannot approve it")
-	forbidden(t, "in the name of another", decide(ada, op, "bob", platformv1.OperationApproved), "spec.approval.by must be the user who approves: write 'ada'")
-	forbidden(t, "in the name of one who may", decide(eve, op, "bob", platformv1.OperationApproved), "spec.approval.by must be the user who approves: write 'eve'")
+	forbidden(t, "by its author", decide(ada, op, "ada", platformv1.OperationApproved),
+		"the author of an Operation cannot approve it")
+	forbidden(t, "in the name of another", decide(ada, op, "bob", platformv1.OperationApproved),
+		"spec.approval.by must be the user who approves: write 'ada'")
+	forbidden(t, "in the name of one who may", decide(eve, op, "bob", platformv1.OperationApproved),
+		"spec.approval.by must be the user who approves: write 'eve'")
 	forbidden(t, "without the right", decide(eve, op, "eve", platformv1.OperationApproved),
 		"user 'eve' may not approve Operations in namespace '"+namespace+"': that takes the verb approve")
 	if err := decide(bob, op, "bob", platformv1.OperationApproved); err != nil {
 		t.Fatalf("somebody who may cannot approve: %v", err)
 	}
 	for what, err := range map[string]error{
-		"another decision":         decide(bob, op, "bob", platformv1.OperationRejected),
-		"taken back":               bob.Patch(t.Context(), op.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"approval":null}}`))),
+		"another decision": decide(bob, op, "bob", platformv1.OperationRejected),
+		"taken back": bob.Patch(t.Context(), op.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"approval":null}}`))),
 		"by the author afterwards": decide(ada, op, "ada", platformv1.OperationApproved),
 	} {
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "approval is given once and cannot be changed") {
@@ -282,14 +312,16 @@ func TestApprovals(t *testing.T) {
 		}
 	}
 	// What is approved can still be changed in what has nothing to do with that.
-	if err := eve.Patch(t.Context(), op.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := eve.Patch(t.Context(), op.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Errorf("it cannot be cancelled: %v", err)
 	}
 	nameless := asked(namespace, "")
 	if err := ada.Create(t.Context(), nameless); err != nil {
 		t.Fatal(err)
 	}
-	forbidden(t, "of nobody", decide(bob, nameless, "bob", platformv1.OperationApproved), "an Operation without spec.author cannot be approved")
+	forbidden(t, "of nobody", decide(bob, nameless, "bob", platformv1.OperationApproved),
+		"an Operation without spec.author cannot be approved")
 	if err := decide(bob, op, "bob", platformv1.OperationApproved); err != nil {
 		t.Errorf("the same approval again is no change: %v", err)
 	}
@@ -309,7 +341,8 @@ func TestApprovalsOfSeveralUsers(t *testing.T) {
 	}
 	namespace := env.Namespace(t)
 	verbs := []string{"get", "create", "update", "patch"}
-	ada, bob, eve := as(t, namespace, "ada", append(verbs, "approve")...), as(t, namespace, "bob", append(verbs, "approve")...), as(t, namespace, "eve", verbs...)
+	ada, bob, eve := as(t, namespace, "ada", append(verbs, "approve")...),
+		as(t, namespace, "bob", append(verbs, "approve")...), as(t, namespace, "eve", verbs...)
 	dan := as(t, namespace, "dan", append(verbs, "approve")...)
 	admits(t, namespace, ada)
 	begun := asked(namespace, "ada")
@@ -325,15 +358,19 @@ func TestApprovalsOfSeveralUsers(t *testing.T) {
 	}
 	const approved = `"Approved"`
 	forbidden(t, "by its author", decide(ada, "ada", approved), "the author of an Operation cannot approve it")
-	forbidden(t, "in the name of another", decide(bob, "dan", approved), "in spec.approvals each user writes under his own name: write 'bob'")
-	forbidden(t, "without the right", decide(eve, "eve", approved), "user 'eve' may not approve Operations in namespace '"+namespace+"'")
+	forbidden(t, "in the name of another", decide(bob, "dan", approved),
+		"in spec.approvals each user writes under his own name: write 'bob'")
+	forbidden(t, "without the right", decide(eve, "eve", approved), "user 'eve' may not approve Operations in namespace '"+
+		namespace+"'")
 	for who, c := range map[string]client.Client{"bob": bob, "dan": dan} {
 		if err := decide(c, who, approved); err != nil {
 			t.Fatalf("%s, who may, cannot approve: %v", who, err)
 		}
 	}
-	for what, err := range map[string]error{"another decision": decide(bob, "bob", `"Rejected"`), "taken back": decide(bob, "bob", "null"), "of another": decide(ada, "dan", "null")} {
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a decision in approvals is given once and cannot be changed") {
+	for what, err := range map[string]error{"another decision": decide(bob, "bob", `"Rejected"`),
+		"taken back": decide(bob, "bob", "null"), "of another": decide(ada, "dan", "null")} {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+			"a decision in approvals is given once and cannot be changed") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -31,12 +31,14 @@ import (
 const author = "admin"
 
 // operate creates an Operation on an Application.
-func operate(t *testing.T, app *platformv1.Application, name, template string, change func(*platformv1.OperationSpec), parameters ...string) *platformv1.Operation {
+func operate(t *testing.T, app *platformv1.Application, name, template string, change func(*platformv1.OperationSpec),
+	parameters ...string) *platformv1.Operation {
 	t.Helper()
 	op := &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name},
 		Spec: platformv1.OperationSpec{TemplateRef: template, Parameters: platformv1.Parameters{},
-			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name}},
+			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+				Name: app.Name}},
 	}
 	for i := 0; i < len(parameters); i += 2 {
 		op.Spec.Parameters[parameters[i]] = platformv1.ParameterValue(parameters[i+1])
@@ -85,14 +87,15 @@ func served(t *testing.T, changes ...func(*platformv1.ApplicationSpec)) *platfor
 	return app
 }
 
-// servedSample is an object of a kind of the examples that is Ready, and the Application that it compiles to, under an engine that knows the kind and
-// runs until the test ends.
+// servedSample is an object of a kind of the examples that is Ready, and the Application that it compiles to, under an
+// engine that knows the kind and runs until the test ends.
 func servedSample(t *testing.T, kind typed.Registration, version string) (*example.Sample, *platformv1.Application) {
 	t.Helper()
 	namespace := env.Namespace(t)
 	runTyped(t, kind)
 	node(t, namespace)
-	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: version, Replicas: 1}}
+	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"},
+		Spec: example.SampleSpec{Version: version, Replicas: 1}}
 	create(t, sample)
 	testkit.WaitForReady(t, env.Client, sample)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample-a"}}
@@ -100,9 +103,11 @@ func servedSample(t *testing.T, kind typed.Registration, version string) (*examp
 	return sample, app
 }
 
-// ownMemory has Redis use what is said here, whatever its container may: of another limit nobody has to tell a process then.
+// ownMemory has Redis use what is said here, whatever its container may: of another limit nobody has to tell a process
+// then.
 func ownMemory(s *platformv1.ApplicationSpec) {
-	s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"maxmemory": "64mb"}}}
+	s.Components = []platformv1.ApplicationComponent{
+		{Name: "redis", Parameters: platformv1.Parameters{"maxmemory": "64mb"}}}
 }
 
 // crashing has an engine die again and again while an Operation runs: each time after another number of API writes.
@@ -156,13 +161,15 @@ func TestOperationsChangeAnApplication(t *testing.T) {
 	}
 	ends(t, operate(t, app, "start", "Start", nil), platformv1.OperationSucceeded)
 
-	ends(t, operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "768Mi", "cpuRequest", "200m"), platformv1.OperationSucceeded)
+	ends(t, operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "768Mi", "cpuRequest", "200m"),
+		platformv1.OperationSucceeded)
 	refresh(t, app)
 	limit, request := app.Spec.Components[0].Resources.Limits["memory"], app.Spec.Components[0].Resources.Requests["cpu"]
 	if !limit.Equal(resource.MustParse("768Mi")) || !request.Equal(resource.MustParse("200m")) {
 		t.Errorf("resources are %+v", app.Spec.Components[0].Resources)
 	}
-	again := ends(t, operate(t, app, "resize-again", "VerticalScaleResource", nil, "memory", "768Mi"), platformv1.OperationSucceeded)
+	again := ends(t, operate(t, app, "resize-again", "VerticalScaleResource", nil, "memory", "768Mi"),
+		platformv1.OperationSucceeded)
 	if got := again.Steps[0].Outputs["changed"]; got != "" {
 		t.Errorf("it says that it changed %q", got)
 	}
@@ -177,9 +184,11 @@ func TestOperationsRefuseWhatCannotBe(t *testing.T) {
 		parameters []string
 		says       string
 	}{
-		"too-many":     {"HorizontalScale", []string{"replicas", "3"}, "3"},
-		"no-number":    {"HorizontalScale", []string{"replicas", "many"}, `parameter "replicas" of template "HorizontalScale" is "many"`},
-		"no-component": {"HorizontalScale", []string{"replicas", "1", "component", "sentinel"}, `has no component "sentinel"; it has: "redis"`},
+		"too-many": {"HorizontalScale", []string{"replicas", "3"}, "3"},
+		"no-number": {"HorizontalScale", []string{"replicas", "many"},
+			`parameter "replicas" of template "HorizontalScale" is "many"`},
+		"no-component": {"HorizontalScale", []string{"replicas", "1", "component", "sentinel"},
+			`has no component "sentinel"; it has: "redis"`},
 		"missing": {"HorizontalScale", nil,
 			"no number is given: set replicas for another number of pods, or sets for another number of sets"},
 		"no-version":  {"UpgradePaaS", []string{"version", "9.9"}, "9.9"},
@@ -220,8 +229,10 @@ func TestDryRunsTouchNothing(t *testing.T) {
 	}{
 		"stop":    {"Stop", nil, "stop: sets running to false"},
 		"restart": {"Restart", nil, "restart: calls Restart in redis-a-redis-main-0"},
-		"resize":  {"VerticalScaleResource", []string{"memory", "768Mi"}, "resize: sets components[redis].resources.limits.memory to 768Mi"},
-		"upgrade": {"UpgradePaaS", []string{"version", "8.0"}, "upgrade: Restart Pod redis-a-redis-main-0: its image changed"},
+		"resize": {"VerticalScaleResource", []string{"memory", "768Mi"},
+			"resize: sets components[redis].resources.limits.memory to 768Mi"},
+		"upgrade": {"UpgradePaaS", []string{"version", "8.0"},
+			"upgrade: Restart Pod redis-a-redis-main-0: its image changed"},
 	} {
 		status := ends(t, operate(t, app, name, tc.template, dry, tc.parameters...), platformv1.OperationSucceeded)
 		if !slices.Contains(status.Plan, tc.want) {
@@ -233,7 +244,8 @@ func TestDryRunsTouchNothing(t *testing.T) {
 		t.Errorf("it says %q", failed.Error)
 	}
 	refresh(t, app)
-	if now := onlyPod(t, namespace); app.Generation != generation || now.UID != pod.UID || now.ResourceVersion != pod.ResourceVersion {
+	if now := onlyPod(t, namespace); app.Generation != generation || now.UID != pod.UID ||
+		now.ResourceVersion != pod.ResourceVersion {
 		t.Errorf("something was touched: generation %d, pod %s", app.Generation, now.ResourceVersion)
 	}
 }
@@ -241,7 +253,8 @@ func TestDryRunsTouchNothing(t *testing.T) {
 // tiers makes an Application of several components, ready.
 func tiers(t *testing.T, namespace string) *platformv1.Application {
 	t.Helper()
-	app := testkit.BuildApplication(namespace, "shop-a").Domain("database").Plugin("shop", "1.0.0").Version("1.0").Topology("tiers").Build()
+	app := testkit.BuildApplication(namespace, "shop-a").Domain("database").Plugin("shop", "1.0.0").Version("1.0").
+		Topology("tiers").Build()
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	return app
@@ -251,8 +264,10 @@ func grant(t *testing.T, namespace, account string, verbs ...string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: account}
 	create(t, &corev1.ServiceAccount{ObjectMeta: meta})
-	create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: verbs}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+	create(t, &rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: verbs}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}})
 }
 
@@ -279,26 +294,32 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 		t.Errorf("it is at step %d: %+v", op.Status.CurrentStep, op.Status.Steps)
 	}
 	changed := op.DeepCopy()
-	if err := testkit.Edit(t.Context(), env.Client, changed, func() { changed.Spec.Parameters["replicas"] = "4" }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
+	if err := testkit.Edit(t.Context(), env.Client, changed,
+		func() { changed.Spec.Parameters["replicas"] = "4" }); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "immutable but for cancel and approval") {
 		t.Errorf("the spec can be changed: %v", err)
 	}
 	// A client spells the timeout in another way: that is no change.
 	whole := op.DeepCopy()
-	if err := env.Client.Patch(t.Context(), whole, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"timeout":"600s"}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), whole,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"timeout":"600s"}}`))); err != nil {
 		t.Errorf("an update that changes no duration is refused: %v", err)
 	}
 	later := whole.DeepCopy()
-	if err := testkit.Edit(t.Context(), env.Client, later, func() { later.Spec.Timeout = &metav1.Duration{Duration: time.Hour} }); !apierrors.IsInvalid(err) {
+	if err := testkit.Edit(t.Context(), env.Client, later,
+		func() { later.Spec.Timeout = &metav1.Duration{Duration: time.Hour} }); !apierrors.IsInvalid(err) {
 		t.Errorf("the timeout can be changed: %v", err)
 	}
 	approve(t, op, "somebody")
 	status := ends(t, op, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open-scale"}}
 	refresh(t, child)
-	if child.Status.Phase != platformv1.OperationSucceeded || !metav1.IsControlledBy(child, op) || status.Steps[3].Outputs["operation"] != child.Name {
+	if child.Status.Phase != platformv1.OperationSucceeded || !metav1.IsControlledBy(child, op) ||
+		status.Steps[3].Outputs["operation"] != child.Name {
 		t.Errorf("the child is %+v", child.Status)
 	}
-	if read, scaled := status.Steps[1], child.Status.Steps[0]; read.OutputTypes["pods"] != platformv1.OutputInt || scaled.OutputTypes["generation"] != platformv1.OutputInt {
+	if read, scaled := status.Steps[1], child.Status.Steps[0]; read.OutputTypes["pods"] != platformv1.OutputInt ||
+		scaled.OutputTypes["generation"] != platformv1.OutputInt {
 		t.Errorf("outputs are of types %v and %v", read.OutputTypes, scaled.OutputTypes)
 	}
 	sign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sign"}}
@@ -345,7 +366,8 @@ func TestCancelAndRetry(t *testing.T) {
 		ends(t, one, platformv1.OperationCancelled)
 	}
 	back := []byte(`{"spec":{"cancel":false}}`)
-	if err := env.Client.Patch(t.Context(), op.DeepCopy(), client.RawPatch(types.MergePatchType, back)); !apierrors.IsInvalid(err) {
+	if err := env.Client.Patch(t.Context(), op.DeepCopy(),
+		client.RawPatch(types.MergePatchType, back)); !apierrors.IsInvalid(err) {
 		t.Errorf("the cancel can be taken back: %v", err)
 	}
 	sign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sign"}}
@@ -353,11 +375,13 @@ func TestCancelAndRetry(t *testing.T) {
 	if sign.Data["pods"] != "none" {
 		t.Errorf("the sign says %v", sign.Data)
 	}
-	refused := ends(t, operate(t, app, "again", "Open", func(s *platformv1.OperationSpec) { s.RetryOf = "first" }, "replicas", "3"), platformv1.OperationFailed)
+	refused := ends(t, operate(t, app, "again", "Open", func(s *platformv1.OperationSpec) { s.RetryOf = "first" },
+		"replicas", "3"), platformv1.OperationFailed)
 	if !strings.Contains(refused.Error, `whose step "take-down" undid what was done`) {
 		t.Errorf("it says %q", refused.Error)
 	}
-	other := ends(t, operate(t, app, "other", "Open", func(s *platformv1.OperationSpec) { s.RetryOf = "first" }, "replicas", "4"), platformv1.OperationFailed)
+	other := ends(t, operate(t, app, "other", "Open", func(s *platformv1.OperationSpec) { s.RetryOf = "first" },
+		"replicas", "4"), platformv1.OperationFailed)
 	if !strings.Contains(other.Error, "another template, target or parameters") {
 		t.Errorf("it says %q", other.Error)
 	}
@@ -452,7 +476,8 @@ func remain(t *testing.T, namespace, what string, want ...string) []platformv1.O
 	return all.Items
 }
 
-// What an Application does not say of its records, the operator says, and another word of it holds at once for all that are there.
+// What an Application does not say of its records, the operator says, and another word of it holds at once for all that
+// are there.
 func TestOperationHistoryOfTheOperator(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -460,7 +485,8 @@ func TestOperationHistoryOfTheOperator(t *testing.T) {
 	t.Cleanup(func() { rendering.UseHistory(platformv1.OperationHistory{}) })
 	app := application(namespace)
 	create(t, app)
-	own := testkit.BuildApplication(namespace, "redis-b").Domain("database").Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+	own := testkit.BuildApplication(namespace, "redis-b").Domain("database").Plugin("redis", "1.0.0").Version("7.0").
+		Topology("standalone").Build()
 	own.Spec.OperationHistory = &platformv1.OperationHistory{Limit: new(int32(3))}
 	create(t, own)
 	testkit.WaitForReady(t, env.Client, app)
@@ -474,7 +500,8 @@ func TestOperationHistoryOfTheOperator(t *testing.T) {
 	testkit.WaitFor(t, env.Client, lost, "failed, or waits to be claimed", nil)
 	remain(t, namespace, "all records", "a-first", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
 	rendering.UseHistory(platformv1.OperationHistory{Limit: new(int32(2))})
-	remain(t, namespace, "two of the one that says nothing", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
+	remain(t, namespace, "two of the one that says nothing", "a-lost", "a-second", "a-third", "b-first", "b-second",
+		"b-third")
 	own.Spec.OperationHistory.Limit = new(int32(1))
 	patch := []byte(`{"spec":{"operationHistory":{"limit":1}}}`)
 	if err := env.Client.Patch(t.Context(), own, client.RawPatch(types.MergePatchType, patch)); err != nil {

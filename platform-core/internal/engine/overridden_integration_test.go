@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// TestAnEditThatIsTakenBack: what an Operation edits and somebody takes back is no success, and is not edited again. What would make passwords anew waits while
-// the instance is suspended.
+// TestAnEditThatIsTakenBack: what an Operation edits and somebody takes back is no success, and is not edited again.
+// What would make passwords anew waits while the instance is suspended.
 func TestAnEditThatIsTakenBack(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -32,7 +32,8 @@ func TestAnEditThatIsTakenBack(t *testing.T) {
 	})
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Replicas = new(int32(1)) })
 	generation := app.Generation
-	want := `another edit of Application "shop-a" has overridden that of this step: spec.components[web].replicas of Application "shop-a" is 1, and 3 was asked for; change it where that edit comes from, or run the Operation again`
+	want := `another edit of Application "shop-a" has overridden that of this step: spec.components[web].replicas of ` +
+		`Application "shop-a" is 1, and 3 was asked for; change it where that edit comes from, or run the Operation again`
 	if status := ends(t, scale, platformv1.OperationFailed); status.Error != want {
 		t.Errorf("it says %q", status.Error)
 	}
@@ -43,7 +44,8 @@ func TestAnEditThatIsTakenBack(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Suspend = true })
 	rotate := operate(t, app, "rotate", "RotateCredentials", nil)
 	testkit.WaitFor(t, env.Client, rotate, "waits", func() error {
-		if len(rotate.Status.Steps) == 0 || rotate.Status.Steps[0].Message != `waiting for suspend of Application "shop-a" to be false` {
+		if len(rotate.Status.Steps) == 0 ||
+			rotate.Status.Steps[0].Message != `waiting for suspend of Application "shop-a" to be false` {
 			return fmt.Errorf("it is %+v", rotate.Status)
 		}
 		return nil

@@ -36,13 +36,14 @@ func overwritten(ctx context.Context, app *platformv1.Application) ([]eventsv1.E
 	return found, nil
 }
 
-// A field that somebody else set is changed, and an event says whose it is and that his next apply reverts it. One that the Operation leaves
-// as it is, or that nobody else set, is no event.
+// A field that somebody else set is changed, and an event says whose it is and that his next apply reverts it. One that
+// the Operation leaves as it is, or that nobody else set, is no event.
 func TestAFieldOfSomebodyElseIsOverwrittenWithAWarning(t *testing.T) {
 	app := served(t, ownMemory)
 	ends(t, operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "512Mi"), platformv1.OperationSucceeded)
 	body := []byte(`{"apiVersion":"platform.zeroinfra.github.com/v1","kind":"Application","spec":{"running":true}}`)
-	if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
+	if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body),
+		client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, operate(t, app, "start", "Start", nil), platformv1.OperationSucceeded)
@@ -55,7 +56,8 @@ func TestAFieldOfSomebodyElseIsOverwrittenWithAWarning(t *testing.T) {
 		return err
 	})
 	// Whoever makes an object sets what it has by default, too.
-	want := "spec.running, set by engine.test and somebody, was changed by an Operation: the next apply of engine.test or somebody reverts that unless it says the same"
+	want := "spec.running, set by engine.test and somebody, was changed by an Operation: the next apply of engine.test " +
+		"or somebody reverts that unless it says the same"
 	if len(told) != 1 || told[0].Type != corev1.EventTypeWarning || told[0].Note != want || told[0].Series != nil {
 		t.Errorf("the events are %+v, want one: %s", told, want)
 	}
@@ -78,7 +80,8 @@ func TestWhatAKindHasNoFieldForIsRefused(t *testing.T) {
 		"resize": {"VerticalScaleResource", []string{"memory", "1Gi"}, "components[redis].resources.limits.memory"},
 	} {
 		op := operate(t, app, name, tc.template, func(s *platformv1.OperationSpec) {
-			s.TargetRef = platformv1.TargetReference{APIVersion: example.GroupVersion.String(), Kind: "Sample", Name: sample.Name}
+			s.TargetRef = platformv1.TargetReference{APIVersion: example.GroupVersion.String(), Kind: "Sample",
+				Name: sample.Name}
 		}, tc.parameters...)
 		says := fmt.Sprintf(`Sample "a" has no field for %s: a Sample does not offer that`, tc.field)
 		if status := ends(t, op, platformv1.OperationFailed); !strings.Contains(status.Error, says) {
@@ -88,6 +91,7 @@ func TestWhatAKindHasNoFieldForIsRefused(t *testing.T) {
 	refresh(t, sample)
 	refresh(t, app)
 	if sample.Generation != declared || app.Generation != compiled {
-		t.Errorf("something was changed: generations %d and %d, before %d and %d", sample.Generation, app.Generation, declared, compiled)
+		t.Errorf("something was changed: generations %d and %d, before %d and %d", sample.Generation, app.Generation,
+			declared, compiled)
 	}
 }

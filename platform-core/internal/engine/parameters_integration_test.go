@@ -58,7 +58,8 @@ func TestParametersAreTextOrWholeNumbers(t *testing.T) {
 				t.Errorf("read %q, want 2", got)
 			}
 			again := &unstructured.Unstructured{Object: wanted}
-			if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(again), client.FieldOwner("gitops")); err != nil {
+			if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(again),
+				client.FieldOwner("gitops")); err != nil {
 				t.Error(err)
 			}
 		})

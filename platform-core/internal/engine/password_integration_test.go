@@ -69,13 +69,14 @@ func secretNamed(t *testing.T, app *platformv1.Application, name string) *corev1
 	return secret
 }
 
-// A changed password is for the process alone: the pod stays, what it mounts has password and revision together, and clients get
-// the new one when the process has it.
+// A changed password is for the process alone: the pod stays, what it mounts has password and revision together, and
+// clients get the new one when the process has it.
 func TestPasswordIsChangedInPlace(t *testing.T) {
 	namespace := env.Namespace(t)
 	node(t, namespace)
 	run(t, -1)
-	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Data: map[string][]byte{"password": []byte("first")}}
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Data: map[string][]byte{"password": []byte("first")}}
 	if err := env.Client.Create(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	bound := func(want string) {
 		t.Helper()
-		binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: platformv1.BindingNameFor(app.Name)}}
+		binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: platformv1.BindingNameFor(app.Name)}}
 		testkit.WaitFor(t, env.Client, binding, "has the password "+want, func() error {
 			if got := string(binding.Data["password"]); got != want {
 				return fmt.Errorf("it has %q", got)
@@ -132,7 +134,8 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	mounted = secretNamed(t, app, "redis-a-default")
 	generated := string(mounted.Data["password"])
-	if len(generated) != 32 || string(mounted.Data["revision"]) != third.Credentials["default"] || mounted.Annotations[platformv1.PasswordFromAnnotation] != "" {
+	if len(generated) != 32 || string(mounted.Data["revision"]) != third.Credentials["default"] ||
+		mounted.Annotations[platformv1.PasswordFromAnnotation] != "" {
 		t.Errorf("what the pod mounts is %q, %v", mounted.Data, mounted.Annotations)
 	}
 	bound(generated)

@@ -60,7 +60,8 @@ func (c cluster) zictl(objects string, flags ...string) (stdout, stderr string, 
 	if err != nil {
 		c.t.Fatalf("cannot build zictl: %v", err)
 	}
-	command := exec.CommandContext(c.t.Context(), path, append([]string{"plan", "-f", "-", "--kubeconfig", c.kubeconfig, "-n", c.namespace, "--timeout", "60s"}, flags...)...)
+	command := exec.CommandContext(c.t.Context(), path,
+		append([]string{"plan", "-f", "-", "--kubeconfig", c.kubeconfig, "-n", c.namespace, "--timeout", "60s"}, flags...)...)
 	var out, errs bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(objects), &out, &errs
 	err = command.Run()
@@ -121,7 +122,8 @@ func untouched(t *testing.T, app *platformv1.Application) func() {
 	t.Helper()
 	versions := func() map[string]string {
 		found := map[string]string{}
-		for _, list := range []client.ObjectList{&platformv1.ApplicationList{}, &platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &platformv1.OperationList{},
+		for _, list := range []client.ObjectList{&platformv1.ApplicationList{}, &platformv1.ComponentList{},
+			&platformv1.WorkloadSetList{}, &platformv1.OperationList{},
 			&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}} {
 			if err := env.Client.List(t.Context(), list, client.InNamespace(app.Namespace)); err != nil {
 				t.Fatal(err)
@@ -189,7 +191,9 @@ func TestPlanOfAnApplication(t *testing.T) {
 		}
 		c.golden(name, out)
 	}
-	out, _, code := c.zictl(edited(t, app, "Application", func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }), "-o", "json", "--server-side", "--field-manager", "somebody", "--force-conflicts")
+	out, _, code := c.zictl(edited(t, app, "Application",
+		func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }), "-o", "json", "--server-side", "--field-manager",
+		"somebody", "--force-conflicts")
 	if code != 1 {
 		t.Errorf("on the server's side it ends with %d", code)
 	}
@@ -205,7 +209,8 @@ func TestPlanOfSeveralComponents(t *testing.T) {
 	app := tiers(t, namespace)
 	// The budgets come after the pods.
 	for _, name := range []string{"shop-a-db-0", "shop-a-db-1"} {
-		testkit.WaitFor(t, env.Client, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, "is there", nil)
+		testkit.WaitFor(t, env.Client, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, "is there", nil)
 	}
 	check := untouched(t, app)
 	c := cluster{t, env.Kubeconfig(t), namespace}
@@ -213,7 +218,8 @@ func TestPlanOfSeveralComponents(t *testing.T) {
 		set(t, u, map[string]any{"from": []any{map[string]any{"podSelector": map[string]any{}}}}, "networkPolicy")
 		set(t, u, []any{
 			map[string]any{"name": "web", "replicas": int64(3), "service": map[string]any{"type": "NodePort"}},
-			map[string]any{"name": "db", "replicas": int64(1), "scheduling": map[string]any{"nodeSelector": map[string]any{"disk": "fast"}}},
+			map[string]any{"name": "db", "replicas": int64(1),
+				"scheduling": map[string]any{"nodeSelector": map[string]any{"disk": "fast"}}},
 		}, "components")
 	}))
 	if code != 1 || errs != "" {
@@ -239,26 +245,30 @@ func TestPlanRefusals(t *testing.T) {
 		"volume": {ask(func(u *unstructured.Unstructured) {
 			set(t, u, []any{map[string]any{"name": "redis", "storage": map[string]any{"size": "900Gi"}}}, "components")
 		}), "its storage class does not allow expansion"},
-		"misspelt":  {ask(func(u *unstructured.Unstructured) { set(t, u, true, "run") }), `unknown field "spec.run"`},
-		"component": {"kind: Component\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: redis-a-redis}\n", "only an Application, an object that compiles to one, or an Operation can be planned"},
-		"no kind":   {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "cannot plan ConfigMap " + namespace + "/x"},
-		"no name":   {"kind: Application\napiVersion: platform.zeroinfra.github.com/v1\n", "has no metadata.name"},
-		"no yaml":   {"a: b: c", "cannot read YAML"},
-		"empty":     {"---\n", "there is no object in the files"},
+		"misspelt": {ask(func(u *unstructured.Unstructured) { set(t, u, true, "run") }), `unknown field "spec.run"`},
+		"component": {"kind: Component\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: redis-a-redis}\n",
+			"only an Application, an object that compiles to one, or an Operation can be planned"},
+		"no kind": {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "cannot plan ConfigMap " + namespace + "/x"},
+		"no name": {"kind: Application\napiVersion: platform.zeroinfra.github.com/v1\n", "has no metadata.name"},
+		"no yaml": {"a: b: c", "cannot read YAML"},
+		"empty":   {"---\n", "there is no object in the files"},
 	} {
 		out, errs, code := c.zictl(tc.objects)
 		if code != 2 || !strings.Contains(errs, tc.says) || out != "" {
 			t.Errorf("%s: it ends with %d and says %q, want %q: %s", name, code, errs, tc.says, out)
 		}
 	}
-	fresh := "kind: Application\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: fresh}\nspec: {plugin: redis, pluginVersion: 1.0.0, version: '7.0', topology: standalone}\n"
+	fresh := "kind: Application\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: fresh}\nspec: {plugin: " +
+		"redis, pluginVersion: 1.0.0, version: '7.0', topology: standalone}\n"
 	out, errs, code := c.zictl(fresh)
 	if code != 1 || errs != "" {
 		t.Errorf("a new one ends with %d: %s", code, errs)
 	}
 	c.golden("new", out)
-	for text, says := range map[string]string{"version: '7.0'": "9.9", "plugin: redis": "kubectl get plugins lists those that there are"} {
-		broken := strings.Replace(fresh, text, map[string]string{"version: '7.0'": "version: '9.9'", "plugin: redis": "plugin: rides"}[text], 1)
+	for text, says := range map[string]string{"version: '7.0'": "9.9",
+		"plugin: redis": "kubectl get plugins lists those that there are"} {
+		broken := strings.Replace(fresh, text,
+			map[string]string{"version: '7.0'": "version: '9.9'", "plugin: redis": "plugin: rides"}[text], 1)
 		if out, errs, code := c.zictl(broken); code != 2 || !strings.Contains(errs, says) {
 			t.Errorf("%s: it ends with %d and says %q, want %q: %s", text, code, errs, says, out)
 		}
@@ -274,10 +284,13 @@ func TestNobodyAppliesByAPlan(t *testing.T) {
 		change   func(*platformv1.OperationSpec)
 		says     string
 	}{
-		"for-real":  {"Plan", func(s *platformv1.OperationSpec) { s.TargetSpec = "{running: false}" }, "set dryRun to true; to have it done, apply the object"},
-		"no-spec":   {"Plan", func(s *platformv1.OperationSpec) { s.DryRun = true }, `template "Plan" needs targetSpec`},
-		"elsewhere": {"Stop", func(s *platformv1.OperationSpec) { s.TargetSpec = "{running: false}" }, `template "Stop" takes no targetSpec`},
-		"no-object": {"Plan", func(s *platformv1.OperationSpec) { s.TargetSpec, s.DryRun = "[1]", true }, "targetSpec is no object"},
+		"for-real": {"Plan", func(s *platformv1.OperationSpec) { s.TargetSpec = "{running: false}" },
+			"set dryRun to true; to have it done, apply the object"},
+		"no-spec": {"Plan", func(s *platformv1.OperationSpec) { s.DryRun = true }, `template "Plan" needs targetSpec`},
+		"elsewhere": {"Stop", func(s *platformv1.OperationSpec) { s.TargetSpec = "{running: false}" },
+			`template "Stop" takes no targetSpec`},
+		"no-object": {"Plan", func(s *platformv1.OperationSpec) { s.TargetSpec, s.DryRun = "[1]", true },
+			"targetSpec is no object"},
 		"component": {"Plan", func(s *platformv1.OperationSpec) {
 			s.TargetSpec, s.DryRun, s.TargetRef.Kind, s.TargetRef.Name = "{running: false}", true, "Component", "redis-a-redis"
 		}, `Component "redis-a-redis" is made from Application "redis-a"`},
@@ -298,22 +311,27 @@ func TestPlanOfATypedObject(t *testing.T) {
 	sample, app := servedSample(t, typed.Register(example.Kind{}), "7.0")
 	check := untouched(t, app)
 	c := cluster{t, env.Kubeconfig(t), app.Namespace}
-	out, errs, code := c.zictl(edited(t, sample, "Sample", func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }))
+	out, errs, code := c.zictl(edited(t, sample, "Sample",
+		func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }))
 	if code != 1 || errs != "" {
 		t.Errorf("it ends with %d: %s", code, errs)
 	}
 	c.golden("typed", out)
-	out, errs, code = c.zictl("kind: Sample\napiVersion: " + example.GroupVersion.String() + "\nmetadata: {name: b}\nspec: {version: '7.0', replicas: 1}\n")
+	out, errs, code = c.zictl("kind: Sample\napiVersion: " + example.GroupVersion.String() +
+		"\nmetadata: {name: b}\nspec: {version: '7.0', replicas: 1}\n")
 	if code != 1 || errs != "" {
 		t.Errorf("a new one ends with %d: %s", code, errs)
 	}
 	c.golden("typednew", out)
-	_, errs, code = c.zictl(edited(t, sample, "Sample", func(u *unstructured.Unstructured) { set(t, u, int64(6), "replicas") }))
+	_, errs, code = c.zictl(edited(t, sample, "Sample",
+		func(u *unstructured.Unstructured) { set(t, u, int64(6), "replicas") }))
 	if code != 2 || !strings.Contains(errs, "spec.replicas: 6 is too many, a Sample has at most 5") {
 		t.Errorf("it ends with %d: %s", code, errs)
 	}
-	_, errs, code = c.zictl(edited(t, app, "Application", func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }))
-	if code != 2 || !strings.Contains(errs, `Application "sample-a" is made from Sample "a", which declares what it is to be`) {
+	_, errs, code = c.zictl(edited(t, app, "Application",
+		func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }))
+	if code != 2 || !strings.Contains(errs,
+		`Application "sample-a" is made from Sample "a", which declares what it is to be`) {
 		t.Errorf("it ends with %d: %s", code, errs)
 	}
 	check()

@@ -18,7 +18,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// settled has the pods of a set be members under the first of them, which writes, as after a founding; it plays their agents.
+// settled has the pods of a set be members under the first of them, which writes, as after a founding; it plays their
+// agents.
 func settled(t *testing.T, set *platformv1.WorkloadSet) {
 	t.Helper()
 	const identity = "%032x"
@@ -44,13 +45,15 @@ func settled(t *testing.T, set *platformv1.WorkloadSet) {
 		r.Term, r.Member = 1, &platformv1.SetMember{Name: first, Identity: fmt.Sprintf(identity, 0)}
 		r.List.Version = 1
 		for i := range 3 {
-			r.List.Members = append(r.List.Members, platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf(identity, i)})
+			r.List.Members = append(r.List.Members,
+				platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf(identity, i)})
 		}
 	})
 	labelled(t, set.Namespace, first)
 }
 
-// Where the engine names who writes, the plan has the writer hand over before its pod is taken out, after the others, and to one of those.
+// Where the engine names who writes, the plan has the writer hand over before its pod is taken out, after the others,
+// and to one of those.
 func TestPlanOfASetWithAWriter(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -69,7 +72,8 @@ func TestPlanOfASetWithAWriter(t *testing.T) {
 		"writerrestarted": {"parameters": map[string]any{"databases": int64(20)}},
 	} {
 		fields["name"] = "redis"
-		out, errs, code := c.zictl(edited(t, app, "Application", func(u *unstructured.Unstructured) { set(t, u, []any{fields}, "components") }))
+		out, errs, code := c.zictl(edited(t, app, "Application",
+			func(u *unstructured.Unstructured) { set(t, u, []any{fields}, "components") }))
 		if code != 1 || errs != "" {
 			t.Errorf("%s: it ends with %d: %s", name, code, errs)
 		}

@@ -186,7 +186,8 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods := brokerPlan(t, app).External.Pods
-	if first, second := pods["b-broker-main-0"], pods["b-broker-main-1"]; first.Port != service.Spec.Ports[0].NodePort || first.Port == 0 || second.Port != 32417 || first.Host != "" {
+	if first, second := pods["b-broker-main-0"], pods["b-broker-main-1"]; first.Port != service.Spec.Ports[0].NodePort ||
+		first.Port == 0 || second.Port != 32417 || first.Host != "" {
 		t.Errorf("the pods are at %+v and %+v; the Service of the first has %+v", first, second, service.Spec.Ports)
 	}
 

@@ -21,7 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// volumes plays what protects claims in use: one that is deleted goes once its pod has. It counts how often each was made.
+// volumes plays what protects claims in use: one that is deleted goes once its pod has. It counts how often each was
+// made.
 type volumes struct {
 	mu   sync.Mutex
 	made map[string]int
@@ -60,7 +61,8 @@ func watchVolumes(t *testing.T, namespace string) *volumes {
 			}
 			if e.Type == watch.Modified && claim.DeletionTimestamp != nil && len(claim.Finalizers) > 0 {
 				body := fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, claim.UID)
-				if err := env.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(body))); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+				if err := env.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(body))); client.IgnoreNotFound(
+					err) != nil && ctx.Err() == nil {
 					t.Errorf("cannot let claim %s go: %v", claim.Name, err)
 				}
 			}
@@ -81,7 +83,8 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 		r.Term, r.Member = 1, &platformv1.SetMember{Name: set.Name + "-0", Identity: "v0"}
 		r.List.Version = 1
 		for i := range 3 {
-			r.List.Members = append(r.List.Members, platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf("v%d", i)})
+			r.List.Members = append(r.List.Members,
+				platformv1.SetMember{Name: fmt.Sprintf("%s-%d", set.Name, i), Identity: fmt.Sprintf("v%d", i)})
 		}
 	})
 	labelled(t, namespace, set.Name+"-0")
@@ -100,7 +103,8 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 		stop()
 		_, _, stop = run(t, -1)
 		testkit.WaitFor(t, env.Client, op, "all but a member", func() error {
-			if len(op.Status.Steps) != 1 || op.Status.Steps[0].Message != fmt.Sprintf("waiting for pod %s to have all of the data and to be a member again", name) {
+			if len(op.Status.Steps) != 1 || op.Status.Steps[0].Message != fmt.Sprintf(
+				"waiting for pod %s to have all of the data and to be a member again", name) {
 				return fmt.Errorf("the steps are %+v, error %q", op.Status.Steps, op.Status.Error)
 			}
 			return nil
@@ -109,7 +113,8 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 		ends(t, op, platformv1.OperationSucceeded)
 		stop()
 		after := uids(t, namespace)
-		if after[name] == before[name] || after[set.Name+"-0"] != before[set.Name+"-0"] || after[set.Name+"-2"] != before[set.Name+"-2"] {
+		if after[name] == before[name] || after[set.Name+"-0"] != before[set.Name+"-0"] ||
+			after[set.Name+"-2"] != before[set.Name+"-2"] {
 			t.Errorf("the pods are %v, and were %v", after, before)
 		}
 		if count := made.count("data-" + name); count != n+1 {

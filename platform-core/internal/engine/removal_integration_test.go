@@ -62,7 +62,8 @@ func told(t *testing.T, namespace string, taken int) {
 	}
 }
 
-// What went up from a Component is the Application's: whoever removes it there is not contradicted by that somebody once wrote it further down.
+// What went up from a Component is the Application's: whoever removes it there is not contradicted by that somebody
+// once wrote it further down.
 func TestWhatWentUpCanBeRemoved(t *testing.T) {
 	app := served(t, ownMemory)
 	redis := aComponent(app.Namespace, "redis-a-redis")
@@ -90,7 +91,8 @@ type beating struct{ example.Kind }
 func (beating) Compile(s *example.Sample) (*typed.Output, error) {
 	app := application("")
 	if s.Spec.Replicas > 0 {
-		app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"hz": platformv1.ParameterValue(fmt.Sprint(s.Spec.Replicas))}}}
+		app.Spec.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Parameters: platformv1.Parameters{"hz": platformv1.ParameterValue(fmt.Sprint(s.Spec.Replicas))}}}
 	}
 	return &typed.Output{Application: &platformv1.Application{Spec: app.Spec}}, nil
 }
@@ -111,7 +113,8 @@ func TestWhatWentUpCanBeRemovedFromATypedObject(t *testing.T) {
 	runTyped(t, typed.Register(beating{}))
 	node(t, namespace)
 	mayWrite(t, namespace)
-	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: "7.0"}}
+	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"},
+		Spec: example.SampleSpec{Version: "7.0"}}
 	create(t, sample)
 	testkit.WaitForReady(t, env.Client, sample)
 	redis := aComponent(namespace, "sample-a-redis")
@@ -134,7 +137,8 @@ func TestWhatWentUpCanBeRemovedFromATypedObject(t *testing.T) {
 	told(t, namespace, 1)
 }
 
-// What is edited in a set of a component that has just one is declared for the component, and comes down there: it is not in the way of anything then.
+// What is edited in a set of a component that has just one is declared for the component, and comes down there: it is
+// not in the way of anything then.
 func TestParametersOfTheOnlySetGoUp(t *testing.T) {
 	app := served(t, ownMemory)
 	redis := aComponent(app.Namespace, "redis-a-redis")
@@ -175,7 +179,8 @@ func TestTheLastParameterIsTakenOut(t *testing.T) {
 	told(t, app.Namespace, 1)
 }
 
-// What was edited, and not yet declared when the instance was suspended, waits like what is edited then. Only that it is to be left alone is written.
+// What was edited, and not yet declared when the instance was suspended, waits like what is edited then. Only that it
+// is to be left alone is written.
 func TestEditsBeforeASuspensionWait(t *testing.T) {
 	namespace := env.Namespace(t)
 	_, _, stop := run(t, -1)

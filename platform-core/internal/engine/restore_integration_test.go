@@ -44,8 +44,10 @@ func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
             credentials: [{name: keys}]
         facts:
 `)
-		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: keys, username: keys, supplied: true}\n")
-		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n", "\n    credentials: [default, sentinel, keys]\n")
+		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n",
+			"\ncredentials:\n  - {name: keys, username: keys, supplied: true}\n")
+		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n",
+			"\n    credentials: [default, sentinel, keys]\n")
 	})
 	app, played := kept(t, func(s *platformv1.ApplicationSpec) { s.PluginVersion = dumpsOnly })
 	t.Cleanup(func() { played.moves = nil })
@@ -73,7 +75,8 @@ func cut(t *testing.T, parts map[string]map[string]string, from, to string) {
 }
 
 // begins makes an instance that begins with a Backup.
-func begins(t *testing.T, namespace, name, backup string, changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
+func begins(t *testing.T, namespace, name, backup string,
+	changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
 	t.Helper()
 	app := application(namespace)
 	app.Name, app.Spec.PluginVersion, app.Spec.RestoreFrom = name, restores, &platformv1.RestoreFrom{Backup: backup}
@@ -89,12 +92,14 @@ func held(t *testing.T, app *platformv1.Application, reason, says string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, app, reason, func() error {
 		ready := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition)
-		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, says) {
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason ||
+			!strings.Contains(ready.Message, says) {
 			return fmt.Errorf("it says %+v", app.Status.Conditions)
 		}
 		return nil
 	})
-	if pods := podNames(t, app.Namespace); slices.ContainsFunc(pods, func(name string) bool { return strings.HasPrefix(name, app.Name+"-") }) {
+	if pods := podNames(t, app.Namespace); slices.ContainsFunc(pods,
+		func(name string) bool { return strings.HasPrefix(name, app.Name+"-") }) {
 		t.Errorf("%s has pods: %v", app.Name, pods)
 	}
 }
@@ -104,7 +109,8 @@ func begun(t *testing.T, app *platformv1.Application, backup *platformv1.Backup)
 	t.Helper()
 	testkit.WaitForReady(t, env.Client, app)
 	from := app.Status.RestoredFrom
-	if from == nil || from.Backup != backup.Name || from.UID != backup.UID || from.Digest != backup.Status.Digest || from.Size != backup.Status.RawSize {
+	if from == nil || from.Backup != backup.Name || from.UID != backup.UID || from.Digest != backup.Status.Digest ||
+		from.Size != backup.Status.RawSize {
 		t.Errorf("it says that it began with %+v", from)
 	}
 	if !meta.IsStatusConditionTrue(app.Status.Conditions, platformv1.RestoredCondition) {
@@ -112,7 +118,8 @@ func begun(t *testing.T, app *platformv1.Application, backup *platformv1.Backup)
 	}
 }
 
-// An instance begins with the data of a Backup, which one mover puts on the volume of the first pod before there is any pod.
+// An instance begins with the data of a Backup, which one mover puts on the volume of the first pod before there is any
+// pod.
 func TestRestoreIntoAnInstance(t *testing.T) {
 	app, played := wayBack(t)
 	run(t, -1)
@@ -129,10 +136,12 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
 	b := begins(t, app.Namespace, "redis-b", backup.Name, func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"appendonly": "yes"}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Parameters: platformv1.Parameters{"appendonly": "yes"}}}
 	})
 	held(t, b, platformv1.ReasonRestoring, `the data of Backup "nightly-backup", 30 bytes`)
-	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonRestoring {
+	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil ||
+		c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonRestoring {
 		t.Errorf("it says %+v", b.Status.Conditions)
 	}
 	open()
@@ -144,15 +153,18 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 	pod, container := jobs[0].Spec.Template.Spec, jobs[0].Spec.Template.Spec.Containers[0]
 	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "data-redis-b-redis-main-0"
-	}) || !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "APPENDONLY" && e.Value == "yes 7.0" }) {
+	}) || !slices.ContainsFunc(container.Env,
+		func(e corev1.EnvVar) bool { return e.Name == "APPENDONLY" && e.Value == "yes 7.0" }) {
 		t.Errorf("the mover is %+v", pod)
 	}
 	text := jobs[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]
-	if !strings.Contains(text, fmt.Sprintf(`"volume":{"folder":"/data","id":%q}`, backup.UID)) || !strings.Contains(text, `"digest":"sha256:1"`) {
+	if !strings.Contains(text, fmt.Sprintf(`"volume":{"folder":"/data","id":%q}`, backup.UID)) ||
+		!strings.Contains(text, `"digest":"sha256:1"`) {
 		t.Errorf("its plan is %s", text)
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "data-redis-b-redis-main-0"}, claim); err != nil || claim.Annotations[platformv1.RestoredAnnotation] != string(backup.UID) {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "data-redis-b-redis-main-0"},
+		claim); err != nil || claim.Annotations[platformv1.RestoredAnnotation] != string(backup.UID) {
 		t.Errorf("the claim has %v: %v", claim.Annotations, err)
 	}
 	// What waited for a Backup goes on by itself.
@@ -164,7 +176,8 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 	}
 	testkit.WaitGone(t, env.Client, backup)
 	other := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"restoreFrom":{"backup":"later-backup"}}}`))
-	if err := env.Client.Patch(t.Context(), b, other); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable") {
+	if err := env.Client.Patch(t.Context(), b, other); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "immutable") {
 		t.Errorf("another Backup: %v", err)
 	}
 	refresh(t, b)
@@ -195,9 +208,12 @@ func TestRestoreIsRefused(t *testing.T) {
 		backup, says string
 		change       func(*platformv1.ApplicationSpec)
 	}{
-		"major":  {"large-backup", "a restore keeps the major version", func(s *platformv1.ApplicationSpec) { s.Version = "8.0" }},
-		"method": {"large-backup", `restores nothing of method "rdb"`, func(s *platformv1.ApplicationSpec) { s.PluginVersion = dumpsOnly }},
-		"size":   {"large-backup", `its data has 3Gi, and the volumes of component "redis" have 1Gi`, func(*platformv1.ApplicationSpec) {}},
+		"major": {"large-backup", "a restore keeps the major version",
+			func(s *platformv1.ApplicationSpec) { s.Version = "8.0" }},
+		"method": {"large-backup", `restores nothing of method "rdb"`,
+			func(s *platformv1.ApplicationSpec) { s.PluginVersion = dumpsOnly }},
+		"size": {"large-backup", `its data has 3Gi, and the volumes of component "redis" have 1Gi`,
+			func(*platformv1.ApplicationSpec) {}},
 		"failed": {"none-backup", "there is nothing to restore", func(*platformv1.ApplicationSpec) {}},
 	} {
 		held(t, begins(t, app.Namespace, name, tc.backup, tc.change), platformv1.ReasonRestoreRefused, tc.says)
@@ -210,12 +226,15 @@ func TestRestoreIsRefused(t *testing.T) {
 // towards has an instance begin at a point in time.
 func towards(at time.Time) func(*platformv1.ApplicationSpec) {
 	return func(s *platformv1.ApplicationSpec) {
-		s.RestoreFrom.Target = &platformv1.RestoreTarget{Time: at.UTC().Format(time.RFC3339), Parameters: map[string]platformv1.ParameterValue{"log": "there"},
-			Credentials: []platformv1.Credential{{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}}
+		s.RestoreFrom.Target = &platformv1.RestoreTarget{Time: at.UTC().Format(time.RFC3339),
+			Parameters: map[string]platformv1.ParameterValue{"log": "there"},
+			Credentials: []platformv1.Credential{
+				{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}}
 	}
 }
 
-// A point in time is refused at once where that is known, waited for while the logs do not lead there, and never passed over.
+// A point in time is refused at once where that is known, waited for while the logs do not lead there, and never passed
+// over.
 func TestRestoreToAPointInTime(t *testing.T) {
 	app, played := wayBack(t)
 	run(t, -1)
@@ -223,10 +242,13 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
 	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
 	later := backup.Status.CompletionTime.Add(time.Minute)
-	held(t, begins(t, app.Namespace, "early", backup.Name, towards(later.Add(-time.Hour))), platformv1.ReasonRestoreRefused, "and the Backup was whole at")
-	held(t, begins(t, app.Namespace, "elsewhere", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Parameters = nil }),
+	held(t, begins(t, app.Namespace, "early", backup.Name, towards(later.Add(-time.Hour))),
+		platformv1.ReasonRestoreRefused, "and the Backup was whole at")
+	held(t, begins(t, app.Namespace, "elsewhere", backup.Name, towards(later),
+		func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Parameters = nil }),
 		platformv1.ReasonRestoreRefused, `parameter "log" is missing: where the log is`)
-	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Credentials[0].PasswordFrom.Name = "lost" }),
+	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later),
+		func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Credentials[0].PasswordFrom.Name = "lost" }),
 		platformv1.ReasonRestoreFailed, `names Secret "lost" for the credential "keys", which is not there`)
 	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "from-file"},
 		StringData: map[string]string{"secret": "x\n"}})
@@ -236,17 +258,20 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
 		t.Errorf("there were movers: %v", movers)
 	}
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"}, StringData: map[string]string{"secret": "x"}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"},
+		StringData: map[string]string{"secret": "x"}})
 	attempts := 0
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if attempts++; attempts == 1 {
-			return mover.Result{Reason: mover.ReasonOutOfRange, Message: "it can be from here to there"}, platformv1.OperationFailed
+			return mover.Result{Reason: mover.ReasonOutOfRange, Message: "it can be from here to there"},
+				platformv1.OperationFailed
 		}
 		return mover.Result{}, platformv1.OperationSucceeded
 	}
 	b := begins(t, app.Namespace, "redis-b", backup.Name, towards(later))
 	held(t, b, platformv1.ReasonTargetOutOfRange, "it can be from here to there. Attempt 2 follows")
-	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Reason != platformv1.ReasonTargetOutOfRange {
+	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil ||
+		c.Reason != platformv1.ReasonTargetOutOfRange {
 		t.Errorf("it says %+v", b.Status.Conditions)
 	}
 	begun(t, b, backup)
@@ -255,7 +280,8 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	}
 	container := played.verbs(t, mover.VerbRestore)[0].Spec.Template.Spec.Containers[0]
 	if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
-		return e.Name == mover.TargetEnv && strings.Contains(e.Value, later.UTC().Format(time.RFC3339)) && strings.Contains(e.Value, `"log":"there"`)
+		return e.Name == mover.TargetEnv && strings.Contains(e.Value, later.UTC().Format(time.RFC3339)) &&
+			strings.Contains(e.Value, `"log":"there"`)
 	}) {
 		t.Errorf("its environment is %+v", container.Env)
 	}

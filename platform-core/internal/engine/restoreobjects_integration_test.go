@@ -44,7 +44,8 @@ func withObjects(t *testing.T) {
 	})
 }
 
-// Objects are put into servers that run, by one mover, and the instance is ready when they are there; in place they are refused.
+// Objects are put into servers that run, by one mover, and the instance is ready when they are there; in place they are
+// refused.
 func TestRestoreOfObjects(t *testing.T) {
 	withObjects(t)
 	namespace, played := keeping(t)
@@ -63,7 +64,8 @@ func TestRestoreOfObjects(t *testing.T) {
 	if len(taken) != 1 || backup.Spec.Method != "objects" {
 		t.Fatalf("there were %d movers of method %q", len(taken), backup.Spec.Method)
 	}
-	if plan := moverPlan(t, taken[0]); plan.Objects == nil || plan.Objects.Mode != mover.ObjectsIncremental || len(plan.Command) > 0 {
+	if plan := moverPlan(t, taken[0]); plan.Objects == nil || plan.Objects.Mode != mover.ObjectsIncremental ||
+		len(plan.Command) > 0 {
 		t.Errorf("the plan is %+v", plan)
 	}
 	tries := 0
@@ -73,7 +75,8 @@ func TestRestoreOfObjects(t *testing.T) {
 			return mover.Result{}, platformv1.OperationSucceeded
 		}
 		if tries++; tries == 1 {
-			return mover.Result{Reason: mover.ReasonCommandFailed, Message: "the storage cannot be reached"}, platformv1.OperationFailed
+			return mover.Result{Reason: mover.ReasonCommandFailed, Message: "the storage cannot be reached"},
+				platformv1.OperationFailed
 		}
 		stop()
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
@@ -83,12 +86,14 @@ func TestRestoreOfObjects(t *testing.T) {
 	create(t, b)
 	testkit.WaitFor(t, env.Client, b, "its servers run, and wait for the objects", func() error {
 		ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
-		if ready == nil || !strings.Contains(ready.Message, `the data of Backup "nightly-backup", 30 bytes, is on its way into the servers`) {
+		if ready == nil || !strings.Contains(ready.Message,
+			`the data of Backup "nightly-backup", 30 bytes, is on its way into the servers`) {
 			return fmt.Errorf("it says %+v", b.Status.Conditions)
 		}
 		return nil
 	})
-	if pods := podNames(t, namespace); !slices.ContainsFunc(pods, func(name string) bool { return strings.HasPrefix(name, "redis-b-") }) {
+	if pods := podNames(t, namespace); !slices.ContainsFunc(pods,
+		func(name string) bool { return strings.HasPrefix(name, "redis-b-") }) {
 		t.Errorf("there are %v", pods)
 	}
 	open()
@@ -98,9 +103,10 @@ func TestRestoreOfObjects(t *testing.T) {
 		t.Fatalf("there were %d movers", len(jobs))
 	}
 	pod, plan := jobs[1].Spec.Template.Spec, moverPlan(t, jobs[1])
-	if plan.Objects == nil || plan.Volume != nil || plan.Backup.Digest != "sha256:1" || !slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool {
-		return e.Name == mover.ObjectsEndpoint && e.Value == "http://redis-b."+namespace+".svc:9000"
-	}) {
+	if plan.Objects == nil || plan.Volume != nil || plan.Backup.Digest != "sha256:1" ||
+		!slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool {
+			return e.Name == mover.ObjectsEndpoint && e.Value == "http://redis-b."+namespace+".svc:9000"
+		}) {
 		t.Errorf("the plan is %+v, the pod %+v", plan, pod)
 	}
 	op := operate(t, app, "back", "Restore", nil, "backup", backup.Name)

@@ -47,7 +47,8 @@ func inSets(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 	if p.Verb != mover.VerbBackup {
 		return mover.Result{}, platformv1.OperationSucceeded
 	}
-	return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30, Streams: map[string]int64{"0": 10, "1": 20}}, platformv1.OperationSucceeded
+	return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30, Streams: map[string]int64{"0": 10, "1": 20}},
+		platformv1.OperationSucceeded
 }
 
 // setsBackedUp makes an instance of two sets and a Backup of it, while one engine runs, which it returns how to stop.
@@ -73,10 +74,13 @@ func beginsInSets(t *testing.T, namespace, name string, count int) *platformv1.A
 	return b
 }
 
-// Each set has a part of the data: one mover takes them all, each from a pod of its set, and each set of another instance begins with its own.
+// Each set has a part of the data: one mover takes them all, each from a pod of its set, and each set of another
+// instance begins with its own.
 func TestBackupOfSets(t *testing.T) {
 	namespace, played, backup, _ := setsBackedUp(t)
-	if s := backup.Status; s.Source != nil || len(s.Sources) != 2 || s.Sources[0] != (platformv1.BackupSource{Pod: "a-db-0-0", Component: "db", Set: "0", Role: "primary", RawSize: 10}) || s.Sources[1].RawSize != 20 {
+	if s := backup.Status; s.Source != nil || len(s.Sources) != 2 ||
+		s.Sources[0] != (platformv1.BackupSource{Pod: "a-db-0-0", Component: "db", Set: "0", Role: "primary", RawSize: 10}) ||
+		s.Sources[1].RawSize != 20 {
 		t.Errorf("it was taken from %+v, %+v", s.Source, s.Sources)
 	}
 	taken := played.verbs(t, mover.VerbBackup)
@@ -84,11 +88,14 @@ func TestBackupOfSets(t *testing.T) {
 		t.Fatalf("there were %d movers", len(taken))
 	}
 	plan := moverPlan(t, taken[0])
-	if len(plan.Streams) != 2 || plan.Streams[1].Name != "1" || !slices.Equal(plan.Streams[1].Env, []string{"HOST=a-db-1-0.a-db-headless." + namespace + ".svc.cluster.local"}) ||
-		!slices.Equal(plan.Steady, []string{"sh", "-c", "tell which set has what"}) || !slices.Equal(plan.Facts, []string{"tell"}) {
+	if len(plan.Streams) != 2 || plan.Streams[1].Name != "1" ||
+		!slices.Equal(plan.Streams[1].Env, []string{"HOST=a-db-1-0.a-db-headless." + namespace + ".svc.cluster.local"}) ||
+		!slices.Equal(plan.Steady, []string{"sh", "-c", "tell which set has what"}) ||
+		!slices.Equal(plan.Facts, []string{"tell"}) {
 		t.Errorf("the plan is %+v", plan)
 	}
-	held(t, beginsInSets(t, namespace, "c", 3), platformv1.ReasonRestoreRefused, `it has the data of 2 sets, and component "db" is to have 3: ask for 2`)
+	held(t, beginsInSets(t, namespace, "c", 3), platformv1.ReasonRestoreRefused,
+		`it has the data of 2 sets, and component "db" is to have 3: ask for 2`)
 	stop, open := gate(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbRestore && p.Backup.Stream == "1" {
@@ -98,7 +105,8 @@ func TestBackupOfSets(t *testing.T) {
 	}
 	b := beginsInSets(t, namespace, "b", 2)
 	testkit.WaitFor(t, env.Client, b, "one set of two has its data", func() error {
-		if len(played.verbs(t, mover.VerbRestore)) < 2 || meta.IsStatusConditionTrue(b.Status.Conditions, platformv1.RestoredCondition) || b.Status.RestoredFrom != nil {
+		if len(played.verbs(t, mover.VerbRestore)) < 2 ||
+			meta.IsStatusConditionTrue(b.Status.Conditions, platformv1.RestoredCondition) || b.Status.RestoredFrom != nil {
 			return fmt.Errorf("it says %+v", b.Status.Conditions)
 		}
 		return nil
@@ -107,7 +115,8 @@ func TestBackupOfSets(t *testing.T) {
 	change(t, b, withSets(1))
 	testkit.WaitFor(t, env.Client, b, "another number of sets is refused", func() error {
 		accepted := meta.FindStatusCondition(b.Status.Conditions, platformv1.AcceptedCondition)
-		if accepted == nil || accepted.Reason != platformv1.ReasonRestoreRefused || !strings.Contains(accepted.Message, "is of the 2 sets 0, 1: keep these") {
+		if accepted == nil || accepted.Reason != platformv1.ReasonRestoreRefused ||
+			!strings.Contains(accepted.Message, "is of the 2 sets 0, 1: keep these") {
 			return fmt.Errorf("it says %+v", b.Status.Conditions)
 		}
 		return nil
@@ -153,7 +162,8 @@ func filled(t *testing.T, namespace string, played *jobs, name string, backup *p
 			t.Errorf("the mover of part %q is %+v", part, plan)
 		}
 		volume := &corev1.PersistentVolumeClaim{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claim}, volume); err != nil || volume.Annotations[platformv1.RestoredAnnotation] != string(backup.UID) {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claim}, volume); err != nil ||
+			volume.Annotations[platformv1.RestoredAnnotation] != string(backup.UID) {
 			t.Errorf("claim %s has %v: %v", claim, volume.Annotations, err)
 		}
 	}

@@ -28,7 +28,8 @@ func ahead(d time.Duration) func() time.Time { return func() time.Time { return 
 // backedUp makes a Backup by an Operation, and returns it when it is whole.
 func backedUp(t *testing.T, app *platformv1.Application, name string, parameters ...string) *platformv1.Backup {
 	t.Helper()
-	ends(t, operate(t, app, name, "Backup", nil, append([]string{"repository", "store"}, parameters...)...), platformv1.OperationSucceeded)
+	ends(t, operate(t, app, name, "Backup", nil, append([]string{"repository", "store"}, parameters...)...),
+		platformv1.OperationSucceeded)
 	return backupIs(t, app.Namespace, name+"-backup", platformv1.BackupCompleted)
 }
 
@@ -39,10 +40,12 @@ func TestRetention(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	repositoryIs(t, app.Namespace, "store", metav1.ConditionTrue, "")
 	pinned := backedUp(t, app, "pinned", "maxCount", "2", "maxAge", "24h")
-	if pinned.Status.ExpiryTime == nil || !pinned.Status.ExpiryTime.Time.Equal(pinned.Status.CompletionTime.Add(24*time.Hour)) {
+	if pinned.Status.ExpiryTime == nil ||
+		!pinned.Status.ExpiryTime.Time.Equal(pinned.Status.CompletionTime.Add(24*time.Hour)) {
 		t.Errorf("it expires at %v, and was whole at %v", pinned.Status.ExpiryTime, pinned.Status.CompletionTime)
 	}
-	if err := env.Client.Patch(t.Context(), pinned, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"retention":null}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), pinned,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"retention":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	first := backedUp(t, app, "first", "maxCount", "2", "maxAge", "24h")
@@ -50,7 +53,8 @@ func TestRetention(t *testing.T) {
 	third := backedUp(t, app, "third", "maxCount", "2", "maxAge", "24h")
 	testkit.WaitGone(t, env.Client, first)
 	removed := played.verbs(t, mover.VerbDelete)
-	if len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], first.Status.Key) {
+	if len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation],
+		first.Status.Key) {
 		t.Errorf("what removed it: %v", removed)
 	}
 	stop()
@@ -79,15 +83,19 @@ func TestRetentionsThatCannotBe(t *testing.T) {
 		`{"spec":{"method":"dump"}}`:               "only deletionPolicy, retention and cancel",
 		`{"spec":{"retention":{"maxAge":"soon"}}}`: "maxAge",
 	} {
-		if err := env.Client.Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(patch))); err == nil || !strings.Contains(err.Error(), want) {
+		if err := env.Client.Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(patch))); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "store"}}
-	if err := env.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"inventoryInterval":"5s"}}`))); err == nil || !strings.Contains(err.Error(), "a minute at least") {
+	if err := env.Client.Patch(t.Context(), r,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"inventoryInterval":"5s"}}`))); err == nil ||
+		!strings.Contains(err.Error(), "a minute at least") {
 		t.Errorf("an inventory each 5 s: %v", err)
 	}
-	failed := ends(t, operate(t, app, "both", "Backup", nil, "repository", "store", "maxCount", "2", "deletionPolicy", "Retain"), platformv1.OperationFailed)
+	failed := ends(t, operate(t, app, "both", "Backup", nil, "repository", "store", "maxCount", "2", "deletionPolicy",
+		"Retain"), platformv1.OperationFailed)
 	if !strings.Contains(failed.Error, "leave out one or the other") {
 		t.Errorf("it says %q", failed.Error)
 	}
@@ -124,13 +132,16 @@ func TestInventory(t *testing.T) {
 	stop()
 
 	orphan := app.Namespace + "/gone/old-12345678"
-	found.Store(&mover.Result{Count: 1, Unknown: 1, Backups: []string{orphan}, Lost: 1, Missing: []string{mover.KeyDigest(b.Status.Key)}})
+	found.Store(&mover.Result{Count: 1, Unknown: 1, Backups: []string{orphan}, Lost: 1,
+		Missing: []string{mover.KeyDigest(b.Status.Key)}})
 	_, _, stop = runAt(t, -1, ahead(25*time.Hour))
 	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool {
-		return i.Kept == 1 && i.Orphans == 1 && slices.Equal(i.OrphanKeys, []string{orphan}) && i.Missing == 1 && slices.Equal(i.MissingBackups, []string{b.Name})
+		return i.Kept == 1 && i.Orphans == 1 && slices.Equal(i.OrphanKeys, []string{orphan}) && i.Missing == 1 &&
+			slices.Equal(i.MissingBackups, []string{b.Name})
 	})
 	testkit.WaitFor(t, env.Client, b, "that its data is missing", func() error {
-		if ready := conditions.Get(b, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonBackupDataMissing || b.Status.Phase != platformv1.BackupCompleted {
+		if ready := conditions.Get(b, platformv1.ReadyCondition); ready == nil ||
+			ready.Reason != platformv1.ReasonBackupDataMissing || b.Status.Phase != platformv1.BackupCompleted {
 			return fmt.Errorf("it is %s: %+v", b.Status.Phase, ready)
 		}
 		return nil

@@ -22,7 +22,8 @@ func setAsBefore(t *testing.T, was *platformv1.WorkloadSet) {
 	set := aSet(was.Namespace, was.Name)
 	testkit.WaitFor(t, env.Client, set, "as it was", func() error {
 		if !equality.Semantic.DeepEqual(set.Spec, was.Spec) {
-			return fmt.Errorf("it has %d replicas, without %v, and scaling %q", set.Spec.Replicas, set.Spec.ExcludedOrdinals, set.Spec.Scaling)
+			return fmt.Errorf("it has %d replicas, without %v, and scaling %q", set.Spec.Replicas, set.Spec.ExcludedOrdinals,
+				set.Spec.Scaling)
 		}
 		return nil
 	})
@@ -42,7 +43,8 @@ func TestEditsOfWhetherASetScalesAreReverted(t *testing.T) {
 	}
 }
 
-// An edit of what cannot be scaled is taken back also where a newer spec of the Application comes down at the same time.
+// An edit of what cannot be scaled is taken back also where a newer spec of the Application comes down at the same
+// time.
 func TestEditsOfWhatIsFixedDoNotHoldUpANewerSpec(t *testing.T) {
 	namespace, app := standing(t, "quorum")
 	of := aComponent(namespace, "a-quorum")
@@ -85,17 +87,22 @@ func TestRemovedLabelsAreReverted(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 }
 
-// A GitOps tool that applies on its own side replaces the components as a whole: of what it declares nothing else is declared beside it.
+// A GitOps tool that applies on its own side replaces the components as a whole: of what it declares nothing else is
+// declared beside it.
 func TestEditsBesideWhatGitOpsAppliesAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	before := app.DeepCopy()
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
-	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err != nil {
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "web", Service: &platformv1.ServiceExposure{
+			ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
+	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err !=
+		nil {
 		t.Fatal(err)
 	}
 	declared := `[{"name":"web","service":{"type":"ClusterIP","annotations":{"a":"b"}}}]`
 	scale(t, namespace, "a-web-main", 2)
-	tellsOf(t, namespace, "EditReverted", "spec.replicas", "autoscaler", "is managed by argocd-controller, which would write it back")
+	tellsOf(t, namespace, "EditReverted", "spec.replicas", "autoscaler",
+		"is managed by argocd-controller, which would write it back")
 	replicasOf(t, app, "a-web-main", 1)
 	mergePatch(t, aComponent(namespace, "a-db"), `{"spec":{"replicas":3}}`)
 	tellsOf(t, namespace, "EditReverted", "spec.replicas", "kubectl-edit", "is managed by argocd-controller")

@@ -25,8 +25,10 @@ func passwordIn(t *testing.T, app *platformv1.Application, secret string) string
 func TestRotateCredentials(t *testing.T) {
 	app := served(t)
 	pod, first, old := podOf(t, app), planned(t, app, ""), passwordIn(t, app, "redis-a-default")
-	dry := ends(t, operate(t, app, "dry", "RotateCredentials", func(s *platformv1.OperationSpec) { s.DryRun = true }), platformv1.OperationSucceeded)
-	if len(dry.Plan) != 1 || !strings.Contains(dry.Plan[0], `makes the password of credential "default" anew`) || passwordIn(t, app, "redis-a-default") != old {
+	dry := ends(t, operate(t, app, "dry", "RotateCredentials", func(s *platformv1.OperationSpec) { s.DryRun = true }),
+		platformv1.OperationSucceeded)
+	if len(dry.Plan) != 1 || !strings.Contains(dry.Plan[0], `makes the password of credential "default" anew`) ||
+		passwordIn(t, app, "redis-a-default") != old {
 		t.Errorf("the plan is %q", dry.Plan)
 	}
 	op := operate(t, app, "rotate", "RotateCredentials", nil)
@@ -55,13 +57,15 @@ func TestRotateCredentialsOfTheUser(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
-	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Data: map[string][]byte{"password": []byte("first")}})
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Data: map[string][]byte{"password": []byte("first")}})
 	app := application(namespace)
 	credential("default", "mine")(app)
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	refused := ends(t, operate(t, app, "rotate", "RotateCredentials", nil), platformv1.OperationFailed)
-	if want := `the password of credential "default" comes from Secret "mine": change it there, and the instance takes it over`; refused.Error != want {
+	if want := `the password of credential "default" comes from Secret "mine": change it there, and the instance takes ` +
+		`it over`; refused.Error != want {
 		t.Errorf("it says %q, want %q", refused.Error, want)
 	}
 	if passwordIn(t, app, "redis-a-default") != "first" || passwordIn(t, app, "mine") != "first" {

@@ -27,7 +27,8 @@ import (
 
 // gated is an Application that is reached by HTTP where its parameters say so.
 func gated(namespace string, parameters platformv1.Parameters) *platformv1.Application {
-	app := testkit.BuildApplication(namespace, "g").Domain("database").Plugin("gate", "1.0.0").Version("1.0").Topology("plain").Build()
+	app := testkit.BuildApplication(namespace, "g").Domain("database").Plugin("gate", "1.0.0").Version("1.0").Topology(
+		"plain").Build()
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "gate", Parameters: parameters}}
 	return app
 }
@@ -54,7 +55,8 @@ func routed(t *testing.T, app *platformv1.Application, reason, text string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, app, "of its routes: "+reason, func() error {
 		got := conditions.Get(app, platformv1.RoutedCondition)
-		if reason == "" && got != nil || reason != "" && (got == nil || got.Reason != reason || !strings.Contains(got.Message, text)) {
+		if reason == "" && got != nil || reason != "" &&
+			(got == nil || got.Reason != reason || !strings.Contains(got.Message, text)) {
 			return fmt.Errorf("it has %+v", app.Status.Conditions)
 		}
 		return nil
@@ -79,7 +81,8 @@ func TestRoutesComeAndGo(t *testing.T) {
 	testkit.WaitFor(t, env.Client, ingress, "is made", nil)
 	routed(t, app, platformv1.ReasonHTTPRouteNotFound, "install the Gateway API")
 	if backend := ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service; ingress.Spec.Rules[0].Host != "gate.example.com" ||
-		backend.Name != "g" || backend.Port.Name != "http" || !metav1.IsControlledBy(ingress, component(t, namespace, "g-gate")) {
+		backend.Name != "g" || backend.Port.Name != "http" ||
+		!metav1.IsControlledBy(ingress, component(t, namespace, "g-gate")) {
 		t.Errorf("the Ingress is %+v", ingress)
 	}
 	pods := podNames(t, namespace)
@@ -123,7 +126,8 @@ func TestRouteWhoseNameIsTaken(t *testing.T) {
 	create(t, app)
 	unready(t, app, platformv1.ReasonNameTaken, `Ingress "`+namespace+`/g" belongs to nobody of ours`)
 	before := foreign.ResourceVersion
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.ResourceVersion != before {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil ||
+		foreign.ResourceVersion != before {
 		t.Errorf("somebody else's Ingress was changed: %v", err)
 	}
 	if err := env.Client.Delete(t.Context(), foreign); err != nil {
@@ -155,7 +159,8 @@ func TestPermissionsOfPods(t *testing.T) {
 	for what, err := range map[string]error{
 		"pods elsewhere": pod.List(t.Context(), &corev1.PodList{}, client.InNamespace(other)),
 		"Secrets":        pod.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace)),
-		"deletion":       pod.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-gate-main-0"}}),
+		"deletion": pod.Delete(t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-gate-main-0"}}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v, want it forbidden", what, err)
@@ -175,5 +180,6 @@ func TestPermissionsOfPods(t *testing.T) {
 	// A version of the plugin that lets them read nothing takes the Role and its binding away.
 	operate(t, app, "upgrade", "UpgradeApp", nil, "version", "1.1.0")
 	testkit.WaitGone(t, env.Client, role)
-	testkit.WaitGone(t, env.Client, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-gate"}})
+	testkit.WaitGone(t, env.Client, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "g-gate"}})
 }

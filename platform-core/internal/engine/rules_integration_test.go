@@ -57,11 +57,14 @@ func TestApplicationsThatCannotBeAreRefusedAtAdmission(t *testing.T) {
 		from, to change
 		text     string
 	}{
-		"two-sources":   {nil, func(s *platformv1.ApplicationSpec) { restored("b")(s); s.AdoptVolumes = adopted }, "restoreFrom and adoptVolumes say both where the data comes from: take one of them out"},
-		"second-source": {restored("b"), func(s *platformv1.ApplicationSpec) { s.AdoptVolumes = adopted }, "restoreFrom and adoptVolumes say both where the data comes from: take one of them out"},
-		"no-size":       {nil, stored("0", ""), "size must be greater than 0"},
-		"source-comes":  {bare, restored("b"), "restoreFrom is for an instance that is made, and immutable"},
-		"source-goes":   {restored("b"), func(s *platformv1.ApplicationSpec) { s.RestoreFrom = nil }, "restoreFrom is for an instance that is made, and immutable"},
+		"two-sources": {nil, func(s *platformv1.ApplicationSpec) { restored("b")(s); s.AdoptVolumes = adopted },
+			"restoreFrom and adoptVolumes say both where the data comes from: take one of them out"},
+		"second-source": {restored("b"), func(s *platformv1.ApplicationSpec) { s.AdoptVolumes = adopted },
+			"restoreFrom and adoptVolumes say both where the data comes from: take one of them out"},
+		"no-size":      {nil, stored("0", ""), "size must be greater than 0"},
+		"source-comes": {bare, restored("b"), "restoreFrom is for an instance that is made, and immutable"},
+		"source-goes": {restored("b"), func(s *platformv1.ApplicationSpec) { s.RestoreFrom = nil },
+			"restoreFrom is for an instance that is made, and immutable"},
 		"other-source":  {restored("b"), restored("c"), "restoreFrom is for an instance that is made, and immutable"},
 		"other-plugin":  {bare, func(s *platformv1.ApplicationSpec) { s.Plugin = "valkey" }, "plugin is immutable"},
 		"storage-goes":  {stored("1Gi", ""), bare, "storage cannot be removed"},

@@ -28,7 +28,8 @@ func before(d time.Duration) func() time.Time {
 }
 
 func nightly(line platformv1.CronLine) platformv1.Schedule {
-	return platformv1.Schedule{Name: "nightly", Schedule: line, TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}
+	return platformv1.Schedule{Name: "nightly", Schedule: line, TimeZone: "UTC",
+		Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}
 }
 
 // scheduled returns an instance with a schedule that an engine has seen in time, and that is at rest.
@@ -60,14 +61,16 @@ func shows(t *testing.T, app *platformv1.Application, what string, right func(pl
 	t.Helper()
 	testkit.WaitFor(t, env.Client, app, what, func() error {
 		if len(app.Status.Schedules) == 0 || !right(app.Status.Schedules[0]) {
-			return fmt.Errorf("the status shows %+v, the record is %s", app.Status.Schedules, app.Annotations[platformv1.SchedulesAnnotation])
+			return fmt.Errorf("the status shows %+v, the record is %s", app.Status.Schedules,
+				app.Annotations[platformv1.SchedulesAnnotation])
 		}
 		return nil
 	})
 }
 
 func made(s platformv1.ScheduleStatus) bool {
-	return s.LastOperation == "redis-a.nightly.20261122-0200" && s.LastTime.Time.Equal(due) && s.NextTime.Time.Equal(due.AddDate(0, 0, 1))
+	return s.LastOperation == "redis-a.nightly.20261122-0200" && s.LastTime.Time.Equal(due) &&
+		s.NextTime.Time.Equal(due.AddDate(0, 0, 1))
 }
 
 // The engine is killed before each of its writes in turn: whatever it was about to do, the Operation is made, once.
@@ -84,7 +87,8 @@ func TestAScheduleMakesItsOperationOnceWhateverCrashes(t *testing.T) {
 		_, _, stop := runAt(t, -1, before(-time.Minute))
 		shows(t, app, "the Operation that was made", made)
 		list := operations(t, namespace)
-		if len(list) != 1 || list[0].Annotations[platformv1.ScheduledForAnnotation] != "2026-11-22T02:00:00Z" || !metav1.IsControlledBy(&list[0], app) {
+		if len(list) != 1 || list[0].Annotations[platformv1.ScheduledForAnnotation] != "2026-11-22T02:00:00Z" ||
+			!metav1.IsControlledBy(&list[0], app) {
 			t.Fatalf("after %d writes there are %d Operations: %+v", writes, len(list), list)
 		}
 		testkit.WaitFor(t, env.Client, &list[0], "that it is run as one of a schedule", func() error {
@@ -131,10 +135,14 @@ func TestAScheduleWaitsForItsMaintenanceWindow(t *testing.T) {
 		Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
 	}}}
 	create(t, app)
-	shows(t, app, "the opening", func(s platformv1.ScheduleStatus) bool { return s.NextTime != nil && s.NextTime.Time.Equal(due) })
+	shows(t, app, "the opening", func(s platformv1.ScheduleStatus) bool {
+		return s.NextTime != nil &&
+			s.NextTime.Time.Equal(due)
+	})
 	stop()
 	runAt(t, -1, before(2*time.Second))
-	shows(t, app, "the Operation that was made", func(s platformv1.ScheduleStatus) bool { return s.LastOperation == "redis-a.nightly.20261122-0030" })
+	shows(t, app, "the Operation that was made",
+		func(s platformv1.ScheduleStatus) bool { return s.LastOperation == "redis-a.nightly.20261122-0030" })
 }
 
 func TestSchedulesThatCannotBeAreRefused(t *testing.T) {
@@ -143,9 +151,10 @@ func TestSchedulesThatCannotBeAreRefused(t *testing.T) {
 		change func(*platformv1.Schedule)
 		text   string
 	}{
-		"zone":  {func(s *platformv1.Schedule) { s.TimeZone = "Europe/Utopia" }, "unknown time zone Europe/Utopia"},
-		"line":  {func(s *platformv1.Schedule) { s.Schedule = "0 24 * * *" }, "schedule must be a cron line of five fields"},
-		"all":   {func(s *platformv1.Schedule) { s.MissedRuns = platformv1.MissedAll }, "missedRuns All needs concurrency Queue"},
+		"zone": {func(s *platformv1.Schedule) { s.TimeZone = "Europe/Utopia" }, "unknown time zone Europe/Utopia"},
+		"line": {func(s *platformv1.Schedule) { s.Schedule = "0 24 * * *" }, "schedule must be a cron line of five fields"},
+		"all": {func(s *platformv1.Schedule) { s.MissedRuns = platformv1.MissedAll },
+			"missedRuns All needs concurrency Queue"},
 		"limit": {func(s *platformv1.Schedule) { s.MissedLimit = new(int32(3)) }, "missedLimit is for missedRuns All only"},
 		"name":  {func(s *platformv1.Schedule) { s.Name = "a.b" }, "spec.schedules[0].name"},
 	} {
@@ -162,8 +171,10 @@ func TestSchedulesThatCannotBeAreRefused(t *testing.T) {
 		change       func(*platformv1.Schedule)
 		reason, text string
 	}{
-		"never":    {func(s *platformv1.Schedule) { s.Schedule = "0 2 31 2 *" }, platformv1.ReasonInvalidSpec, `schedules[0] "nightly": schedule "0 2 31 2 *" names a day that never comes`},
-		"template": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" }, platformv1.ReasonTemplateNotFound, `schedules[0] "nightly": operation: plugin "redis" version "1.0.0" has no Operation template "Dance"`},
+		"never": {func(s *platformv1.Schedule) { s.Schedule = "0 2 31 2 *" }, platformv1.ReasonInvalidSpec,
+			`schedules[0] "nightly": schedule "0 2 31 2 *" names a day that never comes`},
+		"template": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" }, platformv1.ReasonTemplateNotFound,
+			`schedules[0] "nightly": operation: plugin "redis" version "1.0.0" has no Operation template "Dance"`},
 		"parameter": {func(s *platformv1.Schedule) { s.Operation.Parameters = platformv1.Parameters{"tempo": "slow"} },
 			platformv1.ReasonInvalidParameters, `schedules[0] "nightly": operation: `},
 	} {
@@ -173,7 +184,8 @@ func TestSchedulesThatCannotBeAreRefused(t *testing.T) {
 		tc.change(&app.Spec.Schedules[0])
 		create(t, app)
 		testkit.WaitFor(t, env.Client, app, tc.text, func() error {
-			if stalled := conditions.Get(app, platformv1.StalledCondition); stalled == nil || stalled.Reason != tc.reason || !strings.Contains(stalled.Message, tc.text) {
+			if stalled := conditions.Get(app, platformv1.StalledCondition); stalled == nil || stalled.Reason != tc.reason ||
+				!strings.Contains(stalled.Message, tc.text) {
 				return fmt.Errorf("it says %+v", stalled)
 			}
 			return nil

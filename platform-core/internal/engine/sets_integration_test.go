@@ -36,7 +36,8 @@ func wait(t *testing.T, app *platformv1.Application, list client.ObjectList, wan
 	t.Helper()
 	testkit.WaitForReady(t, env.Client, app)
 	testkit.Eventually(t, fmt.Sprintf("the objects of %T to be %v", list, want), func(ctx context.Context) error {
-		if err := env.Client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		if err := env.Client.List(ctx, list, client.InNamespace(app.Namespace),
+			client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 			return err
 		}
 		if got := namesOf(t, list); !slices.Equal(got, want) {
@@ -64,7 +65,8 @@ func TestSetsComeAndGo(t *testing.T) {
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
 	app.Spec.AdoptVolumes = "0f928171-5692-4971-9003-6e8c0ab7108c"
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Parameters: platformv1.Parameters{"depth": "4", "level": "2"}, Resources: cpu("100m")}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "db", Parameters: platformv1.Parameters{"depth": "4", "level": "2"}, Resources: cpu("100m")}}
 	create(t, app)
 	wait(t, app, &platformv1.WorkloadSetList{}, "a-db-0", "a-db-1", "a-web-main")
 	wait(t, app, &policyv1.PodDisruptionBudgetList{}, "a-db-0", "a-db-1")
@@ -73,13 +75,15 @@ func TestSetsComeAndGo(t *testing.T) {
 	// One set shrinks without its first pod, one goes, one comes with settings of its own.
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{
-			Name: "db", Replicas: new(int32(2)), PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromString("50%"))},
-			Parameters: app.Spec.Components[0].Parameters, Resources: app.Spec.Components[0].Resources,
+			Name: "db", Replicas: new(int32(2)),
+			PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromString("50%"))},
+			Parameters:          app.Spec.Components[0].Parameters, Resources: app.Spec.Components[0].Resources,
 			Sets: []platformv1.ComponentSet{
 				{Name: "0", Replicas: new(int32(1)), ExcludedOrdinals: []int32{0}},
-				{Name: "big", Parameters: platformv1.Parameters{"level": "7"}, Resources: cpu("250m"), StorageSize: new(resource.MustParse("3Gi")), Scheduling: &platformv1.Scheduling{
-					Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}},
-				}},
+				{Name: "big", Parameters: platformv1.Parameters{"level": "7"}, Resources: cpu("250m"),
+					StorageSize: new(resource.MustParse("3Gi")), Scheduling: &platformv1.Scheduling{
+						Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}},
+					}},
 			},
 		}}
 	})
@@ -88,34 +92,41 @@ func TestSetsComeAndGo(t *testing.T) {
 	wait(t, app, &corev1.PodList{}, "a-db-0-1", "a-db-1-0", "a-db-1-1", "a-db-big-0", "a-db-big-1", "a-web-main-0")
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	wait(t, app, budgets, "a-db-big")
-	if got := budgets.Items[0].Spec; got.MinAvailable.IntValue() != 1 || got.Selector.MatchLabels[platformv1.SetLabel] != "big" {
+	if got := budgets.Items[0].Spec; got.MinAvailable.IntValue() != 1 ||
+		got.Selector.MatchLabels[platformv1.SetLabel] != "big" {
 		t.Errorf("budget %+v", got)
 	}
 	// What was on the volumes of a set that is gone is kept.
-	wait(t, app, &corev1.PersistentVolumeClaimList{}, "data-a-db-0-0", "data-a-db-0-1", "data-a-db-1-0", "data-a-db-1-1", "data-a-db-big-0", "data-a-db-big-1")
+	wait(t, app, &corev1.PersistentVolumeClaimList{}, "data-a-db-0-0", "data-a-db-0-1", "data-a-db-1-0", "data-a-db-1-1",
+		"data-a-db-big-0", "data-a-db-big-1")
 	set := &platformv1.WorkloadSet{}
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-big"}, set); err != nil {
 		t.Fatal(err)
 	}
-	if set.Spec.AdoptVolumes != app.Spec.AdoptVolumes || set.Spec.Authority != "engine" || set.Spec.Volumes[0].Size.String() != "3Gi" {
+	if set.Spec.AdoptVolumes != app.Spec.AdoptVolumes || set.Spec.Authority != "engine" ||
+		set.Spec.Volumes[0].Size.String() != "3Gi" {
 		t.Errorf("set %+v", set.Spec)
 	}
 	pod := &corev1.Pod{}
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-big-1"}, pod); err != nil {
 		t.Fatal(err)
 	}
-	if len(pod.Spec.TopologySpreadConstraints) != 1 || !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
+	if len(pod.Spec.TopologySpreadConstraints) != 1 ||
+		!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
 		t.Errorf("pod %+v", pod.Spec)
 	}
 	// What a set names counts for it alone; what it leaves out it has from the component.
-	for name, want := range map[string]ownSettings{"a-db-0": {"depth=4\nlevel=2\n", "100m"}, "a-db-big": {"depth=4\nlevel=7\n", "250m"}} {
+	for name, want := range map[string]ownSettings{"a-db-0": {"depth=4\nlevel=2\n", "100m"},
+		"a-db-big": {"depth=4\nlevel=7\n", "250m"}} {
 		if got := settingsOf(t, namespace, name); got != want {
 			t.Errorf("set %s has %+v, want %+v", name, got, want)
 		}
 	}
 	testkit.WaitFor(t, env.Client, app, "the sets in the status", func() error {
 		db := app.Status.Components[0]
-		if app.Status.Ready != "4/4" || db.Replicas != 3 || db.Version != "7.0.15" || len(db.Sets) != 2 || db.Sets[1].Name != "big" || db.Sets[1].ReadyReplicas != 2 || db.Sets[1].UpdatedReplicas != 2 || db.Pods[0].Set != "0" || db.Pods[1].Role != "primary" {
+		if app.Status.Ready != "4/4" || db.Replicas != 3 || db.Version != "7.0.15" || len(db.Sets) != 2 ||
+			db.Sets[1].Name != "big" || db.Sets[1].ReadyReplicas != 2 || db.Sets[1].UpdatedReplicas != 2 ||
+			db.Pods[0].Set != "0" || db.Pods[1].Role != "primary" {
 			return fmt.Errorf("status %s %+v", app.Status.Ready, db)
 		}
 		return nil
@@ -125,8 +136,8 @@ func TestSetsComeAndGo(t *testing.T) {
 	}
 }
 
-// Sets of one component can be for different things: the role follows a parameter of the set, and a Service leads to all pods that have its role,
-// whichever set they are of.
+// Sets of one component can be for different things: the role follows a parameter of the set, and a Service leads to
+// all pods that have its role, whichever set they are of.
 func TestSetsOfOneComponentDifferInRole(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -135,7 +146,8 @@ func TestSetsOfOneComponentDifferInRole(t *testing.T) {
 	tier := func(name string, tier platformv1.ParameterValue, replicas int32) platformv1.ComponentSet {
 		return platformv1.ComponentSet{Name: name, Replicas: &replicas, Parameters: platformv1.Parameters{"tier": tier}}
 	}
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "search", Sets: []platformv1.ComponentSet{tier("m", "master", 3), tier("x", "hot", 2), {Name: "y"}}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "search", Sets: []platformv1.ComponentSet{tier("m", "master", 3), tier("x", "hot", 2), {Name: "y"}}}}
 	create(t, app)
 	wait(t, app, &platformv1.WorkloadSetList{}, "a-search-m", "a-search-x", "a-search-y")
 	leads := func(service string, want ...string) {
@@ -146,7 +158,8 @@ func TestSetsOfOneComponentDifferInRole(t *testing.T) {
 				return err
 			}
 			pods := &corev1.PodList{}
-			if err := env.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(found.Spec.Selector)); err != nil {
+			if err := env.Client.List(ctx, pods, client.InNamespace(namespace),
+				client.MatchingLabels(found.Spec.Selector)); err != nil {
 				return err
 			}
 			if got := namesOf(t, pods); !slices.Equal(got, want) {
@@ -159,7 +172,8 @@ func TestSetsOfOneComponentDifferInRole(t *testing.T) {
 	leads("a-warm")
 	for name, role := range map[string]string{"a-search-m-2": "master", "a-search-x-1": "hot"} {
 		pod := &corev1.Pod{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil || pod.Labels[platformv1.RoleLabel] != role {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil ||
+			pod.Labels[platformv1.RoleLabel] != role {
 			t.Errorf("pod %s has the labels %v, %v; want role %s", name, pod.Labels, err, role)
 		}
 	}
@@ -182,7 +196,8 @@ func TestSetsOfOneComponentDifferInRole(t *testing.T) {
 	// A set without a parameter that is known is refused before anything is made of it.
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Sets[2].Parameters["tier"] = "frozen" })
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if accepted := conditions.Get(app, platformv1.AcceptedCondition); accepted.Status != metav1.ConditionFalse || !strings.Contains(accepted.Message, "frozen") {
+	if accepted := conditions.Get(app, platformv1.AcceptedCondition); accepted.Status != metav1.ConditionFalse ||
+		!strings.Contains(accepted.Message, "frozen") {
 		t.Errorf("Accepted: %+v", accepted)
 	}
 }
@@ -191,14 +206,16 @@ func cpu(request string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}}
 }
 
-// ownSettings are what can differ between the sets of a component and reaches the process: the lines of its file, and what its container requests.
+// ownSettings are what can differ between the sets of a component and reaches the process: the lines of its file, and
+// what its container requests.
 type ownSettings struct{ file, cpu string }
 
 // settingsOf reads the file from the plan that the agents have, and the resources from the set's second pod.
 func settingsOf(t *testing.T, namespace, set string) ownSettings {
 	t.Helper()
 	stored := &corev1.ConfigMap{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PlanNameFor(set)}, stored); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PlanNameFor(set)},
+		stored); err != nil {
 		t.Fatal(err)
 	}
 	read := &plan.Plan{}
@@ -210,7 +227,8 @@ func settingsOf(t *testing.T, namespace, set string) ownSettings {
 		settings.file += entry.Key + "=" + strings.Join(entry.Args, " ") + "\n"
 	}
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PodNameFor(set, 1)}, pod); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PodNameFor(set, 1)},
+		pod); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "main" })
@@ -224,7 +242,8 @@ func TestNetworkPolicyComesAndGoes(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
-	from := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}}
+	from := []networkingv1.NetworkPolicyPeer{
+		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}}
 	app.Spec.NetworkPolicy = &platformv1.NetworkPolicy{From: from}
 	create(t, app)
 	policies := &networkingv1.NetworkPolicyList{}
@@ -253,7 +272,8 @@ func TestNetworkPolicyComesAndGoes(t *testing.T) {
 		s.NetworkPolicy.From = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/33"}}}
 	})
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(ready.Message, "10.0.0.0/33") {
+	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonInvalidSpec ||
+		!strings.Contains(ready.Message, "10.0.0.0/33") {
 		t.Errorf("%s: %s", ready.Reason, ready.Message)
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.NetworkPolicy = nil })
@@ -268,7 +288,8 @@ func TestFixedScalingIsRefused(t *testing.T) {
 	})
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
 	accepted := conditions.Get(app, platformv1.AcceptedCondition)
-	if accepted.Status != metav1.ConditionFalse || !strings.Contains(accepted.Message, "made with 3 replicas and the spec asks for 5 replicas; set it back") {
+	if accepted.Status != metav1.ConditionFalse ||
+		!strings.Contains(accepted.Message, "made with 3 replicas and the spec asks for 5 replicas; set it back") {
 		t.Errorf("Accepted: %+v", accepted)
 	}
 	if got := podNames(t, namespace); len(got) != 3 {
@@ -284,7 +305,9 @@ func TestEndpointsFromOutside(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeLoadBalancer}}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "db", Service: &platformv1.ServiceExposure{
+			ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeLoadBalancer}}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	service := &corev1.Service{}
@@ -312,7 +335,8 @@ func TestEndpointsFromOutside(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Service = nil })
 	endpoint(platformv1.Endpoint{Name: "a", Host: host, Port: 5432, Role: "primary", Type: corev1.ServiceTypeClusterIP})
 	headless := &corev1.Service{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless); err !=
+		nil {
 		t.Fatal(err)
 	}
 	dual := corev1.IPFamilyPolicyRequireDualStack
@@ -320,7 +344,8 @@ func TestEndpointsFromOutside(t *testing.T) {
 		s.Components[0].Service = &platformv1.ServiceExposure{IPFamilyPolicy: &dual}
 	})
 	testkit.WaitFor(t, env.Client, app, "says that there is one family", func() error {
-		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "not configured for dual-stack") {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
+			"not configured for dual-stack") {
 			return fmt.Errorf("Ready says %q", ready.Message)
 		}
 		return nil
@@ -345,7 +370,8 @@ func scale(t *testing.T, namespace, set string, replicas int32) {
 func tryScale(t *testing.T, namespace, set string, replicas int32) error {
 	obj := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}}
 	wanted := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	return env.Client.SubResource("scale").Update(t.Context(), obj, client.WithSubResourceBody(wanted), client.FieldOwner("autoscaler"))
+	return env.Client.SubResource("scale").Update(t.Context(), obj, client.WithSubResourceBody(wanted),
+		client.FieldOwner("autoscaler"))
 }
 
 // replicasOf waits until a WorkloadSet asks for a number of pods, and its Application is Ready.
@@ -398,7 +424,8 @@ func TestScaleGoesUpToTheApplication(t *testing.T) {
 	create(t, fixed)
 	testkit.WaitForReady(t, env.Client, fixed)
 	pods := recordPods(t, namespace)
-	if err := tryScale(t, namespace, "f-quorum-main", 5); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the component cannot be scaled once it is made: its plugin has scaling Fixed") {
+	if err := tryScale(t, namespace, "f-quorum-main", 5); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "the component cannot be scaled once it is made: its plugin has scaling Fixed") {
 		t.Errorf("scaling members that were counted gave %v, want that it is refused", err)
 	}
 	replicasOf(t, fixed, "f-quorum-main", 3)
@@ -412,7 +439,8 @@ func TestScaleGoesUpToTheApplication(t *testing.T) {
 			return err
 		}
 		for _, text := range says {
-			if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "EditReverted" && strings.Contains(e.Note, text) }) {
+			if !slices.ContainsFunc(events.Items,
+				func(e eventsv1.Event) bool { return e.Reason == "EditReverted" && strings.Contains(e.Note, text) }) {
 				return fmt.Errorf("none says %q", text)
 			}
 		}
@@ -425,10 +453,12 @@ func TestPodsThatCannotBeMadeReplaceNone(t *testing.T) {
 	namespace, app := standing(t, "quorum")
 	pods := recordPods(t, namespace)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Scheduling: &platformv1.Scheduling{PriorityClassName: "nowhere"}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "quorum", Scheduling: &platformv1.Scheduling{PriorityClassName: "nowhere"}}}
 	})
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "no PriorityClass with name nowhere was found") {
+	if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
+		"no PriorityClass with name nowhere was found") {
 		t.Errorf("Ready says %q", ready.Message)
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = nil })
@@ -444,7 +474,8 @@ func TestBudgetsFollowTheSpec(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Parameters: platformv1.Parameters{"depth": "4", "level": "2"}, Resources: cpu("100m")}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "db", Parameters: platformv1.Parameters{"depth": "4", "level": "2"}, Resources: cpu("100m")}}
 	create(t, app)
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	for _, step := range []struct {

@@ -36,11 +36,13 @@ func renamed(t *testing.T, set *platformv1.WorkloadSet, domain string) plan.Plan
 	return p
 }
 
-// lull is longer than what an engine does late: two seconds after one came, it counts the instances of a plugin, and that wakes all of them.
+// lull is longer than what an engine does late: two seconds after one came, it counts the instances of a plugin, and
+// that wakes all of them.
 const lull = 3 * time.Second
 
-// Another registry and another domain of the cluster count at once for an engine that runs: for pods that are made from then on, and for processes
-// that run by such a name, which are restarted in their pods. Nothing else that runs is touched.
+// Another registry and another domain of the cluster count at once for an engine that runs: for pods that are made from
+// then on, and for processes that run by such a name, which are restarted in their pods. Nothing else that runs is
+// touched.
 func TestRegistryAndDomainOfARunningEngine(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	named := shop(namespace, "n", "quorum")
@@ -48,20 +50,24 @@ func TestRegistryAndDomainOfARunningEngine(t *testing.T) {
 	create(t, named)
 	testkit.WaitForReady(t, env.Client, named)
 	web, quorum := aSet(namespace, "a-web-main"), aSet(namespace, "n-quorum-main")
-	before, nameless, holding := standingIn(t, namespace), renamed(t, web, "cluster.local"), renamed(t, quorum, "cluster.local")
+	before, nameless, holding := standingIn(t, namespace), renamed(t, web, "cluster.local"),
+		renamed(t, quorum, "cluster.local")
 
 	t.Cleanup(func() { rendering.Use("", "") })
 	rendering.Use("mirror.example.com", "corp.example")
-	if p := renamed(t, web, "corp.example"); p.Digest != nameless.Digest || !strings.Contains(string(web.Spec.Template.Raw), `"mirror.example.com/example/web:1.0"`) {
+	if p := renamed(t, web, "corp.example"); p.Digest != nameless.Digest ||
+		!strings.Contains(string(web.Spec.Template.Raw), `"mirror.example.com/example/web:1.0"`) {
 		t.Errorf("the set is rendered as %s, with digest %s and before %s", web.Spec.Template.Raw, p.Digest, nameless.Digest)
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: new(int32(2))}}
 	})
 	replicasOf(t, app, web.Name, 2)
-	for name, want := range map[string]string{"a-web-main-0": "example/web:1.0", "a-web-main-1": "mirror.example.com/example/web:1.0"} {
+	for name, want := range map[string]string{"a-web-main-0": "example/web:1.0",
+		"a-web-main-1": "mirror.example.com/example/web:1.0"} {
 		pod := &corev1.Pod{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil || pod.Spec.Containers[0].Image != want {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil ||
+			pod.Spec.Containers[0].Image != want {
 			t.Errorf("pod %s has image %s, want %s: %v", name, pod.Spec.Containers[0].Image, want, err)
 		}
 	}
@@ -77,7 +83,8 @@ func TestRegistryAndDomainOfARunningEngine(t *testing.T) {
 		return nil
 	})
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "n-quorum-main-0"}, pod); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "n-quorum-main-0"}, pod); err !=
+		nil {
 		t.Fatal(err)
 	}
 	runsBy(t, pod, p)
@@ -93,13 +100,15 @@ func TestRegistryAndDomainOfARunningEngine(t *testing.T) {
 	}
 }
 
-// A field that a GitOps tool writes is left to it, unless somebody insists. Who such a tool is, the operator says, and another word of it holds at once.
+// A field that a GitOps tool writes is left to it, unless somebody insists. Who such a tool is, the operator says, and
+// another word of it holds at once.
 func TestOperationsRespectGitOps(t *testing.T) {
 	app := served(t)
 	claims := func(manager string) {
 		t.Helper()
 		body := []byte(`{"apiVersion":"platform.zeroinfra.github.com/v1","kind":"Application","spec":{"running":true}}`)
-		if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(manager),
+			client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
 		testkit.WaitForReady(t, env.Client, app)
@@ -113,7 +122,8 @@ func TestOperationsRespectGitOps(t *testing.T) {
 	}
 	claims("argocd-controller")
 	isRefused("refused", "argocd-controller")
-	ends(t, operate(t, app, "forced", "Stop", func(s *platformv1.OperationSpec) { s.Force = true }), platformv1.OperationSucceeded)
+	ends(t, operate(t, app, "forced", "Stop", func(s *platformv1.OperationSpec) { s.Force = true }),
+		platformv1.OperationSucceeded)
 
 	claims("argocd-controller")
 	t.Cleanup(func() { rendering.Respect(engine.GitOpsManagers()) })

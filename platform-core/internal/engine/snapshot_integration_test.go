@@ -35,21 +35,25 @@ func onDisks(t *testing.T, namespace string) {
 	for i := range claims.Items {
 		volume := &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "pv-"},
-			Spec: corev1.PersistentVolumeSpec{AccessModes: claims.Items[i].Spec.AccessModes, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: diskDriver, VolumeHandle: "v"}}},
+			Spec: corev1.PersistentVolumeSpec{AccessModes: claims.Items[i].Spec.AccessModes,
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: diskDriver, VolumeHandle: "v"}}},
 		}
 		if err := env.Client.Create(t.Context(), volume); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = env.Client.Delete(context.Background(), volume) })
 		body := fmt.Sprintf(`{"spec":{"volumeName":%q}}`, volume.Name)
-		if err := env.Client.Patch(t.Context(), &claims.Items[i], client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		if err := env.Client.Patch(t.Context(), &claims.Items[i], client.RawPatch(types.MergePatchType, []byte(body))); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// An instance of several sets goes when there is a snapshot of each of its volumes, and one that is made anew under its name begins with them.
+// An instance of several sets goes when there is a snapshot of each of its volumes, and one that is made anew under its
+// name begins with them.
 func TestAnInstanceLeavesSnapshots(t *testing.T) {
 	run(t, -1)
 	env.Controllers(t, testkit.GarbageCollector, testkit.ClaimProtection)
@@ -60,7 +64,8 @@ func TestAnInstanceLeavesSnapshots(t *testing.T) {
 	if err := env.Client.Create(t.Context(), disk); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	stored := platformv1.ApplicationComponent{Name: "db", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &disk.Name}}
+	stored := platformv1.ApplicationComponent{Name: "db",
+		Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &disk.Name}}
 	app := shop(namespace, "a", "tiers")
 	app.Spec.Components = append(app.Spec.Components, stored)
 	app.Spec.DeletionPolicy = platformv1.DeletionPolicySnapshot
@@ -92,7 +97,8 @@ func TestAnInstanceLeavesSnapshots(t *testing.T) {
 	now := claimsOf(t, namespace)
 	for name, claim := range was {
 		next, found := now[name]
-		if !found || next.UID == claim.UID || next.Spec.DataSource == nil || !strings.HasPrefix(next.Spec.DataSource.Name, name+"-") {
+		if !found || next.UID == claim.UID || next.Spec.DataSource == nil ||
+			!strings.HasPrefix(next.Spec.DataSource.Name, name+"-") {
 			t.Errorf("claim %s is %+v", name, next.Spec)
 		}
 	}

@@ -54,7 +54,8 @@ func keepsStill(t *testing.T) {
 	derived(t, snapshots, "1.0.0", func(parts map[string]map[string]string) {
 		cut(t, parts, "      - name: freeze\n", "    backups:\n")
 		cut(t, parts, "      - name: snapshot\n", "    switchover:\n")
-		replaced(t, parts, "components", "components.yaml", "    # What the engine runs where it names the writer.\n    actions:\n", `    actions:
+		replaced(t, parts, "components", "components.yaml",
+			"    # What the engine runs where it names the writer.\n    actions:\n", `    actions:
       - name: freeze
         command: [sh, -c, "echo freeze >>/tmp/zeroinfra-test-${app.namespace}"]
         outputs: {kind: "'log'"}
@@ -87,7 +88,8 @@ func onDisk(t *testing.T, namespace string) *still {
 	nodeAt(t, namespace, address)
 	s.app = application(namespace)
 	s.app.Spec.PluginVersion = snapshots
-	s.app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("disk")}}}
+	s.app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("disk")}}}
 	create(t, s.app)
 	testkit.WaitForReady(t, env.Client, s.app)
 	onDisks(t, namespace)
@@ -105,8 +107,10 @@ func (s *still) startAgent(t *testing.T, address string) {
 	pod := podOf(t, s.app)
 	plans, secret := &corev1.ConfigMap{}, &corev1.Secret{}
 	set := platformv1.WorkloadSetNameFor(s.app.Name, "redis", platformv1.DefaultSet)
-	if err := errors.Join(env.Client.Get(t.Context(), client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(set)}, plans),
-		env.Client.Get(t.Context(), client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret)); err != nil {
+	if err := errors.Join(env.Client.Get(t.Context(),
+		client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(set)}, plans),
+		env.Client.Get(t.Context(), client.ObjectKey{Namespace: pod.Namespace,
+			Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret)); err != nil {
 		t.Fatal(err)
 	}
 	// Of the plan nothing but the actions: its files are for a folder that this machine has not.
@@ -114,7 +118,10 @@ func (s *still) startAgent(t *testing.T, address string) {
 	if err := json.Unmarshal([]byte(plans.Data[plan.PlanFile]), &whole); err != nil {
 		t.Fatal(err)
 	}
-	part, err := json.Marshal(plan.Plan{Version: whole.Version, Digest: whole.Digest, Process: plan.Process{Command: []string{"sleep", "60"}}, Actions: slices.DeleteFunc(whole.Actions, func(a plan.Action) bool { return a.Name != "freeze" && a.Name != "thaw" })})
+	part, err := json.Marshal(plan.Plan{Version: whole.Version, Digest: whole.Digest,
+		Process: plan.Process{Command: []string{"sleep", "60"}},
+		Actions: slices.DeleteFunc(whole.Actions,
+			func(a plan.Action) bool { return a.Name != "freeze" && a.Name != "thaw" })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +129,8 @@ func (s *still) startAgent(t *testing.T, address string) {
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
 		folders.Write(secret.Data[name], "tls", name)
 	}
-	folders.Start(agent, []string{"POD_NAME=" + pod.Name}, "ops", "--tls-dir", folders.Path("tls"), "--listen", net.JoinHostPort(address, fmt.Sprint(plan.OpsPort)))
+	folders.Start(agent, []string{"POD_NAME=" + pod.Name}, "ops", "--tls-dir", folders.Path("tls"), "--listen",
+		net.JoinHostPort(address, fmt.Sprint(plan.OpsPort)))
 }
 
 // did waits until the server was had to do this, in this order and nothing else.
@@ -183,7 +191,8 @@ func usable() map[string]any {
 	return map[string]any{"creationTime": time.Now().UTC().Format(time.RFC3339), "readyToUse": true, "restoreSize": "1Gi"}
 }
 
-// Data is kept as a VolumeSnapshot of a server that keeps still until that is of its moment, and an instance of another name begins with it.
+// Data is kept as a VolumeSnapshot of a server that keeps still until that is of its moment, and an instance of another
+// name begins with it.
 func TestBackupBySnapshots(t *testing.T) {
 	keepsStill(t)
 	env.InstallSnapshots(t)
@@ -196,16 +205,21 @@ func TestBackupBySnapshots(t *testing.T) {
 	made := env.SnapshotsBecome(t, namespace, 1, moment())[0]
 	s.did(t, testkit.Patience, "freeze", "thaw")
 	b := backupIs(t, namespace, "nightly-backup", platformv1.BackupRunning)
-	if labels := made.GetLabels(); labels[platformv1.BackupLabel] != string(b.UID) || labels[platformv1.ApplicationUIDLabel] != "" || labels[platformv1.ApplicationLabel] != s.app.Name {
+	if labels := made.GetLabels(); labels[platformv1.BackupLabel] != string(b.UID) ||
+		labels[platformv1.ApplicationUIDLabel] != "" || labels[platformv1.ApplicationLabel] != s.app.Name {
 		t.Errorf("the VolumeSnapshot has the labels %v", labels)
 	}
 	env.SnapshotsBecome(t, namespace, 1, usable())
-	if outputs := ends(t, op, platformv1.OperationSucceeded).Steps[0].Outputs; outputs["source"] != podOf(t, s.app).Name || outputs["size"] != "1073741824" {
+	if outputs := ends(t, op, platformv1.OperationSucceeded).Steps[0].Outputs; outputs["source"] != podOf(t, s.app).Name ||
+		outputs["size"] != "1073741824" {
 		t.Errorf("the Operation says %v", outputs)
 	}
 	b = backupIs(t, namespace, "nightly-backup", platformv1.BackupCompleted)
-	if b.Spec.Type != platformv1.BackupSnapshot || b.Spec.RepositoryRef.Name != "" || b.Status.Facts["kind"] != "log" || b.Status.Hold.Phase != platformv1.HoldReleased ||
-		len(b.Status.Snapshots) != 1 || b.Status.Snapshots[0].Name != made.GetName() || b.Status.Snapshots[0].Driver != diskDriver || b.Status.Snapshots[0].Class != "disk-backups" || b.Status.Snapshots[0].CreationTime == nil {
+	if b.Spec.Type != platformv1.BackupSnapshot || b.Spec.RepositoryRef.Name != "" || b.Status.Facts["kind"] != "log" ||
+		b.Status.Hold.Phase != platformv1.HoldReleased ||
+		len(b.Status.Snapshots) != 1 || b.Status.Snapshots[0].Name != made.GetName() ||
+		b.Status.Snapshots[0].Driver != diskDriver || b.Status.Snapshots[0].Class != "disk-backups" ||
+		b.Status.Snapshots[0].CreationTime == nil {
 		t.Errorf("the Backup is %+v with %+v", b.Spec, b.Status)
 	}
 
@@ -214,14 +228,17 @@ func TestBackupBySnapshots(t *testing.T) {
 	})
 	begun(t, next, b)
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "data-redis-b-redis-main-0"}, claim); err != nil || claim.Spec.DataSource == nil || claim.Spec.DataSource.Name != made.GetName() {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "data-redis-b-redis-main-0"},
+		claim); err != nil || claim.Spec.DataSource == nil || claim.Spec.DataSource.Name != made.GetName() {
 		t.Errorf("the claim is %+v: %v", claim.Spec, err)
 	}
 	adopted := s.played.verbs(t, mover.VerbAdopt)
 	if len(adopted) != 1 {
 		t.Fatalf("there were %d movers", len(adopted))
 	}
-	if text := adopted[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]; !strings.Contains(text, `"command":["clean","redis-b"]`) || !strings.Contains(text, `"known":{"kind":"log"}`) || !strings.Contains(text, string(b.UID)) {
+	if text := adopted[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]; !strings.Contains(text,
+		`"command":["clean","redis-b"]`) || !strings.Contains(text, `"known":{"kind":"log"}`) ||
+		!strings.Contains(text, string(b.UID)) {
 		t.Errorf("its plan is %s", text)
 	}
 	if err := env.Client.Delete(t.Context(), b); err != nil {
@@ -250,7 +267,8 @@ func TestSnapshotsSurviveKills(t *testing.T) {
 	remains(t, namespace, 1)
 }
 
-// snapshotter plays the snapshot controller: what has no status yet is of its moment, and usable when it is looked at again.
+// snapshotter plays the snapshot controller: what has no status yet is of its moment, and usable when it is looked at
+// again.
 func (s *still) snapshotter(t *testing.T, seen map[types.UID]bool) {
 	t.Helper()
 	all, err := volumesnapshot.List(t.Context(), env.Client, s.app.Namespace, nil)
@@ -266,7 +284,8 @@ func (s *still) snapshotter(t *testing.T, seen map[types.UID]bool) {
 		}
 		before := one.DeepCopy()
 		one.Object["status"] = status
-		if err := env.Client.Status().Patch(t.Context(), one.Unstructured, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := env.Client.Status().Patch(t.Context(), one.Unstructured, client.MergeFrom(before)); client.IgnoreNotFound(
+			err) != nil {
 			t.Fatal(err)
 		}
 	}
@@ -304,7 +323,8 @@ func TestAFreezeEndsWithItsBackup(t *testing.T) {
 	op := s.backs(t, "short", "snapshot")
 	b := s.holds(t, "short-backup")
 	remains(t, namespace, 1)
-	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	s.did(t, 10*time.Second, "freeze", "thaw")
@@ -326,11 +346,13 @@ func TestSnapshotBackupsAreRefused(t *testing.T) {
 	s := onDisk(t, namespace)
 	fails := func(name, says string, parameters ...string) {
 		t.Helper()
-		if failed := ends(t, operate(t, s.app, name, "Backup", nil, parameters...), platformv1.OperationFailed); !strings.Contains(failed.Error, says) {
+		if failed := ends(t, operate(t, s.app, name, "Backup", nil, parameters...),
+			platformv1.OperationFailed); !strings.Contains(failed.Error, says) {
 			t.Errorf("%s: it says %q, want %q in it", name, failed.Error, says)
 		}
 	}
-	fails("in-a-store", `in no BackupRepository: leave parameter "repository" out`, "method", "snapshot", "repository", "store")
+	fails("in-a-store", `in no BackupRepository: leave parameter "repository" out`, "method", "snapshot", "repository",
+		"store")
 	fails("nowhere", `method "rdb" keeps its data in a BackupRepository: name one`)
 	fails("no-kinds", "the cluster has no VolumeSnapshots", "method", "plain")
 	env.InstallSnapshots(t)

@@ -29,7 +29,8 @@ import (
 func recorded(t *testing.T, namespace string) map[string]*platformv1.Operation {
 	t.Helper()
 	var list platformv1.OperationList
-	if err := env.Client.List(t.Context(), &list, client.InNamespace(namespace), client.MatchingLabels{platformv1.TriggerLabel: string(platformv1.TriggerSpec)}); err != nil {
+	if err := env.Client.List(t.Context(), &list, client.InNamespace(namespace),
+		client.MatchingLabels{platformv1.TriggerLabel: string(platformv1.TriggerSpec)}); err != nil {
 		t.Fatal(err)
 	}
 	records := map[string]*platformv1.Operation{}
@@ -70,7 +71,8 @@ func onlyRecord(t *testing.T, app *platformv1.Application, generation int64) *pl
 // placed has the pods of an instance made anew, since they are to be elsewhere.
 func placed(where string) func(*platformv1.ApplicationSpec) {
 	return func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Scheduling: &platformv1.Scheduling{NodeSelector: map[string]string{"disk": where}}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Scheduling: &platformv1.Scheduling{NodeSelector: map[string]string{"disk": where}}}}
 	}
 }
 
@@ -97,8 +99,12 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.OperationHistory = &platformv1.OperationHistory{Limit: new(int32(50))}
 		s.DeletionPolicy, s.DeletionProtection = platformv1.DeletionPolicyDelete, true
-		s.Schedules = []platformv1.Schedule{{Name: "nightly", Schedule: "0 3 1 1 *", TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
+		s.Schedules = []platformv1.Schedule{
+			{Name: "nightly", Schedule: "0 3 1 1 *", TimeZone: "UTC",
+				Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Service: &platformv1.ServiceExposure{
+				ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	if records := recorded(t, namespace); len(records) > 0 {
@@ -112,12 +118,15 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	op := onlyRecord(t, app, app.Generation)
 	status := ends(t, op, platformv1.OperationSucceeded)
-	if !metav1.IsControlledBy(op, app) || status.Trigger != platformv1.TriggerSpec || op.Spec.TemplateRef != "Apply" || len(op.Spec.Parameters) > 0 {
+	if !metav1.IsControlledBy(op, app) || status.Trigger != platformv1.TriggerSpec || op.Spec.TemplateRef != "Apply" ||
+		len(op.Spec.Parameters) > 0 {
 		t.Errorf("the record is %+v", op)
 	}
 	outputs := status.Steps[0].Outputs
-	if outputs["generation"] != fmt.Sprint(app.Generation) || !strings.Contains(outputs["changed"], "spec.components[redis].resources.limits.memory: ") ||
-		!strings.Contains(outputs["changed"], "spec.components[redis].scheduling.nodeSelector.disk: none → fast") || strings.Contains(outputs["changed"], "annotations") {
+	if outputs["generation"] != fmt.Sprint(app.Generation) ||
+		!strings.Contains(outputs["changed"], "spec.components[redis].resources.limits.memory: ") ||
+		!strings.Contains(outputs["changed"], "spec.components[redis].scheduling.nodeSelector.disk: none → fast") ||
+		strings.Contains(outputs["changed"], "annotations") {
 		t.Errorf("the outputs are %v", outputs)
 	}
 	var writes []string
@@ -136,7 +145,8 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 	if halt == nil {
 		t.Fatal("there is no record of the stop")
 	}
-	if got := ends(t, halt, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got != "spec.running: true → false" {
+	if got := ends(t, halt, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got !=
+		"spec.running: true → false" {
 		t.Errorf("it says %q", got)
 	}
 	// What an Operation changes it says itself.
@@ -186,7 +196,8 @@ func TestEditsDuringARolloutAreOneRecord(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	status := ends(t, onlyRecord(t, app, first), platformv1.OperationSucceeded)
 	outputs := status.Steps[0].Outputs
-	want := fmt.Sprintf("spec.components[redis].scheduling.nodeSelector.disk: none → slow; then, in generation %d, spec.components[redis].scheduling.nodeSelector.disk: slow → fast; "+
+	want := fmt.Sprintf("spec.components[redis].scheduling.nodeSelector.disk: none → slow; then, in generation %d, "+
+		"spec.components[redis].scheduling.nodeSelector.disk: slow → fast; "+
 		"then, in generation %d, spec.components[redis].scheduling.nodeSelector.disk: fast → faster", first+1, first+2)
 	_, later, _ := strings.Cut(want, ";")
 	if outputs["generation"] != fmt.Sprint(app.Generation) || !strings.HasSuffix(outputs["changed"], later) {
@@ -199,12 +210,14 @@ func TestAFailedEditAndItsMend(t *testing.T) {
 	app := served(t)
 	namespace := app.Namespace
 	change(t, app, func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Scheduling: &platformv1.Scheduling{PriorityClassName: "absent"}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Scheduling: &platformv1.Scheduling{PriorityClassName: "absent"}}}
 	})
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
 	failed := onlyRecord(t, app, app.Generation)
 	status := ends(t, failed, platformv1.OperationFailed)
-	if stalled := conditions.Get(app, platformv1.StalledCondition); !strings.Contains(status.Error, stalled.Message) || !strings.Contains(stalled.Message, "absent") {
+	if stalled := conditions.Get(app, platformv1.StalledCondition); !strings.Contains(status.Error, stalled.Message) ||
+		!strings.Contains(stalled.Message, "absent") {
 		t.Errorf("it says %q", status.Error)
 	}
 	change(t, app, placed("fast"))
@@ -216,7 +229,8 @@ func TestAFailedEditAndItsMend(t *testing.T) {
 	ends(t, mend, platformv1.OperationSucceeded)
 }
 
-// An engine is killed after each write that an edit takes, and the next one finishes: there is one record, whoever makes the edit.
+// An engine is killed after each write that an edit takes, and the next one finishes: there is one record, whoever
+// makes the edit.
 func TestARecordSurvivesAKillAfterEachWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit    func(t *testing.T, app *platformv1.Application)
@@ -252,7 +266,8 @@ func TestARecordSurvivesAKillAfterEachWrite(t *testing.T) {
 				})
 				stop()
 				if records := recorded(t, namespace); len(records) != tc.records || len(list.Items) != 1 {
-					t.Errorf("killed after %d writes: the records are %v of %d Operations; want %d", writes, records, len(list.Items), tc.records)
+					t.Errorf("killed after %d writes: the records are %v of %d Operations; want %d", writes, records, len(list.Items),
+						tc.records)
 				}
 				if survived {
 					t.Logf("%d writes", writes)
@@ -281,7 +296,8 @@ func outlives(t *testing.T, namespace string, app *platformv1.Application, write
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
 			return err
 		}
-		survived = len(list.Items) == 1 && list.Items[0].Status.Phase == platformv1.OperationSucceeded && conditions.IsTrue(app, platformv1.ReadyCondition)
+		survived = len(list.Items) == 1 && list.Items[0].Status.Phase == platformv1.OperationSucceeded &&
+			conditions.IsTrue(app, platformv1.ReadyCondition)
 		if survived {
 			return nil
 		}
@@ -336,7 +352,8 @@ func TestAnEditThatStopsPreempts(t *testing.T) {
 	})
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
 	record := fmt.Sprintf("%s-spec-%d", app.Name, app.Generation)
-	if status := ends(t, scale, platformv1.OperationCancelled); status.Error != fmt.Sprintf("pre-empted by Operation %q", record) {
+	if status := ends(t, scale, platformv1.OperationCancelled); status.Error != fmt.Sprintf("pre-empted by Operation %q",
+		record) {
 		t.Errorf("it says %q", status.Error)
 	}
 	testkit.WaitForReady(t, env.Client, app)
@@ -347,7 +364,8 @@ func TestAnEditThatStopsPreempts(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	if status := ends(t, start, platformv1.OperationCancelled); status.Error != `pre-empted by the deletion of Application "shop-a"` {
+	if status := ends(t, start, platformv1.OperationCancelled); status.Error !=
+		`pre-empted by the deletion of Application "shop-a"` {
 		t.Errorf("it says %q", status.Error)
 	}
 }
@@ -359,7 +377,8 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 	app := readyInstance(t, namespace)
 	change(t, app, placed("slow"))
 	record := fmt.Sprintf("%s-spec-%d", app.Name, app.Generation)
-	ends(t, &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: record}}, platformv1.OperationRunning)
+	ends(t, &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: record}},
+		platformv1.OperationRunning)
 	op := operate(t, app, "reload", "Restart", nil)
 	testkit.WaitFor(t, env.Client, op, "waits for "+record, func() error {
 		if ready := conditions.Get(op, platformv1.ReadyCondition); ready == nil || !strings.Contains(ready.Message, record) {
@@ -367,7 +386,8 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	node(t, namespace)
@@ -376,13 +396,16 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		opens := time.Now().UTC().Add(12 * time.Hour)
 		s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-			Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}}}
+			Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())),
+			Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}}}
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	change(t, app, placed("fast"))
-	waits := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-spec-%d", app.Name, app.Generation)}}
+	waits := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: fmt.Sprintf("%s-spec-%d", app.Name, app.Generation)}}
 	testkit.WaitFor(t, env.Client, waits, "waits for the window", func() error {
-		if ready := conditions.Get(waits, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonWaitingForMaintenance {
+		if ready := conditions.Get(waits, platformv1.ReadyCondition); ready == nil ||
+			ready.Reason != platformv1.ReasonWaitingForMaintenance {
 			return fmt.Errorf("it says %+v", ready)
 		}
 		return nil
@@ -391,7 +414,8 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 	ends(t, waits, platformv1.OperationSucceeded)
 }
 
-// No pod that serves is taken out for an edit while an Operation works through the pods, and it goes on as soon as that has ended.
+// No pod that serves is taken out for an edit while an Operation works through the pods, and it goes on as soon as that
+// has ended.
 func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
 	app := served(t)
 	namespace := app.Namespace
@@ -408,7 +432,8 @@ func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
 	change(t, app, placed("fast"))
 	testkit.WaitFor(t, env.Client, app, "waits for the Operation", func() error {
 		if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonOperationAtWork ||
-			!strings.Contains(ready.Message, `waits for Operation "restart" to have gone through the pods: pod redis-a-redis-main-0 is to be replaced`) {
+			!strings.Contains(ready.Message, `waits for Operation "restart" to have gone through the pods: pod `+
+				`redis-a-redis-main-0 is to be replaced`) {
 			return fmt.Errorf("it says %+v", ready)
 		}
 		return nil
@@ -418,7 +443,8 @@ func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
 	if now := onlyPod(t, namespace); now.UID != pod.UID {
 		t.Error("the pod was replaced under the Operation")
 	}
-	if err := env.Client.Patch(t.Context(), restart, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), restart,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		t.Fatal(err)
 	}
 	ends(t, restart, platformv1.OperationCancelled)
@@ -448,8 +474,11 @@ func (store) WriteThrough() map[string]string {
 func mayWrite(t *testing.T, namespace string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "writer"}
-	create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{example.GroupVersion.Group}, Resources: []string{"samples"}, Verbs: []string{"patch"}}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	create(t, &rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{example.GroupVersion.Group}, Resources: []string{"samples"},
+			Verbs: []string{"patch"}}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: account.User}}})
 }
 
@@ -473,11 +502,13 @@ func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
 	if got := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got != "spec.replicas: 1 → 2" {
 		t.Errorf("it says %q", got)
 	}
-	if target := record.Spec.TargetRef; target.APIVersion != example.GroupVersion.String() || target.Kind != "Sample" || target.Name != "a" {
+	if target := record.Spec.TargetRef; target.APIVersion != example.GroupVersion.String() || target.Kind != "Sample" ||
+		target.Name != "a" {
 		t.Errorf("its target is %v", target)
 	}
 	first := app.Generation
-	ends(t, operate(t, app, "scale", "HorizontalScale", nil, "replicas", "3", "component", "web"), platformv1.OperationSucceeded)
+	ends(t, operate(t, app, "scale", "HorizontalScale", nil, "replicas", "3", "component", "web"),
+		platformv1.OperationSucceeded)
 	refresh(t, sample)
 	refresh(t, app)
 	if sample.Spec.Replicas != 3 || *app.Spec.Components[0].Replicas != 3 {

@@ -19,10 +19,13 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// earlier are the revisions that an engine of 0.1, which spread pods in another way, gave the sets of the plugin shop. They change with the plugin's files only.
-var earlier = map[string]string{"a-db-0": "5d3c5cfef9158c82", "a-db-1": "5d3c5cfef9158c82", "a-web-main": "82b0430fbf59a994"}
+// earlier are the revisions that an engine of 0.1, which spread pods in another way, gave the sets of the plugin shop.
+// They change with the plugin's files only.
+var earlier = map[string]string{"a-db-0": "5d3c5cfef9158c82", "a-db-1": "5d3c5cfef9158c82",
+	"a-web-main": "82b0430fbf59a994"}
 
-// An engine that spreads pods in another way than the one before replaces none for it: the pods that it makes from then on are spread in the new way.
+// An engine that spreads pods in another way than the one before replaces none for it: the pods that it makes from then
+// on are spread in the new way.
 func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 	namespace := env.Namespace(t)
 	node(t, namespace)
@@ -41,7 +44,8 @@ func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 			if !strings.Contains(string(set.Spec.Template.Raw), "podAntiAffinity") {
 				return fmt.Errorf("the template is that before: %s", set.Spec.Template.Raw)
 			}
-			if s := set.Status; s.ObservedGeneration != set.Generation || s.UpdatedReplicas != set.Spec.Replicas || s.ReadyReplicas != set.Spec.Replicas {
+			if s := set.Status; s.ObservedGeneration != set.Generation || s.UpdatedReplicas != set.Spec.Replicas ||
+				s.ReadyReplicas != set.Spec.Replicas {
 				return fmt.Errorf("generation %d, status %+v", set.Generation, s)
 			}
 			return nil
@@ -74,7 +78,8 @@ func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// asBefore gives sets and pods revision and spreading of an engine of 0.1: two constraints, of which one is for zones. No engine runs meanwhile.
+// asBefore gives sets and pods revision and spreading of an engine of 0.1: two constraints, of which one is for zones.
+// No engine runs meanwhile.
 func asBefore(t *testing.T, namespace string) {
 	t.Helper()
 	var sets platformv1.WorkloadSetList
@@ -100,7 +105,8 @@ func asBefore(t *testing.T, namespace string) {
 			t.Fatal(err)
 		}
 		var pods corev1.PodList
-		if err := env.Client.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels(own.LabelSelector.MatchLabels)); err != nil {
+		if err := env.Client.List(t.Context(), &pods, client.InNamespace(namespace),
+			client.MatchingLabels(own.LabelSelector.MatchLabels)); err != nil {
 			t.Fatal(err)
 		}
 		for j := range pods.Items {

@@ -86,7 +86,8 @@ func TestAComponentThatCrashesIsSaidBeforeThoseThatNeedIt(t *testing.T) {
 	app := shop(namespace, "shop-a", "tiers")
 	create(t, app)
 	waits := waiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}
-	last := &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", Message: "opening\nFATAL: no space left on device\n"}
+	last := &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error",
+		Message: "opening\nFATAL: no space left on device\n"}
 	fails(t, firstPod(t, namespace, "shop-a-db-0"), "main", waits, last)
 	saysFirst(t, app, platformv1.ReasonProcessFailing,
 		"component db: pod shop-a-db-0-0: container main does not stay up (exit code 2; "+

@@ -44,7 +44,8 @@ func memberAt(set *platformv1.WorkloadSet, ordinal int32) *platformv1.SetMember 
 	return &platformv1.SetMember{Name: platformv1.PodNameFor(set.Name, ordinal), Identity: fmt.Sprintf("%032x", ordinal+1)}
 }
 
-// writing has a pod report that it writes in a term, and all others that they do not, and waits until it has the label of its role.
+// writing has a pod report that it writes in a term, and all others that they do not, and waits until it has the label
+// of its role.
 func writing(t *testing.T, set *platformv1.WorkloadSet, writer int32, term int64) {
 	t.Helper()
 	reportWriting(t, set, writer, term)
@@ -88,7 +89,8 @@ func handsOver(t *testing.T, set *platformv1.WorkloadSet, from string) {
 	})
 }
 
-// A Switchover of a set whose writer the engine names asks the set, and has succeeded when the record and the label name another pod.
+// A Switchover of a set whose writer the engine names asks the set, and has succeeded when the record and the label
+// name another pod.
 func TestASwitchoverOfAWriterThatTheEngineNames(t *testing.T) {
 	app, set := crew(t)
 	first := memberAt(set, 0).Name
@@ -97,31 +99,36 @@ func TestASwitchoverOfAWriterThatTheEngineNames(t *testing.T) {
 	succeeds(t, set, op, platformv1.PrimaryOrdered)
 	writing(t, set, 1, 2)
 	done := ends(t, op, platformv1.OperationSucceeded)
-	if from, to := done.Steps[0].Outputs["from"], done.Steps[0].Outputs["to"]; from != first || to != memberAt(set, 1).Name {
+	if from, to := done.Steps[0].Outputs["from"], done.Steps[0].Outputs["to"]; from != first ||
+		to != memberAt(set, 1).Name {
 		t.Errorf("it says from %q to %q", from, to)
 	}
 	handsOver(t, set, "")
 }
 
 // succeeds names the second pod of a set after the first one for an Operation, as the engine does.
-func succeeds(t *testing.T, set *platformv1.WorkloadSet, op *platformv1.Operation, cause platformv1.PrimaryChangeCause) {
+func succeeds(t *testing.T, set *platformv1.WorkloadSet, op *platformv1.Operation,
+	cause platformv1.PrimaryChangeCause) {
 	t.Helper()
 	first := memberAt(set, 0).Name
 	writes(t, set, func(r *platformv1.PrimaryRecord) {
 		r.Term, r.Member = 2, memberAt(set, 1)
 		r.Former, r.List.Members = r.Member, []platformv1.SetMember{*memberAt(set, 0), *memberAt(set, 1)}
-		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: 2, Cause: cause, From: first, To: r.Member.Name, Operation: op.Name,
-			Reason: "it was told to hand over", Deposed: metav1.NowMicro(), Named: new(metav1.NowMicro())})
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: 2, Cause: cause, From: first, To: r.Member.Name,
+			Operation: op.Name,
+			Reason:    "it was told to hand over", Deposed: metav1.NowMicro(), Named: new(metav1.NowMicro())})
 	})
 }
 
-// One that the set declines says why, fails before its time is over, and leaves no request behind that a pod which comes later would be led to.
+// One that the set declines says why, fails before its time is over, and leaves no request behind that a pod which
+// comes later would be led to.
 func TestASwitchoverThatNobodyCanTakeFails(t *testing.T) {
 	app, set := crew(t)
 	op := operate(t, app, "switch", "Switchover", nil)
 	handsOver(t, set, memberAt(set, 0).Name)
 	failed := ends(t, op, platformv1.OperationFailed)
-	if !strings.Contains(failed.Error, "no other can take over") || !strings.Contains(failed.Error, memberAt(set, 1).Name) {
+	if !strings.Contains(failed.Error, "no other can take over") ||
+		!strings.Contains(failed.Error, memberAt(set, 1).Name) {
 		t.Errorf("it says %q", failed.Error)
 	}
 	handsOver(t, set, "")

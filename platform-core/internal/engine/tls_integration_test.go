@@ -56,7 +56,8 @@ func issueAs(t *testing.T, namespace, name string, issued, ca []byte) *corev1.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Type: corev1.SecretTypeTLS,
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{"tls.crt": issued, "tls.key": []byte("key"), "ca.crt": ca}}
 	err = env.Client.Create(t.Context(), secret)
 	if apierrors.IsAlreadyExists(err) {
@@ -86,7 +87,8 @@ func issueAs(t *testing.T, namespace, name string, issued, ca []byte) *corev1.Se
 func notReady(t *testing.T, object *unstructured.Unstructured, message string) {
 	t.Helper()
 	before := object.DeepCopy()
-	ready := map[string]any{"type": "Ready", "status": "False", "message": message, "observedGeneration": object.GetGeneration()}
+	ready := map[string]any{"type": "Ready", "status": "False", "message": message,
+		"observedGeneration": object.GetGeneration()}
 	if err := unstructured.SetNestedSlice(object.Object, []any{ready}, "status", "conditions"); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func setTLS(t *testing.T, app *platformv1.Application, tls *platformv1.TLS) {
 func podOf(t *testing.T, app *platformv1.Application) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}, pod); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"},
+		pod); err != nil {
 		t.Fatal(err)
 	}
 	return pod
@@ -120,7 +123,8 @@ func podOf(t *testing.T, app *platformv1.Application) *corev1.Pod {
 // wantBinding waits until clients are told to trust these authorities.
 func wantBinding(t *testing.T, app *platformv1.Application, ca, uri string) {
 	t.Helper()
-	binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}}
+	binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace,
+		Name: platformv1.BindingNameFor(app.Name)}}
 	testkit.WaitFor(t, env.Client, binding, "has the CA "+ca, func() error {
 		if got := namesIn(binding.Data["ca.crt"]); got != ca || string(binding.Data["uri"][:len(uri)]) != uri {
 			return fmt.Errorf("the CA is %q and the URI begins with %q", got, binding.Data["uri"][:len(uri)])
@@ -129,7 +133,8 @@ func wantBinding(t *testing.T, app *platformv1.Application, ca, uri string) {
 	})
 }
 
-// Without cert-manager TLS is waited for; once that is there it goes on; the pods are replaced for TLS, and for no issuer.
+// Without cert-manager TLS is waited for; once that is there it goes on; the pods are replaced for TLS, and for no
+// issuer.
 func TestTLSComesWithCertManager(t *testing.T) {
 	namespace := env.Namespace(t)
 	node(t, namespace)
@@ -141,7 +146,8 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	}
 	testkit.WaitFor(t, env.Client, app, "says what to install", func() error {
 		ready := conditions.Get(app, platformv1.ReadyCondition)
-		if ready == nil || ready.Reason != platformv1.ReasonCertManagerNotFound || ready.Message != certmanager.Missing || !conditions.IsTrue(app, platformv1.StalledCondition) {
+		if ready == nil || ready.Reason != platformv1.ReasonCertManagerNotFound || ready.Message != certmanager.Missing ||
+			!conditions.IsTrue(app, platformv1.StalledCondition) {
 			return fmt.Errorf("it has %v", app.Status.Conditions)
 		}
 		return nil
@@ -151,7 +157,8 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	authority := issueAuthority(t, namespace, "first")
 	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-a-redis"}}
 	testkit.WaitFor(t, env.Client, component, "waits for its certificate", func() error {
-		if ready := conditions.Get(component, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonCertificateNotReady {
+		if ready := conditions.Get(component, platformv1.ReadyCondition); ready == nil ||
+			ready.Reason != platformv1.ReasonCertificateNotReady {
 			return fmt.Errorf("it has %v", component.Status.Conditions)
 		}
 		return nil
@@ -165,7 +172,8 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	wantBinding(t, app, "first", "rediss://")
 	for _, secret := range []*corev1.Secret{authority, leaf} {
 		testkit.WaitFor(t, env.Client, secret, "goes with its Certificate", func() error {
-			if by := metav1.GetControllerOf(secret); by == nil || by.Kind != "Certificate" || by.Name != secret.Name || len(secret.Data["tls.key"]) == 0 {
+			if by := metav1.GetControllerOf(secret); by == nil || by.Kind != "Certificate" || by.Name != secret.Name ||
+				len(secret.Data["tls.key"]) == 0 {
 				return fmt.Errorf("it is %+v", secret.ObjectMeta)
 			}
 			return nil
@@ -197,14 +205,16 @@ type conditioned interface {
 }
 
 // servedAndReissued looks at who serves the certificate, and gives it another issuer.
-func servedAndReissued(t *testing.T, app *platformv1.Application, component *platformv1.Component, leaf *corev1.Secret) {
+func servedAndReissued(t *testing.T, app *platformv1.Application, component *platformv1.Component,
+	leaf *corev1.Secret) {
 	t.Helper()
 	pod := podOf(t, app)
 	wantServed := func(status metav1.ConditionStatus) {
 		t.Helper()
 		for _, object := range []conditioned{component, app} {
 			testkit.WaitFor(t, env.Client, object, "says who serves the certificate", func() error {
-				if served := conditions.Get(object, platformv1.CertificateServedCondition); served == nil || served.Status != status {
+				if served := conditions.Get(object, platformv1.CertificateServedCondition); served == nil ||
+					served.Status != status {
 					return fmt.Errorf("it has %v", object.GetConditions())
 				}
 				return nil
@@ -215,7 +225,8 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 	serves(t, pod, leaf)
 	wantServed(metav1.ConditionTrue)
 
-	setTLS(t, app, &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"}})
+	setTLS(t, app, &platformv1.TLS{Enabled: true,
+		IssuerRef: &platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"}})
 	certificate := certificateOf(app.Namespace, leaf.Name)
 	testkit.WaitFor(t, env.Client, certificate, "has the issuer", func() error {
 		if got, _, _ := unstructured.NestedString(certificate.Object, "spec", "issuerRef", "name"); got != "house" {
@@ -227,16 +238,19 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 		t.Helper()
 		testkit.WaitFor(t, env.Client, object, "says what is wrong with the issuer", func() error {
 			ready := conditions.Get(object, platformv1.ReadyCondition)
-			if ready == nil || ready.Reason != platformv1.ReasonIssuerNotReady || !strings.Contains(ready.Message, says) || !conditions.IsTrue(object, platformv1.StalledCondition) {
+			if ready == nil || ready.Reason != platformv1.ReasonIssuerNotReady || !strings.Contains(ready.Message, says) ||
+				!conditions.IsTrue(object, platformv1.StalledCondition) {
 				return fmt.Errorf("it has %v", object.GetConditions())
 			}
 			return nil
 		})
 	}
 	notReady(t, certificate, "it is not issued")
-	wantIssuer(component, `ClusterIssuer "house", which tls.issuerRef names, is not in the cluster: create it, or name another one`)
+	wantIssuer(component, `ClusterIssuer "house", which tls.issuerRef names, is not in the cluster: create it, or name `+
+		`another one`)
 	wantIssuer(app, `ClusterIssuer "house"`)
-	house := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer"}}
+	house := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer"}}
 	house.SetName("house")
 	if err := env.Client.Create(t.Context(), house); err != nil {
 		t.Fatal(err)
@@ -253,7 +267,8 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 		t.Error("another issuer replaced the pod")
 	}
 	testkit.Eventually(t, "the CA of its own is removed", func(ctx context.Context) error {
-		err := env.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: "redis-a-ca"}, certificateOf(app.Namespace, "redis-a-ca"))
+		err := env.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: "redis-a-ca"},
+			certificateOf(app.Namespace, "redis-a-ca"))
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

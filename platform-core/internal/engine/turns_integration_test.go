@@ -65,7 +65,8 @@ func (b *berths) end(t *testing.T, played *jobs) {
 			continue
 		}
 		pod := &corev1.Pod{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: job.Namespace, Name: job.Name + "-" + string(job.UID)[:5]}, pod); err != nil {
+		if err := env.Client.Get(t.Context(),
+			client.ObjectKey{Namespace: job.Namespace, Name: job.Name + "-" + string(job.UID)[:5]}, pod); err != nil {
 			t.Fatal(err)
 		}
 		fresh := &batchv1.Job{}
@@ -100,14 +101,16 @@ func inTurn(t *testing.T, namespace string) []platformv1.Backup {
 	return list.Items
 }
 
-// Fifty instances that are due at once take turns of five: never more run, as soon as one has ended the next one begins, the oldest first, and all are backed up.
+// Fifty instances that are due at once take turns of five: never more run, as soon as one has ended the next one
+// begins, the oldest first, and all are backed up.
 func TestManyBackupsTakeTurns(t *testing.T) {
 	namespace, played := keeping(t)
 	b := &berths{}
 	played.moves = b.plays
 	r := &platformv1.BackupRepository{}
 	r.Namespace, r.Name = namespace, "store"
-	if err := env.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"maxConcurrentBackups":%d}}`, atOnce))); err != nil {
+	if err := env.Client.Patch(t.Context(), r,
+		client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"maxConcurrentBackups":%d}}`, atOnce))); err != nil {
 		t.Fatal(err)
 	}
 	var apps []*platformv1.Application

@@ -24,7 +24,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// derived installs another version of the plugin redis, which takes over from the versions that from lists. edit changes its parts, by name.
+// derived installs another version of the plugin redis, which takes over from the versions that from lists. edit
+// changes its parts, by name.
 func derived(t *testing.T, version, from string, edit func(parts map[string]map[string]string)) {
 	t.Helper()
 	derivedFrom(t, "redis", version, from, edit)
@@ -89,8 +90,8 @@ func replaced(t *testing.T, parts map[string]map[string]string, part, file, old,
 	parts[part][file] = strings.Replace(parts[part][file], old, replacement, 1)
 }
 
-// An instance goes from one version of its plugin to another that takes over from it: pods that it changes nothing of are not touched, and
-// what it changes in place happens in place. There is no other way.
+// An instance goes from one version of its plugin to another that takes over from it: pods that it changes nothing of
+// are not touched, and what it changes in place happens in place. There is no other way.
 func TestUpgradeApp(t *testing.T) {
 	derived(t, "1.1.0", "1.0.0", func(parts map[string]map[string]string) {
 		parts["components"]["components.yaml"] += "# Another remark.\n"
@@ -107,7 +108,8 @@ func TestUpgradeApp(t *testing.T) {
 	byHand(t, app)
 	ends(t, operate(t, app, "one", "UpgradeApp", nil, "version", "1.1.0"), platformv1.OperationSucceeded)
 	refresh(t, app)
-	if pinned := app.Status.Plugin; app.Spec.PluginVersion != "1.1.0" || pinned.Version != "1.1.0" || pinned.Digest == digest || !strings.HasPrefix(pinned.Digest, "sha256:") {
+	if pinned := app.Status.Plugin; app.Spec.PluginVersion != "1.1.0" || pinned.Version != "1.1.0" ||
+		pinned.Digest == digest || !strings.HasPrefix(pinned.Digest, "sha256:") {
 		t.Errorf("it is made from %+v, and was from %s", pinned, digest)
 	}
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-a-redis-main"}}
@@ -151,17 +153,20 @@ func byHand(t *testing.T, app *platformv1.Application) {
 	}
 	body := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"pluginVersion":"1.1.0"}}`))
 	admits(t, app.Namespace, env.Client)
-	for who, by := range map[string]client.Client{"somebody": env.Client, "another tool with the rights of an engine": engine} {
+	for who, by := range map[string]client.Client{"somebody": env.Client,
+		"another tool with the rights of an engine": engine} {
 		err := by.Patch(t.Context(), app.DeepCopy(), body, client.FieldOwner("argocd-controller"))
-		forbidden(t, who, err, "spec.pluginVersion is immutable but through an Operation: create one of template UpgradeApp with targetRef Application 'redis-a' and parameters.version '1.1.0'")
+		forbidden(t, who, err, "spec.pluginVersion is immutable but through an Operation: create one of template "+
+			"UpgradeApp with targetRef Application 'redis-a' and parameters.version '1.1.0'")
 	}
-	note := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"1.1.0"}}}`, platformv1.PluginVersionAnnotation))
+	note := client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"1.1.0"}}}`, platformv1.PluginVersionAnnotation))
 	forbidden(t, "the annotation", env.Client.Patch(t.Context(), app.DeepCopy(), note), "template UpgradeApp only")
 }
 
 // What cannot take over is refused with the reason before anything is touched.
-// A plugin's own template for that takes the place of the engine's, and the run goes on with the template that it began with, whatever the new
-// version has under its name.
+// A plugin's own template for that takes the place of the engine's, and the run goes on with the template that it began
+// with, whatever the new version has under its name.
 func TestUpgradeAppOfThePlugin(t *testing.T) {
 	const around = `name: UpgradeApp
 parameters: {version: {schema: string}}
@@ -178,7 +183,8 @@ steps:
 		return func(parts map[string]map[string]string) { parts["operations"]["UpgradeApp.yaml"] = template }
 	}
 	derived(t, "1.7.0", "1.0.0", withOwn(around))
-	derived(t, "1.8.0", "1.7.0", withOwn("name: UpgradeApp\nparameters: {version: {schema: string}}\nsteps:\n  - {name: other, engine: {do: UpgradePlugin, with: {version: \"${parameters.version}\"}}}\n"))
+	derived(t, "1.8.0", "1.7.0", withOwn("name: UpgradeApp\nparameters: {version: {schema: string}}\nsteps:\n  - {name: "+
+		"other, engine: {do: UpgradePlugin, with: {version: \"${parameters.version}\"}}}\n"))
 	app := served(t)
 	for _, version := range []string{"1.7.0", "1.8.0"} {
 		loaded(t, version)
@@ -186,15 +192,20 @@ steps:
 	maps := "note-maker"
 	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps}})
 	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch"}}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: maps},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			Verbs: []string{"get", "create", "patch"}}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: maps},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: app.Namespace, Name: maps}}})
 	// From the engine's template to a version that has one of its own, and from that to one that has another.
 	first := ends(t, operate(t, app, "first", "UpgradeApp", nil, "version", "1.7.0"), platformv1.OperationSucceeded)
-	if len(first.Steps) != 1 || first.Steps[0].Name != "upgrade" || first.Plugin == nil || first.Plugin.Version != "1.0.0" {
+	if len(first.Steps) != 1 || first.Steps[0].Name != "upgrade" || first.Plugin == nil ||
+		first.Plugin.Version != "1.0.0" {
 		t.Errorf("it ran %+v of %+v", first.Steps, first.Plugin)
 	}
-	second := ends(t, operate(t, app, "second", "UpgradeApp", func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = maps, author }, "version", "1.8.0"), platformv1.OperationSucceeded)
+	second := ends(t, operate(t, app, "second", "UpgradeApp",
+		func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = maps, author }, "version", "1.8.0"),
+		platformv1.OperationSucceeded)
 	if len(second.Steps) != 3 || second.Steps[2].Outputs["to"] != "1.8.0" || second.Plugin.Version != "1.7.0" {
 		t.Errorf("it ran %+v of %+v", second.Steps, second.Plugin)
 	}
@@ -224,7 +235,8 @@ func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := application(namespace)
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"tcp-backlog": "100"}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{
+		{Name: "redis", Parameters: platformv1.Parameters{"tcp-backlog": "100"}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	for _, version := range []string{"1.3.0", "1.4.0", "1.5.0"} {
@@ -232,13 +244,15 @@ func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 	}
 	generation, pod := app.Generation, podOf(t, app)
 	for name, tc := range map[string]struct{ version, says string }{
-		"absent":    {"9.9.9", "plugin redis has no version 9.9.9 here"},
-		"not-from":  {"1.3.0", "plugin redis version 1.3.0 does not take over from version 1.0.0, which this instance is made from: it takes over from none"},
+		"absent": {"9.9.9", "plugin redis has no version 9.9.9 here"},
+		"not-from": {"1.3.0", "plugin redis version 1.3.0 does not take over from version 1.0.0, which this instance is " +
+			"made from: it takes over from none"},
 		"version":   {"1.4.0", "7.0"},
 		"parameter": {"1.5.0", "tcp-backlog"},
 		"nonsense":  {"latest", `parameter "version" of template "UpgradeApp" is "latest"`},
 	} {
-		for dry, change := range map[string]func(*platformv1.OperationSpec){"": nil, "-dry": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
+		for dry, change := range map[string]func(*platformv1.OperationSpec){"": nil,
+			"-dry": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
 			status := ends(t, operate(t, app, name+dry, "UpgradeApp", change, "version", tc.version), platformv1.OperationFailed)
 			if !strings.Contains(status.Error, tc.says) {
 				t.Errorf("%s: it says %q; want %q", name+dry, status.Error, tc.says)
@@ -258,8 +272,10 @@ func TestUpgradeAppDryRun(t *testing.T) {
 	})
 	app := served(t)
 	loaded(t, "1.6.0")
-	status := ends(t, operate(t, app, "dry", "UpgradeApp", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version", "1.6.0"), platformv1.OperationSucceeded)
-	if want := "upgrade: Restart Pod redis-a-redis-main-0: its image changed"; !slices.Contains(status.Plan, want) || status.Plan[0] != "upgrade: sets pluginVersion to 1.6.0" {
+	status := ends(t, operate(t, app, "dry", "UpgradeApp", func(s *platformv1.OperationSpec) { s.DryRun = true },
+		"version", "1.6.0"), platformv1.OperationSucceeded)
+	if want := "upgrade: Restart Pod redis-a-redis-main-0: its image changed"; !slices.Contains(status.Plan, want) ||
+		status.Plan[0] != "upgrade: sets pluginVersion to 1.6.0" {
 		t.Errorf("the plan is %q; want %q in it", status.Plan, want)
 	}
 	if refresh(t, app); app.Spec.PluginVersion != "1.0.0" {

@@ -33,14 +33,16 @@ func runsVersion(t *testing.T, app *platformv1.Application, version string) {
 	refresh(t, pod)
 	reported := pod.DeepCopy()
 	reported.Annotations[platformv1.ReportAnnotation] = report.Report{
-		Health: report.Healthy, Role: roleOf(set, pod), Version: version, ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 2,
+		Health: report.Healthy, Role: roleOf(set, pod), Version: version, ConfigDigest: plan.Digest,
+		RestartDigest: plan.RestartDigest, Starts: 2,
 	}.String()
 	if err := env.Client.Patch(t.Context(), reported, client.MergeFrom(pod)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// upgraded begins an upgrade of an instance to 8.0, and returns it once it waits for the pod, which was made for that and reports the former version.
+// upgraded begins an upgrade of an instance to 8.0, and returns it once it waits for the pod, which was made for that
+// and reports the former version.
 func upgraded(t *testing.T, app *platformv1.Application) *platformv1.Operation {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}}
@@ -70,12 +72,14 @@ func waitsForPod(t *testing.T, op *platformv1.Operation, pod string) {
 	})
 }
 
-// An upgrade is done when the pods report the version that was asked for. One of which a pod goes on to report the former version fails, and says so.
+// An upgrade is done when the pods report the version that was asked for. One of which a pod goes on to report the
+// former version fails, and says so.
 func TestAnUpgradeIsDoneWhenPodsReportTheVersion(t *testing.T) {
 	app := served(t, ownMemory)
 	op := upgraded(t, app)
 	runsVersion(t, app, "8.0.3")
-	if done := ends(t, op, platformv1.OperationSucceeded); done.Steps[0].Outputs["from"] != "7.0" || done.Steps[0].Outputs["changed"] != "spec.version: 7.0 → 8.0" {
+	if done := ends(t, op, platformv1.OperationSucceeded); done.Steps[0].Outputs["from"] != "7.0" ||
+		done.Steps[0].Outputs["changed"] != "spec.version: 7.0 → 8.0" {
 		t.Errorf("it says %v", done.Steps[0].Outputs)
 	}
 
@@ -91,7 +95,8 @@ func TestAnUpgradeIsDoneWhenPodsReportTheVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := ends(t, op, platformv1.OperationFailed)
-	for _, says := range []string{`Application "redis-b" is Ready with version 8.0, and pod redis-b-redis-main-0 still reports 7.0.15`, "have it pulled anew"} {
+	for _, says := range []string{`Application "redis-b" is Ready with version 8.0, and pod redis-b-redis-main-0 still ` +
+		`reports 7.0.15`, "have it pulled anew"} {
 		if !strings.Contains(failed.Error, says) {
 			t.Errorf("it says %q, want %q", failed.Error, says)
 		}
@@ -99,7 +104,8 @@ func TestAnUpgradeIsDoneWhenPodsReportTheVersion(t *testing.T) {
 	if failed.Steps[0].Attempts != 1 {
 		t.Errorf("it was tried %d times", failed.Steps[0].Attempts)
 	}
-	again := operate(t, other, "again", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.RetryOf = op.Name }, "version", "8.0")
+	again := operate(t, other, "again", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.RetryOf = op.Name },
+		"version", "8.0")
 	waitsForPod(t, again, "redis-b-redis-main-0")
 	runsVersion(t, other, "8.0.3")
 	ends(t, again, platformv1.OperationSucceeded)

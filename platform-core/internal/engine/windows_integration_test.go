@@ -29,7 +29,8 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	tokyo := time.FixedZone("", 9*3600)
 	opens := time.Now().In(tokyo).Add(12 * time.Hour).Truncate(time.Hour)
 	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Asia/Tokyo",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())),
+		Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Asia/Tokyo",
 	}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
@@ -48,10 +49,14 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 		}
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) {
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Scheduling: &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}}}
+		s.Components = []platformv1.ApplicationComponent{
+			{Name: "redis", Scheduling: &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}}}
 	})
-	says(platformv1.ReasonWaitingForMaintenance, fmt.Sprintf("next %s (Asia/Tokyo): pod redis-a-redis-main-0 is to be replaced", opens.Format("2006-01-02T15:04Z07:00")))
-	if !conditions.IsTrue(app, platformv1.ReconcilingCondition) || app.Status.Phase != platformv1.PhaseUpdating || app.Status.Primary != pod.Name {
+	says(platformv1.ReasonWaitingForMaintenance,
+		fmt.Sprintf("next %s (Asia/Tokyo): pod redis-a-redis-main-0 is to be replaced",
+			opens.Format("2006-01-02T15:04Z07:00")))
+	if !conditions.IsTrue(app, platformv1.ReconcilingCondition) || app.Status.Phase != platformv1.PhaseUpdating ||
+		app.Status.Primary != pod.Name {
 		t.Errorf("status: %+v", app.Status)
 	}
 	// A line that cron itself refuses is told, and the windows from before hold.
@@ -75,22 +80,26 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
-	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, StringData: map[string]string{"password": "before"}}
+	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		StringData: map[string]string{"password": "before"}}
 	if err := env.Client.Create(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	app := application(namespace)
-	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	app.Spec.Credentials = []platformv1.Credential{
+		{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	opens := time.Now().UTC().Add(12 * time.Hour)
 	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())),
+		Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
 	}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	binding := func() string {
 		t.Helper()
 		secret := &corev1.Secret{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.BindingNameFor(app.Name)}, secret); err != nil {
+		if err := env.Client.Get(t.Context(),
+			client.ObjectKey{Namespace: namespace, Name: platformv1.BindingNameFor(app.Name)}, secret); err != nil {
 			t.Fatal(err)
 		}
 		return string(secret.Data["password"])
@@ -98,7 +107,8 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	if got := binding(); got != "before" {
 		t.Fatalf("the binding has %q", got)
 	}
-	if err := testkit.Edit(t.Context(), env.Client, password, func() { password.StringData = map[string]string{"password": "after"} }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, password,
+		func() { password.StringData = map[string]string{"password": "after"} }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "the wait for a window", func() error {
@@ -112,26 +122,31 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	}
 }
 
-// An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run, and can be cancelled.
+// An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run,
+// and can be cancelled.
 func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
-	// It says what it requests: without that the plugin's request of cpu would go with the first word of memory, which takes another pod.
+	// It says what it requests: without that the plugin's request of cpu would go with the first word of memory, which
+	// takes another pod.
 	app := served(t, ownMemory, func(s *platformv1.ApplicationSpec) {
 		s.Components[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
 	})
 	opens := time.Now().UTC().Add(12 * time.Hour)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-			Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
+			Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())),
+			Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
 		}}}
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	first, old := planned(t, app, ""), passwordIn(t, app, "redis-a-default")
 	waitsFor := func(op *platformv1.Operation, why string) {
 		t.Helper()
-		says := fmt.Sprintf("waiting for the maintenance window, next %s (UTC): %s", opens.Format("2006-01-02T15:00Z07:00"), why)
+		says := fmt.Sprintf("waiting for the maintenance window, next %s (UTC): %s", opens.Format("2006-01-02T15:00Z07:00"),
+			why)
 		testkit.WaitFor(t, env.Client, op, "waits for the window", func() error {
 			held, ready := conditions.Get(op, platformv1.HeldCondition), conditions.Get(op, platformv1.ReadyCondition)
-			if held == nil || held.Message != says || ready.Reason != platformv1.ReasonWaitingForMaintenance || !strings.Contains(ready.Message, says) {
+			if held == nil || held.Message != says || ready.Reason != platformv1.ReasonWaitingForMaintenance ||
+				!strings.Contains(ready.Message, says) {
 				return fmt.Errorf("it says %+v, %+v", held, ready)
 			}
 			return testkit.StatusLint(op)
@@ -143,9 +158,11 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 	}
 	// One that a schedule made for a window has missed that when its turn comes.
 	late := &platformv1.Operation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "late", Labels: map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSchedule)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "late",
+			Labels: map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSchedule)}},
 		Spec: platformv1.OperationSpec{TemplateRef: "Restart",
-			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name}},
+			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+				Name: app.Name}},
 	}
 	// Only an operator says of one that a schedule made it.
 	operator, err := client.New(account.Config, client.Options{Scheme: env.Scheme})
@@ -162,7 +179,8 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 	if ended := ends(t, late, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
 		t.Errorf("it was begun: %+v", ended.Steps)
 	}
-	rotate, upgrade := operate(t, app, "rotate", "RotateCredentials", nil), operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
+	rotate, upgrade := operate(t, app, "rotate", "RotateCredentials", nil),
+		operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
 	waits(rotate)
 	waits(upgrade)
 	// Both are older: what can be had while the pod runs on waits for no window.
@@ -189,7 +207,8 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance = nil })
 	takesOver(t, app, planned(t, app, first.Credentials["default"]))
 	ends(t, rotate, platformv1.OperationSucceeded)
-	if held := conditions.Get(rotate, platformv1.HeldCondition); held == nil || held.Status != metav1.ConditionFalse || held.Reason != platformv1.ReasonWindowOpen {
+	if held := conditions.Get(rotate, platformv1.HeldCondition); held == nil || held.Status != metav1.ConditionFalse ||
+		held.Reason != platformv1.ReasonWindowOpen {
 		t.Errorf("it says %+v", held)
 	}
 }
@@ -200,12 +219,18 @@ func TestMalformedWindowsAreRefusedAtAdmission(t *testing.T) {
 		window platformv1.MaintenanceWindow
 		text   string
 	}{
-		"zone":     {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Europe/Utopia"}, "unknown time zone Europe/Utopia"},
-		"local":    {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Local"}, "timeZone must be the name of a time zone"},
-		"schedule": {platformv1.MaintenanceWindow{Schedule: "0 24 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}, "schedule must be a cron line of five fields"},
-		"interval": {platformv1.MaintenanceWindow{Schedule: "@every 1h", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}, "schedule must be a cron line of five fields"},
-		"short":    {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Second}, TimeZone: "UTC"}, "duration must be between 1m and 168h"},
-		"long":     {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: 169 * time.Hour}, TimeZone: "UTC"}, "duration must be between 1m and 168h"},
+		"zone": {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour},
+			TimeZone: "Europe/Utopia"}, "unknown time zone Europe/Utopia"},
+		"local": {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour},
+			TimeZone: "Local"}, "timeZone must be the name of a time zone"},
+		"schedule": {platformv1.MaintenanceWindow{Schedule: "0 24 * * *", Duration: metav1.Duration{Duration: time.Hour},
+			TimeZone: "UTC"}, "schedule must be a cron line of five fields"},
+		"interval": {platformv1.MaintenanceWindow{Schedule: "@every 1h", Duration: metav1.Duration{Duration: time.Hour},
+			TimeZone: "UTC"}, "schedule must be a cron line of five fields"},
+		"short": {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Second},
+			TimeZone: "UTC"}, "duration must be between 1m and 168h"},
+		"long": {platformv1.MaintenanceWindow{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: 169 * time.Hour},
+			TimeZone: "UTC"}, "duration must be between 1m and 168h"},
 	} {
 		app := testkit.BuildApplication(namespace, name).Build()
 		app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{tc.window}}

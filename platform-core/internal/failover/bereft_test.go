@@ -24,7 +24,8 @@ func TestMembersThatAreNotWantedAreNotGone(t *testing.T) {
 		change func(f *failover.Facts)
 		says   string
 	}{
-		"the last one": {func(f *failover.Facts) { f.Record.List.Members, f.Pods = f.Record.List.Members[:2], f.Pods[:1] }, one},
+		"the last one": {func(f *failover.Facts) { f.Record.List.Members, f.Pods = f.Record.List.Members[:2], f.Pods[:1] },
+			one},
 		"the last one, which ends": {func(f *failover.Facts) {
 			f.Record.List.Members, f.Pods = f.Record.List.Members[:2], f.Pods[:2]
 			f.Pods[1].Presence = failover.Leaving

@@ -21,7 +21,8 @@ type compared struct {
 type candidates struct {
 	// best of those that can write next; its Pod is nil while there is none.
 	best compared
-	// heard are those whose data does not count for more than that of the best, or is compared once nobody writes any more.
+	// heard are those whose data does not count for more than that of the best, or is compared once nobody writes any
+	// more.
 	heard []compared
 	// witnesses are heard, and can be named no more: they were taken off a list that the writer may still have gone by.
 	witnesses []compared
@@ -54,14 +55,16 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 	}
 	for _, w := range c.witnesses {
 		if f.outranks(m, w.Pod, w.have, c.best.Pod, c.best.have) {
-			return nil, strings.Join(append(c.problems, fmt.Sprintf("%s has writes that %s has not, and cannot be named since it was taken off the list: run a Failover with acceptDataLoss to go on without these",
+			return nil, strings.Join(append(c.problems, fmt.Sprintf("%s has writes that %s has not, and cannot be named since "+
+				"it was taken off the list: run a Failover with acceptDataLoss to go on without these",
 				w.Name, c.best.Name)), "; ")
 		}
 	}
 	return c.best.Pod, strings.Join(c.problems, "; ")
 }
 
-// heirOfPause is the pod that had all that the writer had when that took no more writes, while nobody writes since. What others have matters no more.
+// heirOfPause is the pod that had all that the writer had when that took no more writes, while nobody writes since.
+// What others have matters no more.
 func (f *Facts) heirOfPause(m *Memory, d *Decision, but []permission.Member) *Pod {
 	p := f.pod(m.vouched.member.Name)
 	if f.Record.Primary != nil || p == nil || !f.vouched(m, p) || among(but, p) || f.unfit(m, d, p) != "" {
@@ -108,10 +111,12 @@ func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []pe
 	c.heard = append(c.heard, compared{p, have})
 }
 
-// witnesses says whether a pod can be named no more and may have what was acknowledged: it is of the list of before alone.
+// witnesses says whether a pod can be named no more and may have what was acknowledged: it is of the list of before
+// alone.
 func (f *Facts) witnesses(p *Pod) bool {
 	member, known := p.member()
-	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.guarded() && !f.wrote(p) && !f.Record.Eligible(member) &&
+	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.guarded() && !f.wrote(p) &&
+		!f.Record.Eligible(member) &&
 		f.Record.Previous != nil && f.Record.Previous.SynchronousReplicas > 0 && f.Record.Previous.Has(member)
 }
 
@@ -151,12 +156,13 @@ func (f *Facts) wrote(p *Pod) bool {
 
 // guarded says whether writes that were acknowledged must not be lost: others have copies of them.
 func (f *Facts) guarded() bool {
-	return !f.accepts() && (f.Record.List.SynchronousReplicas > 0 || f.Record.Previous != nil && f.Record.Previous.SynchronousReplicas > 0)
+	return !f.accepts() && (f.Record.List.SynchronousReplicas > 0 || f.Record.Previous != nil &&
+		f.Record.Previous.SynchronousReplicas > 0)
 }
 
-// unheard says which members may have writes that the candidate has not; empty when there can be none. A write is acknowledged
-// once as many others of the list as there are copies have it: where fewer than that were not heard, one that was has it. The
-// candidate is the most advanced of these.
+// unheard says which members may have writes that the candidate has not; empty when there can be none. A write is
+// acknowledged once as many others of the list as there are copies have it: where fewer than that were not heard, one
+// that was has it. The candidate is the most advanced of these.
 func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 	if f.handing || !f.guarded() || slices.ContainsFunc(heard, func(c compared) bool { return f.vouched(m, c.Pod) }) {
 		return ""
@@ -175,14 +181,16 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 			}
 		}
 		if len(missing) >= list.SynchronousReplicas {
-			return fmt.Sprintf("%s may have acknowledged writes that %s has not, since each is on %d of the others: bring them back, or run a Failover with acceptDataLoss",
+			return fmt.Sprintf("%s may have acknowledged writes that %s has not, since each is on %d of the others: bring "+
+				"them back, or run a Failover with acceptDataLoss",
 				strings.Join(missing, ", "), best.Name, list.SynchronousReplicas)
 		}
 	}
 	return ""
 }
 
-// vouched says whether a pod had all that the writer before had when that took no more writes, and none after. One that did not end while it was paused took writes again.
+// vouched says whether a pod had all that the writer before had when that took no more writes, and none after. One that
+// did not end while it was paused took writes again.
 func (f *Facts) vouched(m *Memory, p *Pod) bool {
 	ended := m.ended
 	if ended == 0 {

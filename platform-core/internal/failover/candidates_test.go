@@ -35,23 +35,31 @@ func TestDataOfAnotherHistory(t *testing.T) {
 		one, two failover.Measurement
 		want     string
 	}{
-		"the same history": {"x", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 110, History: "x"}, "a-1"},
+		"the same history": {"x", failover.Measurement{Order: 120, History: "x"},
+			failover.Measurement{Order: 110, History: "x"}, "a-1"},
 		"one goes on from what the other has": {"", failover.Measurement{Order: 120, History: "x"},
 			failover.Measurement{Order: 110, History: "y", Earlier: "x"}, "a-2"},
 		"the same, the other way round": {"", failover.Measurement{Order: 110, History: "y", Earlier: "x"},
 			failover.Measurement{Order: 120, History: "x"}, "a-1"},
-		"one has another history than the writer": {"y", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-2"},
-		"both have another one":                   {"z", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-1"},
-		"nobody knows the writer's":               {"", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-1"},
-		"the writer began another one, and did not come to say so": {"x", failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))},
+		"one has another history than the writer": {"y", failover.Measurement{Order: 120, History: "x"},
+			failover.Measurement{Order: 10, History: "y"}, "a-2"},
+		"both have another one": {"z", failover.Measurement{Order: 120, History: "x"},
+			failover.Measurement{Order: 10, History: "y"}, "a-1"},
+		"nobody knows the writer's": {"", failover.Measurement{Order: 120, History: "x"},
+			failover.Measurement{Order: 10, History: "y"}, "a-1"},
+		"the writer began another one, and did not come to say so": {"x",
+			failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))},
 			failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))}, "a-2"},
 		"that, the other way round": {"x", failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))},
 			failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))}, "a-1"},
-		"the writer began another one before": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(1))}, failover.Measurement{Order: 120, History: "y", Silence: new(int64(4))}, "a-1"},
+		"the writer began another one before": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(1))},
+			failover.Measurement{Order: 120, History: "y", Silence: new(int64(4))}, "a-1"},
 		"the writer had that one before": {"x y", failover.Measurement{Order: 120, History: "x", Silence: new(int64(1))},
 			failover.Measurement{Order: 10, History: "y", Silence: new(int64(4))}, "a-2"},
-		"one has heard of no writer since it started": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(4))}, failover.Measurement{Order: 120, History: "y"}, "a-1"},
-		"the plugin has no word for it":               {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
+		"one has heard of no writer since it started": {"x",
+			failover.Measurement{Order: 10, History: "x", Silence: new(int64(4))},
+			failover.Measurement{Order: 120, History: "y"}, "a-1"},
+		"the plugin has no word for it": {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
@@ -79,7 +87,8 @@ func TestTheHistoryIsKnownFromTheFormerWriter(t *testing.T) {
 			switch s.Action {
 			case failover.Promise, failover.Ask:
 				p := f.Pods[s.Pod[2]-'0']
-				m.Answered(s.Pod, failover.Answer{At: f.Now, Member: failover.Known{Identity: p.Member.Identity, Promised: f.Record.Term}})
+				m.Answered(s.Pod, failover.Answer{At: f.Now,
+					Member: failover.Known{Identity: p.Member.Identity, Promised: f.Record.Term}})
 			case failover.Write:
 				if s.Record.Primary != nil {
 					if s.Record.Primary.Name != "a-2" || s.Chosen == nil || s.Chosen.Order != 10 {
@@ -104,7 +113,8 @@ func TestAChangeSaysWhy(t *testing.T) {
 	}{
 		"failed": {func(f *failover.Facts) { f.Pods[0].Presence = failover.Leaving },
 			failover.Change{Cause: failover.Failed, Why: "pod a-0, which writes, is on its way out"}},
-		"failed while it was to hand over": {func(f *failover.Facts) { f.Pods[0].Presence, f.Order = failover.Leaving, order(failover.HandOver) },
+		"failed while it was to hand over": {
+			func(f *failover.Facts) { f.Pods[0].Presence, f.Order = failover.Leaving, order(failover.HandOver) },
 			failover.Change{Cause: failover.Failed, Why: "pod a-0, which writes, is on its way out"}},
 		"handed over": {func(f *failover.Facts) { f.Order = order(failover.HandOver) },
 			failover.Change{Cause: failover.Ordered, Why: "pod a-0 was told to hand over", By: "asked"}},
@@ -127,17 +137,19 @@ func TestAChangeSaysWhy(t *testing.T) {
 	}
 }
 
-// TestOneThatWasNoMemberIsNeverNamed, whatever a person accepts: who wrote may write on where nobody sees it, by the acknowledgement of members alone.
-// What to do instead is said.
+// TestOneThatWasNoMemberIsNeverNamed, whatever a person accepts: who wrote may write on where nobody sees it, by the
+// acknowledgement of members alone. What to do instead is said.
 func TestOneThatWasNoMemberIsNeverNamed(t *testing.T) {
-	const says = "the volumes of all members (a-0) are gone, and no pod that was none can be named, whatever is accepted, since a member that is cut off may write on: " +
+	const says = "the volumes of all members (a-0) are gone, and no pod that was none can be named, whatever is " +
+		"accepted, since a member that is cut off may write on: " +
 		"restore a backup, or copy what another pod still has into another instance"
 	f := trio()
 	f.Record.List.Members = f.Record.List.Members[:1]
 	f.Pods[1].Sync, f.Pods[2].Sync = failover.OutOfSync, failover.OutOfSync
 	f.Order = &failover.Order{To: "a-2", Way: failover.TakeOver, Loss: failover.Accepted}
 	d := failover.Plan(f, &failover.Memory{})
-	if len(d.Steps) > 0 && d.Steps[0].Action == failover.Write || !strings.Contains(d.Refused, "a-2 is no member") || strings.Contains(d.Refused, "are gone") {
+	if len(d.Steps) > 0 && d.Steps[0].Action == failover.Write || !strings.Contains(d.Refused, "a-2 is no member") ||
+		strings.Contains(d.Refused, "are gone") {
 		t.Errorf("while the writer can come back it does %v and says %q", d.Steps, d.Refused)
 	}
 	f.Pods[0].Member.Identity, f.Pods[0].Member.Writing, f.Pods[0].Health = "empty", false, report.Unhealthy

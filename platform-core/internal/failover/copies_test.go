@@ -15,7 +15,8 @@ import (
 // withCopies is the trio of which so many have a copy of each write, and whose writer is on its way out.
 func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 	f := leaving(failover.Measurement{Order: 9}, failover.Measurement{Order: 7})
-	f.Record.List.SynchronousReplicas, f.SynchronousReplicas = copies, failover.SynchronousReplicas{Wanted: copies, Shortage: failover.Wait}
+	f.Record.List.SynchronousReplicas, f.SynchronousReplicas = copies,
+		failover.SynchronousReplicas{Wanted: copies, Shortage: failover.Wait}
 	change(&f)
 	return f
 }
@@ -24,7 +25,8 @@ func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 func takenOff(f *failover.Facts) {
 	all := f.Record.List
 	f.Record.Previous = &all
-	f.Record.List = permission.List{Version: 2, SynchronousReplicas: all.SynchronousReplicas, Members: []permission.Member{all.Members[0], all.Members[2]}}
+	f.Record.List = permission.List{Version: 2, SynchronousReplicas: all.SynchronousReplicas,
+		Members: []permission.Member{all.Members[0], all.Members[2]}}
 }
 
 // TestWhoeverMayHaveAcknowledgedIsHeard before another takes over.
@@ -43,7 +45,8 @@ func TestWhoeverMayHaveAcknowledgedIsHeard(t *testing.T) {
 		"nobody waits for copies":             {0, sick(1), "a-2"},
 		"its volume is another one":           {1, func(f *failover.Facts) { f.Pods[1].Member.Identity = "new" }, ""},
 		"it is not wanted any more":           {1, func(f *failover.Facts) { f.Wanted = []string{"a-0", "a-2"} }, ""},
-		"it cannot be measured":               {1, func(f *failover.Facts) { f.Pods[1].Measurement.Problem = "no answer" }, ""},
+		"it cannot be measured": {1, func(f *failover.Facts) { f.Pods[1].Measurement.Problem = "no answer" },
+			""},
 		"what it has is too far behind to count": {1, func(f *failover.Facts) {
 			f.MaxLag, f.Pods[1].Measurement.Lag, f.Pods[2].Measurement.Lag = new(int64(5)), new(int64(6)), new(int64(0))
 		}, ""},
@@ -105,12 +108,17 @@ func TestTheLastThatHaveCopiesStayMembers(t *testing.T) {
 		members string
 		after   int
 	}{
-		"one of two is away":                     {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait}, []int{1}, "a-0 a-2", 1},
-		"both are away":                          {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait}, []int{1, 2}, "a-0 a-2", 1},
-		"both are away, and writes are to go on": {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Continue}, []int{1, 2}, "a-0", 0},
-		"both have each write":                   {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Wait}, []int{1}, "a-0 a-1 a-2", 2},
-		"as many as there are":                   {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Continue}, []int{1}, "a-0 a-2", 1},
-		"fewer are wanted now":                   {failover.SynchronousReplicas{Wanted: 0, Shortage: failover.Wait}, nil, "a-0 a-1 a-2", 0},
+		"one of two is away": {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait}, []int{1},
+			"a-0 a-2", 1},
+		"both are away": {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Wait},
+			[]int{1, 2}, "a-0 a-2", 1},
+		"both are away, and writes are to go on": {failover.SynchronousReplicas{Wanted: 1, Shortage: failover.Continue},
+			[]int{1, 2}, "a-0", 0},
+		"both have each write": {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Wait}, []int{1}, "a-0 a-1 a-2",
+			2},
+		"as many as there are": {failover.SynchronousReplicas{Wanted: 2, Shortage: failover.Continue}, []int{1}, "a-0 a-2",
+			1},
+		"fewer are wanted now": {failover.SynchronousReplicas{Wanted: 0, Shortage: failover.Wait}, nil, "a-0 a-1 a-2", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := trio()
@@ -137,7 +145,8 @@ func TestTheLastThatHaveCopiesStayMembers(t *testing.T) {
 				members = append(members, member.Name)
 			}
 			if got := strings.Join(members, " "); got != tc.members || f.Record.List.SynchronousReplicas != tc.after {
-				t.Errorf("the members are %s and %d others have each write, want %s and %d", got, f.Record.List.SynchronousReplicas, tc.members, tc.after)
+				t.Errorf("the members are %s and %d others have each write, want %s and %d", got, f.Record.List.SynchronousReplicas,
+					tc.members, tc.after)
 			}
 		})
 	}

@@ -37,7 +37,8 @@ func (e *engine) turn() {
 }
 
 func (e *engine) facts(seen stored) failover.Facts {
-	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second, MaxLag: e.maxLag, Order: e.ordered(seen),
+	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second,
+		MaxLag: e.maxLag, Order: e.ordered(seen),
 		Measures: e.measures, Handover: e.handover, Wanted: e.wanted, SynchronousReplicas: e.copies}
 	for _, p := range e.pods {
 		if !p.there {
@@ -69,7 +70,8 @@ func (e *engine) labels(seen stored) {
 	if seen.record.Primary == nil || held || e.memory.IsShut() {
 		return
 	}
-	if p := e.find(seen.record.Primary.Name); p != nil && p.there && p.reported.Member.Writing && p.reported.Health == report.Healthy {
+	if p := e.find(seen.record.Primary.Name); p != nil && p.there && p.reported.Member.Writing &&
+		p.reported.Health == report.Healthy {
 		p.labelled = true
 	}
 }

@@ -120,7 +120,8 @@ type Way string
 const (
 	// HandOver: the writer hands over, while it works.
 	HandOver Way = ""
-	// AsNeeded: it hands over, and where it has failed another takes over whoever else decides on that: an update needs it.
+	// AsNeeded: it hands over, and where it has failed another takes over whoever else decides on that: an update needs
+	// it.
 	AsNeeded Way = "AsNeeded"
 	// TakeOver: another takes over at once, whatever the writer says.
 	TakeOver Way = "TakeOver"
@@ -132,8 +133,8 @@ type Loss string
 // Values of Loss.
 const (
 	NoLoss Loss = ""
-	// Accepted: a candidate may be behind by more than MaxLag, and by an unknown amount; the one that the order names takes over
-	// even where another one has more.
+	// Accepted: a candidate may be behind by more than MaxLag, and by an unknown amount; the one that the order names
+	// takes over even where another one has more.
 	Accepted Loss = "Accepted"
 )
 
@@ -206,10 +207,11 @@ type Measurement struct {
 	Order int64
 	// Lag in bytes; nil where the plugin has no word for it.
 	Lag *int64
-	// History names the stream of writes that Order counts in, and Earlier the one that it goes on from. Orders of different
-	// histories say nothing about each other. Empty where the plugin has no word for it.
+	// History names the stream of writes that Order counts in, and Earlier the one that it goes on from. Orders of
+	// different histories say nothing about each other. Empty where the plugin has no word for it.
 	History, Earlier string
-	// Silence is how many seconds ago it last heard of the writer; nil where it does not say, as one that has not heard of any since it started.
+	// Silence is how many seconds ago it last heard of the writer; nil where it does not say, as one that has not heard of
+	// any since it started.
 	Silence *int64
 	// Problem says why there is no measurement.
 	Problem string
@@ -276,7 +278,8 @@ type Step struct {
 	// Attempt of Prepare and Pause, from 1 in each term, and when it began.
 	Attempt int
 	Began   time.Duration
-	// Until is before when a record has to be written, or not at all: the writer that is deposed by it takes no writes that long. 0 for any time.
+	// Until is before when a record has to be written, or not at all: the writer that is deposed by it takes no writes
+	// that long. 0 for any time.
 	Until time.Duration
 	// Vouched is who has all that this writer has; nil where that is not known.
 	Vouched *permission.Member

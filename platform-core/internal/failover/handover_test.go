@@ -21,7 +21,8 @@ func pausedFor(t *testing.T, m *failover.Memory, writer, heir failover.Measureme
 	return f
 }
 
-// TestAnHeirIsSparedBeforeTheWriterIsShut, a second before, until it has the writer's label or ten seconds are over; one that no Service leads to is not waited for.
+// TestAnHeirIsSparedBeforeTheWriterIsShut, a second before, until it has the writer's label or ten seconds are over;
+// one that no Service leads to is not waited for.
 func TestAnHeirIsSparedBeforeTheWriterIsShut(t *testing.T) {
 	var m failover.Memory
 	f := trio()
@@ -38,7 +39,8 @@ func TestAnHeirIsSparedBeforeTheWriterIsShut(t *testing.T) {
 	for at := f.Now; at < began+time.Second; at += 250 * time.Millisecond {
 		f.Now = at
 		if d := failover.Plan(f, &m); len(d.Steps) != 0 || d.Wake > began+time.Second || m.IsShut() {
-			t.Fatalf("after %s the steps are %v, it looks again at %s, and that it is shut is %t", f.Now-began, d.Steps, d.Wake-began, m.IsShut())
+			t.Fatalf("after %s the steps are %v, it looks again at %s, and that it is shut is %t", f.Now-began, d.Steps,
+				d.Wake-began, m.IsShut())
 		}
 		spared("a-2")
 		f.Pods[2].Labelled = false
@@ -102,10 +104,14 @@ func TestWhoHasAnotherHistoryHasNotCaughtUp(t *testing.T) {
 		writer, heir failover.Measurement
 		want         bool
 	}{
-		"the same":                {failover.Measurement{Order: 5, History: "x"}, failover.Measurement{Order: 5, History: "x"}, true},
-		"less of the same":        {failover.Measurement{Order: 5, History: "x"}, failover.Measurement{Order: 4, History: "x"}, false},
-		"more of another":         {failover.Measurement{Order: 5, History: "x"}, failover.Measurement{Order: 9, History: "y"}, false},
-		"more of the one before":  {failover.Measurement{Order: 5, History: "x", Earlier: "y"}, failover.Measurement{Order: 9, History: "y"}, false},
+		"the same": {failover.Measurement{Order: 5, History: "x"},
+			failover.Measurement{Order: 5, History: "x"}, true},
+		"less of the same": {failover.Measurement{Order: 5, History: "x"},
+			failover.Measurement{Order: 4, History: "x"}, false},
+		"more of another": {failover.Measurement{Order: 5, History: "x"},
+			failover.Measurement{Order: 9, History: "y"}, false},
+		"more of the one before": {failover.Measurement{Order: 5, History: "x", Earlier: "y"},
+			failover.Measurement{Order: 9, History: "y"}, false},
 		"there is no word for it": {failover.Measurement{Order: 5}, failover.Measurement{Order: 5}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +142,8 @@ func TestADeposalAfterAPauseIsWrittenInTime(t *testing.T) {
 	}
 }
 
-// TestOneThatHasAllIsNamedAtOnce: what others have does not matter, nor that they do not say it. Where nobody has vouched for it in this very term, or the writer
-// before has ended when its pause was over, they are waited for.
+// TestOneThatHasAllIsNamedAtOnce: what others have does not matter, nor that they do not say it. Where nobody has
+// vouched for it in this very term, or the writer before has ended when its pause was over, they are waited for.
 func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		vouch func(m *failover.Memory, heir permission.Member, s *failover.Step)
@@ -187,8 +193,8 @@ func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAWriterThatComesUpForLongIsReplaced: the time in which it was down before goes on. One that was not down is given longer, since it may be its agent
-// that has begun anew.
+// TestAWriterThatComesUpForLongIsReplaced: the time in which it was down before goes on. One that was not down is given
+// longer, since it may be its agent that has begun anew.
 func TestAWriterThatComesUpForLongIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down     time.Duration

@@ -87,7 +87,8 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 	m.absent = absent
 	for _, p := range f.Pods {
 		member, known := p.member()
-		if known && p.well() && slices.Contains(f.Wanted, p.Name) && f.knows(m, p) && !slices.Contains(f.Record.List.Members, member) {
+		if known && p.well() && slices.Contains(f.Wanted, p.Name) && f.knows(m, p) &&
+			!slices.Contains(f.Record.List.Members, member) {
 			members = append(members, member)
 			changes = append(changes, p.Name+" has the writer's data")
 		}
@@ -95,7 +96,8 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 	return members, changes
 }
 
-// kept is how many other members stay in the list although they are away: they are the only ones that can have what was acknowledged.
+// kept is how many other members stay in the list although they are away: they are the only ones that can have what was
+// acknowledged.
 func (f *Facts) kept() int {
 	if f.SynchronousReplicas.Shortage == Continue {
 		return 0

@@ -23,7 +23,8 @@ const (
 	pausePoll = 100 * time.Millisecond
 	// pauseFor is how long a plugin pauses a writer.
 	pauseFor = 5 * time.Second
-	// pausePatience bounds a pause from before it is asked for until it is decided to depose the writer: the rest is for the write of the record.
+	// pausePatience bounds a pause from before it is asked for until it is decided to depose the writer: the rest is for
+	// the write of the record.
 	pausePatience = 3 * time.Second
 	// pauseReserve is what is left of a pause for what the writer is told once the record is written.
 	pauseReserve = 500 * time.Millisecond
@@ -31,10 +32,12 @@ const (
 	pauseAgain = 10 * time.Second
 	// pastHistories are as many as are remembered.
 	pastHistories = 16
-	// proxyPeriod is how often kube-proxy changes at most where Services lead, all of them together, unless it is told otherwise. The label of
-	// one writer goes that long before the next one has it, where that can be foreseen: it would have to wait for the rest of the time.
+	// proxyPeriod is how often kube-proxy changes at most where Services lead, all of them together, unless it is told
+	// otherwise. The label of one writer goes that long before the next one has it, where that can be foreseen: it would
+	// have to wait for the rest of the time.
 	proxyPeriod = time.Second
-	// shutFor is how long the label of a writer is off before it is paused: what is left of proxyPeriod goes by until the next one writes.
+	// shutFor is how long the label of a writer is off before it is paused: what is left of proxyPeriod goes by until the
+	// next one writes.
 	shutFor = 700 * time.Millisecond
 	// sparedFor bounds how long an heir is without its own label, from when it goes until it has the writer's.
 	sparedFor = 10 * time.Second
@@ -50,8 +53,8 @@ type Memory struct {
 	named permission.Member
 	// established says that the writer of the term was seen to write.
 	established bool
-	// down is since when the writer is seen to be down, but for the time in which it was back, and well since when it is not down any more; both 0 for a
-	// writer that was not down of late.
+	// down is since when the writer is seen to be down, but for the time in which it was back, and well since when it is
+	// not down any more; both 0 for a writer that was not down of late.
 	down, well time.Duration
 	// starts is since when the writer comes up that was not seen to be down before; 0 while it does not.
 	starts time.Duration
@@ -78,7 +81,8 @@ type Memory struct {
 	ended time.Duration
 	// shut is since when Services lead to the writer no more although it may write, 0 while they do.
 	shut time.Duration
-	// heir is who is about to take over from a writer that hands over, and spared since when Services lead nobody to it; 0 while they do.
+	// heir is who is about to take over from a writer that hands over, and spared since when Services lead nobody to it; 0
+	// while they do.
 	heir   string
 	spared time.Duration
 	// pause of the writer.
@@ -87,7 +91,8 @@ type Memory struct {
 	vouched vouched
 }
 
-// vouched is a member that has all that was acknowledged before a term, provided that the writer before ended while it was paused.
+// vouched is a member that has all that was acknowledged before a term, provided that the writer before ended while it
+// was paused.
 type vouched struct {
 	member permission.Member
 	term   int64
@@ -128,7 +133,8 @@ type pause struct {
 	attempt int
 	// prepared is when what comes before it was done, or given up; 0 before.
 	prepared time.Duration
-	// began is when it was decided to ask the writer, or what comes before it, and held since when it takes no writes; 0 before.
+	// began is when it was decided to ask the writer, or what comes before it, and held since when it takes no writes; 0
+	// before.
 	began, held time.Duration
 	// failed is when the attempt failed, and why.
 	failed  time.Duration
@@ -175,7 +181,8 @@ func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
 	}
 }
 
-// Prepared takes note that what comes before an attempt to pause the writer is done. The time for the pause itself begins.
+// Prepared takes note that what comes before an attempt to pause the writer is done. The time for the pause itself
+// begins.
 func (m *Memory) Prepared(attempt int, at time.Duration) {
 	if p := &m.pause; p.attempt == attempt && p.prepared == 0 {
 		p.prepared, p.began = at, at
@@ -210,8 +217,8 @@ func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, pro
 // open has Services lead to whom they would.
 func (m *Memory) open() { m.shut, m.heir, m.spared = 0, "", 0 }
 
-// Spared is the pod that is to be without the label that it has, as it is about to get the writer's: both are changes of where Services lead. It is empty
-// for none; rest is how long it stays so at most.
+// Spared is the pod that is to be without the label that it has, as it is about to get the writer's: both are changes
+// of where Services lead. It is empty for none; rest is how long it stays so at most.
 func (m *Memory) Spared(now time.Duration) (heir string, rest time.Duration) {
 	if rest = m.spared + sparedFor - now; m.spared == 0 || rest <= 0 {
 		return "", 0
@@ -219,7 +226,8 @@ func (m *Memory) Spared(now time.Duration) (heir string, rest time.Duration) {
 	return m.heir, rest
 }
 
-// IsShut says whether the writer of the record is to be without its label, so that Services lead nobody to it who is not there yet.
+// IsShut says whether the writer of the record is to be without its label, so that Services lead nobody to it who is
+// not there yet.
 func (m *Memory) IsShut() bool { return m.shut != 0 }
 
 // Wrote takes note that the record is this one since the answer that came at a time.
@@ -235,8 +243,8 @@ func (m *Memory) Wrote(r permission.Record, at time.Duration) {
 // attend begins with a deposal of which nothing is known yet; nil for none.
 func (m *Memory) attend(deposal *permission.Deposal) { m.deposal, m.settled, m.ended = deposal, 0, 0 }
 
-// Vouch takes note that a member has all that was acknowledged before a term: the record was written until a time at which the writer before took no writes, and takes none
-// for a moment longer.
+// Vouch takes note that a member has all that was acknowledged before a term: the record was written until a time at
+// which the writer before took no writes, and takes none for a moment longer.
 func (m *Memory) Vouch(member permission.Member, term int64, until time.Duration) {
 	m.vouched = vouched{member, term, until + pauseReserve}
 }
@@ -251,7 +259,8 @@ func (m *Memory) begin(r permission.Record) {
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled, ended: m.ended,
+	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures,
+		failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled, ended: m.ended,
 		vouched: m.vouched, heir: m.heir, spared: m.spared}
 }
 
@@ -264,11 +273,13 @@ func (m *Memory) wrote(history string) {
 	m.history = history
 }
 
-// later says whether what was measured is of a history that the writer began after the one that other data has, although it never came to say so:
-// a process that is started again begins one, and may end before anybody asked. Those of one writer follow one another, so that who
-// heard of it last has the later one, unless it is known to be an earlier one.
+// later says whether what was measured is of a history that the writer began after the one that other data has,
+// although it never came to say so: a process that is started again begins one, and may end before anybody asked. Those
+// of one writer follow one another, so that who heard of it last has the later one, unless it is known to be an earlier
+// one.
 func (m *Memory) later(have, than Measurement) bool {
-	return have.History != "" && have.History != than.History && have.History != m.history && !slices.Contains(m.past, have.History) &&
+	return have.History != "" && have.History != than.History && have.History != m.history &&
+		!slices.Contains(m.past, have.History) &&
 		have.Silence != nil && (than.Silence == nil || *have.Silence <= *than.Silence)
 }
 

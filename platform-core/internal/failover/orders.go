@@ -103,12 +103,14 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	switch {
 	case f.prepares(p):
 		d.Steps = nil
-		d.add(Step{Action: Prepare, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began}, "clients of %s are to wait while %s takes over", writer.Name, best.Name)
+		d.add(Step{Action: Prepare, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began},
+			"clients of %s are to wait while %s takes over", writer.Name, best.Name)
 		d.wakeAt(f.Now + pausePoll)
 		return false
 	case p.held == 0:
 		d.Steps = nil
-		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began}, "it hands over to %s", best.Name)
+		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began}, "it hands over to %s",
+			best.Name)
 		d.wakeAt(f.Now + pausePoll)
 		return false
 	case f.Measures == FromReports:
@@ -117,9 +119,10 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	return f.caughtUp(m, d, writer, best)
 }
 
-// closes says whether Services have not led to the writer for long enough to pause it, and before that to the one that takes over, which would otherwise
-// leave one Service for another in a single change: what leads clients there may see the first, and the second a proxyPeriod later. Those that clients come through go on to reach it until they
-// have their clients wait: a connection that they cannot make would keep them from trying again for a while.
+// closes says whether Services have not led to the writer for long enough to pause it, and before that to the one that
+// takes over, which would otherwise leave one Service for another in a single change: what leads clients there may see
+// the first, and the second a proxyPeriod later. Those that clients come through go on to reach it until they have
+// their clients wait: a connection that they cannot make would keep them from trying again for a while.
 func (f *Facts) closes(m *Memory, d *Decision, writer, best *Pod) bool {
 	if f.Before == SomeBefore {
 		m.open()
@@ -151,7 +154,8 @@ func (f *Facts) prepares(p *pause) bool {
 func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
 	have, want := m.measures[best.Name], m.measures[writer.Name]
 	since := m.pause.held
-	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.History == want.History && have.Order >= want.Order {
+	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.History == want.History &&
+		have.Order >= want.Order {
 		return true
 	}
 	d.Steps = nil

@@ -18,8 +18,10 @@ func Plan(f Facts, m *Memory) Decision {
 		return f.bootstrap()
 	}
 	if promised := f.promised(); promised > f.Record.Term {
-		// The API server lost what came later, as after a restored backup, or what is read is behind: then the write is refused.
-		d := Decision{State: Changing, Message: fmt.Sprintf("members have promised term %d, which the record does not know", promised)}
+		// The API server lost what came later, as after a restored backup, or what is read is behind: then the write is
+		// refused.
+		d := Decision{State: Changing, Message: fmt.Sprintf("members have promised term %d, which the record does not know",
+			promised)}
 		f.resume(&d, f.Record, promised)
 		return d
 	}
@@ -72,8 +74,8 @@ func (f *Facts) bootstrap() Decision {
 	return d
 }
 
-// resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the writer, if it
-// is there: its data is the latest, and with its term nobody else can have a permission.
+// resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the
+// writer, if it is there: its data is the latest, and with its term nobody else can have a permission.
 func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 	next.Term, next.Primary = max(promised+1, next.Term), nil
 	// Who was named in between is not known: none that is promised the term proves then that nobody writes.
@@ -87,7 +89,8 @@ func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 	d.write(Step{Record: next, Former: former, Unlabel: f.labelled(), Change: change}, "%s", change.Why)
 }
 
-// promised is the highest term that a pod has promised. What is beyond reason is not believed where there is a record to say so.
+// promised is the highest term that a pod has promised. What is beyond reason is not believed where there is a record
+// to say so.
 func (f *Facts) promised() int64 {
 	highest := int64(0)
 	for _, p := range f.Pods {
@@ -176,7 +179,8 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 	return d
 }
 
-// foresee gets ready for another writer, which there is when this one is not back at a time: who could that be, and whom Services do not lead to.
+// foresee gets ready for another writer, which there is when this one is not back at a time: who could that be, and
+// whom Services do not lead to.
 func (f *Facts) foresee(m *Memory, d *Decision, writer *Pod, at time.Duration) {
 	d.wakeAt(at)
 	// Half of the time is for a process that is started again in place: Services lead to it all along.
@@ -201,7 +205,8 @@ func (f *Facts) shut(m *Memory, writer *Pod) {
 
 // alone says whether no other pod is wanted than the one that writes, which is there with its volume.
 func (f *Facts) alone(writer *Pod) bool {
-	return writer != nil && writer.Presence == Alive && writer.is(*f.Record.Primary) && len(f.Wanted) == 1 && f.Wanted[0] == writer.Name
+	return writer != nil && writer.Presence == Alive && writer.is(*f.Record.Primary) && len(f.Wanted) == 1 &&
+		f.Wanted[0] == writer.Name
 }
 
 // obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.
@@ -254,7 +259,8 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 	case writer.Presence == Unreachable:
 		return fmt.Sprintf("pod %s, which writes, is on a node that nobody reaches", name), f.Now
 	case f.accused() && f.unanswered(m, writer, d):
-		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
+		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name),
+			f.Now
 	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
 		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
 	case m.established && writer.Health != report.Healthy && !writer.OutOfConnections:
@@ -272,8 +278,8 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 	return "", 0
 }
 
-// starts is when a writer that comes up has taken too long. Where it was down before, that time goes on. Else it may be its agent that has begun anew
-// and has yet to see that it works.
+// starts is when a writer that comes up has taken too long. Where it was down before, that time goes on. Else it may be
+// its agent that has begun anew and has yet to see that it works.
 func (f *Facts) starts(m *Memory, down func() time.Duration) time.Duration {
 	if m.down != 0 {
 		return down()
@@ -284,8 +290,9 @@ func (f *Facts) starts(m *Memory, down func() time.Duration) time.Duration {
 	return m.starts + max(patience, f.After)
 }
 
-// relapses has a writer that is down again be down for as long as it was before, unless it was well for as long as others wait: what comes back to
-// die again is not waited for anew each time. When it was well for less than half of that, it was never back.
+// relapses has a writer that is down again be down for as long as it was before, unless it was well for as long as
+// others wait: what comes back to die again is not waited for anew each time. When it was well for less than half of
+// that, it was never back.
 func (f *Facts) relapses(m *Memory) {
 	well := f.Now - m.well
 	switch {
@@ -301,7 +308,8 @@ func (f *Facts) relapses(m *Memory) {
 // accused says whether a follower is not asked any more.
 func (f *Facts) accused() bool {
 	return slices.ContainsFunc(f.Pods, func(p Pod) bool {
-		return p.Accuses && p.Presence == Alive && p.Name != f.Record.Primary.Name && f.Record.List.Has(permission.Member{Name: p.Name, Identity: p.Member.Identity})
+		return p.Accuses && p.Presence == Alive && p.Name != f.Record.Primary.Name &&
+			f.Record.List.Has(permission.Member{Name: p.Name, Identity: p.Member.Identity})
 	})
 }
 
@@ -334,7 +342,8 @@ func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 		change.By = f.Order.By
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s: %s is to take over", why, best.Name)
-	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: f.Record.Primary.Name, Change: change}, "%s, and %s can take over", why, best.Name)
+	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: f.Record.Primary.Name, Change: change},
+		"%s, and %s can take over", why, best.Name)
 	return d
 }
 

@@ -20,7 +20,8 @@ func trio() failover.Facts {
 	for _, name := range []string{"a-0", "a-1", "a-2"} {
 		f.Wanted = append(f.Wanted, name)
 		f.Record.List.Members = append(f.Record.List.Members, permission.Member{Name: name, Identity: "of " + name})
-		f.Pods = append(f.Pods, failover.Pod{Name: name, Presence: failover.Alive, Health: report.Healthy, Sync: failover.InSync,
+		f.Pods = append(f.Pods, failover.Pod{Name: name, Presence: failover.Alive, Health: report.Healthy,
+			Sync:   failover.InSync,
 			Member: failover.Known{Identity: "of " + name, Promised: 5, Primary: "a-0"}})
 	}
 	f.Record.Term, f.Record.List.Version, f.Record.Primary = 5, 1, &f.Record.List.Members[0]
@@ -43,7 +44,8 @@ func TestALaterTermWithoutItsWriterHasNoFormer(t *testing.T) {
 	}
 	f.Pods[1].Member.Term = 7
 	d = failover.Plan(f, &failover.Memory{})
-	if s := d.Steps[0]; s.Record.Primary == nil || s.Record.Primary.Name != "a-1" || s.Former == nil || *s.Former != *s.Record.Primary {
+	if s := d.Steps[0]; s.Record.Primary == nil || s.Record.Primary.Name != "a-1" || s.Former == nil ||
+		*s.Former != *s.Record.Primary {
 		t.Errorf("it writes %v with the former writer %v", s, s.Former)
 	}
 }
@@ -93,7 +95,8 @@ func TestWhatComesBeforeAPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
 			f := trio()
-			f.Handover, f.Measures, f.Before, f.Order = failover.Declared, failover.ByAction, failover.SomeBefore, &failover.Order{To: "a-2"}
+			f.Handover, f.Measures, f.Before, f.Order = failover.Declared, failover.ByAction, failover.SomeBefore,
+				&failover.Order{To: "a-2"}
 			for _, p := range f.Pods {
 				m.Told(p.Name, 1, failover.Answer{At: f.Now, Member: p.Member})
 			}
@@ -113,7 +116,8 @@ func TestWhatComesBeforeAPause(t *testing.T) {
 				}
 				f.Now += 100 * time.Millisecond
 			}
-			if took := paused - begun; paused == 0 || done && took > 1200*time.Millisecond || !done && (took < 2*time.Second || took > 3200*time.Millisecond) {
+			if took := paused - begun; paused == 0 || done && took > 1200*time.Millisecond || !done &&
+				(took < 2*time.Second || took > 3200*time.Millisecond) {
 				t.Errorf("the writer is paused after %s", took)
 			}
 			// The pause has all of its time.
@@ -178,7 +182,8 @@ func TestAWriterThatIsGoneWhilePausedIsReplaced(t *testing.T) {
 			for end := f.Now + 10*time.Second; f.Now < end; f.Now += 100 * time.Millisecond {
 				m.Measured("a-1", f.Now, failover.Measurement{Order: 1})
 				m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
-				if d := failover.Plan(f, &m); len(d.Steps) == 1 && d.Steps[0].Action == failover.Write && d.Steps[0].Record.Primary == nil {
+				if d := failover.Plan(f, &m); len(d.Steps) == 1 && d.Steps[0].Action == failover.Write &&
+					d.Steps[0].Record.Primary == nil {
 					return
 				}
 			}
@@ -187,7 +192,8 @@ func TestAWriterThatIsGoneWhilePausedIsReplaced(t *testing.T) {
 	}
 }
 
-// TestOneFailedMeasurementRulesNobodyOut: the pod with the most data is measured again before another takes over, and not for ever.
+// TestOneFailedMeasurementRulesNobodyOut: the pod with the most data is measured again before another takes over, and
+// not for ever.
 func TestOneFailedMeasurementRulesNobodyOut(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures int
@@ -222,9 +228,11 @@ func TestOneFailedMeasurementRulesNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfTheProbeCounts: a process that has not answered for as long as others wait is replaced when that is known.
+// TestTheTimeOfTheProbeCounts: a process that has not answered for as long as others wait is replaced when that is
+// known.
 func TestTheTimeOfTheProbeCounts(t *testing.T) {
-	for failed, want := range map[time.Duration]time.Duration{0: 2 * time.Second, 500 * time.Millisecond: 1500 * time.Millisecond, 4 * time.Second: 0, -time.Hour: 2 * time.Second, 1 << 62: 0} {
+	for failed, want := range map[time.Duration]time.Duration{0: 2 * time.Second,
+		500 * time.Millisecond: 1500 * time.Millisecond, 4 * time.Second: 0, -time.Hour: 2 * time.Second, 1 << 62: 0} {
 		f, m := trio(), failover.Memory{}
 		failover.Plan(f, &m)
 		begun := f.Now
@@ -241,11 +249,13 @@ func TestTheTimeOfTheProbeCounts(t *testing.T) {
 	}
 }
 
-// TestTheTimeBeforeItWasNamedDoesNotCount: a pod that was down for long, and is named since nobody else can be, has the time of a new writer to begin.
+// TestTheTimeBeforeItWasNamedDoesNotCount: a pod that was down for long, and is named since nobody else can be, has the
+// time of a new writer to begin.
 func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 2 * time.Second: 28 * time.Second} {
 		f, m := trio(), failover.Memory{}
-		f.Pods[0].Member.Writing, f.Pods[0].Health, f.Pods[0].FailedFor, f.Pods[0].Established = false, report.Unhealthy, time.Hour, false
+		f.Pods[0].Member.Writing, f.Pods[0].Health, f.Pods[0].FailedFor, f.Pods[0].Established = false, report.Unhealthy,
+			time.Hour, false
 		f.NamedFor = named
 		begun := f.Now
 		for deposed := false; !deposed && f.Now < begun+time.Minute; {
@@ -260,19 +270,22 @@ func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestOneThatDoesNotComeToWriteIsReplaced: its process is well, and no writer all the same. What a writer's process complains of is no reason.
+// TestOneThatDoesNotComeToWriteIsReplaced: its process is well, and no writer all the same. What a writer's process
+// complains of is no reason.
 func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	f, m := trio(), failover.Memory{}
 	f.Pods[0].Established, f.Pods[0].Reluctance = false, "cannot promote: exit code 1; it is tried again"
 	begun := f.Now
 	var d failover.Decision
 	for d = failover.Plan(f, &m); len(d.Steps) == 0 && f.Now < begun+time.Minute; d = failover.Plan(f, &m) {
-		if !strings.Contains(d.Message, "pod a-0, which is to write, does not come to it: cannot promote: exit code 1") || d.State != failover.Starting {
+		if !strings.Contains(d.Message, "pod a-0, which is to write, does not come to it: cannot promote: exit code 1") ||
+			d.State != failover.Starting {
 			t.Fatalf("after %s it is %s: %q", f.Now-begun, d.State, d.Message)
 		}
 		f.Now += 100 * time.Millisecond
 	}
-	if took := f.Now - begun; took != 30*time.Second || d.Steps[0].Action != failover.Write || d.Steps[0].Record.Primary != nil {
+	if took := f.Now - begun; took != 30*time.Second || d.Steps[0].Action != failover.Write ||
+		d.Steps[0].Record.Primary != nil {
 		t.Fatalf("after %s it does %v", took, d.Steps)
 	}
 	former := *f.Record.Primary
@@ -303,7 +316,8 @@ func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	}
 }
 
-// TestOneAloneIsNotAwaited: where nobody could take over, the pod itself says what is wrong with it; that its volume is another one, it cannot know.
+// TestOneAloneIsNotAwaited: where nobody could take over, the pod itself says what is wrong with it; that its volume is
+// another one, it cannot know.
 func TestOneAloneIsNotAwaited(t *testing.T) {
 	alone := func() failover.Facts {
 		f := trio()
@@ -355,7 +369,8 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 		t.Fatalf("the steps are %v", d.Steps)
 	}
 	s := d.Steps[0]
-	if s.Record.Primary == nil || s.Record.Primary.Name != "a-0" || s.Record.Term <= founded || len(s.Record.List.Members) != 1 || s.Record.List.Version <= f.Record.List.Version || s.Change != nil {
+	if s.Record.Primary == nil || s.Record.Primary.Name != "a-0" || s.Record.Term <= founded ||
+		len(s.Record.List.Members) != 1 || s.Record.List.Version <= f.Record.List.Version || s.Change != nil {
 		t.Errorf("it writes %v, by %+v", s, s.Change)
 	}
 	// One that has no volume yet has nothing to say, but of the first it is waited for.
@@ -376,8 +391,10 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 	}
 }
 
-// down lets time pass in steps, with a writer that is down as often as is said, and returns when it was deposed; 0 when it was not.
-func down(f *failover.Facts, m *failover.Memory, limit time.Duration, isDown func(since time.Duration) bool) time.Duration {
+// down lets time pass in steps, with a writer that is down as often as is said, and returns when it was deposed; 0 when
+// it was not.
+func down(f *failover.Facts, m *failover.Memory, limit time.Duration,
+	isDown func(since time.Duration) bool) time.Duration {
 	for begun := f.Now; f.Now < begun+limit; f.Now += 100 * time.Millisecond {
 		f.Pods[0].Health = report.Healthy
 		if isDown(f.Now - begun) {
@@ -394,8 +411,8 @@ func down(f *failover.Facts, m *failover.Memory, limit time.Duration, isDown fun
 
 func always(time.Duration) bool { return true }
 
-// TestServicesLeadToNobodyBeforeAnotherTakesOver: the label of a writer that is down goes before its time is over, where another one can take over. It is
-// not kept from one that is back, and comes back when no other can any more.
+// TestServicesLeadToNobodyBeforeAnotherTakesOver: the label of a writer that is down goes before its time is over,
+// where another one can take over. It is not kept from one that is back, and comes back when no other can any more.
 func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	others := func(f *failover.Facts, health report.Health) { f.Pods[1].Health, f.Pods[2].Health = health, health }
 	f, m := trio(), failover.Memory{}
@@ -422,24 +439,28 @@ func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	others(&f, report.Healthy)
 	f, m = trio(), failover.Memory{}
 	failover.Plan(f, &m)
-	if down(&f, &m, 3*time.Second, func(since time.Duration) bool { return since < 1500*time.Millisecond }); m.IsShut() || !f.Pods[0].Established {
+	if down(&f, &m, 3*time.Second, func(since time.Duration) bool { return since < 1500*time.Millisecond }); m.IsShut() ||
+		!f.Pods[0].Established {
 		t.Error("Services do not lead to it, and it is back")
 	}
 }
 
-// TestAnotherFailureWhileAnOrderWaits: a writer that did not hand over and was down for a moment meanwhile is one that Services lead to.
+// TestAnotherFailureWhileAnOrderWaits: a writer that did not hand over and was down for a moment meanwhile is one that
+// Services lead to.
 func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
 	var m failover.Memory
 	f := handingOver(t, &m)
 	m.Paused(1, f.Now, failover.PauseFailed, "it cannot")
 	f.Measures = failover.FromReports
-	if at := down(&f, &m, 5*time.Second, func(since time.Duration) bool { return since >= time.Second && since < 2500*time.Millisecond }); at != 0 || m.IsShut() {
+	if at := down(&f, &m, 5*time.Second,
+		func(since time.Duration) bool { return since >= time.Second && since < 2500*time.Millisecond }); at != 0 ||
+		m.IsShut() {
 		t.Errorf("Services do not lead to it, and it is back: it is deposed after %s", at)
 	}
 }
 
-// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up, and that of a moment
-// with it; one that stays has all of the time again.
+// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up,
+// and that of a moment with it; one that stays has all of the time again.
 func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down, up, want time.Duration
@@ -458,9 +479,11 @@ func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
 	}
 }
 
-// TestANewWriterIsGivenTime, and one that has been one for long is not given that again by an engine that knows nothing.
+// TestANewWriterIsGivenTime, and one that has been one for long is not given that again by an engine that knows
+// nothing.
 func TestANewWriterIsGivenTime(t *testing.T) {
-	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 10 * time.Second: 20 * time.Second, time.Hour: 2 * time.Second} {
+	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 10 * time.Second: 20 * time.Second,
+		time.Hour: 2 * time.Second} {
 		f, m := trio(), failover.Memory{}
 		f.Pods[0].Established = false
 		begun := f.Now

@@ -10,8 +10,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// TestHistories plays random faults to two engines at once, of which each may die, be cut off or read what is old: never do two
-// pods write, never is a pod named that has no data, and once the faults are over one pod writes and all others are members.
+// TestHistories plays random faults to two engines at once, of which each may die, be cut off or read what is old:
+// never do two pods write, never is a pod named that has no data, and once the faults are over one pod writes and all
+// others are members.
 func TestHistories(t *testing.T) {
 	histories(t, func(*world, int) {}, func(*world, int) {})
 }
@@ -19,7 +20,8 @@ func TestHistories(t *testing.T) {
 // TestHistoriesWithCopies: whatever goes wrong, a write that as many others had as it waited for is never lost.
 func TestHistoriesWithCopies(t *testing.T) {
 	histories(t, func(w *world, seed int) {
-		w.copies = failover.SynchronousReplicas{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
+		w.copies = failover.SynchronousReplicas{Wanted: 1 + seed/4%min(2, len(w.pods)-1),
+			Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
 	}, func(w *world, seed int) {
 		if w.acked == (position{}) || w.record.List.SynchronousReplicas != w.copies.Wanted {
 			w.failed("seed %d: nothing is acknowledged by %d others: %+v", seed, w.copies.Wanted, w.record)
@@ -52,7 +54,8 @@ func histories(t *testing.T, prepare, check func(w *world, seed int)) {
 // spares says whether the volume of a pod can go: all others have what was acknowledged.
 func (w *world) spares(p *pod) bool {
 	return !slices.ContainsFunc(w.pods, func(q *pod) bool {
-		return q != p && !(q.full && q.there && w.record.Eligible(q.self)) || q != p && w.copies.Wanted > 0 && (position{q.branch, q.data}).before(w.acked)
+		return q != p && !(q.full && q.there && w.record.Eligible(q.self)) || q != p && w.copies.Wanted > 0 &&
+			(position{q.branch, q.data}).before(w.acked)
 	})
 }
 
@@ -133,7 +136,8 @@ func (w *world) calm() {
 func (w *world) settled(seed int) {
 	w.Helper()
 	r := w.record
-	if r.Primary == nil || r.Previous != nil || len(r.List.Members) != len(w.pods) || w.order != nil && w.order.To == "" && w.orderFrom == r.Primary.Name {
+	if r.Primary == nil || r.Previous != nil || len(r.List.Members) != len(w.pods) || w.order != nil && w.order.To == "" &&
+		w.orderFrom == r.Primary.Name {
 		w.failed("seed %d: the record is %+v, order %+v", seed, r, w.order)
 	}
 	p := w.find(r.Primary.Name)

@@ -81,20 +81,25 @@ func TestStories(t *testing.T) {
 	play(t, "follower-is-cut-off", 3,
 		event{"nobody reaches a follower any more", func(w *world) { w.find("a-2").cut = true }, 90 * time.Second},
 		event{"it is back", func(w *world) { w.find("a-2").cut = false }, 10 * time.Second})
-	play(t, "writer-loses-its-volume", 3, event{"pod and volume of the writer are replaced", func(w *world) { replaced(w, "a-0") }, 20 * time.Second})
+	play(t, "writer-loses-its-volume", 3,
+		event{"pod and volume of the writer are replaced", func(w *world) { replaced(w, "a-0") }, 20 * time.Second})
 	play(t, "api-server-is-away", 3,
 		event{"nobody reaches the API server", func(w *world) { w.apiDown = true }, 10 * time.Minute},
 		event{"it is back", func(w *world) { w.apiDown = false }, 10 * time.Second})
-	play(t, "scaled-in", 3, event{"one pod less is wanted", func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
+	play(t, "scaled-in", 3, event{"one pod less is wanted",
+		func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
 	play(t, "manual", 3,
-		event{"failover is manual, and the writer does not come back", func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
-		event{"a person says that it is to hand over", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" }, 5 * time.Second},
+		event{"failover is manual, and the writer does not come back",
+			func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
+		event{"a person says that it is to hand over", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" },
+			5 * time.Second},
 		event{"a person says that another pod is to take over", func(w *world) {
 			w.order = &failover.Order{Way: failover.TakeOver, By: "failover-1"}
 		}, 10 * time.Second})
 	play(t, "taken-over", 3,
 		event{"a person says that a-2 is to take over, whatever the writer says", func(w *world) {
-			w.handover, w.order, w.orderFrom = failover.Declared, &failover.Order{To: "a-2", Way: failover.TakeOver, By: "failover-1"}, "a-0"
+			w.handover, w.order, w.orderFrom = failover.Declared,
+				&failover.Order{To: "a-2", Way: failover.TakeOver, By: "failover-1"}, "a-0"
 		}, 10 * time.Second})
 	play(t, "switched-over", 3,
 		event{"a person says that a-2 is to write", func(w *world) {
@@ -105,13 +110,15 @@ func TestStories(t *testing.T) {
 		}, 5 * time.Second})
 	play(t, "operator-dies-midway", 3,
 		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 5 * time.Second},
-		event{"another operator takes over, which knows nothing", func(w *world) { w.engines[0].memory = failover.Memory{} }, 15 * time.Second})
+		event{"another operator takes over, which knows nothing", func(w *world) { w.engines[0].memory = failover.Memory{} },
+			15 * time.Second})
 	play(t, "no-other-can-take-over", 2,
 		event{"the follower breaks", breaks("a-1"), 5 * time.Second},
 		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
 		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
 	play(t, "alone", 1,
-		event{"neither API server nor operator are there, and the process is killed", func(w *world) { w.apiDown = true; kill("a-0")(w) }, 10 * time.Minute},
+		event{"neither API server nor operator are there, and the process is killed",
+			func(w *world) { w.apiDown = true; kill("a-0")(w) }, 10 * time.Minute},
 		event{"they are back", func(w *world) { w.apiDown = false }, 10 * time.Second},
 		event{"two more pods are wanted", func(w *world) {
 			for _, name := range []string{"a-1", "a-2"} {
@@ -127,8 +134,8 @@ func TestStories(t *testing.T) {
 	}, 20 * time.Second})
 }
 
-// TestARestoredRecord: after the API server was restored from a backup the members know of a later term than the record. A term above
-// theirs follows, whatever the record says, and never do two pods write meanwhile.
+// TestARestoredRecord: after the API server was restored from a backup the members know of a later term than the
+// record. A term above theirs follows, whatever the record says, and never do two pods write meanwhile.
 func TestARestoredRecord(t *testing.T) {
 	for seed := range 40 {
 		w := newWorld(t, 3, uint64(seed))
@@ -175,7 +182,10 @@ func TestFailoverIsQuick(t *testing.T) {
 			tc.fault(w)
 			began := w.now
 			w.step()
-			for !slices.ContainsFunc(w.pods, func(p *pod) bool { return p.there && !p.cut && p.runs && p.writer && p.labelled }) {
+			for !slices.ContainsFunc(w.pods, func(p *pod) bool {
+				return p.there && !p.cut && p.runs && p.writer &&
+					p.labelled
+			}) {
 				if w.step(); w.now-began > tc.limit {
 					w.failed("nobody writes after %s", w.now-began)
 				}

@@ -50,7 +50,8 @@ func (f *Facts) succeed(m *Memory) Decision {
 		// It is among those that are asked already.
 		d.Message = fmt.Sprintf("nobody writes: %s is to take over", m.deposal.Candidate.Name)
 	case permission.StepWait:
-		d.Message = fmt.Sprintf("%s takes over when the permission of the writer before has run out", m.deposal.Candidate.Name)
+		d.Message = fmt.Sprintf("%s takes over when the permission of the writer before has run out",
+			m.deposal.Candidate.Name)
 		d.wakeAt(until)
 	case permission.StepCheck:
 		d.add(Step{Action: Ask, Pod: m.deposal.Candidate.Name}, "it is about to be named")
@@ -73,7 +74,8 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 		answer, answered := m.answers[p.Name]
 		// An answer of an earlier process on this pod is none of this member.
 		answered = answered && answer.At >= deposal.RecordedAt
-		kept := answered && answer.Problem == "" && answer.Member.Identity == member.Identity && answer.Member.Promised == f.Record.Term
+		kept := answered && answer.Problem == "" && answer.Member.Identity == member.Identity &&
+			answer.Member.Promised == f.Record.Term
 		switch {
 		case kept && f.Former != nil && member == *f.Former:
 			if deposal.Stopped = true; m.ended == 0 {
@@ -101,13 +103,15 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 
 // counts says whether the writer before may need the acknowledgement of a member, or is it.
 func (f *Facts) counts(member permission.Member) bool {
-	return f.Record.List.Has(member) || f.Record.Previous != nil && f.Record.Previous.Has(member) || f.Former != nil && *f.Former == member
+	return f.Record.List.Has(member) || f.Record.Previous != nil && f.Record.Previous.Has(member) || f.Former != nil &&
+		*f.Former == member
 }
 
 // able says whether the candidate can still take over.
 func (f *Facts) able(m *Memory) bool {
 	p := f.pod(m.deposal.Candidate.Name)
-	return p != nil && p.Presence == Alive && p.is(m.deposal.Candidate) && m.misses[p.Name] < tries && slices.Contains(f.Wanted, p.Name) &&
+	return p != nil && p.Presence == Alive && p.is(m.deposal.Candidate) && m.misses[p.Name] < tries &&
+		slices.Contains(f.Wanted, p.Name) &&
 		(p.Health == report.Healthy || f.returns(p) || f.remains(p))
 }
 
@@ -120,9 +124,9 @@ func (f *Facts) remains(p *Pod) bool {
 	})
 }
 
-// bereft says what a person can do when no member is left that can come back: when those that have their volumes are not wanted any more, or the
-// volumes of all of them are gone. A pod that was no member has other data, and nobody can prove without the members that the writer before has
-// ended: it went by acknowledgements of those alone.
+// bereft says what a person can do when no member is left that can come back: when those that have their volumes are
+// not wanted any more, or the volumes of all of them are gone. A pod that was no member has other data, and nobody can
+// prove without the members that the writer before has ended: it went by acknowledgements of those alone.
 func (f *Facts) bereft() string {
 	var unwanted []string
 	for _, member := range f.Record.List.Members {
@@ -137,13 +141,17 @@ func (f *Facts) bereft() string {
 		}
 	}
 	if len(unwanted) == 1 {
-		return fmt.Sprintf("; the only member that is left is not wanted any more: scale back so that pod %s is wanted", unwanted[0])
+		return fmt.Sprintf("; the only member that is left is not wanted any more: scale back so that pod %s is wanted",
+			unwanted[0])
 	}
 	if len(unwanted) > 1 {
-		return fmt.Sprintf("; the members that are left are not wanted any more: scale back so that pods %s are wanted", strings.Join(unwanted, ", "))
+		return fmt.Sprintf("; the members that are left are not wanted any more: scale back so that pods %s are wanted",
+			strings.Join(unwanted, ", "))
 	}
-	return fmt.Sprintf("; the volumes of all members (%s) are gone, and no pod that was none can be named, whatever is accepted, since a member that is cut off may write on: "+
-		"restore a backup, or copy what another pod still has into another instance", strings.Join(names(f.Record.List.Members), ", "))
+	return fmt.Sprintf("; the volumes of all members (%s) are gone, and no pod that was none can be named, whatever is "+
+		"accepted, since a member that is cut off may write on: "+
+		"restore a backup, or copy what another pod still has into another instance",
+		strings.Join(names(f.Record.List.Members), ", "))
 }
 
 func names(members []permission.Member) []string {
@@ -191,14 +199,16 @@ func (f *Facts) last(m *Memory) *Pod {
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		member, known := p.member()
-		if known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) && m.misses[p.Name] < tries && (f.returns(p) || f.remains(p)) {
+		if known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) &&
+			m.misses[p.Name] < tries && (f.returns(p) || f.remains(p)) {
 			return p
 		}
 	}
 	return nil
 }
 
-// chosenAgain says whether the candidate is still the best now that nobody writes any more. Another one is taken where it is not.
+// chosenAgain says whether the candidate is still the best now that nobody writes any more. Another one is taken where
+// it is not.
 func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 	if f.Measures == FromReports {
 		return true
@@ -232,7 +242,8 @@ func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 // recall takes note of a promise that the candidate has made before it was chosen.
 func (f *Facts) recall(m *Memory, member permission.Member) {
 	answer, found := m.answers[member.Name]
-	if found && answer.At >= m.deposal.RecordedAt && answer.Problem == "" && answer.Member.Identity == member.Identity && answer.Member.Promised == f.Record.Term {
+	if found && answer.At >= m.deposal.RecordedAt && answer.Problem == "" && answer.Member.Identity == member.Identity &&
+		answer.Member.Promised == f.Record.Term {
 		m.deposal.PromisedAt, m.deposal.CheckedAt = answer.At, answer.At
 	}
 }

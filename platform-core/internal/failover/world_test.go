@@ -51,7 +51,8 @@ type world struct {
 	volumes int
 }
 
-// position is how far data goes: of two branches the one that began in the later term goes on from all of the other that counts.
+// position is how far data goes: of two branches the one that began in the later term goes on from all of the other
+// that counts.
 type position struct{ branch, data int64 }
 
 func (a position) before(b position) bool {
@@ -113,7 +114,8 @@ type engine struct {
 }
 
 func newWorld(t *testing.T, replicas int, seed uint64) *world {
-	w := &world{T: t, random: rand.New(rand.NewPCG(seed, 7)), now: time.Hour, mode: failover.Auto, named: map[int64]permission.Member{}, measures: failover.ByAction}
+	w := &world{T: t, random: rand.New(rand.NewPCG(seed, 7)), now: time.Hour, mode: failover.Auto,
+		named: map[int64]permission.Member{}, measures: failover.ByAction}
 	for i := range replicas {
 		name := fmt.Sprintf("a-%d", i)
 		w.wanted = append(w.wanted, name)
@@ -222,7 +224,8 @@ func (w *world) live(p *pod) {
 		p.data++
 		p.full = true
 	}
-	if source := w.find(p.follows); p.runs && !p.writer && source != nil && source.there && source.runs && source.writer && !p.cut && !source.cut {
+	if source := w.find(p.follows); p.runs && !p.writer && source != nil && source.there && source.runs && source.writer &&
+		!p.cut && !source.cut {
 		// A pod without data copies all of it first.
 		late := w.copies.Wanted > 0 && w.random.IntN(3) == 0
 		if p.copied += tick; (p.full || p.copied >= copyTime) && !late {
@@ -339,8 +342,9 @@ func (w *world) report(p *pod) {
 }
 
 func (w *world) known(p *pod, state permission.State) failover.Known {
-	return failover.Known{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
-		Writing: p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary}
+	return failover.Known{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term,
+		ListVersion: state.List.Version,
+		Writing:     p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary}
 }
 
 // check looks for two writers.
@@ -392,18 +396,21 @@ func (w *world) write(e *engine, version int, s failover.Step) bool {
 func (w *world) judge(e *engine, before permission.Record, named permission.Member) {
 	p := w.find(named.Name)
 	fresh := before.Term != 0 && (before.Primary == nil || *before.Primary != named)
-	if fresh && p != nil && p.self == named && !p.full && slices.ContainsFunc(w.pods, func(q *pod) bool { return q.full }) {
+	if fresh && p != nil && p.self == named && !p.full &&
+		slices.ContainsFunc(w.pods, func(q *pod) bool { return q.full }) {
 		w.failed("%s is named, which has no data", named.Name)
 	}
 	if w.copies.Wanted > 0 {
 		if fresh && p != nil && (position{p.branch, p.data}).before(w.acked) {
-			w.failed("%s is named with %d of term %d, and %d of term %d was acknowledged", named.Name, p.data, p.branch, w.acked.data, w.acked.branch)
+			w.failed("%s is named with %d of term %d, and %d of term %d was acknowledged", named.Name, p.data, p.branch,
+				w.acked.data, w.acked.branch)
 		}
 		return
 	}
 	for _, q := range w.pods {
 		// What another one has that could be asked for a while must not be more.
-		if fresh && p != nil && p.runs && q.there && q.up && !q.cut && q.runs && !q.breaks && q.reported.Health == report.Healthy &&
+		if fresh && p != nil && p.runs && q.there && q.up && !q.cut && q.runs && !q.breaks &&
+			q.reported.Health == report.Healthy &&
 			w.now-q.away > 12*time.Second && w.now-e.away > 12*time.Second && before.Eligible(q.self) && q.data > p.data {
 			w.failed("%s is named with %d, and %s has %d", named.Name, p.data, q.name, q.data)
 		}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foreign reads, writes and watches objects of kinds that other projects define, such as cert-manager and the Prometheus
-// Operator, where these are installed. They may be installed, at any time, after the operator: nothing is watched until somebody
-// has asked for such an object and its kinds are there.
+// Package foreign reads, writes and watches objects of kinds that other projects define, such as cert-manager and the
+// Prometheus Operator, where these are installed. They may be installed, at any time, after the operator: nothing is
+// watched until somebody has asked for such an object and its kinds are there.
 package foreign
 
 import (
@@ -194,7 +194,8 @@ func (c *Cluster) watch(ctx context.Context, kind schema.GroupVersionKind) error
 	return err
 }
 
-// Source returns what wakes the controller of one of our kinds: an object of others that it owns was added, changed or deleted.
+// Source returns what wakes the controller of one of our kinds: an object of others that it owns was added, changed or
+// deleted.
 func (c *Cluster) Source(kind string) source.Source {
 	return source.Func(func(_ context.Context, q queue) error {
 		c.mu.Lock()
@@ -216,7 +217,8 @@ func (c *Cluster) notify(object any) {
 	if owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group != platformv1.GroupVersion.Group {
 		return
 	}
-	c.wake(owner.Kind, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}})
+	c.wake(owner.Kind, reconcile.Request{
+		NamespacedName: types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}})
 }
 
 func (c *Cluster) wake(kind string, request reconcile.Request) {

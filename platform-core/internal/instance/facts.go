@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance reads what package accept asks about an Application. The webhook and the controller of Operations judge by the same.
+// Package instance reads what package accept asks about an Application. The webhook and the controller of Operations
+// judge by the same.
 package instance
 
 import (
@@ -17,9 +18,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// Facts reads what there is of an Application, but for the state of its plugin. Claims of users, which no cache has, are looked for live, and not at all where
-// live is nil.
-func Facts(ctx context.Context, reader, live client.Reader, app *platformv1.Application, settings render.Settings) (accept.Facts, error) {
+// Facts reads what there is of an Application, but for the state of its plugin. Claims of users, which no cache has,
+// are looked for live, and not at all where live is nil.
+func Facts(ctx context.Context, reader, live client.Reader, app *platformv1.Application, settings render.Settings) (
+	accept.Facts, error) {
 	f := accept.Facts{
 		Components: map[string]*platformv1.Component{},
 		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Generations: map[string]string{}, Settings: settings,
@@ -29,7 +31,8 @@ func Facts(ctx context.Context, reader, live client.Reader, app *platformv1.Appl
 		return f, err
 	}
 	f.Classes = accept.Classes(classes.Items)
-	ofItsName := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+	ofItsName := []client.ListOption{client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
 	var components platformv1.ComponentList
 	if err := reader.List(ctx, &components, ofItsName...); err != nil {
 		return f, err
@@ -68,7 +71,8 @@ type getter interface {
 	Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error
 }
 
-// Source reads the Backup that an Application is to begin with; nil when there is none of the name, or its data is there already.
+// Source reads the Backup that an Application is to begin with; nil when there is none of the name, or its data is
+// there already.
 func Source(ctx context.Context, reader getter, app *platformv1.Application) (*platformv1.Backup, error) {
 	from := app.Spec.RestoreFrom
 	if from == nil || app.Status.RestoredFrom != nil {

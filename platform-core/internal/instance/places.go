@@ -14,15 +14,18 @@ import (
 	"github.com/zeroinfra/platform-core/internal/archive"
 )
 
-// Places reads the BackupRepositories that an Application names: the one that it keeps its archive in, and the one that has the logs which lead to the point in
-// time that it begins at, as long as its data is not there. Where live is nil nobody looks for claims.
-func Places(ctx context.Context, reader getter, live client.Reader, app *platformv1.Application) (kept, logs archive.Place, err error) {
+// Places reads the BackupRepositories that an Application names: the one that it keeps its archive in, and the one that
+// has the logs which lead to the point in time that it begins at, as long as its data is not there. Where live is nil
+// nobody looks for claims.
+func Places(ctx context.Context, reader getter, live client.Reader, app *platformv1.Application) (kept,
+	logs archive.Place, err error) {
 	if a := app.Spec.Archive; a != nil {
 		if kept, err = place(ctx, reader, live, app.Namespace, a.RepositoryRef.Name); err != nil {
 			return kept, logs, err
 		}
 	}
-	if from := app.Spec.RestoreFrom; from != nil && from.Target != nil && from.Target.RepositoryRef != nil && app.Status.RestoredFrom == nil {
+	if from := app.Spec.RestoreFrom; from != nil && from.Target != nil && from.Target.RepositoryRef != nil &&
+		app.Status.RestoredFrom == nil {
 		logs, err = place(ctx, reader, live, app.Namespace, from.Target.RepositoryRef.Name)
 	}
 	return kept, logs, err

@@ -76,7 +76,8 @@ func (j Jobs) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error
 
 // stateOf says how a Job with these pods stands.
 func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
-	state := State{UID: job.UID, Follows: job.Annotations[platformv1.FollowsAnnotation], Phase: platformv1.OperationRunning}
+	state := State{UID: job.UID, Follows: job.Annotations[platformv1.FollowsAnnotation],
+		Phase: platformv1.OperationRunning}
 	var why string
 	for _, condition := range job.Status.Conditions {
 		switch {
@@ -148,7 +149,8 @@ func saidBy(pod *corev1.Pod, container string) string {
 	return pod.Status.Message
 }
 
-// LastWord is why a Job has ended, in one line of so many characters at most. Whose pod was deleted has none of its own.
+// LastWord is why a Job has ended, in one line of so many characters at most. Whose pod was deleted has none of its
+// own.
 func (s *State) LastWord(most int) string {
 	return cmp.Or(Tail(s.Message, most), "its pod is gone and has left no word: somebody deleted it, or its node is lost")
 }

@@ -17,25 +17,37 @@ import (
 func TestAContainerThatNeverEndsHoldsNothingUp(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	ended := func(name string, code int32, said string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: said, FinishedAt: at}}}
+		return corev1.ContainerStatus{Name: name,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: said,
+				FinishedAt: at}}}
 	}
 	runs := func(name string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	}
-	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "Job was active longer than specified deadline", LastTransitionTime: at}}
+	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue,
+		Message: "Job was active longer than specified deadline", LastTransitionTime: at}}
 	for name, test := range map[string]struct {
 		conditions []batchv1.JobCondition
 		containers []corev1.ContainerStatus
 		want       State
 	}{
-		"both run":                        {nil, []corev1.ContainerStatus{runs("proxy"), runs("mover")}, State{Phase: platformv1.OperationRunning}},
-		"the added one has ended":         {nil, []corev1.ContainerStatus{ended("proxy", 1, "no route"), runs("mover")}, State{Phase: platformv1.OperationRunning}},
-		"its own is done":                 {nil, []corev1.ContainerStatus{runs("proxy"), ended("mover", 0, "1 MiB")}, State{Phase: platformv1.OperationSucceeded, Message: "1 MiB", Said: "1 MiB", Ended: at.Time}},
-		"its own has failed":              {nil, []corev1.ContainerStatus{ended("mover", 3, "no bucket"), runs("proxy")}, State{Phase: platformv1.OperationFailed, Message: "exit code 3: no bucket", Said: "no bucket", ExitCode: 3, Ended: at.Time}},
-		"the added one was ended at last": {failed, []corev1.ContainerStatus{ended("proxy", 137, ""), ended("mover", 0, "1 MiB")}, State{Phase: platformv1.OperationSucceeded, Message: "1 MiB", Said: "1 MiB", Ended: at.Time}},
-		"the time is over":                {failed, nil, State{Phase: platformv1.OperationFailed, Message: "Job was active longer than specified deadline", Ended: at.Time}},
+		"both run": {nil, []corev1.ContainerStatus{runs("proxy"), runs("mover")},
+			State{Phase: platformv1.OperationRunning}},
+		"the added one has ended": {nil, []corev1.ContainerStatus{ended("proxy", 1, "no route"), runs("mover")},
+			State{Phase: platformv1.OperationRunning}},
+		"its own is done": {nil, []corev1.ContainerStatus{runs("proxy"), ended("mover", 0, "1 MiB")},
+			State{Phase: platformv1.OperationSucceeded, Message: "1 MiB", Said: "1 MiB", Ended: at.Time}},
+		"its own has failed": {nil, []corev1.ContainerStatus{ended("mover", 3, "no bucket"), runs("proxy")},
+			State{Phase: platformv1.OperationFailed, Message: "exit code 3: no bucket", Said: "no bucket", ExitCode: 3,
+				Ended: at.Time}},
+		"the added one was ended at last": {failed,
+			[]corev1.ContainerStatus{ended("proxy", 137, ""), ended("mover", 0, "1 MiB")},
+			State{Phase: platformv1.OperationSucceeded, Message: "1 MiB", Said: "1 MiB", Ended: at.Time}},
+		"the time is over": {failed, nil, State{Phase: platformv1.OperationFailed,
+			Message: "Job was active longer than specified deadline", Ended: at.Time}},
 	} {
-		job := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mover"}}}}},
+		job := &batchv1.Job{Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mover"}}}}},
 			Status: batchv1.JobStatus{Conditions: test.conditions}}
 		var pods []corev1.Pod
 		if test.containers != nil {

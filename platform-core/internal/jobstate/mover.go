@@ -14,7 +14,8 @@ import (
 const longestReason = 400
 
 // finalReasons are those that another attempt at the same Backup and volume cannot mend.
-var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan, mover.ReasonTargetNotEmpty}
+var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan,
+	mover.ReasonTargetNotEmpty}
 
 // IsFinal says whether another mover would fail for the same reason.
 func IsFinal(reason string) bool { return slices.Contains(finalReasons, reason) }
@@ -22,10 +23,12 @@ func IsFinal(reason string) bool { return slices.Contains(finalReasons, reason) 
 // Result reads what a mover said last, of a Job that has ended. One that was killed said nothing.
 func (s *State) Result() mover.Result {
 	var result mover.Result
-	if err := json.Unmarshal([]byte(s.Said), &result); err != nil || result.Reason == "" && s.Phase != platformv1.OperationSucceeded {
+	if err := json.Unmarshal([]byte(s.Said), &result); err != nil || result.Reason == "" &&
+		s.Phase != platformv1.OperationSucceeded {
 		result = mover.Result{}
 		if s.Phase != platformv1.OperationSucceeded {
-			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+s.LastWord(longestReason)
+			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+
+				s.LastWord(longestReason)
 		}
 	}
 	return result

@@ -75,7 +75,8 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 		"no node yet":       {after: time.Second, status: &taint, says: "no node for pod mover-1-x: 0/1", wake: startLook},
 		"no node, soon due": {after: StartPatience - time.Second, status: &taint, says: "taint", wake: time.Second},
 		"no node": {after: late, status: &taint, wake: startLook, given: true,
-			says: "within 5m0s: no node for pod mover-1-x: 0/1 nodes are available: 1 node(s) had untolerated taint {dedicated: db}"},
+			says: "within 5m0s: no node for pod mover-1-x: 0/1 nodes are available: 1 node(s) had untolerated taint " +
+				"{dedicated: db}"},
 		"no image": {after: late, status: &noImage, wake: startLook, given: true,
 			says: `container mover cannot get image "mover:1" (ImagePullBackOff)`},
 		"a quota":         {after: late, refuses: quota, says: "exceeded quota: few", wake: startLook, given: true},

@@ -19,20 +19,22 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Recheck is after how long what lacks its bundle looks for it again. One that was away for a moment comes back under a Plugin object that says the same as
-// before, which wakes nobody.
+// Recheck is after how long what lacks its bundle looks for it again. One that was away for a moment comes back under a
+// Plugin object that says the same as before, which wakes nobody.
 const Recheck = 30 * time.Second
 
-// PluginChanged passes Plugins whose state changed. How many instances there are is none of it: each one that comes would wake all others.
+// PluginChanged passes Plugins whose state changed. How many instances there are is none of it: each one that comes
+// would wake all others.
 var PluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*platformv1.Plugin), e.ObjectNew.(*platformv1.Plugin)
 	before, after := was.Status, is.Status
 	before.Instances, after.Instances = 0, 0
-	return was.Spec != is.Spec || !equality.Semantic.DeepEqual(was.Labels, is.Labels) || !equality.Semantic.DeepEqual(before, after)
+	return was.Spec != is.Spec || !equality.Semantic.DeepEqual(was.Labels, is.Labels) ||
+		!equality.Semantic.DeepEqual(before, after)
 }}
 
-// Plugin returns the objects of a list that are made from a plugin, out of a cache; shared, and not to be changed. The list tells which kind is meant:
-// Applications or Components.
+// Plugin returns the objects of a list that are made from a plugin, out of a cache; shared, and not to be changed. The
+// list tells which kind is meant: Applications or Components.
 func Plugin(ctx context.Context, reader client.Reader, list client.ObjectList, plugin client.Object) []client.Object {
 	published := plugin.(*platformv1.Plugin).Spec
 	var made []client.Object
@@ -46,7 +48,8 @@ func Plugin(ctx context.Context, reader client.Reader, list client.ObjectList, p
 		})
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot list what is made from a plugin", "plugin", published.Plugin, "version", published.Version)
+		log.FromContext(ctx).Error(err, "cannot list what is made from a plugin", "plugin", published.Plugin, "version",
+			published.Version)
 	}
 	return made
 }

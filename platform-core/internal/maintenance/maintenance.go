@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maintenance says whether an instance may be disturbed now, and if not, when. It is pure: the clock is the caller's.
+// Package maintenance says whether an instance may be disturbed now, and if not, when. It is pure: the clock is the
+// caller's.
 package maintenance
 
 import (
@@ -60,8 +61,8 @@ func (w Windows) Closed(now time.Time) (Opening, bool) {
 	return Opening{first}, len(w) > 0
 }
 
-// Seen returns up to when everything that was to happen after a time and waited for a window has had one: now while one is open,
-// else the end of the last one, or the zero time when there was none since.
+// Seen returns up to when everything that was to happen after a time and waited for a window has had one: now while one
+// is open, else the end of the last one, or the zero time when there was none since.
 func (w Windows) Seen(since, now time.Time) time.Time {
 	if _, closed := w.Closed(now); !closed {
 		return now

@@ -27,7 +27,8 @@ func window(line, duration, zone string) platformv1.MaintenanceWindow {
 	if err != nil {
 		panic(err)
 	}
-	return platformv1.MaintenanceWindow{Schedule: platformv1.CronLine(line), Duration: metav1.Duration{Duration: d}, TimeZone: platformv1.TimeZone(zone)}
+	return platformv1.MaintenanceWindow{Schedule: platformv1.CronLine(line), Duration: metav1.Duration{Duration: d},
+		TimeZone: platformv1.TimeZone(zone)}
 }
 
 func TestClosed(t *testing.T) {
@@ -37,17 +38,23 @@ func TestClosed(t *testing.T) {
 		now     string
 		next    string // empty when open
 	}{
-		"none":                    {nil, "2026-11-21T12:00:00Z", ""},
-		"before":                  {[]platformv1.MaintenanceWindow{night}, "2026-11-21T12:00:00Z", "2026-11-22T02:00+01:00 (Europe/Berlin)"},
-		"a moment before":         {[]platformv1.MaintenanceWindow{night}, "2026-11-22T00:59:59.999Z", "2026-11-22T02:00+01:00 (Europe/Berlin)"},
+		"none": {nil, "2026-11-21T12:00:00Z", ""},
+		"before": {[]platformv1.MaintenanceWindow{night}, "2026-11-21T12:00:00Z",
+			"2026-11-22T02:00+01:00 (Europe/Berlin)"},
+		"a moment before": {[]platformv1.MaintenanceWindow{night}, "2026-11-22T00:59:59.999Z",
+			"2026-11-22T02:00+01:00 (Europe/Berlin)"},
 		"as it opens":             {[]platformv1.MaintenanceWindow{night}, "2026-11-22T01:00:00Z", ""},
 		"a moment before its end": {[]platformv1.MaintenanceWindow{night}, "2026-11-22T02:29:59.999Z", ""},
-		"at its end":              {[]platformv1.MaintenanceWindow{night}, "2026-11-22T02:30:00Z", "2026-11-23T02:00+01:00 (Europe/Berlin)"},
-		"the first of two":        {[]platformv1.MaintenanceWindow{night, tokyo}, "2026-11-28T02:30:00Z", "2026-11-28T12:00+09:00 (Asia/Tokyo)"},
-		"the other is open":       {[]platformv1.MaintenanceWindow{night, tokyo}, "2026-11-28T03:59:00Z", ""},
-		"longer than its period":  {[]platformv1.MaintenanceWindow{window("0 * * * *", "2h", "UTC")}, "2026-11-28T03:59:00Z", ""},
-		"clocks put forward":      {[]platformv1.MaintenanceWindow{night}, "2026-03-29T00:30:00Z", "2026-03-29T03:00+02:00 (Europe/Berlin)"},
-		"its real duration then":  {[]platformv1.MaintenanceWindow{night}, "2026-03-29T02:29:00Z", ""},
+		"at its end": {[]platformv1.MaintenanceWindow{night}, "2026-11-22T02:30:00Z",
+			"2026-11-23T02:00+01:00 (Europe/Berlin)"},
+		"the first of two": {[]platformv1.MaintenanceWindow{night, tokyo}, "2026-11-28T02:30:00Z",
+			"2026-11-28T12:00+09:00 (Asia/Tokyo)"},
+		"the other is open": {[]platformv1.MaintenanceWindow{night, tokyo}, "2026-11-28T03:59:00Z", ""},
+		"longer than its period": {[]platformv1.MaintenanceWindow{window("0 * * * *", "2h", "UTC")}, "2026-11-28T03:59:00Z",
+			""},
+		"clocks put forward": {[]platformv1.MaintenanceWindow{night}, "2026-03-29T00:30:00Z",
+			"2026-03-29T03:00+02:00 (Europe/Berlin)"},
+		"its real duration then": {[]platformv1.MaintenanceWindow{night}, "2026-03-29T02:29:00Z", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, err := time.Parse(time.RFC3339, tc.now)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memo keeps what takes long to make and is asked for again and again while an object is at work. At rest nobody asks, and
-// nothing is kept.
+// Package memo keeps what takes long to make and is asked for again and again while an object is at work. At rest
+// nobody asks, and nothing is kept.
 package memo
 
 import (
@@ -13,7 +13,8 @@ import (
 // rest is how long after it was last asked a Memo keeps what it has.
 const rest = 10 * time.Second
 
-// Memo keeps values under all that they depend on. It is safe for concurrent use; the values are shared, and nobody may change them.
+// Memo keeps values under all that they depend on. It is safe for concurrent use; the values are shared, and nobody may
+// change them.
 type Memo[K comparable, V any] struct {
 	kept  *lru.Cache
 	clear *time.Timer

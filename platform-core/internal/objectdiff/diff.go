@@ -198,7 +198,8 @@ func (n *naming) diff(from, to []any) ([]any, bool) {
 		gone[removed] = true
 		patch = append(patch, gone)
 	}
-	if still := slices.DeleteFunc(slices.Clone(is), func(name string) bool { return !slices.Contains(was, name) }); !slices.Equal(still, kept) {
+	if still := slices.DeleteFunc(slices.Clone(is),
+		func(name string) bool { return !slices.Contains(was, name) }); !slices.Equal(still, kept) {
 		patch = append(patch, Object{order: texts(is)})
 	}
 	last := ""

@@ -25,17 +25,20 @@ func tree(t *testing.T, text string) any {
 func TestDiff(t *testing.T) {
 	script := "one\ntwo\nthree\nfour\nfive"
 	for name, c := range map[string]struct{ from, to, want string }{
-		"field":                {`{a: 1, b: 2}`, `{a: 1, b: 3}`, `{b: 3}`},
-		"new field":            {`{a: 1}`, `{a: 1, b: {c: 3}}`, `{b: {c: 3}}`},
-		"field that is gone":   {`{a: 1, b: 2}`, `{a: 1}`, `{b: $removed}`},
-		"element":              {`[{name: a, x: 1, y: 2}, {name: b}]`, `[{name: a, x: 3, y: 2}, {name: b}]`, `[{name: a, x: 3}]`},
-		"last element":         {`[{name: a}]`, `[{name: a}, {name: b}, {name: c}]`, `[{name: b}, {name: c}]`},
-		"elements between":     {`[{name: a}, {name: d}]`, `[{name: a}, {name: b}, {name: c}, {name: d}]`, `[{name: b, $after: a}, {name: c}]`},
+		"field":              {`{a: 1, b: 2}`, `{a: 1, b: 3}`, `{b: 3}`},
+		"new field":          {`{a: 1}`, `{a: 1, b: {c: 3}}`, `{b: {c: 3}}`},
+		"field that is gone": {`{a: 1, b: 2}`, `{a: 1}`, `{b: $removed}`},
+		"element": {`[{name: a, x: 1, y: 2}, {name: b}]`, `[{name: a, x: 3, y: 2}, {name: b}]`,
+			`[{name: a, x: 3}]`},
+		"last element": {`[{name: a}]`, `[{name: a}, {name: b}, {name: c}]`, `[{name: b}, {name: c}]`},
+		"elements between": {`[{name: a}, {name: d}]`, `[{name: a}, {name: b}, {name: c}, {name: d}]`,
+			`[{name: b, $after: a}, {name: c}]`},
 		"element that is gone": {`[{name: a}, {name: b}]`, `[{name: b}]`, `[{name: a, $removed: true}]`},
 		"order":                {`[{name: a}, {name: b}]`, `[{name: b}, {name: a}]`, `[{$order: [b, a]}]`},
 		"no names any more":    {`[{name: a}]`, `[{name: a}, {name: a}]`, `[{$replaced: true}, {name: a}, {name: a}]`},
 		"arguments":            {`[a, b]`, `[a, c]`, `[a, c]`},
-		"part of an element":   {`[{a: {b: 1, c: 2}}, {a: 1}]`, `[{a: {b: 1, c: 3}}, {a: 1}]`, `{$items: {"0": {a: {c: 3}}}}`},
+		"part of an element": {`[{a: {b: 1, c: 2}}, {a: 1}]`, `[{a: {b: 1, c: 3}}, {a: 1}]`,
+			`{$items: {"0": {a: {c: 3}}}}`},
 		"line": {fmt.Sprintf("[sh, %q]", script), fmt.Sprintf("[sh, %q]", strings.Replace(script, "two", "2", 1)),
 			`{$items: {"1": {$lines: [{from: two, to: "2"}]}}}`},
 		"new line": {fmt.Sprintf("{a: %q}", script), fmt.Sprintf("{a: %q}", strings.Replace(script, "two", "two\nand", 1)),
@@ -89,7 +92,8 @@ func (r random) tree(depth int) any {
 	case 3:
 		list := []any{}
 		for range r.IntN(6) {
-			list = append(list, Object{r.pick("name", "name", "name", "key"): r.pick("a", "b", "c", "d", "e"), r.pick("x", removed, after): r.tree(depth - 1)})
+			list = append(list, Object{r.pick("name", "name", "name", "key"): r.pick("a", "b", "c", "d", "e"),
+				r.pick("x", removed, after): r.tree(depth - 1)})
 		}
 		return list
 	}
@@ -115,10 +119,12 @@ func TestADifferenceIsExact(t *testing.T) {
 }
 
 func TestObjectsAreToldApartByKindAndName(t *testing.T) {
-	from := tree(t, `[{kind: Service, metadata: {name: a, labels: {x: y}}, spec: {port: 1}}, {kind: Pod, metadata: {name: a}}]`).([]any)
+	from := tree(t, `[{kind: Service, metadata: {name: a, labels: {x: y}}, spec: {port: 1}}, {kind: Pod, metadata: `+
+		`{name: a}}]`).([]any)
 	to := tree(t, `[{kind: Service, metadata: {name: a}, spec: {port: 2}}, {kind: Secret, metadata: {name: a}}]`).([]any)
 	got, err := DiffObjects(from, to)
-	want := tree(t, `[{kind: Pod, metadata: {name: a}, $removed: true}, {kind: Service, metadata: {name: a, labels: $removed}, spec: {port: 2}},
+	want := tree(t,
+		`[{kind: Pod, metadata: {name: a}, $removed: true}, {kind: Service, metadata: {name: a, labels: $removed}, spec: {port: 2}},
 		{kind: Secret, metadata: {name: a}}]`)
 	if err != nil || !reflect.DeepEqual(any(got), want) {
 		t.Errorf("got %v, %v", got, err)

@@ -14,8 +14,10 @@ import (
 )
 
 func TestActive(t *testing.T) {
-	of := func(name string, phase platformv1.OperationPhase, second int64, changes ...func(*platformv1.Operation)) *platformv1.Operation {
-		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: platformv1.OperationStatus{Phase: phase}}
+	of := func(name string, phase platformv1.OperationPhase, second int64,
+		changes ...func(*platformv1.Operation)) *platformv1.Operation {
+		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: platformv1.OperationStatus{Phase: phase}}
 		if second > 0 {
 			op.Status.StartTime = ptr.To(metav1.NewTime(time.Unix(second, 0)))
 		}
@@ -39,15 +41,19 @@ func TestActive(t *testing.T) {
 		operations []*platformv1.Operation
 		want       string
 	}{
-		"none":                             {nil, ""},
-		"none that has begun":              {[]*platformv1.Operation{of("a", platformv1.OperationPending, 0), of("b", "", 0), of("c", platformv1.OperationFailed, 1)}, ""},
-		"one that waits for it":            {[]*platformv1.Operation{of("a", platformv1.OperationPending, 0), of("b", running, 2)}, "b"},
+		"none": {nil, ""},
+		"none that has begun": {
+			[]*platformv1.Operation{of("a", platformv1.OperationPending, 0), of("b", "", 0),
+				of("c", platformv1.OperationFailed, 1)}, ""},
+		"one that waits for it": {
+			[]*platformv1.Operation{of("a", platformv1.OperationPending, 0), of("b", running, 2)}, "b"},
 		"its step":                         {[]*platformv1.Operation{of("a", running, 3, step), of("b", running, 2)}, "b"},
 		"nothing but a step":               {[]*platformv1.Operation{of("a", running, 3, step)}, ""},
 		"one that asks before it did much": {[]*platformv1.Operation{of("a", asks, 1), of("b", running, 2)}, "b"},
 		"nothing but one that asks":        {[]*platformv1.Operation{of("a", asks, 1)}, "a"},
 		"one that asks in the middle":      {[]*platformv1.Operation{of("a", asks, 1, begun)}, "a"},
-		"beside a record":                  {[]*platformv1.Operation{of("record", running, 1, record), of("z", running, 2)}, "z"},
+		"beside a record": {[]*platformv1.Operation{of("record", running, 1, record), of("z", running, 2)},
+			"z"},
 		"nothing but a record":             {[]*platformv1.Operation{of("record", running, 1, record)}, "record"},
 		"two that run":                     {[]*platformv1.Operation{of("a", running, 2), of("b", running, 1)}, "b"},
 		"two of the same moment":           {[]*platformv1.Operation{of("b", running, 1), of("a", running, 1)}, "a"},

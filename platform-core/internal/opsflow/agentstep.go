@@ -49,7 +49,8 @@ func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 }
 
 // begin records the pods that the step acts on. It waits until all are there:
-// a pod that appears later has been started later, and needs nothing. Another attempt goes on where the one before failed.
+// a pod that appears later has been started later, and needs nothing. Another attempt goes on where the one before
+// failed.
 func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if len(step.Targets) > 0 {
 		r.begin(step)
@@ -113,7 +114,8 @@ func chosen(choice plugin.PodChoice, pod Pod) bool {
 }
 
 // settle says how far one pod is, or what to call.
-func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, target *platformv1.StepTarget) verdict {
+func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.StepStatus,
+	target *platformv1.StepTarget) verdict {
 	pod := r.facts.pod(target.Name)
 	method := cmp.Or(string(t.Agent.Call), t.Agent.Action)
 	switch {
@@ -156,7 +158,8 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 		if t.Agent.Action != "" {
 			who = "the ops agent"
 		}
-		return verdict{waiting: fmt.Sprintf("%s of pod %s: %s", who, pod.Name, answer.Problem), retry: callRetry, unreachable: pod.Name}
+		return verdict{waiting: fmt.Sprintf("%s of pod %s: %s", who, pod.Name, answer.Problem), retry: callRetry,
+			unreachable: pod.Name}
 	}
 	if t.Agent.Action != "" {
 		return a.acted(r, t, step, pod, answer)
@@ -164,8 +167,8 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 	return a.answered(t, pod, answer)
 }
 
-// yield has a pod that writes hand over before its process is restarted, where members elect the writer and there is another pod: they would
-// elect one only once they miss it.
+// yield has a pod that writes hand over before its process is restarted, where members elect the writer and there is
+// another pod: they would elect one only once they miss it.
 func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod) verdict {
 	switch set := step.Outputs[outputSet]; {
 	case a.yields(r, t, pod):
@@ -178,12 +181,14 @@ func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		step.Outputs = map[string]string{}
 	}
 	step.Outputs[outputSet] = SetOf(pod.Name)
-	return handedOver(r, step, &Effect{Key: r.key(step, "yield/"+string(pod.UID)), Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
+	return handedOver(r, step, &Effect{Key: r.key(step, "yield/"+string(pod.UID)),
+		Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
 }
 
 // yields says whether a pod is to hand over before it is called.
 func (a agentStep) yields(r *run, t *plugin.OperationStep, pod *Pod) bool {
-	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] && len(r.facts.SetMates(pod.Name)) > 0
+	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] &&
+		len(r.facts.SetMates(pod.Name)) > 0
 }
 
 // call is what to call at a pod; why says why it cannot be called.
@@ -210,8 +215,10 @@ func (a agentStep) call(r *run, t *plugin.OperationStep, pod *Pod) (call *Call, 
 	return call, ""
 }
 
-// acted judges by what the ops agent said. Its outputs are those of the step, where several pods have some those of the last.
-func (a agentStep) acted(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod, answer *Answer) verdict {
+// acted judges by what the ops agent said. Its outputs are those of the step, where several pods have some those of the
+// last.
+func (a agentStep) acted(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod,
+	answer *Answer) verdict {
 	switch answer.Call.Phase {
 	case report.CallSucceeded:
 		if len(answer.Outputs) > 0 {

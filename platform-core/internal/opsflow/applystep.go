@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// applyStep waits until the instance is as its spec asks, and follows a spec that is edited meanwhile. The controllers of the instance
-// do the work.
+// applyStep waits until the instance is as its spec asks, and follows a spec that is edited meanwhile. The controllers
+// of the instance do the work.
 type applyStep struct{}
 
 func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -25,7 +25,8 @@ func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepS
 	}
 	if changes := ChangesOf(r.op); len(changes) > 0 {
 		last := changes[len(changes)-1].Generation
-		step.Outputs = map[string]string{OutputGeneration: strconv.FormatInt(last, 10), OutputChanged: describeChanges(changes)}
+		step.Outputs = map[string]string{OutputGeneration: strconv.FormatInt(last, 10),
+			OutputChanged: describeChanges(changes)}
 	}
 	wanted, err := strconv.ParseInt(step.Outputs[OutputGeneration], 10, 64)
 	if err != nil {
@@ -36,11 +37,12 @@ func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepS
 
 // lasts says whether an instance that is not Ready for this reason waits for what may take days.
 func lasts(reason string) bool {
-	return slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, reason)
+	return slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused},
+		reason)
 }
 
-// stuck says whether it may wait for somebody to mend what the message names: until then the engine takes out no further pod, and an
-// Operation may be what mends it, such as one that takes a size back that the storage cannot give.
+// stuck says whether it may wait for somebody to mend what the message names: until then the engine takes out no
+// further pod, and an Operation may be what mends it, such as one that takes a size back that the storage cannot give.
 func stuck(reason string) bool {
 	return platformv1.StopsPods(reason) || reason == platformv1.ReasonVolumeExpansionUnsupported
 }
@@ -55,7 +57,8 @@ func (f Facts) applied(wanted int64) verdict {
 		return suspended(f.Target, 0)
 	case d.Stalled.Status == metav1.ConditionTrue && status.TakenUp() < status.ObservedGeneration:
 		// What was taken up before goes on, and nobody knows how far it is until there is a spec that can be had.
-		return verdict{waiting: fmt.Sprintf("a spec of %s that can be had: %s", f.Target, d.Stalled.Message), reason: ReasonSpecRefused}
+		return verdict{waiting: fmt.Sprintf("a spec of %s that can be had: %s", f.Target, d.Stalled.Message),
+			reason: ReasonSpecRefused}
 	case d.Stalled.Status == metav1.ConditionTrue:
 		return failedf("%s does not get there: %s", f.Target, d.Stalled.Message)
 	case d.Ready.Status != metav1.ConditionTrue:

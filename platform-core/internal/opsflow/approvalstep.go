@@ -25,7 +25,8 @@ func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	}
 	author, decisions := r.op.Spec.Author, decisionsOf(r.op)
 	if author == "" {
-		return failedf("step %q needs somebody else than the author to approve, and spec.author is not set: create the Operation with your user name there", t.Name)
+		return failedf("step %q needs somebody else than the author to approve, and spec.author is not set: create the "+
+			"Operation with your user name there", t.Name)
 	}
 	if _, own := decisions[author]; own {
 		return failedf("%s cannot approve his own Operation", author)
@@ -44,7 +45,8 @@ func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	case wanted == 1:
 		return verdict{waiting: fmt.Sprintf("somebody else than %s to approve: %s", author, message), approval: yes}
 	default:
-		return verdict{waiting: fmt.Sprintf("%d users other than %s to approve, %d of whom have: %s", wanted, author, len(by), message), approval: yes}
+		return verdict{waiting: fmt.Sprintf("%d users other than %s to approve, %d of whom have: %s", wanted, author, len(by),
+			message), approval: yes}
 	}
 }
 

@@ -36,8 +36,8 @@ steps:
 parameters: {notes: {schema: string, default: "0"}}
 `
 
-// One that stands aside lets others run, and ends at once when it is cancelled, without the steps that compensate: so it must have done nothing,
-// whatever went on beside the approval.
+// One that stands aside lets others run, and ends at once when it is cancelled, without the steps that compensate: so
+// it must have done nothing, whatever went on beside the approval.
 func TestOneThatStandsAsideHasDoneNothing(t *testing.T) {
 	aside, not := 0, 0
 	for seed := range uint64(200) {
@@ -71,10 +71,12 @@ func TestOneThatStandsAsideHasDoneNothing(t *testing.T) {
 
 // What a wait takes from an object is kept on record, so it is not to be large.
 func TestOutputsOfAWaitAreBounded(t *testing.T) {
-	const template = "name: Take\nsteps:\n  - {name: take, wait: {apiVersion: v1, kind: ConfigMap, name: answer, until: 'true', outputs: {who: object.who}}}\n"
+	const template = "name: Take\nsteps:\n  - {name: take, wait: {apiVersion: v1, kind: ConfigMap, name: answer, until: " +
+		"'true', outputs: {who: object.who}}}\n"
 	for length, failed := range map[int]string{
-		maxOutput:     "",
-		maxOutput + 1: `output "who" of step "take" has 4097 bytes: at most 4096 are kept on record; let its expression give a part of that`,
+		maxOutput: "",
+		maxOutput + 1: `output "who" of step "take" has 4097 bytes: at most 4096 are kept on record; let its expression ` +
+			`give a part of that`,
 	} {
 		w := worldOf(template)
 		w.objects["ConfigMap answer"] = map[string]any{"who": strings.Repeat("x", length)}

@@ -98,8 +98,10 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	name := r.childName(step, item{})
 	wanted := &Backup{Verb: BackupLook, Name: name}
 	if step.Outputs[OutputBackup] == "" {
-		wanted = &Backup{Verb: BackupMake, Name: name, Type: method.Type, Repository: values["repository"], Method: method.Name, Compression: values["compression"], DeletionPolicy: values["deletionPolicy"], Retention: retention,
-			Series: values["series"], Timeout: r.jobDeadline(t, step)}
+		wanted = &Backup{Verb: BackupMake, Name: name, Type: method.Type, Repository: values["repository"],
+			Method: method.Name, Compression: values["compression"], DeletionPolicy: values["deletionPolicy"],
+			Retention: retention,
+			Series:    values["series"], Timeout: r.jobDeadline(t, step)}
 	}
 	waiting := fmt.Sprintf("Backup %q", name)
 	answer, v := r.answer(&Effect{Key: r.key(step, ""), Backup: wanted}, waiting)
@@ -142,7 +144,8 @@ func retentionOf(values map[string]string) (retention *platformv1.BackupRetentio
 		return nil, ""
 	}
 	if values["deletionPolicy"] == string(platformv1.BackupRetain) {
-		return nil, "parameters \"maxCount\" and \"maxAge\" have Backups deleted with what is kept, and \"deletionPolicy\" Retain has that stay: leave out one or the other"
+		return nil, "parameters \"maxCount\" and \"maxAge\" have Backups deleted with what is kept, and \"deletionPolicy\" " +
+			"Retain has that stay: leave out one or the other"
 	}
 	retention = &platformv1.BackupRetention{}
 	if count != "" {
@@ -165,19 +168,23 @@ func retentionOf(values map[string]string) (retention *platformv1.BackupRetentio
 // keptAs says why a Backup by the method cannot be kept as parameters ask for; empty when it can.
 func (m BackupMethod) keptAs(values map[string]string) string {
 	if m.Type == platformv1.BackupSnapshot && values["compression"] != "" {
-		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, which nobody compresses: leave parameter \"compression\" out", m.Name)
+		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, which nobody compresses: leave parameter "+
+			"\"compression\" out", m.Name)
 	}
 	if m.Type == platformv1.BackupFiles && values["compression"] != "" {
-		return fmt.Sprintf("method %q has restic keep its data, which chooses the compression itself: leave parameter \"compression\" out", m.Name)
+		return fmt.Sprintf("method %q has restic keep its data, which chooses the compression itself: leave parameter "+
+			"\"compression\" out", m.Name)
 	}
 	return Misplaced(m.Name, m.Type, values["repository"])
 }
 
-// Misplaced says why a Backup by a method cannot be kept in a repository, or in none when that is empty; empty when it can.
+// Misplaced says why a Backup by a method cannot be kept in a repository, or in none when that is empty; empty when it
+// can.
 func Misplaced(method string, kept platformv1.BackupType, repository string) string {
 	switch snapshot := kept == platformv1.BackupSnapshot; {
 	case snapshot && repository != "":
-		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, in no BackupRepository: leave parameter \"repository\" out", method)
+		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, in no BackupRepository: leave parameter "+
+			"\"repository\" out", method)
 	case !snapshot && repository == "":
 		return fmt.Sprintf("method %q keeps its data in a BackupRepository: name one in parameter \"repository\"", method)
 	}
@@ -218,7 +225,8 @@ func (r *run) withdrawBackup(step *platformv1.StepStatus) verdict {
 	}
 	name := r.childName(step, item{})
 	waiting := fmt.Sprintf("Backup %q to end", name)
-	answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Backup: &Backup{Verb: BackupStop, Name: name}}, waiting)
+	answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Backup: &Backup{Verb: BackupStop, Name: name}},
+		waiting)
 	switch {
 	case v.failed != "":
 		return verdict{}
@@ -234,7 +242,8 @@ func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why strin
 	values, why := r.values(t)
 	if why != "" {
 		// What an earlier step finds out is not known before.
-		return []string{fmt.Sprintf("backs the data up into BackupRepository %s by the method %s", r.shown(t, t.Engine.With["repository"]), r.shown(t, t.Engine.With["method"]))}, ""
+		return []string{fmt.Sprintf("backs the data up into BackupRepository %s by the method %s",
+			r.shown(t, t.Engine.With["repository"]), r.shown(t, t.Engine.With["method"]))}, ""
 	}
 	method, why := r.facts.backupMethod(values["method"])
 	if why != "" {
@@ -249,5 +258,6 @@ func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why strin
 	if method.Type == platformv1.BackupSnapshot {
 		return []string{fmt.Sprintf("backs the data up as VolumeSnapshots by the method %q", method.Name)}, ""
 	}
-	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"], method.Name)}, ""
+	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"],
+		method.Name)}, ""
 }

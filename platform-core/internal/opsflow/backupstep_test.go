@@ -14,8 +14,10 @@ import (
 
 // backing is an Operation of the engine's template, and what it acts on.
 func backing(parameters map[string]platformv1.ParameterValue, methods ...BackupMethod) (*platformv1.Operation, Facts) {
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "op-uid"}, Spec: platformv1.OperationSpec{TemplateRef: "Backup", Parameters: parameters}}
-	facts := Facts{Now: epoch, Template: Defaults()["Backup"], Target: `Redis "a"`, BackupMethods: methods, Answers: map[string]*Answer{}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "op-uid"},
+		Spec: platformv1.OperationSpec{TemplateRef: "Backup", Parameters: parameters}}
+	facts := Facts{Now: epoch, Template: Defaults()["Backup"], Target: `Redis "a"`, BackupMethods: methods,
+		Answers: map[string]*Answer{}}
 	facts.Parameters = ParametersInForce(op.Spec, facts.Template)
 	return op, facts
 }
@@ -40,7 +42,8 @@ func turn(op *platformv1.Operation, facts Facts, backup *platformv1.Backup) Deci
 }
 
 func standing(phase platformv1.BackupPhase, message string) *platformv1.Backup {
-	return &platformv1.Backup{Status: platformv1.BackupStatus{Phase: phase, Message: message, Digest: "sha256:1", Size: 7, SourcePods: "p, q"}}
+	return &platformv1.Backup{Status: platformv1.BackupStatus{Phase: phase, Message: message, Digest: "sha256:1", Size: 7,
+		SourcePods: "p, q"}}
 }
 
 func TestBackupOfAnOperation(t *testing.T) {
@@ -50,18 +53,22 @@ func TestBackupOfAnOperation(t *testing.T) {
 		t.Fatalf("it begins with %+v", d)
 	}
 	wanted := *d.Effect.Backup
-	if want := (Backup{Verb: BackupMake, Name: "nightly-backup", Repository: "store", Method: "rdb", DeletionPolicy: "Delete", Timeout: DefaultTimeout}); wanted != want {
+	if want := (Backup{Verb: BackupMake, Name: "nightly-backup", Repository: "store", Method: "rdb",
+		DeletionPolicy: "Delete", Timeout: DefaultTimeout}); wanted != want {
 		t.Errorf("it makes %+v, want %+v", wanted, want)
 	}
 	op.Status = d.Status
-	if d = turn(op, facts, standing(platformv1.BackupRunning, "half of it")); d.Status.Phase != platformv1.OperationRunning || !strings.Contains(d.Outcome.Message(), "half of it") || d.Outcome.After() < time.Minute {
+	if d = turn(op, facts, standing(platformv1.BackupRunning, "half of it")); d.Status.Phase !=
+		platformv1.OperationRunning || !strings.Contains(d.Outcome.Message(), "half of it") ||
+		d.Outcome.After() < time.Minute {
 		t.Errorf("it waits as %+v", d)
 	}
 	if d = turn(op, facts, standing(platformv1.BackupCompleted, "")); d.Status.Phase != platformv1.OperationSucceeded {
 		t.Errorf("it ends as %+v", d.Status)
 	}
 	outputs := d.Status.Steps[0].Outputs
-	if outputs[OutputBackup] != "nightly-backup" || outputs[OutputDigest] != "sha256:1" || outputs[OutputSize] != "7" || outputs[OutputSource] != "p, q" {
+	if outputs[OutputBackup] != "nightly-backup" || outputs[OutputDigest] != "sha256:1" || outputs[OutputSize] != "7" ||
+		outputs[OutputSource] != "p, q" {
 		t.Errorf("it says %v", outputs)
 	}
 }
@@ -77,7 +84,8 @@ func TestBackupEndsBadly(t *testing.T) {
 		op, facts := backing(into, rdb)
 		op.Status = Start(op, "redis-a", facts, nil).Status
 		turn(op, facts, standing(platformv1.BackupRunning, ""))
-		if d := turn(op, facts, tc.after); d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, tc.error) {
+		if d := turn(op, facts, tc.after); d.Status.Phase != platformv1.OperationFailed ||
+			!strings.Contains(d.Status.Error, tc.error) {
 			t.Errorf("%s: it is %s: %s", name, d.Status.Phase, d.Status.Error)
 		}
 	}
@@ -122,12 +130,14 @@ func TestBackupMethodThatIsMeant(t *testing.T) {
 		}
 	}
 	op, facts := backing(map[string]platformv1.ParameterValue{"repository": "store", "method": "dump"}, rdb)
-	if d := Start(op, "redis-a", facts, nil); d.Effect != nil || d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, `no backup method "dump"`) {
+	if d := Start(op, "redis-a", facts, nil); d.Effect != nil || d.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(d.Status.Error, `no backup method "dump"`) {
 		t.Errorf("it begins as %+v", d)
 	}
 	op, facts = backing(into, rdb)
 	op.Spec.DryRun = true
-	if d := Start(op, "redis-a", facts, nil); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `"store" by the method "rdb"`) {
+	if d := Start(op, "redis-a", facts, nil); len(d.Status.Plan) != 1 ||
+		!strings.Contains(d.Status.Plan[0], `"store" by the method "rdb"`) {
 		t.Errorf("it would do %v", d.Status.Plan)
 	}
 }
@@ -143,7 +153,8 @@ func TestRetentionOfABackup(t *testing.T) {
 		"a moment":      {"", "59s", "Delete", "a minute at least"},
 		"too many days": {"", "9999999999h", "Delete", "a minute at least"},
 	} {
-		op, facts := backing(map[string]platformv1.ParameterValue{"repository": "store", "maxCount": tc.count, "maxAge": tc.age, "deletionPolicy": tc.policy}, rdb)
+		op, facts := backing(map[string]platformv1.ParameterValue{"repository": "store", "maxCount": tc.count,
+			"maxAge": tc.age, "deletionPolicy": tc.policy}, rdb)
 		d := Start(op, "redis-a", facts, nil)
 		if tc.error != "" {
 			if d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, tc.error) {
@@ -151,7 +162,8 @@ func TestRetentionOfABackup(t *testing.T) {
 			}
 			continue
 		}
-		if d.Effect == nil || d.Effect.Backup == nil || *d.Effect.Backup.Retention.MaxCount != 7 || d.Effect.Backup.Retention.MaxAge.Duration != 720*time.Hour {
+		if d.Effect == nil || d.Effect.Backup == nil || *d.Effect.Backup.Retention.MaxCount != 7 ||
+			d.Effect.Backup.Retention.MaxAge.Duration != 720*time.Hour {
 			t.Errorf("%s: it begins with %+v", name, d.Effect)
 		}
 	}
@@ -164,11 +176,14 @@ func TestWhereABackupIsKept(t *testing.T) {
 		parameters map[string]platformv1.ParameterValue
 		says       string
 	}{
-		"as VolumeSnapshots":           {map[string]platformv1.ParameterValue{"method": "snapshot"}, ""},
-		"a stream nowhere":             {map[string]platformv1.ParameterValue{"method": "rdb"}, `method "rdb" keeps its data in a BackupRepository: name one in parameter "repository"`},
-		"the default nowhere":          {nil, `method "rdb" keeps its data in a BackupRepository`},
-		"snapshots in a repository":    {map[string]platformv1.ParameterValue{"method": "snapshot", "repository": "store"}, `in no BackupRepository: leave parameter "repository" out`},
-		"snapshots that are made less": {map[string]platformv1.ParameterValue{"method": "snapshot", "compression": "Gzip"}, `leave parameter "compression" out`},
+		"as VolumeSnapshots": {map[string]platformv1.ParameterValue{"method": "snapshot"}, ""},
+		"a stream nowhere": {map[string]platformv1.ParameterValue{"method": "rdb"},
+			`method "rdb" keeps its data in a BackupRepository: name one in parameter "repository"`},
+		"the default nowhere": {nil, `method "rdb" keeps its data in a BackupRepository`},
+		"snapshots in a repository": {map[string]platformv1.ParameterValue{"method": "snapshot", "repository": "store"},
+			`in no BackupRepository: leave parameter "repository" out`},
+		"snapshots that are made less": {map[string]platformv1.ParameterValue{"method": "snapshot", "compression": "Gzip"},
+			`leave parameter "compression" out`},
 	} {
 		op, facts := backing(tc.parameters, rdb, snapshot)
 		d := Start(op, "redis-a", facts, nil)
@@ -178,11 +193,13 @@ func TestWhereABackupIsKept(t *testing.T) {
 			}
 			continue
 		}
-		if d.Effect == nil || d.Effect.Backup == nil || d.Effect.Backup.Type != platformv1.BackupSnapshot || d.Effect.Backup.Repository != "" {
+		if d.Effect == nil || d.Effect.Backup == nil || d.Effect.Backup.Type != platformv1.BackupSnapshot ||
+			d.Effect.Backup.Repository != "" {
 			t.Errorf("%s: it begins with %+v, %s", name, d.Effect, d.Status.Error)
 		}
 		op.Spec.DryRun = true
-		if d := Start(op, "redis-a", facts, nil); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `as VolumeSnapshots by the method "snapshot"`) {
+		if d := Start(op, "redis-a", facts, nil); len(d.Status.Plan) != 1 ||
+			!strings.Contains(d.Status.Plan[0], `as VolumeSnapshots by the method "snapshot"`) {
 			t.Errorf("%s: it would do %v", name, d.Status.Plan)
 		}
 	}

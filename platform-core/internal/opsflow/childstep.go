@@ -17,7 +17,8 @@ import (
 // OutputOperation names the Operation that a step runs.
 const OutputOperation = "operation"
 
-// inlineChild runs an Operation of an inline template, once for each attempt: one that was created and was deleted is not created again.
+// inlineChild runs an Operation of an inline template, once for each attempt: one that was created and was deleted is
+// not created again.
 func (r *run) inlineChild(t *plugin.OperationStep, step *platformv1.StepStatus, one item, child *Child) verdict {
 	created := step.Outputs[OutputOperation] == child.Name
 	if one.target != nil {
@@ -60,7 +61,8 @@ func (r *run) inlineChild(t *plugin.OperationStep, step *platformv1.StepStatus, 
 	return verdict{waiting: waiting}
 }
 
-// withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one does, or by their own timeout.
+// withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one
+// does, or by their own timeout.
 func (r *run) withdrawChildren(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
 		return verdict{}
@@ -111,7 +113,8 @@ func (r *run) fits(step *platformv1.StepStatus) verdict {
 		return verdict{}
 	}
 	step.Outputs = nil
-	return verdict{final: yes, failed: fmt.Sprintf("the outputs of all steps would have %d bytes: at most %d are kept on record; keep them elsewhere, and let the outputs say where",
+	return verdict{final: yes, failed: fmt.Sprintf("the outputs of all steps would have %d bytes: at most %d are kept "+
+		"on record; keep them elsewhere, and let the outputs say where",
 		total, maxOutputs)}
 }
 
@@ -128,7 +131,8 @@ func (r *run) conclude() (why string) {
 		case err != nil:
 			return fmt.Sprintf("output %q cannot be computed: %v", name, err)
 		case len(value) > maxOutput:
-			return fmt.Sprintf("output %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, len(value), maxOutput)
+			return fmt.Sprintf("output %q has %d bytes: at most %d are kept on record; let its expression give a part of that",
+				name, len(value), maxOutput)
 		}
 		outputs[name] = value
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
 
-const innerSteps = "{name: Inner, outputs: {rows: '7'}, steps: [{name: a, apply: {apiVersion: v1, kind: ConfigMap, name: a}}]}"
+const innerSteps = "{name: Inner, outputs: {rows: '7'}, steps: [{name: a, apply: {apiVersion: v1, kind: ConfigMap, " +
+	"name: a}}]}"
 
 // nesting is a run whose steps run Operations of an inline template.
 type nesting struct {
@@ -25,7 +26,8 @@ type nesting struct {
 func newNesting(t *testing.T, steps string) *nesting {
 	t.Helper()
 	n := &nesting{op: &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "outer", UID: "1"}}}
-	n.op.Spec.Template, n.op.Spec.ServiceAccountName = "name: Outer\nsteps:\n"+strings.ReplaceAll(steps, "INNER", strconv.Quote(innerSteps)), "worker"
+	n.op.Spec.Template, n.op.Spec.ServiceAccountName = "name: Outer\nsteps:\n"+
+		strings.ReplaceAll(steps, "INNER", strconv.Quote(innerSteps)), "worker"
 	template, refusal := opsflow.InlineTemplate(n.op.Spec)
 	if refusal != nil {
 		t.Fatal(refusal)
@@ -62,7 +64,8 @@ func in(phase platformv1.OperationPhase) func(*opsflow.Child) *opsflow.Answer {
 func TestNestedOperationIsCreatedOnceForEachAttempt(t *testing.T) {
 	n := newNesting(t, "  - {name: run, retry: {limit: 1, backoff: 1s}, operation: {template: INNER}}\n")
 	asked := n.turn(in(platformv1.OperationRunning))
-	if len(asked) != 1 || asked[0].Verb != opsflow.ChildRun || asked[0].Name != "outer-run" || asked[0].Spec.ServiceAccountName != "worker" {
+	if len(asked) != 1 || asked[0].Verb != opsflow.ChildRun || asked[0].Name != "outer-run" ||
+		asked[0].Spec.ServiceAccountName != "worker" {
 		t.Fatalf("it asks for %+v", asked)
 	}
 	asked = n.turn(in(platformv1.OperationFailed))
@@ -74,14 +77,16 @@ func TestNestedOperationIsCreatedOnceForEachAttempt(t *testing.T) {
 	if len(asked) != 1 || asked[0].Verb != opsflow.ChildRun || asked[0].Name != "outer-run-try2" {
 		t.Fatalf("it asks for %+v", asked)
 	}
-	if step := n.op.Status.Steps[0]; n.op.Status.Phase != platformv1.OperationSucceeded || step.Outputs["rows"] != "7" || step.Outputs["operation"] != "outer-run-try2" {
+	if step := n.op.Status.Steps[0]; n.op.Status.Phase != platformv1.OperationSucceeded || step.Outputs["rows"] != "7" ||
+		step.Outputs["operation"] != "outer-run-try2" {
 		t.Errorf("it ended as %+v", n.op.Status)
 	}
 }
 
 func TestDeletedNestedOperationIsNotCreatedAgain(t *testing.T) {
 	n := newNesting(t, "  - {name: run, forEach: '[\"x\", \"y\"]', parallelism: 2, operation: {template: INNER}}\n")
-	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 2 || asked[0].Name != "outer-run-1" || asked[1].Name != "outer-run-2" {
+	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 2 || asked[0].Name != "outer-run-1" ||
+		asked[1].Name != "outer-run-2" {
 		t.Fatalf("it asks for %+v", asked)
 	}
 	asked := n.turn(func(child *opsflow.Child) *opsflow.Answer {
@@ -104,7 +109,8 @@ func TestCancelledRunWaitsForItsNestedOperations(t *testing.T) {
 	n := newNesting(t, "  - {name: run, operation: {template: INNER}}\n")
 	n.turn(in(platformv1.OperationRunning))
 	n.op.Spec.Cancel = true
-	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 1 || asked[0].Verb != opsflow.ChildLook || n.op.Status.Ending != platformv1.EndingCancelled {
+	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 1 || asked[0].Verb != opsflow.ChildLook ||
+		n.op.Status.Ending != platformv1.EndingCancelled {
 		t.Fatalf("it asks for %+v, and is %+v", asked, n.op.Status)
 	}
 	n.turn(in(platformv1.OperationCancelled))
@@ -115,13 +121,15 @@ func TestCancelledRunWaitsForItsNestedOperations(t *testing.T) {
 
 func TestOutputThatCannotBeComputedFailsTheRun(t *testing.T) {
 	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "1"}}
-	op.Spec.Template = "name: A\noutputs: {by: tasks.ask.outputs.by}\nsteps: [{name: ask, when: 'false', approval: {message: x}}]\n"
+	op.Spec.Template = "name: A\noutputs: {by: tasks.ask.outputs.by}\nsteps: [{name: ask, when: 'false', approval: " +
+		"{message: x}}]\n"
 	template, refusal := opsflow.InlineTemplate(op.Spec)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	d := opsflow.Start(op, "", opsflow.Facts{Now: time.Unix(1000, 0), Template: template}, nil)
-	if d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, `output "by" cannot be computed`) {
+	if d.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(d.Status.Error, `output "by" cannot be computed`) {
 		t.Errorf("it ended as %+v", d.Status)
 	}
 }

@@ -27,13 +27,14 @@ const (
 	OutputWorkloadSet = "set"
 	OutputMethod      = "method"
 	OutputRepository  = "repository"
-	// OutputData is the generation of the volumes that it is on, OutputFormer that of those that the pods have; empty for those that they were made with.
+	// OutputData is the generation of the volumes that it is on, OutputFormer that of those that the pods have; empty for
+	// those that they were made with.
 	OutputData   = "data"
 	OutputFormer = "formerData"
 	// OutputMark is what the volumes are marked with that have all of it: the UID of the Backup.
 	OutputMark = "backupUID"
-	// OutputFormerTerm is one of the step that swaps: the term of the record of who wrote on the volumes of before, when the pods had left them. Absent where
-	// nobody is on record.
+	// OutputFormerTerm is one of the step that swaps: the term of the record of who wrote on the volumes of before, when
+	// the pods had left them. Absent where nobody is on record.
 	OutputFormerTerm = "formerTerm"
 )
 
@@ -49,14 +50,17 @@ type Data struct {
 	Verb DataVerb
 	// Set by name; DataPrepare finds it.
 	Set string
-	// Generation of the volumes that were prepared, and Former that of those that the pods had before. Mark is on the former, once they have all of the data.
+	// Generation of the volumes that were prepared, and Former that of those that the pods had before. Mark is on the
+	// former, once they have all of the data.
 	Generation, Former, Mark string
-	// Copy is the Backup of what the pods had before, and CopyDigest the sum of what is kept of it; empty for none. These are for DataSwap and DataDrop only.
+	// Copy is the Backup of what the pods had before, and CopyDigest the sum of what is kept of it; empty for none. These
+	// are for DataSwap and DataDrop only.
 	Copy, CopyDigest string
-	// FormerTerm is the term of the record of who wrote on the volumes of Former, as it was when the pods had left them; 0 where nobody is on record. It is
-	// for DataDrop only.
+	// FormerTerm is the term of the record of who wrote on the volumes of Former, as it was when the pods had left them; 0
+	// where nobody is on record. It is for DataDrop only.
 	FormerTerm int64
-	// Backup by name, the name of the Job that brings its data, and how long that may take. These are for DataPrepare only.
+	// Backup by name, the name of the Job that brings its data, and how long that may take. These are for DataPrepare
+	// only.
 	Backup, Job string
 	Deadline    time.Duration
 }
@@ -66,15 +70,18 @@ type DataVerb string
 
 // Verbs.
 const (
-	// DataPrepare fills volumes of Generation for the first pod, beside those that the pods have, or looks how that stands.
+	// DataPrepare fills volumes of Generation for the first pod, beside those that the pods have, or looks how that
+	// stands.
 	DataPrepare DataVerb = "prepare"
-	// DataSwap has the pods begin on the volumes of Generation, and leads no client there. Copy must not be from before the Operation began.
+	// DataSwap has the pods begin on the volumes of Generation, and leads no client there. Copy must not be from before
+	// the Operation began.
 	DataSwap DataVerb = "swap"
 	// DataOpen leads clients there.
 	DataOpen DataVerb = "open"
 	// DataReturn has the pods go back to the volumes of Former.
 	DataReturn DataVerb = "return"
-	// DataDiscard deletes the volumes of Generation, which the pods do not have. Without a Set, those of it that the Operation made.
+	// DataDiscard deletes the volumes of Generation, which the pods do not have. Without a Set, those of it that the
+	// Operation made.
 	DataDiscard DataVerb = "discard"
 	// DataDrop deletes the volumes of Former, which the pods do not have any more and of which there is a whole copy.
 	DataDrop DataVerb = "drop"
@@ -86,11 +93,13 @@ type DataState struct {
 	Generation string
 	// Elsewhere is how many pods have others, or are on their way out.
 	Elsewhere int
-	// Writes is a pod on those volumes that works and takes writes by its own report; Serves is one that clients are led to. Empty for none.
+	// Writes is a pod on those volumes that works and takes writes by its own report; Serves is one that clients are led
+	// to. Empty for none.
 	Writes, Serves string
 	// Message says what keeps pods from being ready; empty for nothing.
 	Message string
-	// Astray says why the set does not take up what its spec asks for, so that pods stay on the volumes that they have; empty when it does.
+	// Astray says why the set does not take up what its spec asks for, so that pods stay on the volumes that they have;
+	// empty when it does.
 	Astray string
 	// Terms of the records of who wrote on volumes that the pods had before, by their generation.
 	Terms map[string]int64
@@ -125,7 +134,8 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	}
 	if step.Outputs[outputDone] == "" {
 		wanted := &Data{
-			Verb: dataVerbs[t.Engine.Do], Set: prepared[OutputWorkloadSet], Generation: prepared[OutputData], Former: prepared[OutputFormer], Mark: prepared[OutputMark],
+			Verb: dataVerbs[t.Engine.Do], Set: prepared[OutputWorkloadSet], Generation: prepared[OutputData],
+			Former: prepared[OutputFormer], Mark: prepared[OutputMark],
 		}
 		if wanted.Verb == DataSwap || wanted.Verb == DataDrop {
 			wanted.Copy, wanted.CopyDigest = r.copied()
@@ -136,7 +146,8 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		answer, v := r.answer(&Effect{Key: r.key(step, ""), Data: wanted}, "the volumes "+wanted.Generation)
 		if answer == nil {
 			if v.failed != "" && !r.facts.Template.Compensates(t.Name) {
-				// What is not as it was does not come back by itself, and another attempt would count as one that may have touched something.
+				// What is not as it was does not come back by itself, and another attempt would count as one that may have touched
+				// something.
 				v.final = yes
 			}
 			return v
@@ -147,7 +158,8 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		}
 	}
 	v := s.settled(r, t.Engine.Do, prepared)
-	if term, known := r.facts.Data[prepared[OutputWorkloadSet]].Terms[prepared[OutputFormer]]; known && v.done() && t.Engine.Do == plugin.EngineSwapData {
+	if term, known := r.facts.Data[prepared[OutputWorkloadSet]].Terms[prepared[OutputFormer]]; known && v.done() &&
+		t.Engine.Do == plugin.EngineSwapData {
 		setOutput(step, OutputFormerTerm, strconv.FormatInt(term, 10))
 	}
 	return v
@@ -214,7 +226,8 @@ func (dataStep) settled(r *run, verb plugin.EngineVerb, prepared map[string]stri
 		return verdict{failed: state.Astray, final: yes}
 	case state.Elsewhere > 0:
 		return wait("%d pods of %s to end that have the volumes of before", state.Elsewhere, set)
-	case verb == plugin.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil && !*r.facts.Application.Spec.Running:
+	case verb == plugin.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil &&
+		!*r.facts.Application.Spec.Running:
 		// It was stopped meanwhile.
 		return verdict{}
 	case verb == plugin.EngineSwapData && state.Writes == "":
@@ -239,7 +252,8 @@ func (dataStep) prepare(r *run, t *plugin.OperationStep, step *platformv1.StepSt
 		r.begin(step)
 	}
 	name := r.childName(step, item{})
-	wanted := &Data{Verb: DataPrepare, Generation: generationOf(r.op), Backup: values[ParameterBackup], Job: name, Deadline: r.jobDeadline(t, step)}
+	wanted := &Data{Verb: DataPrepare, Generation: generationOf(r.op), Backup: values[ParameterBackup], Job: name,
+		Deadline: r.jobDeadline(t, step)}
 	waiting := fmt.Sprintf("the data of Backup %q", wanted.Backup)
 	answer, v := r.answer(&Effect{Key: r.key(step, ""), Data: wanted}, waiting)
 	if answer == nil {
@@ -281,8 +295,9 @@ func onData(step plugin.OperationStep) bool {
 	return step.Engine != nil && (step.Engine.Do == plugin.EnginePrepareData || dataVerbs[step.Engine.Do] != "")
 }
 
-// carriesOver says whether what succeeded in an earlier run still holds in one that tries it again. While the pods had the volumes of before, clients
-// wrote there: neither the copy of these nor what is to take their place counts then, but is made anew.
+// carriesOver says whether what succeeded in an earlier run still holds in one that tries it again. While the pods had
+// the volumes of before, clients wrote there: neither the copy of these nor what is to take their place counts then,
+// but is made anew.
 func carriesOver(earlier *platformv1.Operation, template plugin.OperationTemplate) bool {
 	for i := range template.Steps {
 		if t := &template.Steps[i]; does(*t, plugin.EngineSwapData) {
@@ -307,9 +322,11 @@ func (r *run) describeData(t *plugin.OperationStep) (lines []string, why string)
 	}
 	switch t.Engine.Do {
 	case plugin.EnginePrepareData:
-		return []string{fmt.Sprintf("puts the data of Backup %q on new volumes, while the instance serves; whether it fits is looked at first", values[ParameterBackup])}, ""
+		return []string{fmt.Sprintf("puts the data of Backup %q on new volumes, while the instance serves; whether it fits "+
+			"is looked at first", values[ParameterBackup])}, ""
 	case plugin.EngineSwapData:
-		return []string{"ends all pods of the component and begins them on the new volumes, where the other pods copy from the first; clients are not led there yet"}, ""
+		return []string{"ends all pods of the component and begins them on the new volumes, where the other pods copy from " +
+			"the first; clients are not led there yet"}, ""
 	case plugin.EngineOpenData:
 		return []string{"leads clients to the restored data"}, ""
 	case plugin.EngineDropData:

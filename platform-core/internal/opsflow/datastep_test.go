@@ -40,8 +40,10 @@ func newRestoring(t *testing.T, job JobState, parameters platformv1.Parameters) 
 	r := &restoring{t: t, job: job, refused: map[DataVerb]string{}, set: "s"}
 	given := platformv1.Parameters{"backup": "nightly-backup"}
 	maps.Copy(given, parameters)
-	r.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "back", UID: "0123456789"}, Spec: platformv1.OperationSpec{TemplateRef: TemplateRestore, Parameters: given}}
-	r.facts = Facts{Now: epoch, Template: Defaults()[TemplateRestore], Target: `Redis "a"`, BackupMethods: []BackupMethod{rdb}, Data: map[string]DataState{"s": {Serves: "p", Writes: "p"}}}
+	r.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "back", UID: "0123456789"},
+		Spec: platformv1.OperationSpec{TemplateRef: TemplateRestore, Parameters: given}}
+	r.facts = Facts{Now: epoch, Template: Defaults()[TemplateRestore], Target: `Redis "a"`,
+		BackupMethods: []BackupMethod{rdb}, Data: map[string]DataState{"s": {Serves: "p", Writes: "p"}}}
 	r.facts.Answers = map[string]*Answer{}
 	r.facts.Declared = Declared{Object: `Redis "a"`, Ready: Condition{Status: metav1.ConditionTrue}}
 	r.facts.Parameters = ParametersInForce(r.op.Spec, r.facts.Template)
@@ -69,7 +71,8 @@ func (r *restoring) turn() Decision {
 func (r *restoring) answer(e *Effect) *Answer {
 	switch {
 	case e.Backup != nil:
-		if e.Backup.Verb == BackupMake && (e.Backup.Repository != "store" || e.Backup.Method != "rdb" || e.Backup.Series != "safety-copy") {
+		if e.Backup.Verb == BackupMake && (e.Backup.Repository != "store" || e.Backup.Method != "rdb" ||
+			e.Backup.Series != "safety-copy") {
 			r.t.Errorf("the safety copy is %+v", e.Backup)
 		}
 		return &Answer{Backup: standing(platformv1.BackupCompleted, "")}
@@ -87,7 +90,9 @@ func (r *restoring) answer(e *Effect) *Answer {
 		return &Answer{Failure: FailureUnreachable, Problem: "somebody else changed it"}
 	}
 	if verb == DataPrepare {
-		return &Answer{Job: r.job, Reason: r.reason, Outputs: map[string]string{OutputWorkloadSet: "s", OutputFormer: "", OutputMethod: "rdb", OutputRepository: "store", OutputMark: "uid"}}
+		return &Answer{Job: r.job, Reason: r.reason,
+			Outputs: map[string]string{OutputWorkloadSet: "s", OutputFormer: "", OutputMethod: "rdb", OutputRepository: "store",
+				OutputMark: "uid"}}
 	}
 	if e.Data.Generation != "01234567" || e.Data.Former != "" || e.Data.Set != r.set {
 		r.t.Errorf("it asks for %+v", e.Data)
@@ -155,7 +160,8 @@ func TestRestoreGoesThrough(t *testing.T) {
 func TestRestoreDropsWhatItLeft(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.term = 4
-	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p", Terms: map[string]int64{"": 4, "g9": 7}}
+	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p",
+		Terms: map[string]int64{"": 4, "g9": 7}}
 	r.refused[DataDrop] = "the store is away"
 	r.turn()
 	r.is(platformv1.OperationFailed, "the store is away", DataPrepare, DataSwap, DataOpen, DataDrop)
@@ -175,14 +181,21 @@ func TestRestoreIsUndone(t *testing.T) {
 		says   string
 		asked  []DataVerb
 	}{
-		"cancelled while the data comes": {before: func(r *restoring) { r.op.Spec.Cancel = true }, phase: platformv1.OperationCancelled, asked: []DataVerb{DataPrepare, DataDiscard}},
-		"too late while the data comes":  {before: func(r *restoring) { r.facts.Now = epoch.Add(DefaultTimeout) }, phase: platformv1.OperationFailed, says: "not done within", asked: []DataVerb{DataPrepare, DataDiscard}},
+		"cancelled while the data comes": {before: func(r *restoring) { r.op.Spec.Cancel = true },
+			phase: platformv1.OperationCancelled, asked: []DataVerb{DataPrepare, DataDiscard}},
+		"too late while the data comes": {before: func(r *restoring) { r.facts.Now = epoch.Add(DefaultTimeout) },
+			phase: platformv1.OperationFailed, says: "not done within", asked: []DataVerb{DataPrepare, DataDiscard}},
 		"damaged": {before: func(r *restoring) {
 			r.job, r.reason = JobState{Phase: platformv1.OperationFailed, Message: "BackupDamaged: no"}, "BackupDamaged"
 		}, phase: platformv1.OperationFailed, says: "BackupDamaged: no", asked: []DataVerb{DataPrepare, DataDiscard}},
-		"refused": {before: func(r *restoring) { r.refused[DataPrepare] = "it does not fit" }, phase: platformv1.OperationFailed, says: "it does not fit", asked: []DataVerb{DataPrepare, DataDiscard}},
-		"scaled meanwhile": {before: func(r *restoring) { r.job.Phase, r.refused[DataSwap] = platformv1.OperationSucceeded, "it was scaled" },
-			phase: platformv1.OperationFailed, says: "it was scaled", asked: []DataVerb{DataPrepare, DataSwap, DataReturn, DataDiscard}},
+		"refused": {before: func(r *restoring) { r.refused[DataPrepare] = "it does not fit" },
+			phase: platformv1.OperationFailed, says: "it does not fit", asked: []DataVerb{DataPrepare, DataDiscard}},
+		"scaled meanwhile": {before: func(r *restoring) {
+			r.job.Phase, r.refused[DataSwap] = platformv1.OperationSucceeded,
+				"it was scaled"
+		},
+			phase: platformv1.OperationFailed, says: "it was scaled",
+			asked: []DataVerb{DataPrepare, DataSwap, DataReturn, DataDiscard}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRestoring(t, JobState{Phase: platformv1.OperationRunning, Message: "half of it"}, nil)
@@ -252,7 +265,8 @@ func TestRestoreThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// dies has the controller die when it is on record that clients are to be led to the restored data, and the time be over when the next one looks.
+// dies has the controller die when it is on record that clients are to be led to the restored data, and the time be
+// over when the next one looks.
 func (r *restoring) dies() {
 	r.t.Helper()
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p"}
@@ -264,7 +278,8 @@ func (r *restoring) dies() {
 	r.facts.Now = epoch.Add(DefaultTimeout + time.Hour)
 }
 
-// Nobody is left on volumes that are not opened: the time is over only when clients are led there, or the run can go back.
+// Nobody is left on volumes that are not opened: the time is over only when clients are led there, or the run can go
+// back.
 func TestRestoreWhoseTimeEndsBeforeItIsOpened(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.dies()

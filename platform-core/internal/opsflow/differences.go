@@ -16,7 +16,8 @@ const longestValue = 80
 
 // Difference is one field that two specs have otherwise.
 type Difference struct {
-	// Field below spec, for example components[redis].replicas. Elements of lists go by their names, where all of them have one, else by their place.
+	// Field below spec, for example components[redis].replicas. Elements of lists go by their names, where all of them
+	// have one, else by their place.
 	Field string
 	// Before and After are its values as of JSON; nil for none.
 	Before, After any
@@ -51,7 +52,8 @@ type Fields interface {
 	Convert(field string, value any) (any, error)
 }
 
-// DeclaredAs is a difference of an Application in the words of the object that declares it; false where that has no field for it.
+// DeclaredAs is a difference of an Application in the words of the object that declares it; false where that has no
+// field for it.
 func (d Difference) DeclaredAs(fields Fields) (Difference, bool) {
 	name, ok := WriteThrough(d.Field, fields.WriteThrough())
 	if !ok {

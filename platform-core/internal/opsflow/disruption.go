@@ -9,16 +9,17 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// Disrupts says whether a template restarts processes or replaces pods that serve. Starting and stopping an instance is what one asks
-// for with that very time in mind, and disturbs nobody else; neither do more pods or more storage, nor what a plugin's action does by
-// itself. others are the templates that its steps can run.
+// Disrupts says whether a template restarts processes or replaces pods that serve. Starting and stopping an instance is
+// what one asks for with that very time in mind, and disturbs nobody else; neither do more pods or more storage, nor
+// what a plugin's action does by itself. others are the templates that its steps can run.
 func Disrupts(template plugin.OperationTemplate, others func(name string) (plugin.OperationTemplate, *Refusal)) bool {
 	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
 		switch {
 		case step.Agent != nil:
 			return step.Agent.Call != "" && step.Agent.Call != plugin.AgentReload
 		case step.Engine != nil:
-			return slices.Contains([]plugin.EngineVerb{plugin.EngineResize, plugin.EngineUpgrade, plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate, plugin.EngineSwitchover,
+			return slices.Contains([]plugin.EngineVerb{plugin.EngineResize, plugin.EngineUpgrade, plugin.EngineDowngrade,
+				plugin.EngineUpgradePlugin, plugin.EngineRotate, plugin.EngineSwitchover,
 				plugin.EngineFailover, plugin.EngineRebuild}, step.Engine.Do)
 		case step.Operation != nil:
 			nested, refusal := others(step.Operation.TemplateRef)
@@ -28,8 +29,8 @@ func Disrupts(template plugin.OperationTemplate, others func(name string) (plugi
 	})
 }
 
-// DisruptsByName is Disrupts for the template that a templateRef names, of a bundle that may be nil. One that is not known counts as one that
-// does.
+// DisruptsByName is Disrupts for the template that a templateRef names, of a bundle that may be nil. One that is not
+// known counts as one that does.
 func DisruptsByName(templateRef string, bundle *plugin.Bundle) bool {
 	if bundle == nil {
 		return true

@@ -15,13 +15,13 @@
 //
 // # Steps
 //
-// Steps form a graph: each begins when all that it needs have ended, and those that do not need each other go on side by side. They are
-// recorded in topological order, and each turn goes through them once in that order. Each kind of step is a stepKind; kindOf is the
-// only place that knows them all.
+// Steps form a graph: each begins when all that it needs have ended, and those that do not need each other go on side
+// by side. They are recorded in topological order, and each turn goes through them once in that order. Each kind of
+// step is a stepKind; kindOf is the only place that knows them all.
 //
-// A step that fails is tried again as its template or the Operation says, under another key. Then it ends the run, or the run goes on
-// without it. A run that ends early, since a step failed, its time was over or somebody cancelled it, takes those steps that compensate
-// what was begun, and no others, one after the other.
+// A step that fails is tried again as its template or the Operation says, under another key. Then it ends the run, or
+// the run goes on without it. A run that ends early, since a step failed, its time was over or somebody cancelled it,
+// takes those steps that compensate what was begun, and no others, one after the other.
 //
 // An agent step acts on the pods of the target one at a time, those that do not
 // take writes first, and by component, set and ordinal otherwise. The order and

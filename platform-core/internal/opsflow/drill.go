@@ -51,8 +51,8 @@ const (
 	DrillRemove DrillVerb = "remove"
 )
 
-// BackupChoice says which Backup of an instance is meant: the one of a name, or the newest one that is whole, of a repository and of a schedule where they
-// are not empty.
+// BackupChoice says which Backup of an instance is meant: the one of a name, or the newest one that is whole, of a
+// repository and of a schedule where they are not empty.
 type BackupChoice struct {
 	Name, Repository, Schedule string
 }
@@ -66,7 +66,8 @@ func (c BackupChoice) Among(application string, backups []platformv1.Backup) (ch
 		case c.Name == b.Name && !restorable(b):
 			return nil, fmt.Sprintf("Backup %q is not whole, is being deleted, or its data is missing: name another one", b.Name)
 		case c.Name != "" && c.Name != b.Name, !restorable(b),
-			c.Repository != "" && b.Spec.RepositoryRef.Name != c.Repository, c.Schedule != "" && b.Labels[platformv1.ScheduleLabel] != c.Schedule:
+			c.Repository != "" && b.Spec.RepositoryRef.Name != c.Repository, c.Schedule != "" &&
+				b.Labels[platformv1.ScheduleLabel] != c.Schedule:
 		case chosen == nil || completed(b, chosen) > 0:
 			chosen = b
 		}
@@ -98,23 +99,30 @@ func completed(a, b *platformv1.Backup) int {
 // restorable says whether a Backup is whole, stays, and has its data as far as anybody knows.
 func restorable(b *platformv1.Backup) bool {
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
-	return b.Status.Phase == platformv1.BackupCompleted && b.Status.CompletionTime != nil && b.DeletionTimestamp.IsZero() &&
+	return b.Status.Phase == platformv1.BackupCompleted && b.Status.CompletionTime != nil &&
+		b.DeletionTimestamp.IsZero() &&
 		(ready == nil || ready.Reason != platformv1.ReasonBackupDataMissing)
 }
 
-// drilled is the instance of a drill: one pod for each set that the Backup is of, as large as those of the source, that begins with it. It has nothing that
-// the source has for others or for later: no clients, users, schedules, metrics, certificates or windows. A step's outputs say which Backup it is.
-func drilled(name string, source *platformv1.Application, backup map[string]string, method BackupMethod) *platformv1.Application {
+// drilled is the instance of a drill: one pod for each set that the Backup is of, as large as those of the source, that
+// begins with it. It has nothing that the source has for others or for later: no clients, users, schedules, metrics,
+// certificates or windows. A step's outputs say which Backup it is.
+func drilled(name string, source *platformv1.Application, backup map[string]string,
+	method BackupMethod) *platformv1.Application {
 	pinned := PinnedTo(source)
 	part := platformv1.ApplicationComponent{Name: method.Component, Replicas: new(int32(1))}
 	for set := range strings.FieldsSeq(backup[outputBackupSets]) {
 		part.Sets = append(part.Sets, platformv1.ComponentSet{Name: set})
 	}
-	i := slices.IndexFunc(source.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == method.Component })
+	i := slices.IndexFunc(source.Spec.Components,
+		func(c platformv1.ApplicationComponent) bool { return c.Name == method.Component })
 	if i >= 0 {
 		like := source.Spec.Components[i].DeepCopy()
-		maps.DeleteFunc(like.Parameters, func(name string, _ platformv1.ParameterValue) bool { return !method.Verify.Takes(name) })
-		part.Resources, part.Storage, part.Parameters, part.Scheduling = like.Resources, like.Storage, like.Parameters, like.Scheduling
+		maps.DeleteFunc(like.Parameters, func(name string, _ platformv1.ParameterValue) bool {
+			return !method.Verify.Takes(name)
+		})
+		part.Resources, part.Storage, part.Parameters, part.Scheduling = like.Resources, like.Storage, like.Parameters,
+			like.Scheduling
 	}
 	if method.Spread {
 		part.Storage = roomFor(part.Storage, backup[outputBackupRoom])
@@ -125,11 +133,14 @@ func drilled(name string, source *platformv1.Application, backup map[string]stri
 		}
 		part.Parameters[name] = platformv1.ParameterValue(value)
 	}
-	itself := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{platformv1.ApplicationLabel: name}}}
+	itself := networkingv1.NetworkPolicyPeer{
+		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{platformv1.ApplicationLabel: name}}}
 	return &platformv1.Application{
-		ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: name, Labels: map[string]string{platformv1.DrillLabel: source.Name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: name,
+			Labels: map[string]string{platformv1.DrillLabel: source.Name}},
 		Spec: platformv1.ApplicationSpec{
-			Plugin: pinned.Name, PluginVersion: pinned.Version, Version: backup[outputBackupVersion], Topology: method.Verify.Topology,
+			Plugin: pinned.Name, PluginVersion: pinned.Version, Version: backup[outputBackupVersion],
+			Topology:       method.Verify.Topology,
 			Components:     []platformv1.ApplicationComponent{part},
 			NetworkPolicy:  &platformv1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{itself}},
 			DeletionPolicy: platformv1.DeletionPolicyDelete, RestoreFrom: &platformv1.RestoreFrom{Backup: backup[OutputBackup]},
@@ -137,8 +148,8 @@ func drilled(name string, source *platformv1.Application, backup map[string]stri
 	}
 }
 
-// roomFor is the storage of a pod that has all of what the source has on the volumes of many: at least that of one of these, else a quarter more than the
-// data, and a GiB.
+// roomFor is the storage of a pod that has all of what the source has on the volumes of many: at least that of one of
+// these, else a quarter more than the data, and a GiB.
 func roomFor(like *platformv1.Storage, data string) *platformv1.Storage {
 	bytes, _ := strconv.ParseInt(data, 10, 64)
 	const gib = 1 << 30
@@ -152,9 +163,11 @@ func roomFor(like *platformv1.Storage, data string) *platformv1.Storage {
 	return storage
 }
 
-// Apart says whether a template touches nothing of its target, so that it waits for no other Operation but its like, and none for it.
+// Apart says whether a template touches nothing of its target, so that it waits for no other Operation but its like,
+// and none for it.
 func Apart(template plugin.OperationTemplate) bool {
-	return len(template.Steps) > 0 && !slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return !does(step, plugin.EngineDrill) })
+	return len(template.Steps) > 0 && !slices.ContainsFunc(template.Steps,
+		func(step plugin.OperationStep) bool { return !does(step, plugin.EngineDrill) })
 }
 
 // Drilled are the names of the instances that the steps of an Operation may have made.
@@ -177,14 +190,16 @@ type Verdict struct {
 	Verification platformv1.BackupVerification
 }
 
-// VerdictOf returns what the latest drill of an Operation has come to that has not ended: it does not before its Backup says so. It is nil for none.
+// VerdictOf returns what the latest drill of an Operation has come to that has not ended: it does not before its Backup
+// says so. It is nil for none.
 func VerdictOf(op *platformv1.Operation) *Verdict {
 	if Finished(op) {
 		return nil
 	}
 	var latest *Verdict
 	for i := range op.Status.Steps {
-		if v := verdictOf(op, &op.Status.Steps[i]); v != nil && (latest == nil || latest.Verification.Time.Before(&v.Verification.Time)) {
+		if v := verdictOf(op, &op.Status.Steps[i]); v != nil &&
+			(latest == nil || latest.Verification.Time.Before(&v.Verification.Time)) {
 			latest = v
 		}
 	}
@@ -194,7 +209,8 @@ func VerdictOf(op *platformv1.Operation) *Verdict {
 // ToldBy says whether a Backup says so already, or something newer.
 func (v Verdict) ToldBy(b *platformv1.Backup) bool {
 	said := b.Status.Verified
-	return said != nil && (said.OperationUID == v.Verification.OperationUID && said.Time.Equal(&v.Verification.Time) || v.Verification.Time.Before(&said.Time))
+	return said != nil && (said.OperationUID == v.Verification.OperationUID && said.Time.Equal(&v.Verification.Time) ||
+		v.Verification.Time.Before(&said.Time))
 }
 
 func verdictOf(op *platformv1.Operation, step *platformv1.StepStatus) *Verdict {
@@ -202,8 +218,10 @@ func verdictOf(op *platformv1.Operation, step *platformv1.StepStatus) *Verdict {
 	if err != nil || step.Outputs[OutputOutcome] == "" {
 		return nil
 	}
-	return &Verdict{Backup: step.Outputs[OutputBackup], UID: types.UID(step.Outputs[outputBackupUID]), Verification: platformv1.BackupVerification{
-		Outcome: platformv1.VerificationOutcome(step.Outputs[OutputOutcome]), Time: metav1.NewTime(at), Message: step.Outputs[OutputFound],
-		Operation: op.Name, OperationUID: op.UID,
-	}}
+	return &Verdict{Backup: step.Outputs[OutputBackup], UID: types.UID(step.Outputs[outputBackupUID]),
+		Verification: platformv1.BackupVerification{
+			Outcome: platformv1.VerificationOutcome(step.Outputs[OutputOutcome]), Time: metav1.NewTime(at),
+			Message:   step.Outputs[OutputFound],
+			Operation: op.Name, OperationUID: op.UID,
+		}}
 }

@@ -32,7 +32,8 @@ const (
 	outputBackupUID     = "backupUID"
 	outputBackupMethod  = "method"
 	outputBackupVersion = "version"
-	// outputBackupSets are the names of the sets that it is of, between spaces; none where it is of a component's only one.
+	// outputBackupSets are the names of the sets that it is of, between spaces; none where it is of a component's only
+	// one.
 	outputBackupSets = "sets"
 	// outputBackupRoom is how many bytes its data has, where one volume is to have all of that.
 	outputBackupRoom = "rawSize"
@@ -42,11 +43,12 @@ const (
 	outputDataBad = "dataBad"
 )
 
-// drillPatience is how long a drill that ended early waits for its Backup to say so and for its instance to be gone, which is being deleted then.
+// drillPatience is how long a drill that ended early waits for its Backup to say so and for its instance to be gone,
+// which is being deleted then.
 const drillPatience = 2 * time.Minute
 
-// drillStep restores a Backup into an instance of its own, has the plugin verify what is there, and removes it. It has its say before that: whatever
-// becomes of the instance, what was found is on record.
+// drillStep restores a Backup into an instance of its own, has the plugin verify what is there, and removes it. It has
+// its say before that: whatever becomes of the instance, what was found is on record.
 type drillStep struct{}
 
 func (drillStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -59,7 +61,8 @@ func (drillStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		step.Outputs = nil
 	}
 	if step.Outputs[OutputBackup] == "" {
-		if v := r.chooseBackup(step, BackupChoice{Name: values["backup"], Repository: values["repository"], Schedule: values["schedule"]}); !v.done() {
+		if v := r.chooseBackup(step, BackupChoice{Name: values["backup"], Repository: values["repository"],
+			Schedule: values["schedule"]}); !v.done() {
 			return v
 		}
 	}
@@ -86,7 +89,8 @@ func (drillStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepS
 
 // chooseBackup records which Backup is meant, and the name of the instance that is to begin with it.
 func (r *run) chooseBackup(step *platformv1.StepStatus, choice BackupChoice) verdict {
-	answer, v := r.answer(&Effect{Key: r.key(step, "choose"), Drill: &Drill{Verb: DrillChoose, Choice: choice}}, "a Backup to be chosen")
+	answer, v := r.answer(&Effect{Key: r.key(step, "choose"), Drill: &Drill{Verb: DrillChoose, Choice: choice}},
+		"a Backup to be chosen")
 	if answer == nil {
 		return v
 	}
@@ -98,7 +102,8 @@ func (r *run) chooseBackup(step *platformv1.StepStatus, choice BackupChoice) ver
 	sum := sha256.Sum256([]byte(r.key(step, "")))
 	step.Outputs = map[string]string{
 		OutputBackup: b.Name, outputBackupUID: string(b.UID), outputBackupMethod: method.Name,
-		outputBackupVersion: cmp.Or(b.Status.Version, r.facts.Application.Spec.Version), OutputInstance: "drill-" + hex.EncodeToString(sum[:6]),
+		outputBackupVersion: cmp.Or(b.Status.Version, r.facts.Application.Spec.Version), OutputInstance: "drill-" +
+			hex.EncodeToString(sum[:6]),
 	}
 	if method.Spread {
 		step.Outputs[outputBackupRoom] = strconv.FormatInt(b.Status.RawSize, 10)
@@ -117,12 +122,15 @@ func (r *run) chooseBackup(step *platformv1.StepStatus, choice BackupChoice) ver
 func (r *run) verified(name string) (method BackupMethod, why string) {
 	i := slices.IndexFunc(r.facts.BackupMethods, func(m BackupMethod) bool { return m.Name == name })
 	if i < 0 || r.facts.BackupMethods[i].Verify == nil {
-		return BackupMethod{}, fmt.Sprintf("the plugin does not say how a backup by method %q of %s is verified: bring the instance to a later version of it", name, r.facts.Target)
+		return BackupMethod{}, fmt.Sprintf(
+			"the plugin does not say how a backup by method %q of %s is verified: bring the instance to a later version of it",
+			name, r.facts.Target)
 	}
 	return r.facts.BackupMethods[i], ""
 }
 
-// rehearse makes the instance, waits until it has the data, and has that verified. It is done when it is known what came of it.
+// rehearse makes the instance, waits until it has the data, and has that verified. It is done when it is known what
+// came of it.
 func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 	method, why := r.verified(step.Outputs[outputBackupMethod])
 	if why != "" {
@@ -153,12 +161,14 @@ func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 		return verdict{}
 	}
 	accepted := conditionIn(app, platformv1.AcceptedCondition)
-	if accepted.Status == metav1.ConditionFalse && conditionIn(app, platformv1.StalledCondition).Status == metav1.ConditionTrue {
+	if accepted.Status == metav1.ConditionFalse &&
+		conditionIn(app, platformv1.StalledCondition).Status == metav1.ConditionTrue {
 		r.judge(step, platformv1.VerificationUnfinished, "no instance can begin with it: "+accepted.Message)
 		return verdict{}
 	}
 	ready := conditionIn(app, platformv1.ReadyCondition)
-	if ready.Status != metav1.ConditionTrue || app.Status.RestoredFrom == nil || app.Status.ObservedGeneration < app.Generation {
+	if ready.Status != metav1.ConditionTrue || app.Status.RestoredFrom == nil ||
+		app.Status.ObservedGeneration < app.Generation {
 		if ready.Message != "" {
 			waiting += ": " + ready.Message
 		}
@@ -171,7 +181,8 @@ func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, method BackupMethod) verdict {
 	child := &Child{Name: r.childName(step, item{}), Application: app.Name, Spec: platformv1.OperationSpec{
 		TemplateRef: method.Verify.Operation, Timeout: &metav1.Duration{Duration: TimeoutOf(r.op)},
-		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: string(TargetApplication), Name: app.Name},
+		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: string(TargetApplication),
+			Name: app.Name},
 	}}
 	waiting := fmt.Sprintf("Operation %s, which verifies the data", child.Name)
 	answer, v := r.answer(&Effect{Key: r.key(step, "verify"), Child: child}, waiting)
@@ -184,13 +195,17 @@ func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, m
 	}
 	switch answer.Child.Phase {
 	case platformv1.OperationSucceeded:
-		r.judge(step, platformv1.VerificationPassed, fmt.Sprintf("an instance of version %s began with it, and Operation %s found the data good", app.Spec.Version, method.Verify.Operation))
+		r.judge(step, platformv1.VerificationPassed,
+			fmt.Sprintf("an instance of version %s began with it, and Operation %s found the data good", app.Spec.Version,
+				method.Verify.Operation))
 		return verdict{}
 	case platformv1.OperationFailed:
 		if foundDataBad(&answer.Child) {
-			r.judge(step, platformv1.VerificationFailed, fmt.Sprintf("Operation %s says: %s", method.Verify.Operation, answer.Child.Error))
+			r.judge(step, platformv1.VerificationFailed,
+				fmt.Sprintf("Operation %s says: %s", method.Verify.Operation, answer.Child.Error))
 		} else {
-			r.judge(step, platformv1.VerificationUnfinished, fmt.Sprintf("Operation %s did not get to the end of the data: %s", method.Verify.Operation, answer.Child.Error))
+			r.judge(step, platformv1.VerificationUnfinished,
+				fmt.Sprintf("Operation %s did not get to the end of the data: %s", method.Verify.Operation, answer.Child.Error))
 		}
 		return verdict{}
 	case platformv1.OperationCancelled:
@@ -203,7 +218,8 @@ func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, m
 	return verdict{waiting: waiting, retry: declaredPoll}
 }
 
-// spoiled says why the data of its Backup does not come, whoever tries, and whether that tells of the Backup; empty when it is there, or may be.
+// spoiled says why the data of its Backup does not come, whoever tries, and whether that tells of the Backup; empty
+// when it is there, or may be.
 func spoiled(app *platformv1.Application) (outcome platformv1.VerificationOutcome, why string) {
 	for _, component := range app.Status.Components {
 		for _, set := range component.Sets {
@@ -252,7 +268,8 @@ func (r *run) tellBackup(step *platformv1.StepStatus) verdict {
 		return v
 	}
 	b := answer.Backup
-	if b == nil || string(b.UID) != step.Outputs[outputBackupUID] || !b.DeletionTimestamp.IsZero() || b.Status.Phase != platformv1.BackupCompleted {
+	if b == nil || string(b.UID) != step.Outputs[outputBackupUID] || !b.DeletionTimestamp.IsZero() ||
+		b.Status.Phase != platformv1.BackupCompleted {
 		return verdict{}
 	}
 	if v := verdictOf(r.op, step); v == nil || v.ToldBy(b) {
@@ -275,10 +292,11 @@ func (r *run) removeInstance(step *platformv1.StepStatus) verdict {
 	return verdict{}
 }
 
-// withdrawDrill ends what a step left that was stopped: the instance goes, and where nobody wanted it to end the Backup says that the drill did not get
-// there. What takes longer than that may is on its way, and keeps nobody waiting.
+// withdrawDrill ends what a step left that was stopped: the instance goes, and where nobody wanted it to end the Backup
+// says that the drill did not get there. What takes longer than that may is on its way, and keeps nobody waiting.
 func (r *run) withdrawDrill(step *platformv1.StepStatus) verdict {
-	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed || step.Outputs[OutputInstance] == "" ||
+	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed ||
+		step.Outputs[OutputInstance] == "" ||
 		step.CompletionTime != nil && r.facts.Now.After(step.CompletionTime.Add(drillPatience)) {
 		return verdict{}
 	}
@@ -305,5 +323,6 @@ func (r *run) describeDrill(t *plugin.OperationStep) (lines []string, why string
 	if values["backup"] != "" {
 		which = fmt.Sprintf("Backup %q", values["backup"])
 	}
-	return []string{fmt.Sprintf("restores %s into an instance of its own, has the plugin verify the data there, notes on the Backup what came of it, and removes that instance", which)}, ""
+	return []string{fmt.Sprintf("restores %s into an instance of its own, has the plugin verify the data there, notes "+
+		"on the Backup what came of it, and removes that instance", which)}, ""
 }

@@ -35,18 +35,27 @@ type stage struct {
 }
 
 func drilling(parameters map[string]platformv1.ParameterValue) *stage {
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a"}, Spec: platformv1.ApplicationSpec{
-		Plugin: "redis", PluginVersion: "1.1.0", Version: "8.0", Topology: "sentinel", DataProtection: platformv1.DataProtection{DeletionProtection: true}, Schedules: []platformv1.Schedule{{Name: "nightly"}},
-		Components: []platformv1.ApplicationComponent{{Name: "sentinel"}, {
-			Name: "redis", Replicas: new(int32(3)), Storage: &platformv1.Storage{Size: resource.MustParse("3Gi")}, Parameters: platformv1.Parameters{"hz": "10", "min-replicas-to-write": "1"},
-			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
-		}},
-	}}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a"},
+		Spec: platformv1.ApplicationSpec{
+			Plugin: "redis", PluginVersion: "1.1.0", Version: "8.0", Topology: "sentinel",
+			DataProtection: platformv1.DataProtection{DeletionProtection: true},
+			Schedules:      []platformv1.Schedule{{Name: "nightly"}},
+			Components: []platformv1.ApplicationComponent{{Name: "sentinel"}, {
+				Name: "redis", Replicas: new(int32(3)), Storage: &platformv1.Storage{Size: resource.MustParse("3Gi")},
+				Parameters: platformv1.Parameters{"hz": "10", "min-replicas-to-write": "1"},
+				Resources: corev1.ResourceRequirements{
+					Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
+			}},
+		}}
 	s := &stage{
-		op: &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "weekly", UID: "op-uid"}, Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", Parameters: parameters}},
+		op: &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "weekly", UID: "op-uid"},
+			Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", Parameters: parameters}},
 		facts: Facts{Now: epoch, Template: Defaults()["VerifyBackup"], Target: `Redis "a"`, Application: app,
-			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true, Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"}, With: map[string]string{"maxclients": "10"}}}}},
-		backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly-1", UID: "backup-uid"}, Spec: platformv1.BackupSpec{Method: "rdb"},
+			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true,
+				Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"},
+					With: map[string]string{"maxclients": "10"}}}}},
+		backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly-1", UID: "backup-uid"},
+			Spec:   platformv1.BackupSpec{Method: "rdb"},
 			Status: platformv1.BackupStatus{Phase: platformv1.BackupCompleted, Version: "7.0"}},
 	}
 	s.facts.Parameters = ParametersInForce(s.op.Spec, s.facts.Template)
@@ -117,7 +126,8 @@ func (s *stage) fails(why string, outputs map[string]string) {
 	s.child.Steps = []platformv1.StepStatus{{Name: "read", Phase: platformv1.OperationFailed, Outputs: outputs}}
 }
 
-func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome platformv1.VerificationOutcome, says string) {
+func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome platformv1.VerificationOutcome,
+	says string) {
 	t.Helper()
 	for range 3 {
 		if s.turn(-1); Finished(s.op) {
@@ -125,12 +135,14 @@ func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome plat
 		}
 	}
 	if s.op.Status.Phase != phase || s.instance != nil || s.made > 1 {
-		t.Errorf("it is %s: %s, with the instance %v, made %d times", s.op.Status.Phase, s.op.Status.Error, s.instance, s.made)
+		t.Errorf("it is %s: %s, with the instance %v, made %d times", s.op.Status.Phase, s.op.Status.Error, s.instance,
+			s.made)
 	}
 	switch v := s.backup.Status.Verified; {
 	case outcome == "" && v != nil:
 		t.Errorf("the Backup says %+v", v)
-	case outcome != "" && (v == nil || v.Outcome != outcome || v.Operation != "weekly" || !strings.Contains(v.Message, says)):
+	case outcome != "" && (v == nil || v.Outcome != outcome || v.Operation != "weekly" ||
+		!strings.Contains(v.Message, says)):
 		t.Errorf("the Backup says %+v, want %s: %s", v, outcome, says)
 	}
 }
@@ -139,15 +151,20 @@ func TestDrillMakesOneSmallInstance(t *testing.T) {
 	s := drilling(nil)
 	s.turn(-1)
 	app := s.instance
-	if app == nil || len(app.Name) > 38 || app.Labels[platformv1.DrillLabel] != "redis-a" || app.Name != s.op.Status.Steps[0].Outputs[OutputInstance] {
+	if app == nil || len(app.Name) > 38 || app.Labels[platformv1.DrillLabel] != "redis-a" ||
+		app.Name != s.op.Status.Steps[0].Outputs[OutputInstance] {
 		t.Fatalf("it makes %+v", app)
 	}
 	spec := app.Spec
-	if spec.Version != "7.0" || spec.PluginVersion != "1.1.0" || spec.Topology != "standalone" || spec.DeletionPolicy != platformv1.DeletionPolicyDelete ||
-		spec.RestoreFrom.Backup != "nightly-1" || spec.DeletionProtection || len(spec.Schedules) > 0 || len(spec.NetworkPolicy.From) != 1 || len(spec.Components) != 1 {
+	if spec.Version != "7.0" || spec.PluginVersion != "1.1.0" || spec.Topology != "standalone" ||
+		spec.DeletionPolicy != platformv1.DeletionPolicyDelete ||
+		spec.RestoreFrom.Backup != "nightly-1" || spec.DeletionProtection || len(spec.Schedules) > 0 ||
+		len(spec.NetworkPolicy.From) != 1 || len(spec.Components) != 1 {
 		t.Errorf("its spec is %+v", spec)
 	}
-	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || c.Parameters["maxclients"] != "10" || len(c.Parameters) != 2 || c.Resources.Limits.Memory().String() != "1Gi" {
+	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" ||
+		c.Parameters["hz"] != "10" || c.Parameters["maxclients"] != "10" || len(c.Parameters) != 2 ||
+		c.Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("its component is %+v", c)
 	}
 }
@@ -161,7 +178,8 @@ func TestDrillHasTheSetsOfItsBackup(t *testing.T) {
 		t.Fatal("it makes no instance")
 	}
 	c := s.instance.Spec.Components[0]
-	if want := []platformv1.ComponentSet{{Name: "0"}, {Name: "1"}, {Name: "4"}}; !reflect.DeepEqual(c.Sets, want) || *c.Replicas != 1 {
+	if want := []platformv1.ComponentSet{{Name: "0"}, {Name: "1"}, {Name: "4"}}; !reflect.DeepEqual(c.Sets, want) ||
+		*c.Replicas != 1 {
 		t.Errorf("its component has the sets %+v of %d pods, want %+v of one", c.Sets, *c.Replicas, want)
 	}
 }
@@ -205,20 +223,28 @@ func TestDrillGoesByWhatItFinds(t *testing.T) {
 		outcome platformv1.VerificationOutcome
 		says    string
 	}{
-		"good": {func(s *stage) { s.child.Phase = platformv1.OperationSucceeded }, platformv1.OperationSucceeded, platformv1.VerificationPassed, "found the data good"},
+		"good": {func(s *stage) { s.child.Phase = platformv1.OperationSucceeded }, platformv1.OperationSucceeded,
+			platformv1.VerificationPassed, "found the data good"},
 		"bad": {func(s *stage) { s.fails("key 7 cannot be read", map[string]string{outputDataBad: string(yes)}) },
 			platformv1.OperationFailed, platformv1.VerificationFailed, "key 7 cannot be read"},
-		"out of reach":  {func(s *stage) { s.fails("cannot connect", nil) }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "cannot connect"},
-		"nobody looked": {func(s *stage) { s.child.Phase = platformv1.OperationCancelled }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "was cancelled"},
-		"deleted":       {func(s *stage) { s.instance = nil }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "somebody deleted its instance"},
+		"out of reach": {func(s *stage) { s.fails("cannot connect", nil) }, platformv1.OperationFailed,
+			platformv1.VerificationUnfinished, "cannot connect"},
+		"nobody looked": {func(s *stage) { s.child.Phase = platformv1.OperationCancelled }, platformv1.OperationFailed,
+			platformv1.VerificationUnfinished, "was cancelled"},
+		"deleted": {func(s *stage) { s.instance = nil }, platformv1.OperationFailed, platformv1.VerificationUnfinished,
+			"somebody deleted its instance"},
 		"damaged": {func(s *stage) {
-			s.instance.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Reason: mover.ReasonDamaged, Message: "BackupDamaged: part 1"}}}}}
+			s.instance.Status.Components = []platformv1.ComponentState{
+				{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Reason: mover.ReasonDamaged,
+					Message: "BackupDamaged: part 1"}}}}}
 		}, platformv1.OperationFailed, platformv1.VerificationFailed, "BackupDamaged: part 1"},
 		"no room": {func(s *stage) {
-			s.instance.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Message: "TargetNotEmpty: a file"}}}}}
+			s.instance.Status.Components = []platformv1.ComponentState{
+				{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Message: "TargetNotEmpty: a file"}}}}}
 		}, platformv1.OperationFailed, platformv1.VerificationUnfinished, "TargetNotEmpty: a file"},
 		"refused": {func(s *stage) {
-			s.says(metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse, Message: "no room"}, metav1.Condition{Type: platformv1.StalledCondition, Status: metav1.ConditionTrue})
+			s.says(metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse, Message: "no room"},
+				metav1.Condition{Type: platformv1.StalledCondition, Status: metav1.ConditionTrue})
 		}, platformv1.OperationFailed, platformv1.VerificationUnfinished, "no room"},
 		"late": {func(s *stage) {
 			s.facts.Now = epoch.Add(DefaultTimeout)
@@ -240,7 +266,8 @@ func TestDrillGoesByWhatItFinds(t *testing.T) {
 	}
 }
 
-// Whichever effect the controller dies after, one instance is made, the Backup says what came of it, and nothing is left.
+// Whichever effect the controller dies after, one instance is made, the Backup says what came of it, and nothing is
+// left.
 func TestDrillSurvivesItsController(t *testing.T) {
 	for crash := range 12 {
 		for _, bad := range []answer{"", yes} {
@@ -302,16 +329,20 @@ func TestDrillThatCannotBegin(t *testing.T) {
 	}
 	s = drilling(map[string]platformv1.ParameterValue{"backup": "x"})
 	s.op.Spec.DryRun = true
-	if d := s.turn(-1); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `restores Backup "x"`) || s.made != 0 {
+	if d := s.turn(-1); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `restores Backup "x"`) ||
+		s.made != 0 {
 		t.Errorf("it would do %v", d.Status.Plan)
 	}
 }
 
 func TestBackupThatIsMeant(t *testing.T) {
 	of := func(name string, minutes int, change func(*platformv1.Backup)) platformv1.Backup {
-		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.ScheduleLabel: "nightly"}},
-			Spec:   platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, RepositoryRef: platformv1.RepositoryReference{Name: "store"}},
-			Status: platformv1.BackupStatus{Phase: platformv1.BackupCompleted, CompletionTime: new(metav1.NewTime(epoch.Add(time.Duration(minutes) * time.Minute)))}}
+		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{platformv1.ScheduleLabel: "nightly"}},
+			Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"},
+				RepositoryRef: platformv1.RepositoryReference{Name: "store"}},
+			Status: platformv1.BackupStatus{Phase: platformv1.BackupCompleted,
+				CompletionTime: new(metav1.NewTime(epoch.Add(time.Duration(minutes) * time.Minute)))}}
 		if change != nil {
 			change(&b)
 		}
@@ -323,7 +354,8 @@ func TestBackupThatIsMeant(t *testing.T) {
 		of("failed", 5, func(b *platformv1.Backup) { b.Status.Phase = platformv1.BackupFailed }),
 		of("going", 6, func(b *platformv1.Backup) { b.DeletionTimestamp = b.Status.CompletionTime }),
 		of("missing", 7, func(b *platformv1.Backup) {
-			b.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Reason: platformv1.ReasonBackupDataMissing}}
+			b.Status.Conditions = []metav1.Condition{
+				{Type: platformv1.ReadyCondition, Reason: platformv1.ReasonBackupDataMissing}}
 		}),
 		of("other", 8, func(b *platformv1.Backup) { b.Spec.ApplicationRef.Name = "redis-b" }),
 	}
@@ -348,13 +380,19 @@ func TestBackupThatIsMeant(t *testing.T) {
 // A drill waits for drills alone, and nobody else for it.
 func TestDrillRunsApart(t *testing.T) {
 	of := func(name, template string, phase platformv1.OperationPhase, minute int) *platformv1.Operation {
-		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))},
-			Spec: platformv1.OperationSpec{TemplateRef: template}, Status: platformv1.OperationStatus{Phase: phase, Application: "redis-a"}}
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+			CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))},
+			Spec:   platformv1.OperationSpec{TemplateRef: template},
+			Status: platformv1.OperationStatus{Phase: phase, Application: "redis-a"}}
 	}
-	first, second := of("first", "VerifyBackup", platformv1.OperationRunning, 0), of("second", "VerifyBackup", platformv1.OperationPending, 1)
-	backup, stop := of("backup", "Backup", platformv1.OperationRunning, 0), of("stop", "Stop", platformv1.OperationPending, 2)
+	first, second := of("first", "VerifyBackup", platformv1.OperationRunning, 0),
+		of("second", "VerifyBackup", platformv1.OperationPending, 1)
+	backup, stop := of("backup", "Backup", platformv1.OperationRunning, 0),
+		of("stop", "Stop", platformv1.OperationPending, 2)
 	all := []*platformv1.Operation{first, second, backup, stop}
-	q := Queue{Operations: all, Urgent: func(op *platformv1.Operation) bool { return Urgent(op, Defaults()[op.Spec.TemplateRef]) },
+	q := Queue{Operations: all, Urgent: func(op *platformv1.Operation) bool {
+		return Urgent(op, Defaults()[op.Spec.TemplateRef])
+	},
 		Apart: func(op *platformv1.Operation) bool { return Apart(Defaults()[op.Spec.TemplateRef]) }}
 	if got := q.Ahead(second); got != first {
 		t.Errorf("the second waits for %v", got)

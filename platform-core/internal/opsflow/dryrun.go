@@ -12,8 +12,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// EditsOf returns what the engine steps of an Operation would edit, for a forecast, by step; for a dry run those of what its steps run, too, by the path
-// of steps that leads there. Steps whose values follow from what earlier ones bring about are left out.
+// EditsOf returns what the engine steps of an Operation would edit, for a forecast, by step; for a dry run those of
+// what its steps run, too, by the path of steps that leads there. Steps whose values follow from what earlier ones
+// bring about are left out.
 func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
 	r := &run{op: op, facts: facts, status: op.Status.DeepCopy(), foretold: new(int)}
 	edits := map[string]*Edit{}
@@ -64,7 +65,8 @@ func (r *run) dryRun() Decision {
 		return r.ended()
 	}
 	d := r.succeed()
-	d.Outcome = outcome.DoneAs(ReasonDryRun, "it was a dry run, which touches nothing: status.plan says what would be done")
+	d.Outcome = outcome.DoneAs(ReasonDryRun,
+		"it was a dry run, which touches nothing: status.plan says what would be done")
 	return d
 }
 
@@ -127,7 +129,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		if v := (switchoverStep{}).begin(r, t, step); !v.done() {
 			return nil, v.failed
 		}
-		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom],
+			cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
 	case t.Engine != nil && t.Engine.Do == plugin.EngineRotate:
 		return r.describeRotation(t)
 	case livesOn(*t):
@@ -157,7 +160,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 	case t.HTTP != nil:
 		return []string{fmt.Sprintf("calls %s %s", cmp.Or(t.HTTP.Method, "GET"), r.shown(t, t.HTTP.URL))}, ""
 	}
-	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch, ObjectDelete: t.Delete} {
+	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch,
+		ObjectDelete: t.Delete} {
 		if object != nil {
 			lines = append(lines, fmt.Sprintf("%s %s %s", verb, object.Kind, r.shown(t, object.Name)))
 		}
@@ -176,12 +180,14 @@ func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why stri
 		if v := (rebuildStep{}).begin(r, step, values); !v.done() {
 			return nil, v.failed
 		}
-		return []string{fmt.Sprintf("deletes pod %s and its volumes %s, and makes them anew", step.Outputs[outputPod], step.Outputs[outputClaims])}, ""
+		return []string{fmt.Sprintf("deletes pod %s and its volumes %s, and makes them anew", step.Outputs[outputPod],
+			step.Outputs[outputClaims])}, ""
 	}
 	if v := (failoverStep{}).begin(r, step, values); !v.done() {
 		return nil, v.failed
 	}
-	return []string{fmt.Sprintf("%s takes over from pod %s", cmp.Or(step.Outputs[outputTo], "another pod"), step.Outputs[outputFrom])}, ""
+	return []string{fmt.Sprintf("%s takes over from pod %s", cmp.Or(step.Outputs[outputTo], "another pod"),
+		step.Outputs[outputFrom])}, ""
 }
 
 // describeEdit says what a step of the engine would change, and what the engine would do for that.

@@ -100,7 +100,8 @@ const (
 	ObjectDelete ObjectVerb = "delete"
 )
 
-// Edit sets fields of the Application's spec, at the outermost object that declares them, or all of that object's own spec.
+// Edit sets fields of the Application's spec, at the outermost object that declares them, or all of that object's own
+// spec.
 type Edit struct {
 	Fields []FieldEdit
 	// Spec is the whole spec of the outermost object in place of fields; nil for none.
@@ -177,7 +178,8 @@ type Answer struct {
 	HTTP *HTTPResponse
 	// Backup as it is; nil when it is absent.
 	Backup *platformv1.Backup
-	// Instance of a drill as it is; nil when it is absent. Remains are what is left of one that is being removed, in words.
+	// Instance of a drill as it is; nil when it is absent. Remains are what is left of one that is being removed, in
+	// words.
 	Instance *platformv1.Application
 	Remains  []string
 }

@@ -31,7 +31,8 @@ const (
 // declaredPoll is after how long the outermost object is read again although nothing woke us: its changes do.
 const declaredPoll = 30 * time.Second
 
-// engineStep edits the outermost declared object and waits until that is Ready with the edit, unless another edit overrides it.
+// engineStep edits the outermost declared object and waits until that is Ready with the edit, unless another edit
+// overrides it.
 type engineStep struct{}
 
 func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -69,8 +70,8 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	return v
 }
 
-// tookOver is done when the Application is Ready as made from the version of the plugin that a step asks for. An object that declares one
-// without a field for that shows it in no generation.
+// tookOver is done when the Application is Ready as made from the version of the plugin that a step asks for. An object
+// that declares one without a field for that shows it in no generation.
 func (r *run) tookOver(t *plugin.OperationStep) verdict {
 	values, why := r.values(t)
 	if why != "" {
@@ -78,7 +79,8 @@ func (r *run) tookOver(t *plugin.OperationStep) verdict {
 	}
 	app, version := r.facts.Application, platformv1.CanonicalPluginVersion(values["version"])
 	waiting := fmt.Sprintf("plugin version %s to take over", version)
-	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition), meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
+	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition),
+		meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
 	switch {
 	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != version ||
 		app.Status.ObservedGeneration < app.Generation:
@@ -189,7 +191,8 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 func (f Facts) componentFor(named string) (string, error) {
 	switch {
 	case named != "" && f.Component != "" && named != f.Component:
-		return "", fmt.Errorf("%s is of component %q, and parameter \"component\" names %q: leave it out", f.Target, f.Component, named)
+		return "", fmt.Errorf("%s is of component %q, and parameter \"component\" names %q: leave it out", f.Target,
+			f.Component, named)
 	case named != "" && !slices.Contains(f.Components, named):
 		return "", fmt.Errorf("%s has no component %q; it has: %s", f.Target, named, list(f.Components))
 	case named != "":
@@ -199,11 +202,12 @@ func (f Facts) componentFor(named string) (string, error) {
 	case len(f.Components) == 1:
 		return f.Components[0], nil
 	}
-	return "", fmt.Errorf("%s has several components: name one in parameter \"component\": %s", f.Target, list(f.Components))
+	return "", fmt.Errorf("%s has several components: name one in parameter \"component\": %s", f.Target,
+		list(f.Components))
 }
 
-// resize sets what is given. What an Application declares stands in the place of all that its plugin says, so that one that declares
-// nothing so far goes on with the rest of that.
+// resize sets what is given. What an Application declares stands in the place of all that its plugin says, so that one
+// that declares nothing so far goes on with the rest of that.
 func (f Facts) resize(at, component string, values map[string]string) ([]FieldEdit, error) {
 	undeclared := f.undeclared(component)
 	var fields, kept []FieldEdit
@@ -232,7 +236,8 @@ func (f Facts) resize(at, component string, values map[string]string) ([]FieldEd
 		}
 	}
 	if len(fields) == 0 {
-		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
+		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and " +
+			"memoryLimit")
 	}
 	return append(fields, kept...), nil
 }
@@ -261,7 +266,8 @@ func quantity(name, text string) error {
 // upgrade refuses to go back: what a newer version wrote, an older one may not read.
 func (f Facts) upgrade(version string) ([]FieldEdit, error) {
 	if f.Application != nil && IsOlder(version, f.Application.Spec.Version) {
-		return nil, fmt.Errorf("%s has version %s, and %s is older: a downgrade is not possible; restore a backup instead", f.Target, f.Application.Spec.Version, version)
+		return nil, fmt.Errorf("%s has version %s, and %s is older: a downgrade is not possible; restore a backup instead",
+			f.Target, f.Application.Spec.Version, version)
 	}
 	return []FieldEdit{{"version", version}}, nil
 }

@@ -55,7 +55,8 @@ func (f Facts) variables() map[string]any {
 
 func (f Facts) target() map[string]any {
 	target := map[string]any{"kind": f.Reference.Kind, "name": f.Reference.Name, "component": f.Component,
-		"namespace": "", "application": "", "version": "", "topology": "", "pods": int64(len(f.Pods)), "writers": int64(0), "members": f.members()}
+		"namespace": "", "application": "", "version": "", "topology": "", "pods": int64(len(f.Pods)), "writers": int64(0),
+		"members": f.members()}
 	if f.Application != nil {
 		target["namespace"], target["application"] = f.Application.Namespace, f.Application.Name
 		target["version"], target["topology"] = f.Application.Spec.Version, f.Application.Spec.Topology
@@ -122,7 +123,8 @@ func Preconditions(facts Facts) *Refusal {
 		holds, err := facts.Template.Truth("", p.Rule, facts.variables())
 		switch {
 		case err != nil:
-			return refuse(platformv1.ReasonInvalidParameters, "a precondition of template %q cannot be checked: %v", facts.Template.Name, err)
+			return refuse(platformv1.ReasonInvalidParameters, "a precondition of template %q cannot be checked: %v",
+				facts.Template.Name, err)
 		case !holds:
 			message, err := facts.Template.Text("", p.Message, facts.variables())
 			if err != nil {

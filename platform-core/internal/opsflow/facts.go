@@ -25,7 +25,8 @@ type Facts struct {
 	Template plugin.OperationTemplate
 	// Plugin that the template was looked up in; nil for none.
 	Plugin *platformv1.PluginReference
-	// NoPlugin says why the plugin of the target is not at hand; nil when it is. Only a run that can go back without it has one.
+	// NoPlugin says why the plugin of the target is not at hand; nil when it is. Only a run that can go back without it
+	// has one.
 	NoPlugin *Refusal
 	// Parameters of the Operation, defaults included.
 	Parameters map[string]string
@@ -52,8 +53,8 @@ type Facts struct {
 	Credentials []Credential
 	// BackupMethods that the plugin declares for the Components.
 	BackupMethods []BackupMethod
-	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left of one that was deleted,
-	// in words.
+	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left
+	// of one that was deleted, in words.
 	Self    *Self
 	Remains []string
 	// Sets are the names of the WorkloadSets of the target that are there.
@@ -76,9 +77,11 @@ type Facts struct {
 	Preempted string
 	// Held says what a run that has begun nothing waits for before it does; nil for nothing.
 	Held *Hold
-	// Forecast says what the engine would do for an edit, for a dry run, by step, and for those of what its steps run by the path of steps that leads there.
+	// Forecast says what the engine would do for an edit, for a dry run, by step, and for those of what its steps run by
+	// the path of steps that leads there.
 	Forecast map[string]Forecast
-	// Others finds a template that a step runs, and Admit says why an Operation of it would be refused; nil but for a dry run.
+	// Others finds a template that a step runs, and Admit says why an Operation of it would be refused; nil but for a dry
+	// run.
 	Others func(name string) (plugin.OperationTemplate, *Refusal)
 	Admit  func(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal
 }
@@ -192,7 +195,8 @@ func writes(pod Pod) int {
 	return 0
 }
 
-// ailment says what is wrong with a pod, to follow its name; empty for one that runs, is ready and reports that its middleware is healthy.
+// ailment says what is wrong with a pod, to follow its name; empty for one that runs, is ready and reports that its
+// middleware is healthy.
 func (p *Pod) ailment() string {
 	said := ""
 	if p.Report.Message != "" {
@@ -215,11 +219,12 @@ func (p *Pod) ailment() string {
 	return ""
 }
 
-// behind says, to follow its name, that a pod does not follow the one that writes, as far as the engine knows that: where it names who writes, those
-// follow that are in the list of members.
+// behind says, to follow its name, that a pod does not follow the one that writes, as far as the engine knows that:
+// where it names who writes, those follow that are in the list of members.
 func (f Facts) behind(p *Pod) string {
 	record := f.Writing[SetOf(p.Name)].Record
-	if record == nil || len(record.List.Members) == 0 || slices.ContainsFunc(record.List.Members, func(m platformv1.SetMember) bool { return m.Name == p.Name }) {
+	if record == nil || len(record.List.Members) == 0 ||
+		slices.ContainsFunc(record.List.Members, func(m platformv1.SetMember) bool { return m.Name == p.Name }) {
 		return ""
 	}
 	return "does not follow the one that writes"

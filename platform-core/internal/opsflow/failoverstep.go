@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// failoverStep has another pod take over from the one that writes, whatever that says, and waits until it does. With a term it asks
-// for nothing: it is the record of what the engine did in that term.
+// failoverStep has another pod take over from the one that writes, whatever that says, and waits until it does. With a
+// term it asks for nothing: it is the record of what the engine did in that term.
 type failoverStep struct{}
 
 // TemplateFailover is the template of a failover, also of those that the engine decides on.
@@ -65,7 +65,8 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
 	record := r.facts.Writing[set].Record
 	writer := r.facts.writerOf(set)
-	if record != nil && record.Member != nil && record.Member.Name != from && writer != nil && writer.Name == record.Member.Name {
+	if record != nil && record.Member != nil && record.Member.Name != from && writer != nil &&
+		writer.Name == record.Member.Name {
 		if v := withdraw(r, step); !v.done() {
 			return v
 		}
@@ -75,11 +76,13 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		}
 		step.Outputs[outputTo] = writer.Name
 		if to != "" && writer.Name != to {
-			return verdict{failed: fmt.Sprintf("pod %s took over from %s since its data is the most advanced, and %s was to", writer.Name, from, to), final: yes}
+			return verdict{failed: fmt.Sprintf("pod %s took over from %s since its data is the most advanced, and %s was to",
+				writer.Name, from, to), final: yes}
 		}
 		return verdict{}
 	}
-	v := handedOver(r, step, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}})
+	v := handedOver(r, step, &Effect{Key: r.key(step, ""),
+		Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}})
 	if v.failed != "" && v.untouched != yes {
 		// It is asked anew by another Operation.
 		v.final = yes
@@ -107,10 +110,12 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	}
 	switch len(sets) {
 	case 0:
-		return failedf("the engine does not decide who writes in %s: there is one pod only, or the members elect a writer themselves", r.facts.Target)
+		return failedf("the engine does not decide who writes in %s: there is one pod only, or the members elect a writer "+
+			"themselves", r.facts.Target)
 	case 1:
 	default:
-		return failedf("%s has several sets with a pod that writes: name a Component or WorkloadSet as the target", r.facts.Target)
+		return failedf("%s has several sets with a pod that writes: name a Component or WorkloadSet as the target",
+			r.facts.Target)
 	}
 	record, to := r.facts.Writing[sets[0]].Record, values["to"]
 	from := ""
@@ -151,7 +156,8 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 	tellChange(step, change)
 	switch {
 	case change.Named == nil && writing.Record.Term > term:
-		return failedf("nobody was named in term %d before term %d began, which has a record of its own", term, writing.Record.Term)
+		return failedf("nobody was named in term %d before term %d began, which has a record of its own", term,
+			writing.Record.Term)
 	case change.Named == nil:
 		waiting := "another pod to be named"
 		if writing.Pending != "" {
@@ -169,13 +175,14 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 	return verdict{}
 }
 
-// RecordedSet is the name of the WorkloadSet whose failover an Operation records. Its target is the object that declares the instance, which may have
-// several; records from before name the set there.
+// RecordedSet is the name of the WorkloadSet whose failover an Operation records. Its target is the object that
+// declares the instance, which may have several; records from before name the set there.
 func RecordedSet(op *platformv1.Operation) string {
 	if op.Spec.TargetRef.Kind == string(TargetWorkloadSet) {
 		return op.Spec.TargetRef.Name
 	}
-	return platformv1.WorkloadSetNameFor(op.Labels[platformv1.ApplicationLabel], op.Labels[platformv1.ComponentLabel], op.Labels[platformv1.SetLabel])
+	return platformv1.WorkloadSetNameFor(op.Labels[platformv1.ApplicationLabel], op.Labels[platformv1.ComponentLabel],
+		op.Labels[platformv1.SetLabel])
 }
 
 // Noted says whether a set knows that the failover of its term is on record.

@@ -11,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A field below spec is written as components[redis].storage.size: names separated by dots, and after the name of a list
-// whose elements have names, the name of one in brackets. A name that has dots or brackets of its own has a backslash before each, see Name.
+// A field below spec is written as components[redis].storage.size: names separated by dots, and after the name of a
+// list whose elements have names, the name of one in brackets. A name that has dots or brackets of its own has a
+// backslash before each, see Name.
 
-// FieldPluginVersion is the field with the version of the plugin. A typed kind that has none for it keeps an annotation in its place.
+// FieldPluginVersion is the field with the version of the plugin. A typed kind that has none for it keeps an annotation
+// in its place.
 const FieldPluginVersion = "pluginVersion"
 
 // element is one step on the way to a field: a name, and the name of an element where it is a list.
@@ -72,8 +74,8 @@ func Name(name string) string {
 // Plain is a field for a person, without what Name put there.
 func Plain(field string) string { return strings.ReplaceAll(field, `\`, "") }
 
-// SetField sets a field of a spec as it is in JSON, or takes it out when the value is nil. What is on the way and not there is made. It returns
-// the value that was there before; nil for none.
+// SetField sets a field of a spec as it is in JSON, or takes it out when the value is nil. What is on the way and not
+// there is made. It returns the value that was there before; nil for none.
 func SetField(spec map[string]any, field string, value any) (before any, err error) {
 	path := elementsOf(field)
 	at := spec
@@ -125,12 +127,13 @@ func elementOf(parent map[string]any, e element) (map[string]any, error) {
 	return made, nil
 }
 
-// WriteThrough returns the field of the object that declares an Application which a field of that comes from. mapping is what the kind
-// says of it; the longest of its fields that fits counts.
+// WriteThrough returns the field of the object that declares an Application which a field of that comes from. mapping
+// is what the kind says of it; the longest of its fields that fits counts.
 func WriteThrough(field string, mapping map[string]string) (string, bool) {
 	best, found := "", false
 	for from := range mapping {
-		if (field == from || strings.HasPrefix(field, from+".") || strings.HasPrefix(field, from+"[")) && (!found || len(from) > len(best)) {
+		if (field == from || strings.HasPrefix(field, from+".") || strings.HasPrefix(field, from+"[")) &&
+			(!found || len(from) > len(best)) {
 			best, found = from, true
 		}
 	}
@@ -140,7 +143,8 @@ func WriteThrough(field string, mapping map[string]string) (string, bool) {
 	return mapping[best] + strings.TrimPrefix(field, best), true
 }
 
-// OwnersOf names those who own a field of a spec, or something within it, in order. own are ourselves, who do not count.
+// OwnersOf names those who own a field of a spec, or something within it, in order. own are ourselves, who do not
+// count.
 func OwnersOf(entries []metav1.ManagedFieldsEntry, field string, own ...string) []string {
 	var owners []string
 	for _, entry := range EntriesOf(entries, field) {
@@ -152,8 +156,9 @@ func OwnersOf(entries []metav1.ManagedFieldsEntry, field string, own ...string) 
 	return owners
 }
 
-// WritersOf names those who write anything of the first list on the way to a field of a spec other than by server-side apply, in order: they replace such a
-// list of a custom resource as a whole, and with it what of the field is not theirs.
+// WritersOf names those who write anything of the first list on the way to a field of a spec other than by server-side
+// apply, in order: they replace such a list of a custom resource as a whole, and with it what of the field is not
+// theirs.
 func WritersOf(entries []metav1.ManagedFieldsEntry, field string) []string {
 	path := elementsOf(field)
 	i := slices.IndexFunc(path, func(e element) bool { return e.key != "" })
@@ -170,7 +175,8 @@ func WritersOf(entries []metav1.ManagedFieldsEntry, field string) []string {
 	return OwnersOf(updates, strings.Join(names, "."))
 }
 
-// EntriesOf are those of managed fields that have a field of a spec, or something within it; without a field those that have anything of the spec.
+// EntriesOf are those of managed fields that have a field of a spec, or something within it; without a field those that
+// have anything of the spec.
 func EntriesOf(entries []metav1.ManagedFieldsEntry, field string) []metav1.ManagedFieldsEntry {
 	path := []element{{name: "spec"}}
 	if field != "" {
@@ -179,15 +185,17 @@ func EntriesOf(entries []metav1.ManagedFieldsEntry, field string) []metav1.Manag
 	var having []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
 		var fields map[string]json.RawMessage
-		if entry.FieldsV1 != nil && entry.Subresource != "status" && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && owns(fields, path) {
+		if entry.FieldsV1 != nil && entry.Subresource != "status" &&
+			json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && owns(fields, path) {
 			having = append(having, entry)
 		}
 	}
 	return having
 }
 
-// owns says whether a set of managed fields has a path, or something below it. Of an object it has what it lists: one that has nothing but the object itself made
-// that, and has none of what is in it. Of a list that it ends at it has the whole.
+// owns says whether a set of managed fields has a path, or something below it. Of an object it has what it lists: one
+// that has nothing but the object itself made that, and has none of what is in it. Of a list that it ends at it has the
+// whole.
 func owns(fields map[string]json.RawMessage, path []element) bool {
 	for _, e := range path {
 		next, ok := within(fields, "f:"+e.name)

@@ -15,7 +15,8 @@ func (r *run) deferred() string {
 	first, more := "", 0
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
-		if t, ok := r.facts.Template.Step(step.Name); !ok || t.OnFailure != plugin.FailureDefers || step.Phase != platformv1.OperationFailed {
+		if t, ok := r.facts.Template.Step(step.Name); !ok || t.OnFailure != plugin.FailureDefers ||
+			step.Phase != platformv1.OperationFailed {
 			continue
 		}
 		if first != "" {
@@ -30,16 +31,19 @@ func (r *run) deferred() string {
 	return first
 }
 
-// hinges says whether a step follows from one that had an earlier run fail at its end: what became of it there says nothing.
+// hinges says whether a step follows from one that had an earlier run fail at its end: what became of it there says
+// nothing.
 func hinges(template plugin.OperationTemplate, earlier *platformv1.Operation, name string) bool {
 	before := template.Before(name)
 	return slices.ContainsFunc(earlier.Status.Steps, func(step platformv1.StepStatus) bool {
 		t, ok := template.Step(step.Name)
-		return ok && t.OnFailure == plugin.FailureDefers && step.Phase == platformv1.OperationFailed && slices.Contains(before, step.Name)
+		return ok && t.OnFailure == plugin.FailureDefers && step.Phase == platformv1.OperationFailed &&
+			slices.Contains(before, step.Name)
 	})
 }
 
-// takeFinal takes the steps that are taken finally, of a run that ends early. One that failed keeps no other from being taken.
+// takeFinal takes the steps that are taken finally, of a run that ends early. One that failed keeps no other from being
+// taken.
 func (r *run) takeFinal() {
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
@@ -47,7 +51,11 @@ func (r *run) takeFinal() {
 		if !known || !t.Finally || ended(step) {
 			continue
 		}
-		if slices.ContainsFunc(t.Needs, func(need string) bool { before := r.find(need); return before != nil && !ended(before) }) {
+		if slices.ContainsFunc(t.Needs, func(need string) bool {
+			before := r.find(need)
+			return before != nil &&
+				!ended(before)
+		}) {
 			continue
 		}
 		v := r.take(t, step)
@@ -62,10 +70,12 @@ func (r *run) takeFinal() {
 
 // awaitsOnlyFinal says whether all that goes on is taken finally: each of those steps has a time of its own.
 func (r *run) awaitsOnlyFinal() bool {
-	return len(r.waits) > 0 && !slices.ContainsFunc(r.waits, func(v verdict) bool { return !r.facts.Template.Finally(v.step) })
+	return len(r.waits) > 0 && !slices.ContainsFunc(r.waits,
+		func(v verdict) bool { return !r.facts.Template.Finally(v.step) })
 }
 
-// mayBegin is the verdict of a step that waits although all that it needs has ended: since the run is suspended, or since as many are under way as may be.
+// mayBegin is the verdict of a step that waits although all that it needs has ended: since the run is suspended, or
+// since as many are under way as may be.
 func (r *run) mayBegin(t *plugin.OperationStep) verdict {
 	if r.op.Spec.Suspend && r.status.Ending == "" {
 		return verdict{step: t.Name, waiting: "spec.suspend to be false", reason: platformv1.ReasonSuspended}
@@ -82,7 +92,8 @@ func (r *run) mayBegin(t *plugin.OperationStep) verdict {
 		}
 	}
 	if running >= limit {
-		return verdict{step: t.Name, waiting: fmt.Sprintf("one of %d steps to end: as many may be under way at a time", running)}
+		return verdict{step: t.Name, waiting: fmt.Sprintf("one of %d steps to end: as many may be under way at a time",
+			running)}
 	}
 	return verdict{}
 }

@@ -27,7 +27,8 @@ type flow struct {
 
 func newFlow(t *testing.T, template string, reply func(*opsflow.Effect) *opsflow.Answer) *flow {
 	t.Helper()
-	op := &platformv1.Operation{Spec: platformv1.OperationSpec{Template: template, ServiceAccountName: "worker", Author: "ada"}}
+	op := &platformv1.Operation{Spec: platformv1.OperationSpec{Template: template, ServiceAccountName: "worker",
+		Author: "ada"}}
 	op.Name, op.UID = "run", "1"
 	parsed, refusal := opsflow.InlineTemplate(op.Spec)
 	if refusal != nil {
@@ -117,7 +118,8 @@ func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	again.turn(f.op)
-	again.want(platformv1.OperationSucceeded, "a=Succeeded b=Succeeded c=Succeeded d=Skipped tell=Succeeded last=Succeeded")
+	again.want(platformv1.OperationSucceeded,
+		"a=Succeeded b=Succeeded c=Succeeded d=Skipped tell=Succeeded last=Succeeded")
 	if got := strings.Join(again.asked, " "); got != "1/a 1/c 1/tell 1/last" {
 		t.Errorf("it asked for %s", got)
 	}
@@ -145,7 +147,8 @@ func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
 }
 
 func TestFinalStepHasATimeOfItsOwn(t *testing.T) {
-	f := newFlow(t, "name: Graph\ntimeout: 10s\nsteps:\n  - {name: a, http: {url: 'http://x/good'}}\n  - {name: tell, finally: true, http: {url: 'http://x/slow'}}\n", calls)
+	f := newFlow(t, "name: Graph\ntimeout: 10s\nsteps:\n  - {name: a, http: {url: 'http://x/good'}}\n  - {name: tell, "+
+		"finally: true, http: {url: 'http://x/slow'}}\n", calls)
 	f.turn(nil)
 	f.facts.Now = f.facts.Now.Add(time.Minute)
 	f.turn(nil)
@@ -242,17 +245,20 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 		end()
 	}
 	f.want(platformv1.OperationSucceeded, "each=Succeeded")
-	if most != 3 || len(made) != 7 || made["run-each-2-try2"] != 1 || made["run-each-1"] != 1 || made["run-each-4-try2"] != 1 {
+	if most != 3 || len(made) != 7 || made["run-each-2-try2"] != 1 || made["run-each-1"] != 1 ||
+		made["run-each-4-try2"] != 1 {
 		t.Errorf("at most %d Jobs ran at a time, and %v were made", most, made)
 	}
-	if step := f.op.Status.Steps[0]; step.Items == nil || step.Items.Succeeded != 6 || step.Items.Total != 6 || step.Items.Done != "1-6" || len(step.Targets) != 0 {
+	if step := f.op.Status.Steps[0]; step.Items == nil || step.Items.Succeeded != 6 || step.Items.Total != 6 ||
+		step.Items.Done != "1-6" || len(step.Targets) != 0 {
 		t.Errorf("the items are on record as %+v and %+v", step.Items, step.Targets)
 	}
 }
 
 func TestWaitFailsWhereItsObjectHas(t *testing.T) {
 	phase := "Running"
-	f := newFlow(t, "name: W\nsteps:\n  - {name: w, wait: {apiVersion: v1, kind: Pod, name: p, until: 'object.status.phase == \"Succeeded\"', fail: 'object.status.phase == \"Failed\"'}}\n",
+	f := newFlow(t, "name: W\nsteps:\n  - {name: w, wait: {apiVersion: v1, kind: Pod, name: p, until: "+
+		"'object.status.phase == \"Succeeded\"', fail: 'object.status.phase == \"Failed\"'}}\n",
 		func(*opsflow.Effect) *opsflow.Answer {
 			return &opsflow.Answer{Object: map[string]any{"status": map[string]any{"phase": phase}}}
 		})

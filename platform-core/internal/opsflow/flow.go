@@ -77,7 +77,8 @@ func Abandon(op *platformv1.Operation, now time.Time) Decision {
 	target := op.Spec.TargetRef
 	r.status.Error = fmt.Sprintf("pre-empted by the deletion of %s %q", target.Kind, target.Name)
 	r.stopSteps("it was "+r.status.Error, platformv1.OperationCancelled)
-	return r.finish(platformv1.OperationCancelled, r.status.Error, outcome.Stalled(platformv1.ReasonCancelled, "it was "+r.status.Error))
+	return r.finish(platformv1.OperationCancelled, r.status.Error,
+		outcome.Stalled(platformv1.ReasonCancelled, "it was "+r.status.Error))
 }
 
 // Wait leaves an Operation that has done nothing yet pending, with the reason why. One that is cancelled ends instead.
@@ -86,7 +87,8 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	r.status.Application = application
 	if op.Spec.Cancel {
 		r.stopSteps("it was cancelled", platformv1.OperationCancelled)
-		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(platformv1.ReasonCancelled, "it was cancelled before it began"))
+		return r.finish(platformv1.OperationCancelled, "",
+			outcome.Stalled(platformv1.ReasonCancelled, "it was cancelled before it began"))
 	}
 	r.letGo()
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
@@ -94,14 +96,16 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	return Decision{Status: *r.status, Outcome: o}
 }
 
-// Start begins the run of an Operation, and decides on its first steps at once. Steps that succeeded in an earlier run, which this one
-// tries again, are taken over from there, but for an approval, which was given to that run only; earlier is nil for none.
+// Start begins the run of an Operation, and decides on its first steps at once. Steps that succeeded in an earlier run,
+// which this one tries again, are taken over from there, but for an approval, which was given to that run only; earlier
+// is nil for none.
 func Start(op *platformv1.Operation, application string, facts Facts, earlier *platformv1.Operation) Decision {
 	begun := op.DeepCopy()
 	status := &begun.Status
 	status.Steps = nil
 	at := metav1.NewTime(facts.Now)
-	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
+	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application,
+		TriggerOf(op), &at
 	status.Plugin, status.Timeout = facts.Plugin, timeoutUnder(op, facts.Template)
 	if earlier != nil && !carriesOver(earlier, facts.Template) {
 		earlier = nil
@@ -109,7 +113,8 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 	for _, name := range facts.Template.Order() {
 		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
 		t, known := facts.Template.Step(name)
-		if earlier != nil && known && t.Approval == nil && facts.Template.Plain(name) && !hinges(facts.Template, earlier, name) {
+		if earlier != nil && known && t.Approval == nil && facts.Template.Plain(name) &&
+			!hinges(facts.Template, earlier, name) {
 			step = stepOf(earlier, t)
 		}
 		status.Steps = append(status.Steps, step)
@@ -150,7 +155,8 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	}
 	if left, limited := r.left(); r.status.Ending == "" && limited && left <= 0 && !r.owes() {
 		first := r.waits[0]
-		r.end(platformv1.EndingFailed, first.step, fmt.Sprintf("not done within %s: step %q waited for %s", TimeoutOf(r.op), first.step, first.waiting))
+		r.end(platformv1.EndingFailed, first.step,
+			fmt.Sprintf("not done within %s: step %q waited for %s", TimeoutOf(r.op), first.step, first.waiting))
 		r.reason = ReasonTimedOut
 	}
 	if r.status.Ending != "" {
@@ -174,7 +180,8 @@ type run struct {
 	waits []verdict
 	// reason of an end in this turn.
 	reason string
-	// path of the steps that lead to it, for what a dry run describes of one that a step would run, and how many of those it has described.
+	// path of the steps that lead to it, for what a dry run describes of one that a step would run, and how many of those
+	// it has described.
 	path     string
 	foretold *int
 }
@@ -195,7 +202,8 @@ type verdict struct {
 	unreachable string
 	// effect to bring about.
 	effect *Effect
-	// approval says that a person is waited for, final that another attempt is of no use, untouched that a step failed before it had done anything.
+	// approval says that a person is waited for, final that another attempt is of no use, untouched that a step failed
+	// before it had done anything.
 	approval, final, untouched answer
 }
 
@@ -270,7 +278,8 @@ func (r *run) find(name string) *platformv1.StepStatus {
 	return nil
 }
 
-// TimeoutOf is how long a run that has begun may take: what was on record for it then, whatever becomes of its template.
+// TimeoutOf is how long a run that has begun may take: what was on record for it then, whatever becomes of its
+// template.
 func TimeoutOf(op *platformv1.Operation) time.Duration {
 	switch {
 	case op.Spec.Timeout != nil:
@@ -294,7 +303,8 @@ func timeoutUnder(op *platformv1.Operation, template plugin.OperationTemplate) *
 	return &metav1.Duration{Duration: DefaultTimeout}
 }
 
-// left is the time that the run has, where that is limited. The time until somebody approved does not count, nor that until a maintenance window.
+// left is the time that the run has, where that is limited. The time until somebody approved does not count, nor that
+// until a maintenance window.
 func (r *run) left() (time.Duration, bool) {
 	if Records(r.op) || r.awaitsOnlyApproval() || r.awaitsOnlyWindow() || r.awaitsOnlyFinal() {
 		return 0, false
@@ -309,7 +319,8 @@ func (r *run) deadline() time.Time {
 	}
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
-		if t, ok := r.facts.Template.Step(step.Name); ok && t.Approval != nil && step.CompletionTime != nil && step.CompletionTime.After(from) {
+		if t, ok := r.facts.Template.Step(step.Name); ok && t.Approval != nil && step.CompletionTime != nil &&
+			step.CompletionTime.After(from) {
 			from = step.CompletionTime.Time
 		}
 	}

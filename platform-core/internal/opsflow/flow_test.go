@@ -52,7 +52,8 @@ var stories = map[string]func() *world{
 		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
 		w.facts.Yielding = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
-		w.happens("Pod 1 has restarted; pod 0 writes, and the controller dies before it asks for another writer.", func(w *world) { w.done(1); w.crash = crashAfterWrite })
+		w.happens("Pod 1 has restarted; pod 0 writes, and the controller dies before it asks for another writer.",
+			func(w *world) { w.done(1); w.crash = crashAfterWrite })
 		w.happens("A controller starts.", nil)
 		w.happens("Pod 1 writes, and pod 0 follows.", func(w *world) { w.at(1).Access, w.at(0).Access = writer, reader })
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
@@ -95,7 +96,8 @@ var stories = map[string]func() *world{
 	},
 	"two-steps": func() *world {
 		template := restartTemplate()
-		template.Steps = append(template.Steps, plugin.OperationStep{Name: "reload", Agent: &plugin.AgentStep{Call: plugin.AgentReload}})
+		template.Steps = append(template.Steps,
+			plugin.OperationStep{Name: "reload", Agent: &plugin.AgentStep{Call: plugin.AgentReload}})
 		w := newWorld(template, pod(0, ""))
 		w.happens("The Operation starts.", nil)
 		w.happens("The pod has restarted.", func(w *world) { w.done(0) })
@@ -108,7 +110,8 @@ var stories = map[string]func() *world{
 			w.happens("A controller starts.", func(w *world) { w.crash = point })
 		}
 		w.happens("A controller starts.", nil)
-		w.happens("Pod 0 has restarted, and the controller dies before it records that.", func(w *world) { w.done(0); w.crash = crashBeforeWrite })
+		w.happens("Pod 0 has restarted, and the controller dies before it records that.",
+			func(w *world) { w.done(0); w.crash = crashBeforeWrite })
 		w.happens("A controller starts, and dies after the next call.", func(w *world) { w.crash = crashAfterCall })
 		w.happens("Pod 1 has restarted while no controller ran; then one starts.", func(w *world) { w.done(1) })
 		return w
@@ -118,7 +121,11 @@ var stories = map[string]func() *world{
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 0 is being deleted.", func(w *world) { w.at(0).Presence = PodGoing })
 		w.happens("Pod 0 is gone.", func(w *world) { w.at(0).Presence, w.at(0).UID = PodAbsent, "" })
-		w.happens("A new pod 0 starts.", func(w *world) { w.at(0).UID = "uid-0"; w.replace(0); w.at(0).Report.Health = report.Starting })
+		w.happens("A new pod 0 starts.", func(w *world) {
+			w.at(0).UID = "uid-0"
+			w.replace(0)
+			w.at(0).Report.Health = report.Starting
+		})
 		w.happens("The new pod 0 is healthy; pod 1 was replaced in the meantime.", func(w *world) {
 			w.at(0).Report.Health = report.Healthy
 			w.replace(1)
@@ -137,7 +144,8 @@ var stories = map[string]func() *world{
 	},
 	"agent-refuses": func() *world {
 		w := newWorld(restartTemplate(), pod(0, ""))
-		w.agents["uid-0"].failure, w.agents["uid-0"].problem = FailureRefused, "the agent in the pod is too old to know it: delete the pod"
+		w.agents["uid-0"].failure, w.agents["uid-0"].problem = FailureRefused,
+			"the agent in the pod is too old to know it: delete the pod"
 		w.happens("The Operation starts.", nil)
 		return w
 	},
@@ -256,7 +264,8 @@ func TestStories(t *testing.T) {
 // What spares the writer says so beforehand, also where there is nobody else: that is no failure.
 func TestADryRunNamesAllButTheWriter(t *testing.T) {
 	for want, pods := range map[string][]Pod{
-		"restart: calls Restart in redis-a-main-0, then redis-a-main-2":                   {pod(0, reader), pod(1, writer), pod(2, reader)},
+		"restart: calls Restart in redis-a-main-0, then redis-a-main-2": {pod(0, reader), pod(1, writer),
+			pod(2, reader)},
 		`restart: calls Restart in no pod: Redis "a" has none but those that take writes`: {pod(0, writer)},
 	} {
 		w := newWorld(sparing(), pods...)
@@ -298,7 +307,8 @@ steps: [{name: restart, agent: {call: Restart, pod: "${parameters.pod}"}}]
 	}
 	w = named("redis-a-main-3")
 	w.happens("The Operation starts.", nil)
-	if got := w.op.Status; got.Phase != platformv1.OperationFailed || !strings.Contains(got.Error, `"redis-a-main-3" is no pod of Redis "a" that step "restart" could act on`) {
+	if got := w.op.Status; got.Phase != platformv1.OperationFailed ||
+		!strings.Contains(got.Error, `"redis-a-main-3" is no pod of Redis "a" that step "restart" could act on`) {
 		t.Errorf("it is %s: %s", got.Phase, got.Error)
 	}
 }

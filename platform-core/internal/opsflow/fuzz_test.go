@@ -11,7 +11,8 @@ import (
 
 // A spec that a user gives is read, compared and changed without harm, whatever it is.
 func FuzzTargetSpec(f *testing.F) {
-	for _, text := range []string{"running: false", `{"components":[{"name":"a","n":1},{"name":"a"}]}`, "a: [1, x, {}]", "a: &x [*x]", "? b", "1: 2"} {
+	for _, text := range []string{"running: false", `{"components":[{"name":"a","n":1},{"name":"a"}]}`, "a: [1, x, {}]",
+		"a: &x [*x]", "? b", "1: 2"} {
 		f.Add(text, "components[a].storage.size")
 	}
 	f.Fuzz(func(t *testing.T, text, field string) {
@@ -44,7 +45,8 @@ func FuzzChanges(f *testing.F) {
 		if len(changes) == 0 || changes[len(changes)-1].Generation != 1<<40 || len(changes) > maxEdits+1 {
 			t.Errorf("%q with %q is read as %+v", text, word, changes)
 		}
-		if again := ChangesOf(op); !slices.EqualFunc(changes, again, func(a, b Change) bool { return a.Generation == b.Generation && slices.Equal(a.Words, b.Words) }) {
+		if again := ChangesOf(op); !slices.EqualFunc(changes, again,
+			func(a, b Change) bool { return a.Generation == b.Generation && slices.Equal(a.Words, b.Words) }) {
 			t.Errorf("read twice: %+v, %+v", changes, again)
 		}
 	})

@@ -21,7 +21,8 @@ func worldOf(text string, pods ...Pod) *world {
 	}
 	w := newWorld(template, pods...)
 	w.op.Name = "run"
-	w.facts.Reference = platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a"}
+	w.facts.Reference = platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis",
+		Name: "a"}
 	w.facts.Application = &platformv1.Application{Spec: platformv1.ApplicationSpec{Version: "7.0", Topology: "standalone"}}
 	w.facts.Components = []string{"redis"}
 	w.facts.Parameters = ParametersInForce(w.op.Spec, template)
@@ -99,7 +100,8 @@ steps:
 
 func actingWorld() *world {
 	w := worldOf(acting, pod(0, writer), pod(1, reader))
-	w.facts.Actions = map[string][]plan.Action{"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
+	w.facts.Actions = map[string][]plan.Action{
+		"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
 	return w
 }
 
@@ -128,7 +130,8 @@ var graphStories = map[string]func() *world{
 		w := worldOf(around, pod(0, writer))
 		w.happens("The Operation starts.", nil)
 		w.happens("It has the edit and is not Ready.", func(w *world) {
-			w.facts.Declared.ObservedGeneration, w.facts.Declared.Ready = 2, Condition{Status: metav1.ConditionFalse, Message: "1 of 3 ready"}
+			w.facts.Declared.ObservedGeneration, w.facts.Declared.Ready = 2,
+				Condition{Status: metav1.ConditionFalse, Message: "1 of 3 ready"}
 		})
 		w.happens("It stalls.", func(w *world) {
 			w.facts.Declared.Stalled = Condition{Status: metav1.ConditionTrue, Message: "no node for pod 2"}
@@ -190,7 +193,8 @@ var graphStories = map[string]func() *world{
 	"for-each-with-another-attempt": func() *world {
 		w := worldOf(each)
 		w.happens("The Operation starts.", nil)
-		w.happens("The first has succeeded.", func(w *world) { w.children["run-many-1"].Phase = platformv1.OperationSucceeded })
+		w.happens("The first has succeeded.",
+			func(w *world) { w.children["run-many-1"].Phase = platformv1.OperationSucceeded })
 		w.happens("The second has failed.", func(w *world) {
 			w.children["run-many-2"].Phase, w.children["run-many-2"].Error = platformv1.OperationFailed, "no luck"
 		})
@@ -222,14 +226,17 @@ var graphStories = map[string]func() *world{
 		}
 		w.crash = crashBeforeDelete
 		w.happens("The Operation starts, and the controller dies before it deletes.", nil)
-		w.happens("Somebody deletes a and makes it anew; then a controller starts.", func(w *world) { w.uids["ConfigMap a"] = "the second" })
+		w.happens("Somebody deletes a and makes it anew; then a controller starts.",
+			func(w *world) { w.uids["ConfigMap a"] = "the second" })
 		return w
 	},
 	"delete-that-was-done-before": func() *world {
 		w := worldOf(clearing, pod(0, writer))
 		w.objects["ConfigMap a"] = map[string]any{}
-		w.happens("The Operation starts, and the controller dies after it has deleted.", func(w *world) { w.crash = crashAfterDelete })
-		w.happens("Somebody makes a anew; then a controller starts.", func(w *world) { w.objects["ConfigMap a"], w.uids["ConfigMap a"] = map[string]any{}, "the second" })
+		w.happens("The Operation starts, and the controller dies after it has deleted.",
+			func(w *world) { w.crash = crashAfterDelete })
+		w.happens("Somebody makes a anew; then a controller starts.",
+			func(w *world) { w.objects["ConfigMap a"], w.uids["ConfigMap a"] = map[string]any{}, "the second" })
 		return w
 	},
 	"switchover": func() *world {
@@ -246,7 +253,8 @@ var graphStories = map[string]func() *world{
 		w.facts.Template, w.facts.Parameters = Defaults()["Switchover"], map[string]string{"component": "", "to": ""}
 		w.happens("The Operation starts.", nil)
 		w.crash = crashAfterCall
-		w.happens("It is cancelled, and the controller dies once the request is taken back.", func(w *world) { w.op.Spec.Cancel = true })
+		w.happens("It is cancelled, and the controller dies once the request is taken back.",
+			func(w *world) { w.op.Spec.Cancel = true })
 		w.happens("A controller starts.", nil)
 		return w
 	},

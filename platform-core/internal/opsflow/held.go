@@ -12,9 +12,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// What an Operation has done by way of what is declared, a spec or a password, waits for a maintenance window like every such change where it
-// takes out pods that serve: the whole run does, before it begins anything, so that it can still be cancelled. What it does to processes and
-// pods by itself somebody has asked for now.
+// What an Operation has done by way of what is declared, a spec or a password, waits for a maintenance window like
+// every such change where it takes out pods that serve: the whole run does, before it begins anything, so that it can
+// still be cancelled. What it does to processes and pods by itself somebody has asked for now.
 
 // HoldingSteps are the steps of a template that wait for a maintenance window where they take out pods that serve.
 func HoldingSteps(template plugin.OperationTemplate) []string {
@@ -27,14 +27,17 @@ func HoldingSteps(template plugin.OperationTemplate) []string {
 	return names
 }
 
-var holdingVerbs = []plugin.EngineVerb{plugin.EngineResize, plugin.EngineExpand, plugin.EngineUpgrade, plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate}
+var holdingVerbs = []plugin.EngineVerb{plugin.EngineResize, plugin.EngineExpand, plugin.EngineUpgrade,
+	plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate}
 
 // Rotates says whether a template makes passwords anew.
 func Rotates(template plugin.OperationTemplate) bool {
-	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return does(step, plugin.EngineRotate) })
+	return slices.ContainsFunc(template.Steps,
+		func(step plugin.OperationStep) bool { return does(step, plugin.EngineRotate) })
 }
 
-// Held says whether a run waits for a maintenance window, before it begins or since the engine holds the rest of what it asked for.
+// Held says whether a run waits for a maintenance window, before it begins or since the engine holds the rest of what
+// it asked for.
 func Held(op *platformv1.Operation) bool {
 	return meta.IsStatusConditionTrue(op.Status.Conditions, platformv1.HeldCondition)
 }
@@ -56,11 +59,12 @@ func (r *run) held(t *plugin.OperationStep) verdict {
 	if r.facts.Held == nil || t.Approval != nil || begun(r.status, r.facts.Template) {
 		return verdict{}
 	}
-	return verdict{step: t.Name, waiting: r.facts.Held.Words, reason: platformv1.ReasonWaitingForMaintenance, retry: r.facts.Held.Until.Sub(r.facts.Now)}
+	return verdict{step: t.Name, waiting: r.facts.Held.Words, reason: platformv1.ReasonWaitingForMaintenance,
+		retry: r.facts.Held.Until.Sub(r.facts.Now)}
 }
 
-// awaitsOnlyWindow says whether all that goes on waits for a maintenance window: that time does not count. What is asked again, since nobody
-// knows yet, is as it was.
+// awaitsOnlyWindow says whether all that goes on waits for a maintenance window: that time does not count. What is
+// asked again, since nobody knows yet, is as it was.
 func (r *run) awaitsOnlyWindow() bool {
 	was := Held(&platformv1.Operation{Status: *r.status})
 	return len(r.waits) > 0 && !slices.ContainsFunc(r.waits, func(v verdict) bool {
@@ -70,12 +74,15 @@ func (r *run) awaitsOnlyWindow() bool {
 
 // noteHold puts on record whether the run waits for a maintenance window, and when that ended.
 func (r *run) noteHold() {
-	condition := metav1.Condition{Type: platformv1.HeldCondition, ObservedGeneration: r.op.Generation, LastTransitionTime: metav1.NewTime(r.facts.Now)}
+	condition := metav1.Condition{Type: platformv1.HeldCondition, ObservedGeneration: r.op.Generation,
+		LastTransitionTime: metav1.NewTime(r.facts.Now)}
 	switch {
 	case r.awaitsOnlyWindow():
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, platformv1.ReasonWaitingForMaintenance, waitingFor+r.waits[0].waiting
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, platformv1.ReasonWaitingForMaintenance,
+			waitingFor+r.waits[0].waiting
 	case Held(&platformv1.Operation{Status: *r.status}):
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, platformv1.ReasonWindowOpen, "what waited for a maintenance window goes on"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, platformv1.ReasonWindowOpen,
+			"what waited for a maintenance window goes on"
 	default:
 		return
 	}
@@ -91,7 +98,8 @@ func (r *run) letGo() {
 
 // resumed is when the run last went on that had waited for a maintenance window; the zero time when it never did.
 func (r *run) resumed() metav1.Time {
-	if held := meta.FindStatusCondition(r.status.Conditions, platformv1.HeldCondition); held != nil && held.Status == metav1.ConditionFalse {
+	if held := meta.FindStatusCondition(r.status.Conditions, platformv1.HeldCondition); held != nil &&
+		held.Status == metav1.ConditionFalse {
 		return held.LastTransitionTime
 	}
 	return metav1.Time{}

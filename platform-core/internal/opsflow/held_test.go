@@ -14,7 +14,8 @@ import (
 
 // closed shuts the maintenance windows for an hour.
 func closed(w *world) {
-	w.facts.Held = &Hold{Until: w.facts.Now.Add(time.Hour), Words: "the maintenance window, next at one: pod redis-a-main-0 is to be restarted or replaced"}
+	w.facts.Held = &Hold{Until: w.facts.Now.Add(time.Hour),
+		Words: "the maintenance window, next at one: pod redis-a-main-0 is to be restarted or replaced"}
 }
 
 func opens(w *world) {
@@ -67,7 +68,8 @@ var heldStories = map[string]func() *world{
 		w.happens("The Operation starts.", nil)
 		w.happens("The window closes before all pods are done.", func(w *world) {
 			settled(w)
-			w.facts.Declared.Ready = Condition{Status: metav1.ConditionFalse, Reason: platformv1.ReasonWaitingForMaintenance, Message: "waits for the maintenance window, next at one: pod 1 is to be replaced"}
+			w.facts.Declared.Ready = Condition{Status: metav1.ConditionFalse, Reason: platformv1.ReasonWaitingForMaintenance,
+				Message: "waits for the maintenance window, next at one: pod 1 is to be replaced"}
 		})
 		w.turned("A day later it opens.", func(w *world) {
 			wait(24 * time.Hour)(w)
@@ -82,7 +84,8 @@ var heldStories = map[string]func() *world{
 		w.happens("The Operation starts.", nil)
 		w.happens("The instance is suspended, and Ready as it was.", func(w *world) {
 			settled(w)
-			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonSuspended, Message: "nothing is done, healing included, while suspend is true"}
+			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonSuspended,
+				Message: "nothing is done, healing included, while suspend is true"}
 		})
 		w.turned("It goes on, and is Ready with the edit.", func(w *world) {
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonReady}
@@ -122,7 +125,8 @@ func TestHeldOnesStandAside(t *testing.T) {
 	w := worldOf(committing, pod(0, writer))
 	closed(w)
 	w.happens("The Operation starts.", nil)
-	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}, Status: platformv1.OperationStatus{Phase: platformv1.OperationPending}}
+	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"},
+		Status: platformv1.OperationStatus{Phase: platformv1.OperationPending}}
 	q := Queue{Operations: []*platformv1.Operation{w.op, other}}
 	if first := q.Ahead(other); first != nil {
 		t.Errorf("the other waits for %s", first.Name)
@@ -148,9 +152,12 @@ func TestHeldOnesStandAside(t *testing.T) {
 // What waits for a window, and what does not: what someone asked for to be done to processes and pods now.
 func TestHoldingSteps(t *testing.T) {
 	for name, want := range map[string]bool{
-		"UpgradePaaS": true, "UpgradeApp": true, "VerticalScaleResource": true, "VerticalScaleVolume": true, "RotateCredentials": true,
-		"HorizontalScale": false, "Stop": false, "Start": false, "Restart": false, "Reload": false, "Switchover": false, TemplateFailover: false, "RebuildMember": false,
-		"Create": false, "Delete": false, "Apply": false, "Plan": false, "Backup": false, "VerifyBackup": false, TemplateRestore: false,
+		"UpgradePaaS": true, "UpgradeApp": true, "VerticalScaleResource": true, "VerticalScaleVolume": true,
+		"RotateCredentials": true,
+		"HorizontalScale":   false, "Stop": false, "Start": false, "Restart": false, "Reload": false, "Switchover": false,
+		TemplateFailover: false, "RebuildMember": false,
+		"Create": false, "Delete": false, "Apply": false, "Plan": false, "Backup": false, "VerifyBackup": false,
+		TemplateRestore: false,
 	} {
 		if got := len(HoldingSteps(Defaults()[name])) > 0; got != want {
 			t.Errorf("%s: %t", name, got)
@@ -159,7 +166,9 @@ func TestHoldingSteps(t *testing.T) {
 	if len(Defaults()) != 20 {
 		t.Errorf("there are %d templates: say of each whether it waits", len(Defaults()))
 	}
-	undone := plugin.OperationTemplate{Steps: []plugin.OperationStep{{Name: "a", Compensate: []string{"b"}}, {Name: "b", Engine: &plugin.EngineStep{Do: plugin.EngineUpgrade}}}}
+	undone := plugin.OperationTemplate{
+		Steps: []plugin.OperationStep{{Name: "a", Compensate: []string{"b"}},
+			{Name: "b", Engine: &plugin.EngineStep{Do: plugin.EngineUpgrade}}}}
 	if len(HoldingSteps(undone)) > 0 {
 		t.Error("what undoes waits for a window")
 	}

@@ -10,9 +10,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Due returns the Operations whose records are to go now, the oldest first, and after how long the next ones are; 0 for never. operations are those
-// of one Application, in any order; those that have not ended stay. history is what is kept where an Operation says nothing of itself; nil for all.
-func Due(operations []*platformv1.Operation, history *platformv1.OperationHistory, now time.Time) (due []*platformv1.Operation, next time.Duration) {
+// Due returns the Operations whose records are to go now, the oldest first, and after how long the next ones are; 0 for
+// never. operations are those of one Application, in any order; those that have not ended stay. history is what is kept
+// where an Operation says nothing of itself; nil for all.
+func Due(operations []*platformv1.Operation, history *platformv1.OperationHistory, now time.Time) (
+	due []*platformv1.Operation, next time.Duration) {
 	var kept []*platformv1.Operation
 	for _, op := range operations {
 		if !Finished(op) || op.Status.CompletionTime == nil || !op.DeletionTimestamp.IsZero() {

@@ -58,13 +58,15 @@ func httpItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 	response := answer.HTTP
 	setOutput(step, outputStatus, strconv.Itoa(response.Status))
 	if !t.HTTP.Succeeds(response.Status) {
-		return failedf("the server answered with status %d: %s", response.Status, tail(plugin.Redact(response.Body, response.Secrets)))
+		return failedf("the server answered with status %d: %s", response.Status,
+			tail(plugin.Redact(response.Body, response.Secrets)))
 	}
 	return r.judgeResponse(t, step, one, response)
 }
 
 // judgeResponse says whether an answer is as the step wants it, and records its outputs.
-func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus, one item, response *HTTPResponse) verdict {
+func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus, one item,
+	response *HTTPResponse) verdict {
 	headers := make(map[string]any, len(response.Headers))
 	for name, value := range response.Headers {
 		headers[name] = value
@@ -74,7 +76,8 @@ func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus
 		body = nil
 	}
 	variables := r.variables(t, one.value)
-	variables["response"] = map[string]any{"status": int64(response.Status), "headers": headers, "body": response.Body, "json": body}
+	variables["response"] = map[string]any{"status": int64(response.Status), "headers": headers, "body": response.Body,
+		"json": body}
 	if t.HTTP.Check != "" {
 		holds, err := r.facts.Template.Truth(t.Name, t.HTTP.Check, variables)
 		switch {
@@ -87,10 +90,12 @@ func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus
 	for _, name := range slices.Sorted(maps.Keys(t.HTTP.Outputs)) {
 		value, err := r.facts.Template.Value(t.Name, name, t.HTTP.Outputs[name], variables)
 		if err != nil {
-			return failedf("step %q cannot record what it was answered: %s", t.Name, plugin.Redact(err.Error(), response.Secrets))
+			return failedf("step %q cannot record what it was answered: %s", t.Name,
+				plugin.Redact(err.Error(), response.Secrets))
 		}
 		if len(value) > maxOutput {
-			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, t.Name, len(value), maxOutput)
+			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part "+
+				"of that", name, t.Name, len(value), maxOutput)
 		}
 		setOutput(step, name, plugin.Redact(value, response.Secrets))
 	}
@@ -108,7 +113,8 @@ func (r *run) call(t *plugin.OperationStep, one item) (call *HTTPCall, why strin
 	}
 	call = &HTTPCall{
 		Method: cmp.Or(t.HTTP.Method, "GET"), URL: fill(t.HTTP.URL), Body: fill(t.HTTP.Body),
-		Headers: slices.Clone(t.HTTP.Headers), Authority: t.HTTP.Authority, Within: cmp.Or(t.HTTP.Within.Duration(), plugin.DefaultHTTPTime),
+		Headers: slices.Clone(t.HTTP.Headers), Authority: t.HTTP.Authority,
+		Within: cmp.Or(t.HTTP.Within.Duration(), plugin.DefaultHTTPTime),
 	}
 	for i := range call.Headers {
 		call.Headers[i].Value = fill(call.Headers[i].Value)

@@ -18,16 +18,22 @@ func TestAnswerOfACallIsJudged(t *testing.T) {
 		outputs  map[string]string
 		failure  string
 	}{
-		"success":         {"", opsflow.HTTPResponse{Status: 204}, map[string]string{"status": "204"}, ""},
-		"status":          {"", opsflow.HTTPResponse{Status: 404, Body: "no such thing hush", Secrets: []string{"hush"}}, nil, "the server answered with status 404: no such thing ***"},
+		"success": {"", opsflow.HTTPResponse{Status: 204}, map[string]string{"status": "204"}, ""},
+		"status": {"", opsflow.HTTPResponse{Status: 404, Body: "no such thing hush", Secrets: []string{"hush"}}, nil,
+			"the server answered with status 404: no such thing ***"},
 		"wanted status":   {", status: [404]", opsflow.HTTPResponse{Status: 404}, map[string]string{"status": "404"}, ""},
 		"unwanted status": {", status: [404]", opsflow.HTTPResponse{Status: 200}, nil, "status 200"},
-		"check":           {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `{"ok": true}`}, map[string]string{"status": "200"}, ""},
-		"check fails":     {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `{"ok": false}`}, nil, "the answer does not meet the check response.json.ok"},
-		"no JSON":         {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `<html>`}, nil, "the check of the answer cannot be made"},
+		"check": {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `{"ok": true}`},
+			map[string]string{"status": "200"}, ""},
+		"check fails": {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `{"ok": false}`}, nil,
+			"the answer does not meet the check response.json.ok"},
+		"no JSON": {", check: 'response.json.ok'", opsflow.HTTPResponse{Status: 200, Body: `<html>`}, nil,
+			"the check of the answer cannot be made"},
 		"outputs": {", outputs: {n: 'int(response.json.n)', etag: 'response.headers[\"Etag\"]'}",
-			opsflow.HTTPResponse{Status: 200, Body: `{"n": 3}`, Headers: map[string]string{"Etag": "x"}}, map[string]string{"status": "200", "n": "3", "etag": "x"}, ""},
-		"long output": {", outputs: {all: response.body}", opsflow.HTTPResponse{Status: 200, Body: strings.Repeat("x", 4097)}, nil, "has 4097 bytes: at most 4096"},
+			opsflow.HTTPResponse{Status: 200, Body: `{"n": 3}`, Headers: map[string]string{"Etag": "x"}},
+			map[string]string{"status": "200", "n": "3", "etag": "x"}, ""},
+		"long output": {", outputs: {all: response.body}", opsflow.HTTPResponse{Status: 200, Body: strings.Repeat("x", 4097)},
+			nil, "has 4097 bytes: at most 4096"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			op := &platformv1.Operation{Spec: platformv1.OperationSpec{
@@ -41,7 +47,8 @@ func TestAnswerOfACallIsJudged(t *testing.T) {
 			}
 			facts := opsflow.Facts{Now: time.Unix(1000, 0), Template: template, Answers: map[string]*opsflow.Answer{}}
 			d := opsflow.Start(op, "", facts, nil)
-			if d.Effect == nil || d.Effect.HTTP == nil || d.Effect.HTTP.Method != "GET" || d.Effect.HTTP.Within != 30*time.Second {
+			if d.Effect == nil || d.Effect.HTTP == nil || d.Effect.HTTP.Method != "GET" ||
+				d.Effect.HTTP.Within != 30*time.Second {
 				t.Fatalf("the effect is %+v", d.Effect)
 			}
 			facts.Answers[d.Effect.Key] = &opsflow.Answer{HTTP: &c.response}

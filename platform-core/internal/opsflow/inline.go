@@ -13,8 +13,8 @@ import (
 // IsInline says whether an Operation brings its template along and acts on no instance.
 func IsInline(op *platformv1.Operation) bool { return op.Spec.Template != "" }
 
-// CheckInline refuses what a spec asks for and its inline template does not offer. What an inline template does it does with the rights of an
-// account that its author may use.
+// CheckInline refuses what a spec asks for and its inline template does not offer. What an inline template does it does
+// with the rights of an account that its author may use.
 func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal {
 	if refusal := checkCommon(op.Spec, template); refusal != nil {
 		return refusal
@@ -22,7 +22,8 @@ func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *R
 	for i := range template.Steps {
 		step := &template.Steps[i]
 		if actsAs(step) && op.Spec.ServiceAccountName == "" {
-			return refuse(platformv1.ReasonInvalidSpec, "step %q of the inline template needs rights in the namespace: set serviceAccountName to a ServiceAccount that has them", step.Name)
+			return refuse(platformv1.ReasonInvalidSpec, "step %q of the inline template needs rights in the namespace: set "+
+				"serviceAccountName to a ServiceAccount that has them", step.Name)
 		}
 	}
 	return nil

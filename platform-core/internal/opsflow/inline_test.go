@@ -35,10 +35,13 @@ func TestCheckInlineRefuses(t *testing.T) {
 		change func(*platformv1.OperationSpec)
 		want   string
 	}{
-		"no account":        {func(s *platformv1.OperationSpec) { s.ServiceAccountName = "" }, `step "sign" of the inline template needs rights in the namespace: set serviceAccountName`},
-		"no parameter":      {func(s *platformv1.OperationSpec) { s.Parameters = nil }, `parameter "to" of template "Sign" is missing`},
-		"unknown parameter": {func(s *platformv1.OperationSpec) { s.Parameters["from"] = "x" }, `template "Sign" has no parameter "from"`},
-		"timeout":           {func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{} }, "timeout 0s is not allowed"},
+		"no account": {func(s *platformv1.OperationSpec) { s.ServiceAccountName = "" },
+			`step "sign" of the inline template needs rights in the namespace: set serviceAccountName`},
+		"no parameter": {func(s *platformv1.OperationSpec) { s.Parameters = nil },
+			`parameter "to" of template "Sign" is missing`},
+		"unknown parameter": {func(s *platformv1.OperationSpec) { s.Parameters["from"] = "x" },
+			`template "Sign" has no parameter "from"`},
+		"timeout": {func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{} }, "timeout 0s is not allowed"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			op := inlineOperation()
@@ -97,14 +100,22 @@ func TestApprovalBySeveralUsers(t *testing.T) {
 		phase     platformv1.OperationPhase
 		want      string
 	}{
-		"nobody":         {nil, nil, platformv1.OperationAwaitingApproval, "2 users other than ada to approve, 0 of whom have: sign it"},
-		"one":            {nil, map[string]platformv1.OperationDecision{"bob": approved}, platformv1.OperationAwaitingApproval, "1 of whom have"},
-		"the same twice": {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"bob": approved}, platformv1.OperationAwaitingApproval, "1 of whom have"},
-		"two":            {nil, map[string]platformv1.OperationDecision{"eve": approved, "bob": approved}, platformv1.OperationRunning, "bob, eve"},
-		"one of each":    {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"eve": approved}, platformv1.OperationRunning, "bob, eve"},
-		"one rejects":    {nil, map[string]platformv1.OperationDecision{"eve": rejected, "bob": approved}, platformv1.OperationFailed, "eve rejected it: sign it"},
-		"author as well": {nil, map[string]platformv1.OperationDecision{"ada": approved, "bob": approved, "eve": approved}, platformv1.OperationFailed, "ada cannot approve his own Operation"},
-		"changes his mind": {&platformv1.OperationApproval{By: "bob", Decision: approved}, map[string]platformv1.OperationDecision{"bob": rejected, "eve": approved},
+		"nobody": {nil, nil, platformv1.OperationAwaitingApproval,
+			"2 users other than ada to approve, 0 of whom have: sign it"},
+		"one": {nil, map[string]platformv1.OperationDecision{"bob": approved},
+			platformv1.OperationAwaitingApproval, "1 of whom have"},
+		"the same twice": {&platformv1.OperationApproval{By: "bob", Decision: approved},
+			map[string]platformv1.OperationDecision{"bob": approved}, platformv1.OperationAwaitingApproval, "1 of whom have"},
+		"two": {nil, map[string]platformv1.OperationDecision{"eve": approved, "bob": approved},
+			platformv1.OperationRunning, "bob, eve"},
+		"one of each": {&platformv1.OperationApproval{By: "bob", Decision: approved},
+			map[string]platformv1.OperationDecision{"eve": approved}, platformv1.OperationRunning, "bob, eve"},
+		"one rejects": {nil, map[string]platformv1.OperationDecision{"eve": rejected, "bob": approved},
+			platformv1.OperationFailed, "eve rejected it: sign it"},
+		"author as well": {nil, map[string]platformv1.OperationDecision{"ada": approved, "bob": approved, "eve": approved},
+			platformv1.OperationFailed, "ada cannot approve his own Operation"},
+		"changes his mind": {&platformv1.OperationApproval{By: "bob", Decision: approved},
+			map[string]platformv1.OperationDecision{"bob": rejected, "eve": approved},
 			platformv1.OperationFailed, "bob rejected it"},
 	} {
 		t.Run(title, func(t *testing.T) {

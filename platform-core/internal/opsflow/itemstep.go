@@ -58,8 +58,8 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 	return s.each(r, t, step)
 }
 
-// each goes on with the items that are under way, and begins others while there may be more. Once one has failed no other is begun, and the step fails
-// when those under way have ended.
+// each goes on with the items that are under way, and begins others while there may be more. Once one has failed no
+// other is begun, and the step fails when those under way have ended.
 func (s itemsStep) each(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	limit, running := max(t.Parallelism, 1), 0
 	var first, failure verdict
@@ -216,14 +216,16 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 			return failedf("step %q cannot record what it found: %v", t.Name, err)
 		}
 		if len(value) > maxOutput {
-			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, t.Name, len(value), maxOutput)
+			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part "+
+				"of that", name, t.Name, len(value), maxOutput)
 		}
 		setOutput(step, name, value)
 	}
 	return verdict{}
 }
 
-// childSpec is what an Operation is asked for that a step runs: it has the account, the retry and the time of the one whose step it is.
+// childSpec is what an Operation is asked for that a step runs: it has the account, the retry and the time of the one
+// whose step it is.
 func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.OperationSpec, verdict) {
 	parameters := platformv1.Parameters{}
 	for _, name := range slices.Sorted(maps.Keys(t.Operation.Parameters)) {
@@ -237,8 +239,9 @@ func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.Operation
 	}
 	if t.Operation.Inline() != nil {
 		return platformv1.OperationSpec{
-			Template: t.Operation.Template, Parameters: parameters, Author: r.op.Spec.Author, ServiceAccountName: r.op.Spec.ServiceAccountName,
-			Retry: r.op.Spec.Retry, Suspend: r.op.Spec.Suspend,
+			Template: t.Operation.Template, Parameters: parameters, Author: r.op.Spec.Author,
+			ServiceAccountName: r.op.Spec.ServiceAccountName,
+			Retry:              r.op.Spec.Retry, Suspend: r.op.Spec.Suspend,
 		}, verdict{}
 	}
 	return platformv1.OperationSpec{
@@ -327,8 +330,8 @@ func objectItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, on
 // outputDeletes is the UID of the object that a step deletes; for a forEach the number of the item follows.
 const outputDeletes = "deletes"
 
-// deleteItem deletes the object that is there at first, and no other one that somebody makes under its name later: which one that is goes on record
-// before.
+// deleteItem deletes the object that is there at first, and no other one that somebody makes under its name later:
+// which one that is goes on record before.
 func deleteItem(r *run, step *platformv1.StepStatus, object *Object, one item) verdict {
 	waiting, output := fmt.Sprintf("the delete of %s %s", object.Kind, object.Name), outputDeletes
 	if one.number > 0 {
@@ -356,7 +359,8 @@ func deleteItem(r *run, step *platformv1.StepStatus, object *Object, one item) v
 }
 
 // fill copies what the content of an object has at a path, a tree of maps and lists, with its placeholders filled in.
-func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []string, value any, one item) (any, verdict) {
+func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []string, value any, one item) (any,
+	verdict) {
 	within := func(key string) []string { return append(path[:len(path):len(path)], key) }
 	switch node := value.(type) {
 	case map[string]any:
@@ -392,7 +396,8 @@ func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []st
 	return value, verdict{}
 }
 
-// recorded are the outputs of a step in the form in which they are kept; the error is a sentence about one that is not of its type.
+// recorded are the outputs of a step in the form in which they are kept; the error is a sentence about one that is not
+// of its type.
 func (r *run) recorded(t *plugin.OperationStep, outputs map[string]string) (map[string]string, error) {
 	kept := make(map[string]string, len(outputs))
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {

@@ -92,8 +92,8 @@ type JobState struct {
 	ExitCode int32
 }
 
-// jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded is removed
-// when what it said is on record; one that failed stays as long as the Operation, for people to look at.
+// jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded
+// is removed when what it said is on record; one that failed stays as long as the Operation, for people to look at.
 func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
 	name := r.childName(step, one)
 	made := step.Outputs[OutputJob] == name
@@ -104,7 +104,8 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 		return verdict{}
 	}
 	if made && step.Outputs[OutputResult] != "" && t.Task() == nil {
-		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}, fmt.Sprintf("job %s to be removed", name))
+		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}},
+			fmt.Sprintf("job %s to be removed", name))
 		return v
 	}
 	job, why := &Job{Task: &Task{Step: t.Name}}, ""
@@ -149,7 +150,8 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 			// Its log stays for as long as the record.
 			return verdict{}
 		}
-		return verdict{waiting: fmt.Sprintf("job %s to be removed", name), effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
+		return verdict{waiting: fmt.Sprintf("job %s to be removed", name),
+			effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
 	case platformv1.OperationFailed:
 		if answer.Job.ExitCode == plan.ExitDataBad {
 			noteDataBad(step)
@@ -213,7 +215,8 @@ func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item
 	return job, ""
 }
 
-// volumes are those of the pod that is on record as the writer. It has to be gone, and nobody else is named meanwhile: the set is stopped.
+// volumes are those of the pod that is on record as the writer. It has to be gone, and nobody else is named meanwhile:
+// the set is stopped.
 func (r *run) volumes(job *Job) verdict {
 	for _, set := range slices.Sorted(maps.Keys(r.facts.Writing)) {
 		writing := r.facts.Writing[set]
@@ -223,7 +226,8 @@ func (r *run) volumes(job *Job) verdict {
 		case job.Pod != "":
 			return failedf("component %q has several sets with a writer each, and a job has the volumes of one", job.Component)
 		case writing.Record == nil || writing.Record.Member == nil:
-			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have the data", set)
+			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have "+
+				"the data", set)
 		}
 		job.Pod = writing.Record.Member.Name
 	}

@@ -56,22 +56,27 @@ type Life struct {
 	Spec map[string]any
 }
 
-// CheckLife refuses what an Operation that makes or deletes its target cannot do. self is what is there; nil for nothing.
+// CheckLife refuses what an Operation that makes or deletes its target cannot do. self is what is there; nil for
+// nothing.
 func CheckLife(op *platformv1.Operation, target Target, self *Self) *Refusal {
 	makes := op.Spec.TemplateRef == TemplateCreate
 	template := Defaults()[op.Spec.TemplateRef]
 	switch {
 	case target.Kind != TargetApplication && target.Kind != TargetTyped:
-		return refuse(platformv1.ReasonInvalidSpec, "template %q is for an Application or a typed object, and %s is made by one of these", template.Name, target)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"template %q is for an Application or a typed object, and %s is made by one of these", template.Name, target)
 	case op.Spec.ServiceAccountName == "":
-		return refuse(platformv1.ReasonInvalidSpec, "template %q does nothing that its author may not do: name an account of this namespace that may %s a %s in serviceAccountName, and yourself in author",
+		return refuse(platformv1.ReasonInvalidSpec, "template %q does nothing that its author may not do: name an account "+
+			"of this namespace that may %s a %s in serviceAccountName, and yourself in author",
 			template.Name, strings.ToLower(template.Name), target.ObjectKind)
 	case makes && self != nil && self.Maker != op.UID:
 		return refuse(platformv1.ReasonAlreadyExists, "there is a %s already: change it, or delete it first", target)
 	case makes && op.Spec.RetryOf != "":
-		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot be tried again by retryOf: create the Operation without it", template.Name)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"template %q cannot be tried again by retryOf: create the Operation without it", template.Name)
 	case !makes && self == nil:
-		return refuse(platformv1.ReasonTargetNotFound, "there is no %s in this namespace: check kind and name of the target", target)
+		return refuse(platformv1.ReasonTargetNotFound, "there is no %s in this namespace: check kind and name of the target",
+			target)
 	}
 	return nil
 }
@@ -88,7 +93,8 @@ func (createStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	self := r.facts.Self
 	switch {
 	case !made && self != nil && self.Maker != r.op.UID:
-		return verdict{failed: fmt.Sprintf("there is a %s already that this Operation did not make", r.facts.Target), final: yes}
+		return verdict{failed: fmt.Sprintf("there is a %s already that this Operation did not make", r.facts.Target),
+			final: yes}
 	case !made:
 		spec, err := ParseSpec(r.op.Spec.TargetSpec)
 		if err != nil {
@@ -132,7 +138,8 @@ func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		return verdict{waiting: waiting, retry: closePoll}
 	}
 	if len(r.facts.Remains) > 0 {
-		return verdict{waiting: strings.Join(slices.Sorted(slices.Values(r.facts.Remains)), ", ") + " to be gone", retry: closePoll}
+		return verdict{waiting: strings.Join(slices.Sorted(slices.Values(r.facts.Remains)), ", ") + " to be gone",
+			retry: closePoll}
 	}
 	return verdict{}
 }

@@ -27,7 +27,10 @@ var lifeStories = map[string]func() *world{
 			w.happens("A controller starts.", func(w *world) { w.crash = point })
 		}
 		w.happens("A controller starts.", nil)
-		w.happens("It is looked at.", func(w *world) { w.facts.Declared.ObservedGeneration, w.facts.Declared.Ready.Message = 1, "no pods yet" })
+		w.happens("It is looked at.", func(w *world) {
+			w.facts.Declared.ObservedGeneration,
+				w.facts.Declared.Ready.Message = 1, "no pods yet"
+		})
 		w.happens("It is Ready.", func(w *world) { w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue} })
 		return w
 	},
@@ -62,12 +65,13 @@ func TestCheckLife(t *testing.T) {
 		retryOf  string
 		says     string
 	}{
-		"make":             {TemplateCreate, target, "able", nil, "", ""},
-		"made already":     {TemplateCreate, target, "able", &Self{Maker: "op-uid"}, "", ""},
-		"another's":        {TemplateCreate, target, "able", &Self{Maker: "other"}, "", `there is a Redis "a" already`},
-		"nobody's rights":  {TemplateCreate, target, "", nil, "", "may create a Redis in serviceAccountName"},
-		"retry":            {TemplateCreate, target, "able", nil, "first", "cannot be tried again"},
-		"part":             {TemplateDelete, Target{Kind: TargetComponent, ObjectKind: "Component", Name: "c"}, "able", nil, "", "is for an Application or a typed object"},
+		"make":            {TemplateCreate, target, "able", nil, "", ""},
+		"made already":    {TemplateCreate, target, "able", &Self{Maker: "op-uid"}, "", ""},
+		"another's":       {TemplateCreate, target, "able", &Self{Maker: "other"}, "", `there is a Redis "a" already`},
+		"nobody's rights": {TemplateCreate, target, "", nil, "", "may create a Redis in serviceAccountName"},
+		"retry":           {TemplateCreate, target, "able", nil, "first", "cannot be tried again"},
+		"part": {TemplateDelete, Target{Kind: TargetComponent, ObjectKind: "Component", Name: "c"}, "able", nil,
+			"", "is for an Application or a typed object"},
 		"delete":           {TemplateDelete, target, "able", &Self{}, "", ""},
 		"delete nothing":   {TemplateDelete, target, "able", nil, "", `there is no Redis "a"`},
 		"delete as nobody": {TemplateDelete, target, "", &Self{}, "", "may delete a Redis in serviceAccountName"},
@@ -75,7 +79,8 @@ func TestCheckLife(t *testing.T) {
 		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{UID: "op-uid"},
 			Spec: platformv1.OperationSpec{TemplateRef: tc.template, ServiceAccountName: tc.account, RetryOf: tc.retryOf}}
 		refusal := CheckLife(op, tc.target, tc.self)
-		if tc.says == "" && refusal != nil || tc.says != "" && (refusal == nil || !strings.Contains(refusal.Message, tc.says)) {
+		if tc.says == "" && refusal != nil || tc.says != "" &&
+			(refusal == nil || !strings.Contains(refusal.Message, tc.says)) {
 			t.Errorf("%s: %v, want %q", name, refusal, tc.says)
 		}
 	}

@@ -24,8 +24,9 @@ const (
 	maxItemMessage = 256
 )
 
-// many is a step that goes through many items. Its record has the items that are under way or failed, and the numbers of those that have succeeded as
-// ranges. Items begin in the order of the list, so that there are no more ranges than items that are under way.
+// many is a step that goes through many items. Its record has the items that are under way or failed, and the numbers
+// of those that have succeeded as ranges. Items begin in the order of the list, so that there are no more ranges than
+// items that are under way.
 type many struct {
 	itemsStep
 	r    *run
@@ -39,8 +40,8 @@ type many struct {
 	first, failure  verdict
 }
 
-// goThrough goes on with the items that are under way, and begins others while there may be more. Once one has failed no other is begun, and the step
-// fails when those under way have ended.
+// goThrough goes on with the items that are under way, and begins others while there may be more. Once one has failed
+// no other is begun, and the step fails when those under way have ended.
 func (s itemsStep) goThrough(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	names, why := r.items(t, step)
 	if why != "" {
@@ -118,7 +119,8 @@ func (m *many) verdict() verdict {
 	case m.running == 0 && m.done.count() == m.step.Items.Total:
 		return verdict{}
 	case m.running == 0:
-		return verdict{waiting: fmt.Sprintf("items of other steps to end: at most %d are under way at a time", maxUnderWay), retry: objectPoll}
+		return verdict{waiting: fmt.Sprintf("items of other steps to end: at most %d are under way at a time", maxUnderWay),
+			retry: objectPoll}
 	case m.running > 1:
 		m.first.waiting = fmt.Sprintf("%d items, the first of them for %s", m.running, m.first.waiting)
 	}
@@ -152,7 +154,8 @@ func (r *run) list(t *plugin.OperationStep, step *platformv1.StepStatus) (why st
 	return why
 }
 
-// items are the items of a step: those of its expression, which depends on parameters and on steps that have ended, and so stays the same.
+// items are the items of a step: those of its expression, which depends on parameters and on steps that have ended, and
+// so stays the same.
 func (r *run) items(t *plugin.OperationStep, step *platformv1.StepStatus) (names []string, why string) {
 	names, known := r.facts.Lists[t.Name]
 	if known {
@@ -167,7 +170,8 @@ func (r *run) items(t *plugin.OperationStep, step *platformv1.StepStatus) (names
 	}
 	for _, name := range names {
 		if len(name) > maxManyName {
-			return nil, fmt.Sprintf("step %q would go through an item of %d bytes: at most %d are allowed", t.Name, len(name), maxManyName)
+			return nil, fmt.Sprintf("step %q would go through an item of %d bytes: at most %d are allowed", t.Name, len(name),
+				maxManyName)
 		}
 	}
 	digest := digestOf(names)

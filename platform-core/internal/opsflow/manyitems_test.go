@@ -21,7 +21,8 @@ import (
 // maxObject is what an object may have in the API server's store, with room to spare.
 const maxObject = 1 << 20
 
-// manyTasks has five steps of a thousand items that run, one that is skipped, a retry, an approval, and a failure that others go on from.
+// manyTasks has five steps of a thousand items that run, one that is skipped, a retry, an approval, and a failure that
+// others go on from.
 const manyTasks = `name: Many
 steps:
   - {name: load, needs: [], forEach: 'ITEMS', parallelism: 20, retry: {limit: 2, backoff: 1s}, TASK}
@@ -33,7 +34,8 @@ steps:
   - {name: sum, needs: [work, mend], forEach: 'ITEMS', parallelism: 20, TASK}
 `
 
-// fleet is an API server in the simulation, with an Operation and its Jobs, and a controller that is killed and that reads old versions.
+// fleet is an API server in the simulation, with an Operation and its Jobs, and a controller that is killed and that
+// reads old versions.
 type fleet struct {
 	*testing.T
 	rng      *rand.Rand
@@ -55,7 +57,8 @@ func newFleet(t *testing.T, items int) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("ITEMS", string(list), "TASK", "container: {image: 'example/tool:1', args: ['${each}']}").Replace(manyTasks)
+	text := strings.NewReplacer("ITEMS", string(list), "TASK", "container: {image: 'example/tool:1', args: ['${each}']}").
+		Replace(manyTasks)
 	f := &fleet{T: t, rng: rand.New(rand.NewPCG(7, uint64(items))), created: map[string]int{}, looked: map[string]int{}}
 	f.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "uid"}}
 	f.op.Spec.Template, f.op.Spec.Author, f.op.Spec.ServiceAccountName = text, "ada", "worker"
@@ -175,8 +178,10 @@ func TestManyTasksEndAsTheModelSays(t *testing.T) {
 		got = append(got, text)
 	}
 	whole := fmt.Sprintf("/%d/%d/1-%d/0", items, items, items)
-	want := "load=Succeeded/2" + whole + " release=Succeeded/1 work=Succeeded/1" + whole + " check=Failed/2 never=Skipped/0 mend=Succeeded/1" + whole + " sum=Succeeded/1" + whole
-	if text := strings.Join(got, " "); text != want || f.op.Status.Phase != platformv1.OperationFailed || !strings.Contains(f.op.Status.Error, `step "check" failed: job many-check-40-try2 failed: no`) {
+	want := "load=Succeeded/2" + whole + " release=Succeeded/1 work=Succeeded/1" + whole +
+		" check=Failed/2 never=Skipped/0 mend=Succeeded/1" + whole + " sum=Succeeded/1" + whole
+	if text := strings.Join(got, " "); text != want || f.op.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(f.op.Status.Error, `step "check" failed: job many-check-40-try2 failed: no`) {
 		t.Errorf("it ended as %s\nwith %s\nwant     %s", f.op.Status.Phase, text, want)
 	}
 	for name, n := range f.created {
@@ -207,16 +212,19 @@ func TestRecordOfManyStepsAndLongItemsIsSmall(t *testing.T) {
 	text := strings.Builder{}
 	text.WriteString("name: Many\nsteps:\n")
 	for i := range 80 {
-		fmt.Fprintf(&text, "  - {name: s%d, needs: [], forEach: 'parameters.all.split(\",\")', parallelism: 100, onFailure: Continue, container: {image: i, args: ['${each}']}}\n", i)
+		fmt.Fprintf(&text, "  - {name: s%d, needs: [], forEach: 'parameters.all.split(\",\")', parallelism: 100, "+
+			"onFailure: Continue, container: {image: i, args: ['${each}']}}\n", i)
 	}
 	text.WriteString("parameters: {all: {schema: string}}\n")
 	template, err := plugin.ParseInline(text.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: strings.Repeat("n", 50), UID: "uid"}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: strings.Repeat("n", 50),
+		UID: "uid"}}
 	op.Spec.Template = text.String()
-	facts := Facts{Now: epoch, Template: template, Parameters: map[string]string{"all": strings.Join(names, ",")}, Answers: map[string]*Answer{}, Lists: map[string][]string{}}
+	facts := Facts{Now: epoch, Template: template, Parameters: map[string]string{"all": strings.Join(names, ",")},
+		Answers: map[string]*Answer{}, Lists: map[string][]string{}}
 	d := Start(op, "", facts, nil)
 	running := 0
 	for _, step := range d.Status.Steps {

@@ -30,8 +30,8 @@ func inMebibytes(bytes int64) int64 {
 	return (bytes + mebibyte - 1) / mebibyte
 }
 
-// TooLittleMemory says why pods that use so much cannot have a limit, of which the kernel would kill them; empty when they can. A pod of which
-// nobody knows is not held against it.
+// TooLittleMemory says why pods that use so much cannot have a limit, of which the kernel would kill them; empty when
+// they can. A pod of which nobody knows is not held against it.
 func TooLittleMemory(limit resource.Quantity, uses []MemoryUse) string {
 	short := slices.DeleteFunc(slices.Clone(uses), func(u MemoryUse) bool { return u.least()*mebibyte <= limit.Value() })
 	if len(short) == 0 {
@@ -44,6 +44,7 @@ func TooLittleMemory(limit resource.Quantity, uses []MemoryUse) string {
 	if n := len(short) - 1; n > 0 {
 		others = fmt.Sprintf(", the most of %d pods that use too much for it", n+1)
 	}
-	return fmt.Sprintf("pod %s uses %dMi of memory now%s, and a limit of %s is asked for: the least that would do is %dMi; have it use less before, or ask for more",
+	return fmt.Sprintf("pod %s uses %dMi of memory now%s, and a limit of %s is asked for: the least that would do is "+
+		"%dMi; have it use less before, or ask for more",
 		most.Pod, inMebibytes(most.Bytes), others, limit.String(), most.least())
 }

@@ -17,14 +17,17 @@ func TestTooLittleMemory(t *testing.T) {
 		// says are parts of the sentence; none where it is well.
 		says []string
 	}{
-		"more than enough":          {"128Mi", uses, nil},
-		"the least that would do":   {"78Mi", uses, nil},
-		"a byte below that":         {"81788927", uses, []string{"pod redis-a-1 uses 71Mi", "a limit of 81788927 is asked for", "the least that would do is 78Mi"}},
-		"less than one uses":        {"64Mi", uses, []string{"pod redis-a-1 uses 71Mi of memory now, and", "a limit of 64Mi", "the least that would do is 78Mi"}},
-		"less than all use":         {"16Mi", uses, []string{"pod redis-a-1 uses 71Mi of memory now, the most of 2 pods"}},
-		"nobody knows":              {"1Mi", []MemoryUse{{"redis-a-0", 0}}, nil},
-		"nobody is there":           {"1Mi", nil, nil},
-		"the first of those alike":  {"1Mi", []MemoryUse{{"redis-a-1", mebibyte}, {"redis-a-0", mebibyte}}, []string{"pod redis-a-0 uses 1Mi", "is 2Mi"}},
+		"more than enough":        {"128Mi", uses, nil},
+		"the least that would do": {"78Mi", uses, nil},
+		"a byte below that": {"81788927", uses,
+			[]string{"pod redis-a-1 uses 71Mi", "a limit of 81788927 is asked for", "the least that would do is 78Mi"}},
+		"less than one uses": {"64Mi", uses,
+			[]string{"pod redis-a-1 uses 71Mi of memory now, and", "a limit of 64Mi", "the least that would do is 78Mi"}},
+		"less than all use": {"16Mi", uses, []string{"pod redis-a-1 uses 71Mi of memory now, the most of 2 pods"}},
+		"nobody knows":      {"1Mi", []MemoryUse{{"redis-a-0", 0}}, nil},
+		"nobody is there":   {"1Mi", nil, nil},
+		"the first of those alike": {"1Mi", []MemoryUse{{"redis-a-1", mebibyte}, {"redis-a-0", mebibyte}},
+			[]string{"pod redis-a-0 uses 1Mi", "is 2Mi"}},
 		"what uses hardly anything": {"1Mi", []MemoryUse{{"redis-a-0", 4096}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

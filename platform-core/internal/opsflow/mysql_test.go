@@ -40,8 +40,10 @@ func TestForceQuorumOfMySQL(t *testing.T) {
 		}
 	}
 	step, _ := template.Step("rebuild")
-	for primary, want := range map[string]string{"": "m-1 m-10", "m-1": "m-10 m-1", "m-10": "m-1 m-10", "m-0": "m-1 m-10"} {
-		if got, err := template.Texts("rebuild", step.ForEach, variables("m-1,m-10", primary)); err != nil || strings.Join(got, " ") != want {
+	for primary, want := range map[string]string{"": "m-1 m-10", "m-1": "m-10 m-1", "m-10": "m-1 m-10",
+		"m-0": "m-1 m-10"} {
+		if got, err := template.Texts("rebuild", step.ForEach, variables("m-1,m-10", primary)); err != nil ||
+			strings.Join(got, " ") != want {
 			t.Errorf("with primary %q made anew are %v, %v; want %s", primary, got, err, want)
 		}
 	}
@@ -52,7 +54,8 @@ func TestRebuildMemberOfMySQL(t *testing.T) {
 	template := ofMySQL(t, "RebuildMember")
 	step, _ := template.Step("look")
 	condition := func(kind, message string) map[string]any {
-		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "message": ""}, map[string]any{"type": kind, "message": message}}}
+		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "message": ""},
+			map[string]any{"type": kind, "message": message}}}
 	}
 	const said = "m-1 has transactions that the group has not"
 	for _, tc := range []struct {
@@ -64,11 +67,14 @@ func TestRebuildMemberOfMySQL(t *testing.T) {
 		{"m-1", "", condition("Stalled", said)},
 		{"m-1", "", map[string]any{}},
 	} {
-		variables := map[string]any{"parameters": map[string]any{"pod": tc.pod}, "object": map[string]any{"status": tc.status}}
-		if got, err := template.Value("look", "quarantined", step.Wait.Outputs["quarantined"], variables); err != nil || got != tc.want {
+		variables := map[string]any{"parameters": map[string]any{"pod": tc.pod},
+			"object": map[string]any{"status": tc.status}}
+		if got, err := template.Value("look", "quarantined", step.Wait.Outputs["quarantined"], variables); err != nil ||
+			got != tc.want {
 			t.Errorf("of %s it says %q, %v; want %q", tc.pod, got, err, tc.want)
 		}
-		variables = map[string]any{"steps": map[string]any{"look": map[string]any{"outputs": map[string]any{"quarantined": tc.want}}}}
+		variables = map[string]any{"steps": map[string]any{
+			"look": map[string]any{"outputs": map[string]any{"quarantined": tc.want}}}}
 		approval, _ := template.Step("approval")
 		if asked, err := template.Truth("approval", approval.When, variables); err != nil || asked != (tc.want != "") {
 			t.Errorf("of %s an approval is asked for: %t, %v", tc.pod, asked, err)

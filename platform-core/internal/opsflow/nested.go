@@ -14,11 +14,13 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// maxForetold is how many Operations that steps would run a dry run describes: a list of a list of a list would not fit into its record.
+// maxForetold is how many Operations that steps would run a dry run describes: a list of a list of a list would not fit
+// into its record.
 const maxForetold = 100
 
-// Runs says whether an Operation runs a template like that, itself or, as far as a dry run asks, by one of its steps. How deep that goes is bounded:
-// a plugin whose templates run each other in a circle is refused, and those of the engine run no others.
+// Runs says whether an Operation runs a template like that, itself or, as far as a dry run asks, by one of its steps.
+// How deep that goes is bounded: a plugin whose templates run each other in a circle is refused, and those of the
+// engine run no others.
 func (f Facts) Runs(is func(plugin.OperationTemplate) bool) bool { return f.runs(f.Template, is) }
 
 func (f Facts) runs(template plugin.OperationTemplate, is func(plugin.OperationTemplate) bool) bool {
@@ -39,7 +41,8 @@ type foretold struct {
 	run *run
 }
 
-// foretell returns the Operations that a step would run, one for each item of its forEach; why says why one of them would be refused.
+// foretell returns the Operations that a step would run, one for each item of its forEach; why says why one of them
+// would be refused.
 func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 	words := "runs Operation " + t.Operation.TemplateRef
 	if inline := t.Operation.Inline(); inline != nil {
@@ -52,7 +55,8 @@ func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 	if t.ForEach != "" {
 		values, err := r.facts.Template.Texts(t.Name, t.ForEach, r.variables(t, nil))
 		if err != nil {
-			return []foretold{{words: words + " for each item of a list that is known only once the steps before it have ended"}}, ""
+			return []foretold{{words: words +
+				" for each item of a list that is known only once the steps before it have ended"}}, ""
 		}
 		if why := checkItems(t, values, maxItems); why != "" {
 			return nil, why
@@ -64,7 +68,8 @@ func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 	}
 	for _, one := range items {
 		if *r.foretold++; *r.foretold > maxForetold {
-			return append(all, foretold{words: fmt.Sprintf("and so on: a dry run describes %d Operations that steps run at most", maxForetold)}), ""
+			return append(all, foretold{words: fmt.Sprintf("and so on: a dry run describes %d Operations that steps run at most",
+				maxForetold)}), ""
 		}
 		next, why := r.foretellItem(t, words, one)
 		if why != "" {
@@ -86,14 +91,16 @@ func (r *run) foretellItem(t *plugin.OperationStep, words string, one item) (for
 	}
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.op.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, r.op.Name, t.Name),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r.op, platformv1.GroupVersion.WithKind("Operation"))},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(r.op, platformv1.GroupVersion.WithKind("Operation"))},
 	}, Spec: spec}
 	template, refusal := r.facts.Others(spec.TemplateRef)
 	if refusal == nil {
 		refusal = r.facts.Admit(child, template)
 	}
 	if refusal != nil {
-		return foretold{}, fmt.Sprintf("Operation %s, which step %q runs, would be refused: %s", spec.TemplateRef, t.Name, refusal.Message)
+		return foretold{}, fmt.Sprintf("Operation %s, which step %q runs, would be refused: %s", spec.TemplateRef, t.Name,
+			refusal.Message)
 	}
 	facts := r.facts
 	facts.Template, facts.Parameters = template, ParametersInForce(spec, template)

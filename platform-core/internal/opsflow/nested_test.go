@@ -83,7 +83,8 @@ func TestADryRunDescribesWhatItsStepsRun(t *testing.T) {
 	facts.Forecast = map[string]Forecast{}
 	edits := EditsOf(op, facts)
 	for path, edit := range edits {
-		facts.Forecast[path] = Forecast{Fields: []string{"x"}, Changes: []platformv1.PlannedChange{change(fmt.Sprintf("of-%v", edit.Fields[0].Value))}}
+		facts.Forecast[path] = Forecast{Fields: []string{"x"},
+			Changes: []platformv1.PlannedChange{change(fmt.Sprintf("of-%v", edit.Fields[0].Value))}}
 	}
 	d := Start(op, "redis-a", facts, nil)
 	want := []string{
@@ -109,7 +110,8 @@ func TestADryRunDescribesWhatItsStepsRun(t *testing.T) {
 	if d.Status.Phase != platformv1.OperationSucceeded || !slices.Equal(d.Status.Plan, want) {
 		t.Errorf("it is %s, %q, and the plan is\n%s", d.Status.Phase, d.Status.Error, strings.Join(d.Status.Plan, "\n"))
 	}
-	if want := []platformv1.PlannedChange{change("of-3"), change("of-1"), change("of-2")}; !slices.Equal(d.Status.Changes, want) {
+	if want := []platformv1.PlannedChange{change("of-3"), change("of-1"), change("of-2")}; !slices.Equal(d.Status.Changes,
+		want) {
 		t.Errorf("changes are %v", d.Status.Changes)
 	}
 	if len(d.Status.Steps) != 6 || d.Effect != nil {
@@ -125,12 +127,16 @@ func TestADryRunDescribesWhatItsStepsRun(t *testing.T) {
 // What would be refused once its step is there is refused by the dry run.
 func TestADryRunRefusesWhatItsStepsWould(t *testing.T) {
 	for name, tc := range map[string]struct{ text, other, says string }{
-		"parameter": {"name: Top\nsteps:\n  - {name: a, operation: {templateRef: HorizontalScale, parameters: {replicas: few}}}\n", grow,
+		"parameter": {"name: Top\nsteps:\n  - {name: a, operation: {templateRef: HorizontalScale, parameters: {replicas: " +
+			"few}}}\n", grow,
 			`Operation HorizontalScale, which step "a" runs, would be refused: parameter "replicas"`},
-		"absent": {"name: Top\nsteps:\n  - {name: a, operation: {templateRef: Absent}}\n", grow, `would be refused: there is no template "Absent"`},
+		"absent": {"name: Top\nsteps:\n  - {name: a, operation: {templateRef: Absent}}\n", grow,
+			`would be refused: there is no template "Absent"`},
 		"deeper": {"name: Top\nsteps:\n  - {name: a, operation: {templateRef: Grow, parameters: {size: few}}}\n", grow,
-			`step "scale" of Operation Grow, which step "a" runs: Operation HorizontalScale, which step "scale" runs, would be refused: parameter "replicas"`},
-		"twice": {"name: Top\nsteps:\n  - {name: a, forEach: \"['x', 'x']\", operation: {templateRef: Restart}}\n", grow, `step "a" would go through "x" twice`},
+			`step "scale" of Operation Grow, which step "a" runs: Operation HorizontalScale, which step "scale" runs, would ` +
+				`be refused: parameter "replicas"`},
+		"twice": {"name: Top\nsteps:\n  - {name: a, forEach: \"['x', 'x']\", operation: {templateRef: Restart}}\n", grow,
+			`step "a" would go through "x" twice`},
 	} {
 		op, facts := foretelling(t, tc.text, tc.other)
 		d := Start(op, "redis-a", facts, nil)
@@ -146,7 +152,8 @@ func TestADryRunDescribesOnlySoMuch(t *testing.T) {
 	op, facts := foretelling(t, "name: Top\nsteps:\n  - {name: a, "+many+", operation: {templateRef: Middle}}\n",
 		"name: Middle\nsteps:\n  - {name: b, "+many+", operation: {templateRef: Restart}}\n")
 	d := Start(op, "redis-a", facts, nil)
-	if last := d.Status.Plan[len(d.Status.Plan)-1]; d.Status.Phase != platformv1.OperationSucceeded || last != "a[9]/b: and so on: a dry run describes 100 Operations that steps run at most" {
+	if last := d.Status.Plan[len(d.Status.Plan)-1]; d.Status.Phase != platformv1.OperationSucceeded ||
+		last != "a[9]/b: and so on: a dry run describes 100 Operations that steps run at most" {
 		t.Errorf("it is %s, and the last of %d lines is %q", d.Status.Phase, len(d.Status.Plan), last)
 	}
 }

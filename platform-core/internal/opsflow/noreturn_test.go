@@ -104,7 +104,8 @@ var noReturnStories = map[string]func() *world{
 		w.happens("What it runs has passed its point of no return.", func(w *world) {
 			inner := w.children["run-inner"]
 			inner.Phase = platformv1.OperationRunning
-			inner.Conditions = []metav1.Condition{{Type: platformv1.PointOfNoReturnCondition, Status: metav1.ConditionTrue, Message: "restore a backup"}}
+			inner.Conditions = []metav1.Condition{
+				{Type: platformv1.PointOfNoReturnCondition, Status: metav1.ConditionTrue, Message: "restore a backup"}}
 		})
 		w.happens("It is cancelled, too late.", cancels)
 		w.happens("What it runs has ended.", func(w *world) { w.children["run-inner"].Phase = platformv1.OperationSucceeded })
@@ -140,7 +141,8 @@ var noReturnStories = map[string]func() *world{
 	},
 }
 
-// A run that has passed its point of no return undoes nothing, however it ends, whoever dies and whatever fails; one that has not undoes all of it.
+// A run that has passed its point of no return undoes nothing, however it ends, whoever dies and whatever fails; one
+// that has not undoes all of it.
 func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 	ends := map[string]int{}
 	for seed := range uint64(300) {
@@ -166,7 +168,8 @@ func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 				t.Fatalf("seed %d upgraded without that on record:\n%s", seed, w.story.String())
 			case passed && !edited && !Passed(w.op) && w.refuse["edit"] == "":
 				t.Fatalf("seed %d came back from where there is no way back:\n%s", seed, w.story.String())
-			case passed && edited && (w.op.Status.Ending == platformv1.EndingCancelled || w.op.Status.Phase == platformv1.OperationCancelled):
+			case passed && edited && (w.op.Status.Ending == platformv1.EndingCancelled ||
+				w.op.Status.Phase == platformv1.OperationCancelled):
 				t.Fatalf("seed %d was cancelled past its point of no return:\n%s", seed, w.story.String())
 			}
 		}
@@ -177,13 +180,16 @@ func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 		case Passed(w.op) && !noted:
 			t.Fatalf("seed %d undid something past its point of no return:\n%s", seed, w.story.String())
 		case !Passed(w.op) && noted:
-			t.Fatalf("seed %d ended as %s before its point of no return and undid nothing:\n%s", seed, w.op.Status.Phase, w.story.String())
-		case Passed(w.op) && w.op.Status.Phase == platformv1.OperationFailed && !strings.Contains(w.op.Status.Error, `an Operation with retryOf "run" goes on`):
+			t.Fatalf("seed %d ended as %s before its point of no return and undid nothing:\n%s", seed, w.op.Status.Phase,
+				w.story.String())
+		case Passed(w.op) && w.op.Status.Phase == platformv1.OperationFailed &&
+			!strings.Contains(w.op.Status.Error, `an Operation with retryOf "run" goes on`):
 			t.Fatalf("seed %d does not say how to go on: %s", seed, w.op.Status.Error)
 		}
 		ends[fmt.Sprintf("%s, passed %t", w.op.Status.Phase, Passed(w.op))]++
 	}
-	for _, end := range []string{"Succeeded, passed true", "Failed, passed true", "Failed, passed false", "Cancelled, passed false"} {
+	for _, end := range []string{"Succeeded, passed true", "Failed, passed true", "Failed, passed false",
+		"Cancelled, passed false"} {
 		if ends[end] == 0 {
 			t.Errorf("no run ended as %s: %v", end, ends)
 		}
@@ -199,7 +205,8 @@ func TestARetryBeginsPastThePointOfNoReturn(t *testing.T) {
 	if w.op.Status.Phase != platformv1.OperationFailed || !Passed(w.op) {
 		t.Fatal(w.story.String())
 	}
-	next := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "next", UID: "next"}, Spec: platformv1.OperationSpec{RetryOf: "run", Cancel: true}}
+	next := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "next", UID: "next"},
+		Spec: platformv1.OperationSpec{RetryOf: "run", Cancel: true}}
 	d := Start(next, "redis-a", w.facts, w.op)
 	next.Status = d.Status
 	if !Passed(next) || next.Status.Phase != platformv1.OperationRunning || next.Status.CurrentStep != 2 {
@@ -207,15 +214,19 @@ func TestARetryBeginsPastThePointOfNoReturn(t *testing.T) {
 	}
 }
 
-// Nobody ends what has passed its point of no return, and what pre-empts goes on beside it unless it works through pods.
+// Nobody ends what has passed its point of no return, and what pre-empts goes on beside it unless it works through
+// pods.
 func TestTheQueuePastThePointOfNoReturn(t *testing.T) {
-	running := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "running", UID: "running"}, Status: platformv1.OperationStatus{Phase: platformv1.OperationRunning,
-		Steps: []platformv1.StepStatus{{Name: "upgrade", Phase: platformv1.OperationRunning}}}}
-	asked := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "asked", UID: "asked"}, Status: platformv1.OperationStatus{Phase: platformv1.OperationPending, Application: "redis-a"}}
+	running := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "running", UID: "running"},
+		Status: platformv1.OperationStatus{Phase: platformv1.OperationRunning,
+			Steps: []platformv1.StepStatus{{Name: "upgrade", Phase: platformv1.OperationRunning}}}}
+	asked := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "asked", UID: "asked"},
+		Status: platformv1.OperationStatus{Phase: platformv1.OperationPending, Application: "redis-a"}}
 	other := asked.DeepCopy()
 	other.Name, other.UID = "other", "other"
 	urgent := []*platformv1.Operation{asked}
-	q := Queue{Operations: []*platformv1.Operation{running, asked, other}, Urgent: func(op *platformv1.Operation) bool { return slices.Contains(urgent, op) }}
+	q := Queue{Operations: []*platformv1.Operation{running, asked, other},
+		Urgent: func(op *platformv1.Operation) bool { return slices.Contains(urgent, op) }}
 	wants := func(what string, ends, first, behind *platformv1.Operation) {
 		t.Helper()
 		if got := q.Preempts(running); got != ends {
@@ -229,9 +240,11 @@ func TestTheQueuePastThePointOfNoReturn(t *testing.T) {
 		}
 	}
 	wants("before", asked, running, running)
-	running.Status.Conditions = []metav1.Condition{{Type: platformv1.PointOfNoReturnCondition, Status: metav1.ConditionTrue}}
+	running.Status.Conditions = []metav1.Condition{
+		{Type: platformv1.PointOfNoReturnCondition, Status: metav1.ConditionTrue}}
 	wants("past", nil, nil, running)
-	running.Status.Steps[0].Targets = []platformv1.StepTarget{{Name: "pod", UID: types.UID("1"), Phase: platformv1.OperationRunning}}
+	running.Status.Steps[0].Targets = []platformv1.StepTarget{
+		{Name: "pod", UID: types.UID("1"), Phase: platformv1.OperationRunning}}
 	wants("past, at work in pods", nil, running, running)
 	urgent = append(urgent, running)
 	running.Status.Steps[0].Targets = nil

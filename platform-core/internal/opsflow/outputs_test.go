@@ -64,14 +64,18 @@ func TestWhatAJobSaysIsConverted(t *testing.T) {
 	}
 	w := said("007")
 	step := w.op.Status.Steps[0]
-	if step.Outputs["keys"] != "7" || !maps.Equal(step.OutputTypes, map[string]platformv1.OutputType{"keys": platformv1.OutputInt}) {
+	if step.Outputs["keys"] != "7" || !maps.Equal(step.OutputTypes,
+		map[string]platformv1.OutputType{"keys": platformv1.OutputInt}) {
 		t.Errorf("it is %+v", step)
 	}
-	if note := w.objects["ConfigMap note"]; !reflect.DeepEqual(note, map[string]any{"metadata": map[string]any{"labels": map[string]any{"keys": "7"}}, "data": map[string]any{"keys": "7"}, "most": int64(7)}) {
+	if note := w.objects["ConfigMap note"]; !reflect.DeepEqual(note,
+		map[string]any{"metadata": map[string]any{"labels": map[string]any{"keys": "7"}}, "data": map[string]any{"keys": "7"},
+			"most": int64(7)}) {
 		t.Errorf("the object is %v", note)
 	}
 	w = said("99999999999999999999")
-	if want := `job run-count ended well, and what it said is not as declared: output "keys" of step "count" is "99999999999999999999": it must be a whole number of 64 bits`; w.op.Status.Phase !=
+	if want := `job run-count ended well, and what it said is not as declared: output "keys" of step "count" is ` +
+		`"99999999999999999999": it must be a whole number of 64 bits`; w.op.Status.Phase !=
 		platformv1.OperationFailed || w.op.Status.Error != want {
 		t.Errorf("it is %s: %s", w.op.Status.Phase, w.op.Status.Error)
 	}
@@ -83,15 +87,18 @@ func TestOutputsAreOnRecordWithTheirTypes(t *testing.T) {
 	if want := map[string]string{"keys": "42", "names": `["a","b"]`}; !maps.Equal(look.Outputs, want) {
 		t.Errorf("outputs are %v, want %v", look.Outputs, want)
 	}
-	if want := map[string]platformv1.OutputType{"keys": platformv1.OutputInt, "names": platformv1.OutputList}; !maps.Equal(look.OutputTypes, want) {
+	if want := map[string]platformv1.OutputType{"keys": platformv1.OutputInt, "names": platformv1.OutputList}; !maps.Equal(
+		look.OutputTypes, want) {
 		t.Errorf("their types are %v, want %v", look.OutputTypes, want)
 	}
-	if many := w.op.Status.Steps[1]; many.Phase != platformv1.OperationSucceeded || len(many.Targets) != 2 || len(many.OutputTypes) > 0 {
+	if many := w.op.Status.Steps[1]; many.Phase != platformv1.OperationSucceeded || len(many.Targets) != 2 ||
+		len(many.OutputTypes) > 0 {
 		t.Errorf("the step after it is %+v", many)
 	}
 }
 
-// A record that was made when all outputs were texts is read with the types of the template; what cannot be is refused before anything is done.
+// A record that was made when all outputs were texts is read with the types of the template; what cannot be is refused
+// before anything is done.
 func TestFormerRecordsAreReadWithTheTypes(t *testing.T) {
 	template, err := plugin.ParseOperation(passing)
 	if err != nil {
@@ -114,7 +121,8 @@ func TestFormerRecordsAreReadWithTheTypes(t *testing.T) {
 		t.Errorf("it does %+v: %+v", decision.Effect, decision.Status)
 	}
 	refusal := Retryable(w.op, former("a dozen"), w.facts)
-	if refusal == nil || !strings.Contains(refusal.Message, `output "keys" of step "look" is "a dozen": it must be a whole number of 64 bits; create the Operation without retryOf`) {
+	if refusal == nil || !strings.Contains(refusal.Message, `output "keys" of step "look" is "a dozen": it must be a `+
+		`whole number of 64 bits; create the Operation without retryOf`) {
 		t.Errorf("it says %v", refusal)
 	}
 }

@@ -18,11 +18,12 @@ import (
 // outputOverridden is the time, in RFC 3339, since when the spec does not have any more what a step has set.
 const outputOverridden = "overridden"
 
-// overriddenPatience is how long that may seem so: the Application is read before the object that declares it, and may be from before the edit.
+// overriddenPatience is how long that may seem so: the Application is read before the object that declares it, and may
+// be from before the edit.
 const overriddenPatience = 15 * time.Second
 
-// kept is done when what a step has set at a generation of the outermost object is in the spec that this is Ready with by now. What another edit
-// has overridden is not set again: two parties would fight.
+// kept is done when what a step has set at a generation of the outermost object is in the spec that this is Ready with
+// by now. What another edit has overridden is not set again: two parties would fight.
 func (r *run) kept(t *plugin.OperationStep, step *platformv1.StepStatus, generation string) verdict {
 	app, d := r.facts.Application, r.facts.Declared
 	if app == nil || strconv.FormatInt(d.ObservedGeneration, 10) == generation {
@@ -53,11 +54,12 @@ func (r *run) kept(t *plugin.OperationStep, step *platformv1.StepStatus, generat
 	if left := r.since(step, outputOverridden).Add(overriddenPatience).Sub(r.facts.Now); left > 0 {
 		return verdict{waiting: fmt.Sprintf("%s to have what was asked for: %s", d.Object, what), retry: left}
 	}
-	return verdict{final: yes, failed: fmt.Sprintf("another edit of %s has overridden that of this step: %s; change it where that edit comes from, or run the Operation again", d.Object, what)}
+	return verdict{final: yes, failed: fmt.Sprintf("another edit of %s has overridden that of this step: %s; change it "+
+		"where that edit comes from, or run the Operation again", d.Object, what)}
 }
 
-// lost says in words which fields an Application does not have as they were set; empty for none. Values are compared as the Application has them:
-// 1024Mi is 1Gi.
+// lost says in words which fields an Application does not have as they were set; empty for none. Values are compared as
+// the Application has them: 1024Mi is 1Gi.
 func lost(app *platformv1.Application, fields []FieldEdit) (string, error) {
 	now, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&app.Spec)
 	if err != nil {
@@ -91,7 +93,8 @@ func lost(app *platformv1.Application, fields []FieldEdit) (string, error) {
 			return "", err
 		}
 		if !equal(before[i], after) {
-			words = append(words, fmt.Sprintf("spec.%s of Application %q is %s, and %s was asked for", Plain(field.Field), app.Name, display(before[i]), display(after)))
+			words = append(words, fmt.Sprintf("spec.%s of Application %q is %s, and %s was asked for", Plain(field.Field),
+				app.Name, display(before[i]), display(after)))
 		}
 	}
 	return strings.Join(words, ", "), nil

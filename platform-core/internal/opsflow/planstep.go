@@ -13,7 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// TemplatePlan is the template that says what another spec of the target would bring about, or one of a target that is not there yet.
+// TemplatePlan is the template that says what another spec of the target would bring about, or one of a target that is
+// not there yet.
 const TemplatePlan = "Plan"
 
 // PlansNew says whether an Operation may ask what would come of a target that is not there yet.
@@ -34,11 +35,13 @@ func checkTargetSpec(spec platformv1.OperationSpec, template plugin.OperationTem
 	takes := makes || slices.ContainsFunc(template.Steps, plans)
 	switch {
 	case takes && spec.TargetSpec == "":
-		return refuse(platformv1.ReasonInvalidSpec, "template %q needs targetSpec: the whole spec that the target would have", template.Name)
+		return refuse(platformv1.ReasonInvalidSpec, "template %q needs targetSpec: the whole spec that the target would have",
+			template.Name)
 	case !takes && spec.TargetSpec != "":
 		return refuse(platformv1.ReasonInvalidSpec, "template %q takes no targetSpec: leave it out", template.Name)
 	case takes && !makes && !spec.DryRun:
-		return refuse(platformv1.ReasonInvalidSpec, "template %q only says what would be done: set dryRun to true; to have it done, apply the object", template.Name)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"template %q only says what would be done: set dryRun to true; to have it done, apply the object", template.Name)
 	case takes:
 		if _, err := ParseSpec(spec.TargetSpec); err != nil {
 			return refuse(platformv1.ReasonInvalidSpec, "%v", err)
@@ -60,7 +63,8 @@ func ParseSpec(text string) (map[string]any, error) {
 	return spec, nil
 }
 
-// planned is the spec that the outermost object would have. It belongs to that object alone: what stands below is declared there.
+// planned is the spec that the outermost object would have. It belongs to that object alone: what stands below is
+// declared there.
 func (r *run) planned() (map[string]any, string) {
 	if why := r.facts.declares(); why != "" {
 		return nil, why
@@ -77,5 +81,6 @@ func (f Facts) declares() string {
 	if f.Declared.Object == f.Target {
 		return ""
 	}
-	return fmt.Sprintf("%s is made from %s, which declares what it is to be: plan another spec of that", f.Target, f.Declared.Object)
+	return fmt.Sprintf("%s is made from %s, which declares what it is to be: plan another spec of that", f.Target,
+		f.Declared.Object)
 }

@@ -12,21 +12,28 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// The engine's own upgrade begins where all pods are healthy and follow the one that writes, and says of each what is amiss otherwise; one that is to
-// mend that gets past.
+// The engine's own upgrade begins where all pods are healthy and follow the one that writes, and says of each what is
+// amiss otherwise; one that is to mend that gets past.
 func TestAnUpgradeAsksForHealthyPods(t *testing.T) {
-	const way = `; mend that first, since there is no way back once it has begun, or set parameter acceptUnhealthy to "true" where the other version is what mends it`
+	const way = `; mend that first, since there is no way back once it has begun, or set parameter acceptUnhealthy to ` +
+		`"true" where the other version is what mends it`
 	for name, tc := range map[string]struct {
 		change func(w *world)
 		text   string
 	}{
-		"all well":                  {func(*world) {}, ""},
-		"no pods":                   {func(w *world) { w.facts.Pods = nil }, "it has no pods; start it first"},
-		"one that is unhealthy":     {func(w *world) { w.at(1).Report = report.Report{Health: report.Unhealthy, Message: "LOADING"} }, "pod redis-a-main-1 reports that it is Unhealthy: LOADING" + way},
-		"one that starts":           {func(w *world) { w.at(1).Report.Health = report.Starting }, "pod redis-a-main-1 reports that it is Starting" + way},
-		"one without a report":      {func(w *world) { w.at(1).Report = report.Report{} }, "pod redis-a-main-1 has yet to report" + way},
-		"one on a node that is off": {func(w *world) { w.at(1).Ready = metav1.ConditionFalse }, "pod redis-a-main-1 is not ready" + way},
-		"one that goes and one that is not there": {func(w *world) { w.at(2).Presence, w.at(1).Presence = PodGoing, PodAbsent },
+		"all well": {func(*world) {}, ""},
+		"no pods":  {func(w *world) { w.facts.Pods = nil }, "it has no pods; start it first"},
+		"one that is unhealthy": {func(w *world) {
+			w.at(1).Report = report.Report{Health: report.Unhealthy, Message: "LOADING"}
+		}, "pod redis-a-main-1 reports that it is Unhealthy: LOADING" + way},
+		"one that starts": {func(w *world) { w.at(1).Report.Health = report.Starting },
+			"pod redis-a-main-1 reports that it is Starting" + way},
+		"one without a report": {func(w *world) { w.at(1).Report = report.Report{} },
+			"pod redis-a-main-1 has yet to report" + way},
+		"one on a node that is off": {func(w *world) { w.at(1).Ready = metav1.ConditionFalse },
+			"pod redis-a-main-1 is not ready" + way},
+		"one that goes and one that is not there": {
+			func(w *world) { w.at(2).Presence, w.at(1).Presence = PodGoing, PodAbsent },
 			"pod redis-a-main-1 is not there; pod redis-a-main-2 is being deleted" + way},
 		"one that comes": {func(w *world) { w.at(1).Presence = PodComing }, "pod redis-a-main-1 has yet to start" + way},
 		"one that does not follow": {func(w *world) {

@@ -22,15 +22,16 @@ type Queue struct {
 	Operations []*platformv1.Operation
 	// Urgent says whether the template of an Operation pre-empts others.
 	Urgent func(*platformv1.Operation) bool
-	// Apart says whether the template of an Operation touches nothing of the Application: such ones wait for each other only, and nobody else for them.
+	// Apart says whether the template of an Operation touches nothing of the Application: such ones wait for each other
+	// only, and nobody else for them.
 	Apart func(*platformv1.Operation) bool
 }
 
-// Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before all others, then
-// one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody waiting, and what the engine does by itself
-// waits for nobody; others wait for that, unless they pre-empt. What a step of another Operation runs waits neither for that one nor for
-// those that wait for it. Nobody waits for the record of a failover, and one that pre-empts not for a run that nobody can end any more, unless
-// that works through pods.
+// Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before
+// all others, then one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody
+// waiting, and what the engine does by itself waits for nobody; others wait for that, unless they pre-empt. What a step
+// of another Operation runs waits neither for that one nor for those that wait for it. Nobody waits for the record of a
+// failover, and one that pre-empts not for a run that nobody can end any more, unless that works through pods.
 func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	if Records(op) {
 		return nil
@@ -41,7 +42,8 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 		if q.apart(op) != q.apart(other) {
 			continue
 		}
-		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) && (Held(other) || !decided(other)) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
+		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) &&
+			(Held(other) || !decided(other)) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
 			continue
 		}
 		if Passed(other) && !AtWork(other) && q.urgent(op) && !q.urgent(other) {
@@ -58,15 +60,17 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	return first
 }
 
-// Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What pre-empts is itself ended by
-// nobody, and neither is what its steps run, nor what has passed its point of no return, nor what keeps nobody waiting since it waits for a maintenance window.
+// Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What
+// pre-empts is itself ended by nobody, and neither is what its steps run, nor what has passed its point of no return,
+// nor what keeps nobody waiting since it waits for a maintenance window.
 func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
 	if Records(op) || q.urgent(op) || Passed(op) || Held(op) || q.apart(op) {
 		return nil
 	}
 	for _, other := range q.Operations {
 		inLine := RecordsSpec(other) || other.Status.Phase == platformv1.OperationPending && other.Status.Application != ""
-		if other.UID != op.UID && inLine && !Finished(other) && other.DeletionTimestamp.IsZero() && !other.Spec.Cancel && q.urgent(other) &&
+		if other.UID != op.UID && inLine && !Finished(other) && other.DeletionTimestamp.IsZero() && !other.Spec.Cancel &&
+			q.urgent(other) &&
 			!slices.Contains(ancestors(other, q.Operations), op.UID) {
 			return other
 		}
@@ -85,12 +89,14 @@ func (q Queue) urgent(op *platformv1.Operation) bool {
 	})
 }
 
-// Urgent says whether an Operation of a template pre-empts others: not before somebody approved it, where it waits for that.
+// Urgent says whether an Operation of a template pre-empts others: not before somebody approved it, where it waits for
+// that.
 func Urgent(op *platformv1.Operation, template plugin.OperationTemplate) bool {
 	if !template.Preempts {
 		return false
 	}
-	r := &run{op: op, facts: Facts{Template: template, Parameters: ParametersInForce(op.Spec, template)}, status: &op.Status}
+	r := &run{op: op, facts: Facts{Template: template, Parameters: ParametersInForce(op.Spec, template)},
+		status: &op.Status}
 	return !slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
 		if step.Approval == nil || decided(op) {
 			return false
@@ -117,9 +123,9 @@ func (q Queue) apart(op *platformv1.Operation) bool {
 	return q.Apart != nil && !Records(op) && q.Apart(op)
 }
 
-// Active is the Operation that an Application is in, out of all of its that have not ended; nil while no run has begun. What a step of
-// another one runs is part of that. Of several it is one that works before one that stands aside, one that was asked for before the record of
-// what the engine does by itself, and then the one that began first.
+// Active is the Operation that an Application is in, out of all of its that have not ended; nil while no run has begun.
+// What a step of another one runs is part of that. Of several it is one that works before one that stands aside, one
+// that was asked for before the record of what the engine does by itself, and then the one that began first.
 func Active(operations []*platformv1.Operation) *platformv1.Operation {
 	order := func(op *platformv1.Operation) int {
 		switch {
@@ -135,7 +141,8 @@ func Active(operations []*platformv1.Operation) *platformv1.Operation {
 		if !Running(op) || ParentOf(op) != "" {
 			continue
 		}
-		if active == nil || cmp.Or(cmp.Compare(order(op), order(active)), began(op).Compare(began(active)), cmp.Compare(op.Name, active.Name)) < 0 {
+		if active == nil || cmp.Or(cmp.Compare(order(op), order(active)), began(op).Compare(began(active)),
+			cmp.Compare(op.Name, active.Name)) < 0 {
 			active = op
 		}
 	}
@@ -197,14 +204,16 @@ func (q Queue) rank(op *platformv1.Operation) int {
 	return 2
 }
 
-// StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for a maintenance window, for an approval
-// before it has done anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back, or to mend the spec or a pod.
+// StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for a maintenance
+// window, for an approval before it has done anything, or, as the record of an edited spec, for a maintenance window or
+// for somebody to take suspend back, or to mend the spec or a pod.
 func StandsAside(op *platformv1.Operation) bool {
 	if RecordsSpec(op) {
 		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
 		return Running(op) && ready != nil && (lasts(ready.Reason) || stuck(ready.Reason))
 	}
-	return op.Status.Ending == "" && (Held(op) && Running(op) || op.Status.Phase == platformv1.OperationAwaitingApproval && HasDoneNothing(op))
+	return op.Status.Ending == "" && (Held(op) && Running(op) || op.Status.Phase == platformv1.OperationAwaitingApproval &&
+		HasDoneNothing(op))
 }
 
 // HasDoneNothing says whether no step of a run has ended or is under way, but one that waits for an approval.
@@ -215,8 +224,8 @@ func HasDoneNothing(op *platformv1.Operation) bool {
 	})
 }
 
-// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside before it did and no longer
-// does.
+// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside
+// before it did and no longer does.
 func TakesTurn(op *platformv1.Operation, facts Facts) bool {
 	switch {
 	case !Running(op):
@@ -236,7 +245,8 @@ func decided(op *platformv1.Operation) bool {
 
 // Behind is the sentence of an Operation that waits for another.
 func Behind(first *platformv1.Operation, application string) string {
-	return fmt.Sprintf("waiting for Operation %q of Application %q to end: one Operation runs at a time", first.Name, application)
+	return fmt.Sprintf("waiting for Operation %q of Application %q to end: one Operation runs at a time", first.Name,
+		application)
 }
 
 // AtWork says whether an Operation works through pods now: a step calls agents in one after the other.

@@ -120,7 +120,8 @@ func (w *world) check(t *testing.T, before *platformv1.OperationStatus) {
 	after := &w.op.Status
 	for i := range after.Steps {
 		step := &after.Steps[i]
-		if i < len(before.Steps) && ended(&before.Steps[i]) && fmt.Sprintf("%+v", before.Steps[i]) != fmt.Sprintf("%+v", *step) &&
+		if i < len(before.Steps) && ended(&before.Steps[i]) &&
+			fmt.Sprintf("%+v", before.Steps[i]) != fmt.Sprintf("%+v", *step) &&
 			before.Steps[i].Phase != step.Phase {
 			t.Fatalf("step %s went from %s to %s", step.Name, before.Steps[i].Phase, step.Phase)
 		}
@@ -140,13 +141,15 @@ func (w *world) check(t *testing.T, before *platformv1.OperationStatus) {
 	}
 }
 
-// TestRandomHistories has controllers die at any point of runs in which anything fails: nothing is done twice, nothing is lost, every run ends.
+// TestRandomHistories has controllers die at any point of runs in which anything fails: nothing is done twice, nothing
+// is lost, every run ends.
 func TestRandomHistories(t *testing.T) {
 	ends := map[platformv1.OperationPhase]int{}
 	for seed := range uint64(250) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := worldOf(everything, pod(0, writer), pod(1, reader))
-		w.facts.Actions = map[string][]plan.Action{"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
+		w.facts.Actions = map[string][]plan.Action{
+			"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
 		w.op.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
 		unlucky := int(seed % 4 * 3)
 		bad := func() bool { return rng.IntN(40) < unlucky }
@@ -170,16 +173,19 @@ func TestRandomHistories(t *testing.T) {
 				t.Fatalf("seed %d ended and left job %s running:\n%s", seed, name, w.story.String())
 			}
 		}
-		if phase := w.op.Status.Phase; phase != platformv1.OperationSucceeded && w.op.Status.Steps[0].Attempts > 0 && w.objects["ConfigMap note"] != nil {
+		if phase := w.op.Status.Phase; phase != platformv1.OperationSucceeded && w.op.Status.Steps[0].Attempts > 0 &&
+			w.objects["ConfigMap note"] != nil {
 			t.Fatalf("seed %d ended as %s and did not undo its first step:\n%s", seed, phase, w.story.String())
-		} else if phase == platformv1.OperationSucceeded && (len(w.children) != 3 || w.fields["components[redis].replicas"] != int64(3)) {
+		} else if phase == platformv1.OperationSucceeded &&
+			(len(w.children) != 3 || w.fields["components[redis].replicas"] != int64(3)) {
 			t.Fatalf("seed %d succeeded and lost something: %v, %v", seed, w.children, w.fields)
 		} else {
 			ends[phase]++
 		}
 	}
 	t.Logf("%v", ends)
-	for _, phase := range []platformv1.OperationPhase{platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled} {
+	for _, phase := range []platformv1.OperationPhase{platformv1.OperationSucceeded, platformv1.OperationFailed,
+		platformv1.OperationCancelled} {
 		if ends[phase] == 0 {
 			t.Errorf("no run ended as %s", phase)
 		}

@@ -14,14 +14,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// rebuildStep deletes a pod that does not write and its volumes, and waits until the pod that takes its place has the data of the others.
+// rebuildStep deletes a pod that does not write and its volumes, and waits until the pod that takes its place has the
+// data of the others.
 type rebuildStep struct{}
 
 // Outputs of a rebuild.
 const (
 	outputPod = "pod"
 	outputUID = "uid"
-	// outputClaims are the volumes that are deleted, each as <name>=<UID>, outputIdentity what the data on them was known by.
+	// outputClaims are the volumes that are deleted, each as <name>=<UID>, outputIdentity what the data on them was known
+	// by.
 	outputClaims   = "claims"
 	outputIdentity = "identity"
 )
@@ -42,7 +44,8 @@ func (s rebuildStep) advance(r *run, t *plugin.OperationStep, step *platformv1.S
 		}
 		r.begin(step)
 		// The rollout takes out no other pod meanwhile.
-		step.Targets = []platformv1.StepTarget{{Name: step.Outputs[outputPod], UID: types.UID(step.Outputs[outputUID]), Phase: platformv1.OperationRunning}}
+		step.Targets = []platformv1.StepTarget{
+			{Name: step.Outputs[outputPod], UID: types.UID(step.Outputs[outputUID]), Phase: platformv1.OperationRunning}}
 	}
 	v := s.settle(r, step)
 	if v.done() {
@@ -59,7 +62,8 @@ func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 		return verdict{failed: fmt.Sprintf("pod %s is not wanted any more", name), final: yes}
 	}
 	old := oldClaims(step)
-	gone := !slices.ContainsFunc(pod.Claims, func(c Claim) bool { return slices.Contains(old, Claim{Name: c.Name, UID: c.UID}) })
+	gone := !slices.ContainsFunc(pod.Claims,
+		func(c Claim) bool { return slices.Contains(old, Claim{Name: c.Name, UID: c.UID}) })
 	deleted := !slices.ContainsFunc(pod.Claims, func(c Claim) bool {
 		return c.Presence != PodGoing && slices.Contains(old, Claim{Name: c.Name, UID: c.UID})
 	})
@@ -93,7 +97,8 @@ func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 // whole says whether nothing has been deleted of a pod and its volumes.
 func whole(pod *Pod, uid types.UID, old []Claim) bool {
 	return pod.UID == uid && pod.Presence != PodGoing && !slices.ContainsFunc(old, func(c Claim) bool {
-		return !slices.ContainsFunc(pod.Claims, func(have Claim) bool { return have.Name == c.Name && have.UID == c.UID && have.Presence != PodGoing })
+		return !slices.ContainsFunc(pod.Claims,
+			func(have Claim) bool { return have.Name == c.Name && have.UID == c.UID && have.Presence != PodGoing })
 	})
 }
 
@@ -103,9 +108,10 @@ func (rebuildStep) joined(r *run, step *platformv1.StepStatus, pod *Pod) verdict
 	if !named {
 		return verdict{}
 	}
-	if writing.Record == nil || writing.Record.Previous != nil || !slices.ContainsFunc(writing.Record.List.Members, func(m platformv1.SetMember) bool {
-		return m.Name == pod.Name && m.Identity != step.Outputs[outputIdentity]
-	}) {
+	if writing.Record == nil || writing.Record.Previous != nil ||
+		!slices.ContainsFunc(writing.Record.List.Members, func(m platformv1.SetMember) bool {
+			return m.Name == pod.Name && m.Identity != step.Outputs[outputIdentity]
+		}) {
 		return verdict{waiting: fmt.Sprintf("pod %s to have all of the data and to be a member again", pod.Name)}
 	}
 	return verdict{}
@@ -119,7 +125,8 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 	case pod == nil:
 		return failedf("%q is no pod of %s", name, r.facts.Target)
 	case pod.Access == platformv1.RoleReadWrite:
-		return failedf("pod %s takes writes, and what it has is what the others copy: have another one take over first, with a Switchover", name)
+		return failedf("pod %s takes writes, and what it has is what the others copy: have another one take over first, "+
+			"with a Switchover", name)
 	case len(pod.Claims) == 0:
 		return failedf("pod %s has no volumes that could be made anew", name)
 	}
@@ -134,7 +141,8 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 	for _, claim := range pod.Claims {
 		claims = append(claims, fmt.Sprintf("%s=%s", claim.Name, claim.UID))
 	}
-	step.Outputs = map[string]string{outputPod: name, outputUID: string(pod.UID), outputClaims: strings.Join(claims, " "), outputIdentity: identity}
+	step.Outputs = map[string]string{outputPod: name, outputUID: string(pod.UID), outputClaims: strings.Join(claims, " "),
+		outputIdentity: identity}
 	return verdict{}
 }
 
@@ -144,7 +152,8 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 	case record == nil || record.Member == nil:
 		return "", failedf("nobody takes writes at this moment: wait until a pod does")
 	case record.Member.Name == name:
-		return "", failedf("pod %s is the one that may write, and what it has is what the others copy: have another one take over first, with a Switchover", name)
+		return "", failedf("pod %s is the one that may write, and what it has is what the others copy: have another one "+
+			"take over first, with a Switchover", name)
 	}
 	others := 0
 	for _, member := range record.List.Members {
@@ -157,14 +166,16 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 		}
 	}
 	if writer := f.pod(record.Member.Name); others == 0 || writer == nil || writer.Report.Health != report.Healthy {
-		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is deleted", name, record.Member.Name)
+		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is "+
+			"deleted", name, record.Member.Name)
 	}
 	return identity, verdict{}
 }
 
 // Rebuilds says whether a template deletes pods with their volumes.
 func Rebuilds(template plugin.OperationTemplate) bool {
-	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return does(step, plugin.EngineRebuild) })
+	return slices.ContainsFunc(template.Steps,
+		func(step plugin.OperationStep) bool { return does(step, plugin.EngineRebuild) })
 }
 
 func oldClaims(step *platformv1.StepStatus) []Claim {

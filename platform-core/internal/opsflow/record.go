@@ -8,9 +8,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// NeedsRecord says whether a decision has to be on record before its effect is brought about. How far the items of a step are need not be where the
-// effect is about the Job of a task or the Operation of an inline template: those are only ever created, under a name that follows from the attempt,
-// which is on record. So many items cost few writes.
+// NeedsRecord says whether a decision has to be on record before its effect is brought about. How far the items of a
+// step are need not be where the effect is about the Job of a task or the Operation of an inline template: those are
+// only ever created, under a name that follows from the attempt, which is on record. So many items cost few writes.
 func NeedsRecord(op *platformv1.Operation, d Decision) bool {
 	switch {
 	case d.Effect == nil:

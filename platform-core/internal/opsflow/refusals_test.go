@@ -13,13 +13,14 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer hands over, and one whose
-// writer the engine names.
+// able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer
+// hands over, and one whose writer the engine names.
 func able() *plugin.Bundle {
 	b := bundle()
 	b.Components.Components = []plugin.Component{
 		{Name: "plain"},
-		{Name: "reloads", Process: plan.Process{Reload: &plan.Reload{}}, Backups: []plugin.BackupMethod{{Name: "dump", Verify: &plugin.VerifyMethod{}}}},
+		{Name: "reloads", Process: plan.Process{Reload: &plan.Reload{}},
+			Backups: []plugin.BackupMethod{{Name: "dump", Verify: &plugin.VerifyMethod{}}}},
 		{Name: "yields", Switchover: &plugin.Switchover{}, Backups: []plugin.BackupMethod{{Name: "copy"}}},
 		{Name: "fails", Failover: &plugin.Failover{}},
 	}
@@ -33,10 +34,12 @@ const rebuildMine = "RebuildMine"
 // What the plugin of a target cannot do is refused before a step of it begins, in words that say of what it cannot.
 func TestSupported(t *testing.T) {
 	agent := func(call plugin.AgentCall) plugin.OperationTemplate {
-		return plugin.OperationTemplate{Name: string(call), Steps: []plugin.OperationStep{{Name: "call", Agent: &plugin.AgentStep{Call: call}}}}
+		return plugin.OperationTemplate{Name: string(call),
+			Steps: []plugin.OperationStep{{Name: "call", Agent: &plugin.AgentStep{Call: call}}}}
 	}
 	engine := func(verb plugin.EngineVerb) plugin.OperationTemplate {
-		return plugin.OperationTemplate{Name: "RebuildMember", Steps: []plugin.OperationStep{{Name: "do", Engine: &plugin.EngineStep{Do: verb}}}}
+		return plugin.OperationTemplate{Name: "RebuildMember",
+			Steps: []plugin.OperationStep{{Name: "do", Engine: &plugin.EngineStep{Do: verb}}}}
 	}
 	mine := engine(plugin.EngineRebuild)
 	mine.Name = rebuildMine
@@ -55,25 +58,30 @@ func TestSupported(t *testing.T) {
 			text:      `component "plain" of plugin "redis" cannot reload: use the template Restart`},
 		"reload of some that cannot": {template: agent(plugin.AgentReload), components: []string{"yields", "plain"},
 			text: `component "yields" of plugin "redis" cannot reload: use the template Restart`},
-		"reload of the one that can":    {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "reloads"},
+		"reload of the one that can": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+			component: "reloads"},
 		"reload of its targets":         {template: some, components: []string{"reloads", "plain"}},
 		"restart of what cannot reload": {template: agent(plugin.AgentRestart), components: []string{"plain"}},
 		"switchover":                    {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"}},
 		"switchover to a named one":     {template: engine(plugin.EngineSwitchover), components: []string{"fails"}},
 		"switchover of nobody": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "reloads"},
 			text: `plugin "redis" declares no switchover for "plain", "reloads"`},
-		"switchover of another": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"}, component: "plain",
-			text: `declares no switchover for "plain"`},
+		"switchover of another": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"},
+			component: "plain",
+			text:      `declares no switchover for "plain"`},
 		"failover": {template: engine(plugin.EngineFailover), components: []string{"plain", "fails"}},
 		"failover where members elect": {template: engine(plugin.EngineFailover), components: []string{"yields"},
 			text: `plugin "redis" declares no failover for "yields": its members elect a writer themselves, or there is none`},
-		"failover of what is unknown": {template: engine(plugin.EngineFailover), components: []string{"gone"}, text: `declares no failover for "gone"`},
-		"backup":                      {template: engine(plugin.EngineBackup), components: []string{"plain", "yields"}},
+		"failover of what is unknown": {template: engine(plugin.EngineFailover), components: []string{"gone"},
+			text: `declares no failover for "gone"`},
+		"backup": {template: engine(plugin.EngineBackup), components: []string{"plain", "yields"}},
 		"backup of what has no method": {template: engine(plugin.EngineBackup), components: []string{"plain", "fails"},
-			text: `plugin "redis" version "1.0.0" does not say how data of "plain", "fails" is backed up: bring the instance to a later version`},
+			text: `plugin "redis" version "1.0.0" does not say how data of "plain", "fails" is backed up: bring the instance ` +
+				`to a later version`},
 		"drill": {template: engine(plugin.EngineDrill), components: []string{"plain", "reloads"}},
 		"drill of what nobody verifies": {template: engine(plugin.EngineDrill), components: []string{"yields"},
-			text: `plugin "redis" version "1.0.0" does not say how data of "yields" that was restored is verified, so that no drill is possible: bring the instance to a later version`},
+			text: `plugin "redis" version "1.0.0" does not say how data of "yields" that was restored is verified, so that no ` +
+				`drill is possible: bring the instance to a later version`},
 		"rebuild": {template: engine(plugin.EngineRebuild), components: []string{"fails"}},
 		"rebuild where members elect": {template: engine(plugin.EngineRebuild), components: []string{"yields"},
 			text: `plugin "redis" does not say how a member of "yields" is made anew: its members elect a writer themselves`},
@@ -100,15 +108,16 @@ func TestCheckOfARetry(t *testing.T) {
 		if text != "" {
 			reason = platformv1.ReasonInvalidSpec
 		}
-		op := &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: &platformv1.OperationRetry{Limit: 1, Backoff: &metav1.Duration{Duration: backoff}}}}
+		op := &platformv1.Operation{Spec: platformv1.OperationSpec{
+			Retry: &platformv1.OperationRetry{Limit: 1, Backoff: &metav1.Duration{Duration: backoff}}}}
 		expect(t, Check(op, Target{}, "", restartTemplate()), reason, text)
 	}
 	op := &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: &platformv1.OperationRetry{Limit: 1}}}
 	expect(t, Check(op, Target{}, "", restartTemplate()), "", "")
 }
 
-// What is between two attempts doubles up to 5m, from what the step's own retry says, else from that of the Operation; one that is longer from the
-// start stays as it is.
+// What is between two attempts doubles up to 5m, from what the step's own retry says, else from that of the Operation;
+// one that is longer from the start stays as it is.
 func TestBackoff(t *testing.T) {
 	asked := func(backoff time.Duration) *platformv1.OperationRetry {
 		return &platformv1.OperationRetry{Limit: 9, Backoff: &metav1.Duration{Duration: backoff}}
@@ -118,14 +127,19 @@ func TestBackoff(t *testing.T) {
 		op   *platformv1.OperationRetry
 		want []time.Duration
 	}{
-		"nobody says anything":    {nil, nil, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}},
-		"only how often":          {nil, &platformv1.OperationRetry{Limit: 9}, []time.Duration{5 * time.Second, 10 * time.Second}},
-		"the Operation":           {nil, asked(time.Minute), []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
-		"both":                    {&plugin.StepRetry{Limit: 1, Backoff: "3s"}, asked(time.Minute), []time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second}},
-		"the step only how often": {&plugin.StepRetry{Limit: 1}, asked(time.Minute), []time.Duration{5 * time.Second, 10 * time.Second}},
-		"as long as it gets":      {nil, asked(5 * time.Minute), []time.Duration{5 * time.Minute, 5 * time.Minute}},
-		"longer":                  {nil, asked(time.Hour), []time.Duration{time.Hour, time.Hour, time.Hour}},
-		"longer, by the step":     {&plugin.StepRetry{Limit: 1, Backoff: "10m"}, nil, []time.Duration{10 * time.Minute, 10 * time.Minute}},
+		"nobody says anything": {nil, nil, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}},
+		"only how often": {nil, &platformv1.OperationRetry{Limit: 9},
+			[]time.Duration{5 * time.Second, 10 * time.Second}},
+		"the Operation": {nil, asked(time.Minute),
+			[]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
+		"both": {&plugin.StepRetry{Limit: 1, Backoff: "3s"}, asked(time.Minute),
+			[]time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second}},
+		"the step only how often": {&plugin.StepRetry{Limit: 1}, asked(time.Minute),
+			[]time.Duration{5 * time.Second, 10 * time.Second}},
+		"as long as it gets": {nil, asked(5 * time.Minute), []time.Duration{5 * time.Minute, 5 * time.Minute}},
+		"longer":             {nil, asked(time.Hour), []time.Duration{time.Hour, time.Hour, time.Hour}},
+		"longer, by the step": {&plugin.StepRetry{Limit: 1, Backoff: "10m"}, nil,
+			[]time.Duration{10 * time.Minute, 10 * time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &run{op: &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: tc.op}}}
@@ -146,7 +160,8 @@ func TestBackoff(t *testing.T) {
 func TestRetryableOfAnotherRun(t *testing.T) {
 	at := metav1.NewTime(epoch)
 	earlier := func(phase platformv1.OperationPhase, change func(*platformv1.OperationSpec)) *platformv1.Operation {
-		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Status: platformv1.OperationStatus{Phase: phase, CompletionTime: &at}}
+		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"},
+			Status: platformv1.OperationStatus{Phase: phase, CompletionTime: &at}}
 		if change != nil {
 			change(&op.Spec)
 		}
@@ -157,13 +172,17 @@ func TestRetryableOfAnotherRun(t *testing.T) {
 		earlier *platformv1.Operation
 		text    string
 	}{
-		"failed":           {earlier(platformv1.OperationFailed, nil), ""},
-		"cancelled":        {earlier(platformv1.OperationCancelled, nil), ""},
-		"succeeded":        {earlier(platformv1.OperationSucceeded, nil), `retryOf names Operation "first", which is Succeeded: only one that failed or was cancelled can be tried again`},
-		"running":          {earlier(platformv1.OperationRunning, nil), "which is Running: only one that"},
-		"other template":   {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }), other},
-		"other target":     {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }), other},
-		"other parameters": {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"a": "1"} }), other},
+		"failed":    {earlier(platformv1.OperationFailed, nil), ""},
+		"cancelled": {earlier(platformv1.OperationCancelled, nil), ""},
+		"succeeded": {earlier(platformv1.OperationSucceeded, nil),
+			`retryOf names Operation "first", which is Succeeded: only one that failed or was cancelled can be tried again`},
+		"running": {earlier(platformv1.OperationRunning, nil), "which is Running: only one that"},
+		"other template": {earlier(platformv1.OperationFailed,
+			func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }), other},
+		"other target": {earlier(platformv1.OperationFailed,
+			func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }), other},
+		"other parameters": {earlier(platformv1.OperationFailed,
+			func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"a": "1"} }), other},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason := ""

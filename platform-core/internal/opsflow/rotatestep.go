@@ -27,8 +27,8 @@ type Rotation struct {
 	Credential string
 }
 
-// rotateStep makes passwords anew and waits until every process runs with them and clients are told. All are made before any is waited for, so
-// that each process restarts once.
+// rotateStep makes passwords anew and waits until every process runs with them and clients are told. All are made
+// before any is waited for, so that each process restarts once.
 type rotateStep struct{}
 
 func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -54,7 +54,8 @@ func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		target.Phase = platformv1.OperationRunning
 		// Whichever attempt of the step it is: one password is enough.
 		key := fmt.Sprintf("%s/%s/%s", r.op.UID, step.Name, target.Name)
-		answer, v := r.answer(&Effect{Key: key, Rotation: &Rotation{Credential: target.Name}}, fmt.Sprintf("the new password of credential %q", target.Name))
+		answer, v := r.answer(&Effect{Key: key, Rotation: &Rotation{Credential: target.Name}},
+			fmt.Sprintf("the new password of credential %q", target.Name))
 		switch {
 		case answer == nil:
 			if i > 0 {
@@ -85,7 +86,9 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 		switch {
 		case values["credential"] != "" && values["credential"] != c.Name:
 		case c.Supplied != "":
-			supplied = append(supplied, fmt.Sprintf("the password of credential %q comes from Secret %q: change it there, and the instance takes it over", c.Name, c.Supplied))
+			supplied = append(supplied, fmt.Sprintf(
+				"the password of credential %q comes from Secret %q: change it there, and the instance takes it over", c.Name,
+				c.Supplied))
 		default:
 			names = append(names, c.Name)
 		}
@@ -105,7 +108,8 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 func (r *run) describeRotation(t *plugin.OperationStep) (lines []string, why string) {
 	names, why := rotateStep{}.credentials(r, t)
 	for _, name := range names {
-		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those that take writes last", name)
+		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those "+
+			"that take writes last", name)
 		if slices.ContainsFunc(r.facts.Credentials, func(c Credential) bool { return c.Name == name && c.Shared }) {
 			line += ", in three rounds, since they log in at each other with it"
 		}

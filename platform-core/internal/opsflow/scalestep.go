@@ -27,7 +27,8 @@ func (f Facts) scaled(at, component string, values map[string]string) ([]FieldEd
 			return nil, fmt.Errorf("sets is %q: it must be a whole number of at least 1", text)
 		case values["set"] != "" || f.Set != "":
 			return nil,
-				fmt.Errorf("sets is the number of sets of component %q, and one of them is named: leave out %q, or run the Operation on the whole component", component, "set")
+				fmt.Errorf("sets is the number of sets of component %q, and one of them is named: leave out %q, or run the "+
+					"Operation on the whole component", component, "set")
 		}
 		fields = append(fields, FieldEdit{at + setCount, count})
 	}
@@ -113,7 +114,8 @@ func SetsOf(spec map[string]any, component string, count int64) ([]any, error) {
 	}
 	if len(byName) > 0 {
 		return nil,
-			fmt.Errorf("sets of component %q have names of their own, such as %q, and no number: add or remove one in spec.components[%s].sets",
+			fmt.Errorf("sets of component %q have names of their own, such as %q, and no number: add or remove one in "+
+				"spec.components[%s].sets",
 				component, slices.Min(slices.Collect(maps.Keys(byName))), component)
 	}
 	return list, nil

@@ -16,7 +16,8 @@ func TemplatesFor(app *platformv1.Application, bundle *plugin.Bundle) scheduling
 	}
 }
 
-// impossible says why each Operation of a template would be refused; empty when it would not, and where that is not known.
+// impossible says why each Operation of a template would be refused; empty when it would not, and where that is not
+// known.
 func impossible(app *platformv1.Application, bundle *plugin.Bundle, templateRef string) string {
 	if bundle == nil {
 		return ""

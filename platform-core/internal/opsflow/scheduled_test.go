@@ -10,13 +10,17 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// A schedule of backups or drills comes to nothing where nobody says how the data of the topology is backed up, or verified.
+// A schedule of backups or drills comes to nothing where nobody says how the data of the topology is backed up, or
+// verified.
 func TestSchedulesTakeWhatThePluginSays(t *testing.T) {
 	verified := plugin.BackupMethod{Name: "rdb", Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify"}}
 	bundle := &plugin.Bundle{Manifest: plugin.Manifest{Name: "redis", Version: "1.1.0"}, Components: plugin.Components{
-		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}}, {Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}, {Name: "proxy"}},
+		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}},
+			{Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}, {Name: "proxy"}},
 		Topologies: []plugin.Topology{
-			{Name: "front", Components: []plugin.TopologyComponent{{Name: "proxy"}}}, {Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}}, {Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
+			{Name: "front", Components: []plugin.TopologyComponent{{Name: "proxy"}}},
+			{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}},
+			{Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
 		},
 	}}
 	for _, tc := range []struct{ topology, template, says string }{
@@ -29,7 +33,8 @@ func TestSchedulesTakeWhatThePluginSays(t *testing.T) {
 		{"nowhere", "VerifyBackup", ""},
 	} {
 		app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: tc.topology}}
-		if got := TemplatesFor(app, bundle).Impossible(tc.template); got != "" && tc.says == "" || !strings.Contains(got, tc.says) {
+		if got := TemplatesFor(app, bundle).Impossible(tc.template); got != "" && tc.says == "" ||
+			!strings.Contains(got, tc.says) {
 			t.Errorf("%s of %s: %q, want %q", tc.template, tc.topology, got, tc.says)
 		}
 		if got := TemplatesFor(app, nil).Impossible(tc.template); got != "" {

@@ -22,7 +22,8 @@ type refusal struct {
 // refusalsOfItems are those of steps as such.
 func refusalsOfItems() map[string]refusal {
 	forEach := func(list string) string {
-		return fmt.Sprintf("name: Each\nsteps:\n  - {name: look, wait: {apiVersion: v1, kind: ConfigMap, name: found, until: \"true\", outputs: {names: object.names}}, types: {names: list}}\n"+
+		return fmt.Sprintf("name: Each\nsteps:\n  - {name: look, wait: {apiVersion: v1, kind: ConfigMap, name: found, "+
+			"until: \"true\", outputs: {names: object.names}}, types: {names: list}}\n"+
 			"  - {name: many, forEach: %q, operation: {templateRef: Restart, parameters: {of: \"${each}\"}}}\n", list)
 	}
 	items := func(n int) (names []any) {
@@ -49,7 +50,8 @@ func refusalsOfItems() map[string]refusal {
 			return w
 		}, `step "many" would go through "a" twice`},
 		"a step that cannot say whether it is wanted": {func() *world {
-			return worldOf("name: When\nparameters: {n: {schema: string, default: x}}\nsteps:\n  - {name: maybe, when: int(parameters.n) > 1, agent: {call: Restart}}\n", pod(0, writer))
+			return worldOf("name: When\nparameters: {n: {schema: string, default: x}}\nsteps:\n  - {name: maybe, when: "+
+				"int(parameters.n) > 1, agent: {call: Restart}}\n", pod(0, writer))
 		}, `cannot say whether step "maybe" is wanted: `},
 		"an action in a pod that was replaced": {func() *world {
 			w := actingWorld()
@@ -119,7 +121,8 @@ func refusalsOfRotations() map[string]refusal {
 	of := func(credential string, has ...Credential) func() *world {
 		return func() *world {
 			w := worldOf(approved, pod(0, writer))
-			w.facts.Template, w.facts.Parameters, w.facts.Credentials = Defaults()["RotateCredentials"], map[string]string{"credential": credential}, has
+			w.facts.Template, w.facts.Parameters, w.facts.Credentials = Defaults()["RotateCredentials"],
+				map[string]string{"credential": credential}, has
 			return w
 		}
 	}
@@ -151,20 +154,24 @@ func TestWhatStepsRefuse(t *testing.T) {
 	}
 }
 
-// Which component is meant: the one that is named, the target's own, or the only one; else the sentence says which there are.
+// Which component is meant: the one that is named, the target's own, or the only one; else the sentence says which
+// there are.
 func TestWhichComponentIsMeant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		named, own string
 		has        []string
 		want, says string
 	}{
-		"the one that is named":   {"web", "", []string{"db", "web"}, "web", ""},
-		"the target's own":        {"", "db", []string{"db", "web"}, "db", ""},
-		"the only one":            {"", "", []string{"db"}, "db", ""},
-		"both the same":           {"db", "db", []string{"db", "web"}, "db", ""},
-		"another than the target": {"web", "db", []string{"db", "web"}, "", `Redis "a" is of component "db", and parameter "component" names "web": leave it out`},
-		"one that is not there":   {"cache", "", []string{"db", "web"}, "", `Redis "a" has no component "cache"; it has: "db", "web"`},
-		"one of several":          {"", "", []string{"db", "web"}, "", `Redis "a" has several components: name one in parameter "component": "db", "web"`},
+		"the one that is named": {"web", "", []string{"db", "web"}, "web", ""},
+		"the target's own":      {"", "db", []string{"db", "web"}, "db", ""},
+		"the only one":          {"", "", []string{"db"}, "db", ""},
+		"both the same":         {"db", "db", []string{"db", "web"}, "db", ""},
+		"another than the target": {"web", "db", []string{"db", "web"}, "",
+			`Redis "a" is of component "db", and parameter "component" names "web": leave it out`},
+		"one that is not there": {"cache", "", []string{"db", "web"}, "",
+			`Redis "a" has no component "cache"; it has: "db", "web"`},
+		"one of several": {"", "", []string{"db", "web"}, "",
+			`Redis "a" has several components: name one in parameter "component": "db", "web"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Facts{Target: `Redis "a"`, Component: tc.own, Components: tc.has}.componentFor(tc.named)

@@ -74,7 +74,8 @@ func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
 		agents: map[types.UID]*agent{},
 		jobs:   map[string]*JobState{}, made: map[string]int{},
-		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, uids: map[string]string{}, fields: map[string]any{}, refuse: map[string]string{},
+		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, uids: map[string]string{},
+		fields: map[string]any{}, refuse: map[string]string{},
 	}
 	for _, pod := range pods {
 		w.agents[pod.UID] = &agent{records: map[string]report.Call{}}
@@ -85,7 +86,8 @@ func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 func pod(ordinal int32, access platformv1.RoleAccess) Pod {
 	name := fmt.Sprintf("redis-a-main-%d", ordinal)
 	return Pod{Name: name, Component: "redis", Set: "main", Ordinal: ordinal, Access: access,
-		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Ready: metav1.ConditionTrue, Report: report.Report{Health: report.Healthy}}
+		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Ready: metav1.ConditionTrue,
+		Report: report.Report{Health: report.Healthy}}
 }
 
 // at returns the pod with the ordinal.
@@ -166,7 +168,8 @@ func (w *world) other(effect *Effect) *Answer {
 		if child == nil {
 			child = &platformv1.OperationStatus{Phase: platformv1.OperationPending}
 			w.children[effect.Child.Name] = child
-			w.tell("  Operation %s of %s%v is made", effect.Child.Name, effect.Child.Spec.TemplateRef, effect.Child.Spec.Parameters)
+			w.tell("  Operation %s of %s%v is made", effect.Child.Name, effect.Child.Spec.TemplateRef,
+				effect.Child.Spec.Parameters)
 		}
 		return &Answer{Child: *child}
 	case effect.Edit != nil && w.refuse["edit"] != "":
@@ -228,7 +231,8 @@ func (w *world) job(job *Job) *Answer {
 		}
 	case have == nil:
 		return &Answer{}
-	case job.Verb == JobRemove, job.Verb == JobStop && have.Phase == platformv1.OperationRunning && have.Message != "stopping":
+	case job.Verb == JobRemove, job.Verb == JobStop && have.Phase == platformv1.OperationRunning &&
+		have.Message != "stopping":
 		w.tell("  job %s is deleted", job.Name)
 		if have.Message = "stopping"; job.Verb == JobRemove {
 			delete(w.jobs, job.Name)

@@ -52,7 +52,8 @@ const (
 	Stops  Stopping = "Stops"
 )
 
-// SpecOperation is the record of an edited spec that takes effect. It holds no values: what the spec asks is in the spec.
+// SpecOperation is the record of an edited spec that takes effect. It holds no values: what the spec asks is in the
+// spec.
 func SpecOperation(app *platformv1.Application, change Change) *platformv1.Operation {
 	_, target := DeclaredBy(app)
 	op := &platformv1.Operation{
@@ -154,12 +155,15 @@ func RecordsFailover(op *platformv1.Operation) bool {
 	return TriggerOf(op) == platformv1.TriggerFailover
 }
 
-// Records says whether an Operation only records what the engine does by itself: it waits for no other and has no deadline.
+// Records says whether an Operation only records what the engine does by itself: it waits for no other and has no
+// deadline.
 func Records(op *platformv1.Operation) bool { return RecordsSpec(op) || RecordsFailover(op) }
 
-// RecordFor looks for who has an edit of an Application on record, out of the Operations of that; nil for nobody. declared is the
-// generation of the outermost object with the edit, bundleOf the plugin that an Operation has its template from.
-func RecordFor(declared int64, operations []*platformv1.Operation, bundleOf func(*platformv1.Operation) *plugin.Bundle) *platformv1.Operation {
+// RecordFor looks for who has an edit of an Application on record, out of the Operations of that; nil for nobody.
+// declared is the generation of the outermost object with the edit, bundleOf the plugin that an Operation has its
+// template from.
+func RecordFor(declared int64, operations []*platformv1.Operation,
+	bundleOf func(*platformv1.Operation) *plugin.Bundle) *platformv1.Operation {
 	for _, op := range operations {
 		if op.DeletionTimestamp.IsZero() && RecordsSpec(op) && !Finished(op) {
 			return op
@@ -173,7 +177,8 @@ func RecordFor(declared int64, operations []*platformv1.Operation, bundleOf func
 	return nil
 }
 
-// edited says whether it was an Operation that made the present generation of the outermost object: it says so, or is about to.
+// edited says whether it was an Operation that made the present generation of the outermost object: it says so, or is
+// about to.
 func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) bool {
 	template, refusal := FindTemplate(op.Spec, bundle)
 	if refusal != nil {
@@ -185,7 +190,8 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 			continue
 		}
 		generation, said := step.Outputs[OutputGeneration]
-		if said && generation == strconv.FormatInt(declared, 10) || !said && !Finished(op) && step.Phase == platformv1.OperationRunning {
+		if said && generation == strconv.FormatInt(declared, 10) || !said && !Finished(op) &&
+			step.Phase == platformv1.OperationRunning {
 			return true
 		}
 	}
@@ -194,7 +200,8 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 
 // editsSpec says whether a step changes the spec of the outermost object.
 func editsSpec(step *plugin.OperationStep) bool {
-	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != plugin.EngineApply && step.Engine.Do != plugin.EngineRotate &&
+	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != plugin.EngineApply &&
+		step.Engine.Do != plugin.EngineRotate &&
 		!step.Engine.Do.OnCopies() && !onData(*step)
 }
 
@@ -205,11 +212,13 @@ func Edits(template plugin.OperationTemplate) bool {
 
 // OnlyProgress says whether a decision on the record of an edited spec only tells how far the instance is.
 func OnlyProgress(op *platformv1.Operation, d Decision) bool {
-	if !RecordsSpec(op) || d.Effect != nil || op.Status.Phase != platformv1.OperationRunning || d.Status.Phase != op.Status.Phase {
+	if !RecordsSpec(op) || d.Effect != nil || op.Status.Phase != platformv1.OperationRunning ||
+		d.Status.Phase != op.Status.Phase {
 		return false
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
-	if ready == nil || ready.Message == d.Outcome.Message() || ready.Reason != d.Outcome.Reason() && (lasts(ready.Reason) || lasts(d.Outcome.Reason())) {
+	if ready == nil || ready.Message == d.Outcome.Message() || ready.Reason != d.Outcome.Reason() &&
+		(lasts(ready.Reason) || lasts(d.Outcome.Reason())) {
 		return false
 	}
 	return equality.Semantic.DeepEqual(silent(op.Status), silent(d.Status))

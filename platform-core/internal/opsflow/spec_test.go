@@ -24,14 +24,16 @@ func edit(generation int64, words ...string) Change {
 }
 
 func application(generation int64) *platformv1.Application {
-	return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Generation: generation, Labels: map[string]string{platformv1.DomainLabel: "database"}}}
+	return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Generation: generation,
+		Labels: map[string]string{platformv1.DomainLabel: "database"}}}
 }
 
 // reports has an Application say how it is, for its generation.
 func reports(app *platformv1.Application, o outcome.Outcome) Facts {
 	conditions.Report(app, o, "fine")
 	facts := Facts{Now: epoch, Template: Defaults()[TemplateApply], Target: `Application "web"`, Application: app}
-	for condition, of := range map[string]*Condition{platformv1.ReadyCondition: &facts.Declared.Ready, platformv1.StalledCondition: &facts.Declared.Stalled} {
+	for condition, of := range map[string]*Condition{platformv1.ReadyCondition: &facts.Declared.Ready,
+		platformv1.StalledCondition: &facts.Declared.Stalled} {
 		if c := conditions.Get(app, condition); c != nil {
 			*of = Condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
@@ -42,7 +44,8 @@ func reports(app *platformv1.Application, o outcome.Outcome) Facts {
 func TestChangesAreKept(t *testing.T) {
 	op := SpecOperation(application(5), edit(5, "spec.a: 1 → 2", "spec.text: none → x\ny"))
 	Amend(op, edit(7, "spec.b: 1 → 2"))
-	if got := describeChanges(ChangesOf(op)); got != "spec.a: 1 → 2, spec.text: none → x y; then, in generation 7, spec.b: 1 → 2" {
+	if got := describeChanges(ChangesOf(op)); got !=
+		"spec.a: 1 → 2, spec.text: none → x y; then, in generation 7, spec.b: 1 → 2" {
 		t.Errorf("it says %q", got)
 	}
 	if op.Name != "web-spec-5" || TriggerOf(op) != platformv1.TriggerSpec || !Records(op) {
@@ -57,7 +60,8 @@ func TestChangesAreKept(t *testing.T) {
 	}
 	changes := ChangesOf(op)
 	last := changes[len(changes)-1]
-	if len(changes) != maxEdits || changes[0].Generation != 5 || last.Generation != 107 || len(last.Words) != maxChanges+1 || last.Words[maxChanges] != "and 30 more" {
+	if len(changes) != maxEdits || changes[0].Generation != 5 || last.Generation != 107 || len(last.Words) != maxChanges+
+		1 || last.Words[maxChanges] != "and 30 more" {
 		t.Errorf("%d edits, of which the last is %d with %d words", len(changes), last.Generation, len(last.Words))
 	}
 	if size := len(op.Annotations[platformv1.ChangesAnnotation]); size > 128<<10 {
@@ -84,13 +88,16 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 		t.Helper()
 		text := d.Outcome.Message() + d.Status.Error
 		if d.Status.Phase != phase || reason != "" && d.Outcome.Reason() != reason || !strings.Contains(text, says) {
-			t.Errorf("%s: it is %s, %s: %q; want %s, %s: %q", what, d.Status.Phase, d.Outcome.Reason(), text, phase, reason, says)
+			t.Errorf("%s: it is %s, %s: %q; want %s, %s: %q", what, d.Status.Phase, d.Outcome.Reason(), text, phase, reason,
+				says)
 		}
 		op.Status = d.Status
 		conditions.Report(op, d.Outcome, "")
 	}
-	expect("Ready with the generation before", Start(op, "web", facts, nil), platformv1.OperationRunning, "", "to take up the change")
-	expect("at work", Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 updated"))), platformv1.OperationRunning, platformv1.ReasonProgressing, "1 of 3 updated")
+	expect("Ready with the generation before", Start(op, "web", facts, nil), platformv1.OperationRunning, "",
+		"to take up the change")
+	expect("at work", Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 updated"))),
+		platformv1.OperationRunning, platformv1.ReasonProgressing, "1 of 3 updated")
 	if StandsAside(op) || op.Status.Steps[0].Outputs[OutputChanged] != "spec.a: 1 → 2" {
 		t.Errorf("it is %+v", op.Status)
 	}
@@ -99,7 +106,8 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 		f.Now = epoch.Add(365 * 24 * time.Hour)
 		return f
 	}()), platformv1.OperationRunning, "", "1 of 3 updated")
-	expect("a pod does not start", Next(op, reports(app, outcome.Waiting(platformv1.ReasonImageUnavailable, "no image"))), platformv1.OperationRunning, platformv1.ReasonImageUnavailable, "no image")
+	expect("a pod does not start", Next(op, reports(app, outcome.Waiting(platformv1.ReasonImageUnavailable, "no image"))),
+		platformv1.OperationRunning, platformv1.ReasonImageUnavailable, "no image")
 	if !StandsAside(op) {
 		t.Error("it does not let others mend a pod")
 	}
@@ -109,30 +117,38 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 	if !StandsAside(op) {
 		t.Error("it does not let others take the size back")
 	}
-	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op, d) {
+	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op,
+		d) {
 		t.Error("that a pod starts after all is more than progress")
 	}
-	if d := Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))); OnlyProgress(op, d) {
+	if d := Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))); OnlyProgress(
+		op, d) {
 		t.Error("that it waits for a window is only progress")
 	}
-	expect("waiting for a window", Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))), platformv1.OperationRunning,
+	expect("waiting for a window", Next(op,
+		reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))), platformv1.OperationRunning,
 		platformv1.ReasonWaitingForMaintenance, "next at two")
 	if !StandsAside(op) {
 		t.Error("it does not stand aside for its window")
 	}
 	app.Generation, app.Status.TakenUpGeneration = 6, new(int64(5))
-	expect("the next edit is refused", Next(op, reports(app, outcome.Stalled(platformv1.ReasonInvalidSpec, "no such version"))), platformv1.OperationRunning, ReasonSpecRefused, "no such version")
+	expect("the next edit is refused", Next(op,
+		reports(app, outcome.Stalled(platformv1.ReasonInvalidSpec, "no such version"))), platformv1.OperationRunning,
+		ReasonSpecRefused, "no such version")
 	if !StandsAside(op) {
 		t.Error("it does not stand aside for a mend")
 	}
 	app.Generation, app.Status.TakenUpGeneration = 7, nil
 	Amend(op, edit(7, "spec.a: 2 → 3"))
-	expect("mended", Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 updated"))), platformv1.OperationRunning, platformv1.ReasonProgressing, "0 of 3 updated")
+	expect("mended", Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 updated"))),
+		platformv1.OperationRunning, platformv1.ReasonProgressing, "0 of 3 updated")
 	if got := op.Status.Steps[0].Outputs[OutputGeneration]; got != "7" {
 		t.Errorf("it drives to generation %s", got)
 	}
 	stalled := *op.DeepCopy()
-	if d := Next(&stalled, reports(app.DeepCopy(), outcome.Stalled(platformv1.ReasonResizeInfeasible, "no node has that much"))); d.Status.Phase != platformv1.OperationFailed ||
+	if d := Next(&stalled, reports(app.DeepCopy(),
+		outcome.Stalled(platformv1.ReasonResizeInfeasible, "no node has that much"))); d.Status.Phase !=
+		platformv1.OperationFailed ||
 		!strings.Contains(d.Status.Error, "no node has that much") {
 		t.Errorf("stalled, it is %s: %s", d.Status.Phase, d.Status.Error)
 	}
@@ -143,12 +159,14 @@ func TestRecordFor(t *testing.T) {
 	bundle := &plugin.Bundle{}
 	user := func(template string, step platformv1.StepStatus, phase platformv1.OperationPhase) *platformv1.Operation {
 		step.Name = Defaults()[template].Steps[0].Name
-		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "user"}, Spec: platformv1.OperationSpec{TemplateRef: template},
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "user"},
+			Spec:   platformv1.OperationSpec{TemplateRef: template},
 			Status: platformv1.OperationStatus{Phase: phase, Steps: []platformv1.StepStatus{step}}}
 	}
-	running, said := platformv1.StepStatus{Phase: platformv1.OperationRunning}, func(generation string, phase platformv1.OperationPhase) platformv1.StepStatus {
-		return platformv1.StepStatus{Phase: phase, Outputs: map[string]string{OutputGeneration: generation}}
-	}
+	running, said := platformv1.StepStatus{Phase: platformv1.OperationRunning},
+		func(generation string, phase platformv1.OperationPhase) platformv1.StepStatus {
+			return platformv1.StepStatus{Phase: phase, Outputs: map[string]string{OutputGeneration: generation}}
+		}
 	open := SpecOperation(application(5), edit(5, "x"))
 	ended := open.DeepCopy()
 	ended.Status.Phase = platformv1.OperationSucceeded
@@ -158,19 +176,25 @@ func TestRecordFor(t *testing.T) {
 		op    *platformv1.Operation
 		found bool
 	}{
-		"a record that runs":              {open, true},
-		"one that has ended":              {ended, false},
-		"one that is being deleted":       {gone, false},
-		"an edit that is about to be":     {user("HorizontalScale", running, platformv1.OperationRunning), true},
-		"an edit that was made":           {user("HorizontalScale", said("6", platformv1.OperationRunning), platformv1.OperationRunning), true},
-		"an edit that was, and cancelled": {user("HorizontalScale", said("6", platformv1.OperationCancelled), platformv1.OperationCancelled), true},
-		"cancelled before it was":         {user("HorizontalScale", platformv1.StepStatus{Phase: platformv1.OperationCancelled}, platformv1.OperationCancelled), false},
-		"an earlier edit":                 {user("HorizontalScale", said("5", platformv1.OperationRunning), platformv1.OperationRunning), false},
-		"yet to begin":                    {user("HorizontalScale", platformv1.StepStatus{Phase: platformv1.OperationPending}, platformv1.OperationPending), false},
-		"it edits nothing":                {user("Restart", running, platformv1.OperationRunning), false},
-		"it hands over":                   {user("Switchover", said("6", platformv1.OperationRunning), platformv1.OperationRunning), false},
+		"a record that runs":          {open, true},
+		"one that has ended":          {ended, false},
+		"one that is being deleted":   {gone, false},
+		"an edit that is about to be": {user("HorizontalScale", running, platformv1.OperationRunning), true},
+		"an edit that was made": {
+			user("HorizontalScale", said("6", platformv1.OperationRunning), platformv1.OperationRunning), true},
+		"an edit that was, and cancelled": {
+			user("HorizontalScale", said("6", platformv1.OperationCancelled), platformv1.OperationCancelled), true},
+		"cancelled before it was": {user("HorizontalScale", platformv1.StepStatus{Phase: platformv1.OperationCancelled},
+			platformv1.OperationCancelled), false},
+		"an earlier edit": {user("HorizontalScale", said("5", platformv1.OperationRunning), platformv1.OperationRunning),
+			false},
+		"yet to begin": {user("HorizontalScale", platformv1.StepStatus{Phase: platformv1.OperationPending},
+			platformv1.OperationPending), false},
+		"it edits nothing": {user("Restart", running, platformv1.OperationRunning), false},
+		"it hands over":    {user("Switchover", said("6", platformv1.OperationRunning), platformv1.OperationRunning), false},
 	} {
-		if got := RecordFor(6, []*platformv1.Operation{tc.op}, func(*platformv1.Operation) *plugin.Bundle { return bundle }); (got != nil) != tc.found {
+		if got := RecordFor(6, []*platformv1.Operation{tc.op},
+			func(*platformv1.Operation) *plugin.Bundle { return bundle }); (got != nil) != tc.found {
 			t.Errorf("%s: found is %v", name, got)
 		}
 	}
@@ -182,14 +206,18 @@ func TestPreempts(t *testing.T) {
 	op := func(template string, phase platformv1.OperationPhase) *platformv1.Operation {
 		made++
 		return &platformv1.Operation{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(made), UID: types.UID(fmt.Sprint(made)), CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(made) * time.Minute))},
-			Spec:       platformv1.OperationSpec{TemplateRef: template}, Status: platformv1.OperationStatus{Phase: phase, Application: "web"}}
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(made), UID: types.UID(fmt.Sprint(made)),
+				CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(made) * time.Minute))},
+			Spec:   platformv1.OperationSpec{TemplateRef: template},
+			Status: platformv1.OperationStatus{Phase: phase, Application: "web"}}
 	}
 	queue := func(ops ...*platformv1.Operation) Queue { return Queue{Operations: ops, Urgent: urgent} }
-	runs, waits, stop := op("Restart", platformv1.OperationRunning), op("Reload", platformv1.OperationPending), op("Stop", platformv1.OperationPending)
+	runs, waits, stop := op("Restart", platformv1.OperationRunning), op("Reload", platformv1.OperationPending),
+		op("Stop", platformv1.OperationPending)
 	q := queue(runs, waits, stop)
 	if q.Ahead(stop) != runs || q.Ahead(waits) != runs || q.Preempts(runs) != stop || q.Preempts(stop) != nil {
-		t.Errorf("ahead of the stop is %v, of what waits %v; what runs ends for %v", q.Ahead(stop), q.Ahead(waits), q.Preempts(runs))
+		t.Errorf("ahead of the stop is %v, of what waits %v; what runs ends for %v", q.Ahead(stop), q.Ahead(waits),
+			q.Preempts(runs))
 	}
 	runs.Status.Phase = platformv1.OperationCancelled
 	if q.Ahead(stop) != nil || q.Ahead(waits) != stop {
@@ -213,7 +241,8 @@ func TestPreempts(t *testing.T) {
 	runs.Status.Phase = platformv1.OperationRunning
 	stop.Status.Phase = platformv1.OperationPending
 	q = queue(runs, waits, stop, record)
-	if q.Ahead(record) != nil || q.Preempts(record) != nil || queue(waits, record).Ahead(waits) != record || queue(stop, record).Ahead(stop) != nil {
+	if q.Ahead(record) != nil || q.Preempts(record) != nil || queue(waits, record).Ahead(waits) != record ||
+		queue(stop, record).Ahead(stop) != nil {
 		t.Errorf("ahead of the record is %v", q.Ahead(record))
 	}
 	if q := queue(runs, record); q.Preempts(runs) != nil {
@@ -232,11 +261,13 @@ func TestPreempts(t *testing.T) {
 // What somebody has to approve first ends nothing before that.
 func TestUrgentOnceApproved(t *testing.T) {
 	failover := func(accept platformv1.ParameterValue, approval *platformv1.OperationApproval) *platformv1.Operation {
-		return &platformv1.Operation{Spec: platformv1.OperationSpec{TemplateRef: "Failover", Parameters: platformv1.Parameters{"acceptDataLoss": accept}, Approval: approval}}
+		return &platformv1.Operation{Spec: platformv1.OperationSpec{TemplateRef: "Failover",
+			Parameters: platformv1.Parameters{"acceptDataLoss": accept}, Approval: approval}}
 	}
 	template := Defaults()["Failover"]
 	if !Urgent(failover("false", nil), template) || Urgent(failover("true", nil), template) ||
-		!Urgent(failover("true", &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}), template) {
+		!Urgent(failover("true", &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}),
+			template) {
 		t.Error("a failover is urgent before it is approved, or is not afterwards")
 	}
 	if !Urgent(&platformv1.Operation{}, Defaults()["Stop"]) || Urgent(&platformv1.Operation{}, Defaults()["Restart"]) {
@@ -244,8 +275,8 @@ func TestUrgentOnceApproved(t *testing.T) {
 	}
 }
 
-// In random histories of edits, turns and crashes there is one open record at most, no edit is on none or on two, and none succeeds before
-// the instance is Ready with its last edit.
+// In random histories of edits, turns and crashes there is one open record at most, no edit is on none or on two, and
+// none succeeds before the instance is Ready with its last edit.
 func TestRecordsInRandomHistories(t *testing.T) {
 	for seed := range uint64(400) {
 		h := &history{random: rand.New(rand.NewPCG(seed, 7)), app: application(1), taken: 1}
@@ -289,7 +320,8 @@ func (h *history) step() {
 	case 1:
 		h.takeUp()
 	case 2:
-		outcomes := []outcome.Outcome{outcome.Done(), outcome.Waiting(platformv1.ReasonPodsNotReady, "at work"), outcome.Stalled(platformv1.ReasonResizeInfeasible, "stuck"),
+		outcomes := []outcome.Outcome{outcome.Done(), outcome.Waiting(platformv1.ReasonPodsNotReady, "at work"),
+			outcome.Stalled(platformv1.ReasonResizeInfeasible, "stuck"),
 			outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two")}
 		if o := outcomes[h.random.IntN(len(outcomes))]; h.taken == h.app.Generation {
 			reports(h.app, o)
@@ -300,7 +332,8 @@ func (h *history) step() {
 	}
 }
 
-// takeUp is what the controller of the Application does; it may die after it wrote the record and comes to the same again.
+// takeUp is what the controller of the Application does; it may die after it wrote the record and comes to the same
+// again.
 func (h *history) takeUp() {
 	if h.taken == h.app.Generation || len(h.edits) == 0 {
 		return
@@ -332,7 +365,8 @@ func (h *history) turn(app platformv1.Application) {
 			continue
 		}
 		facts := Facts{Now: epoch, Template: Defaults()[TemplateApply], Target: `Application "web"`, Application: &app}
-		for condition, of := range map[string]*Condition{platformv1.ReadyCondition: &facts.Declared.Ready, platformv1.StalledCondition: &facts.Declared.Stalled} {
+		for condition, of := range map[string]*Condition{platformv1.ReadyCondition: &facts.Declared.Ready,
+			platformv1.StalledCondition: &facts.Declared.Stalled} {
 			if c := conditions.Get(&app, condition); c != nil {
 				*of = Condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
 			}
@@ -352,7 +386,8 @@ func (h *history) turn(app platformv1.Application) {
 		h.tell("%s is %s", op.Name, op.Status.Phase)
 		changes := ChangesOf(op)
 		ready := conditions.Get(&app, platformv1.ReadyCondition)
-		if op.Status.Phase == platformv1.OperationSucceeded && (ready.Status != metav1.ConditionTrue || ready.ObservedGeneration < changes[len(changes)-1].Generation) {
+		if op.Status.Phase == platformv1.OperationSucceeded &&
+			(ready.Status != metav1.ConditionTrue || ready.ObservedGeneration < changes[len(changes)-1].Generation) {
 			h.problems = append(h.problems, fmt.Sprintf("%s succeeded too early", op.Name))
 		}
 	}

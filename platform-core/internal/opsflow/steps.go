@@ -53,7 +53,8 @@ func (r *run) round() {
 		}
 		t, known := r.facts.Template.Step(step.Name)
 		if !known || kindOf(t) == nil {
-			r.end(platformv1.EndingFailed, step.Name, fmt.Sprintf("step %q is no longer part of template %q", step.Name, r.facts.Template.Name))
+			r.end(platformv1.EndingFailed, step.Name,
+				fmt.Sprintf("step %q is no longer part of template %q", step.Name, r.facts.Template.Name))
 			return
 		}
 		if slices.ContainsFunc(r.facts.Template.NeedsOf(step.Name), func(need string) bool {
@@ -85,7 +86,8 @@ func (r *run) round() {
 func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if at := step.NextAttemptTime; at != nil && r.facts.Now.Before(at.Time) {
-			return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s", at.UTC().Format(time.TimeOnly)), retry: at.Sub(r.facts.Now)}
+			return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s", at.UTC().Format(time.TimeOnly)),
+				retry: at.Sub(r.facts.Now)}
 		}
 		if t.When != "" && step.Attempts == 0 {
 			wanted, err := r.facts.Template.Truth(t.Name, t.When, r.variables(t, nil))
@@ -114,7 +116,8 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 	}
 	v.step = t.Name
 	r.commit(t, step)
-	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {
+	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" &&
+		slices.Equal(before.Targets, step.Targets) {
 		// Asking again is no news: what was said last stays until there is an answer.
 		v.waiting = strings.TrimPrefix(before.Message, waitingFor)
 	}
@@ -145,7 +148,8 @@ func (r *run) inTime(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 	left := from.Add(limit).Sub(r.facts.Now)
 	if left <= 0 {
 		// No further attempt could be in time.
-		return verdict{failed: fmt.Sprintf("step %q is not done within %s: it waited for %s", t.Name, limit, v.waiting), final: yes}
+		return verdict{failed: fmt.Sprintf("step %q is not done within %s: it waited for %s", t.Name, limit, v.waiting),
+			final: yes}
 	}
 	if v.retry == 0 || left < v.retry {
 		v.retry = left
@@ -192,8 +196,8 @@ func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
 	return backoff
 }
 
-// failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end. Past the point of no return it
-// is tried again for as long as the run may take, unless it is refused.
+// failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end. Past
+// the point of no return it is tried again for as long as the run may take, unless it is refused.
 func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
 	why := v.failed
 	for i := range step.Targets {
@@ -213,7 +217,8 @@ func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 		wait := r.backoff(t, attempt)
 		at := metav1.NewTime(r.facts.Now.Add(wait))
 		step.Phase, step.NextAttemptTime, step.Attempts = platformv1.OperationPending, &at, attempt
-		return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s, after attempt %d: %s", at.UTC().Format(time.TimeOnly), attempt, why), retry: wait}
+		return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s, after attempt %d: %s",
+			at.UTC().Format(time.TimeOnly), attempt, why), retry: wait}
 	}
 	at := metav1.NewTime(r.facts.Now)
 	step.Phase, step.Message, step.CompletionTime = platformv1.OperationFailed, why, &at
@@ -264,8 +269,8 @@ func (r *run) stopSteps(why string, phase platformv1.OperationPhase) {
 	}
 }
 
-// compensate takes the steps that undo what was begun, one after the other, in their order. One that fails keeps no other from being
-// taken.
+// compensate takes the steps that undo what was begun, one after the other, in their order. One that fails keeps no
+// other from being taken.
 func (r *run) compensate() {
 	var wanted []string
 	for i := range r.facts.Template.Steps {
@@ -343,7 +348,8 @@ func (r *run) ended() Decision {
 		message = join(message, r.goForward())
 	}
 	if r.status.Ending == platformv1.EndingCancelled {
-		return r.finish(platformv1.OperationCancelled, message, outcome.Stalled(platformv1.ReasonCancelled, join("it was cancelled", message)))
+		return r.finish(platformv1.OperationCancelled, message,
+			outcome.Stalled(platformv1.ReasonCancelled, join("it was cancelled", message)))
 	}
 	reason := r.reason
 	if reason == "" {
@@ -362,8 +368,8 @@ func join(first, second string) string {
 	return first + "; " + second
 }
 
-// stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again. An upgrade keeps the version from
-// before its edit, which has been made by now.
+// stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again. An
+// upgrade keeps the version from before its edit, which has been made by now.
 func stepOf(earlier *platformv1.Operation, t *plugin.OperationStep) platformv1.StepStatus {
 	begins := platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
 	for _, step := range earlier.Status.Steps {

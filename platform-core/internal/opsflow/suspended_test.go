@@ -15,7 +15,8 @@ var suspending = map[string]struct {
 	make  func() *world
 	first func(*Effect) bool
 }{
-	"RebuildMember": {func() *world { return writingWorld("RebuildMember", map[string]string{"pod": "redis-a-main-1"}) }, func(e *Effect) bool { return e.Rebuild != nil }},
+	"RebuildMember": {func() *world { return writingWorld("RebuildMember", map[string]string{"pod": "redis-a-main-1"}) },
+		func(e *Effect) bool { return e.Rebuild != nil }},
 	"RotateCredentials": {func() *world {
 		w := writingWorld("RotateCredentials", nil)
 		w.facts.Credentials = []Credential{{Name: "default"}}
@@ -23,8 +24,8 @@ var suspending = map[string]struct {
 	}, func(e *Effect) bool { return e.Rotation != nil }},
 }
 
-// What makes a pod or passwords anew begins nothing while the engine leaves the instance alone, and goes on with nothing, in the sentence of every
-// step that waits for that.
+// What makes a pod or passwords anew begins nothing while the engine leaves the instance alone, and goes on with
+// nothing, in the sentence of every step that waits for that.
 func TestNothingIsMadeAnewWhileSuspended(t *testing.T) {
 	for name, of := range suspending {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +33,8 @@ func TestNothingIsMadeAnewWhileSuspended(t *testing.T) {
 			held := func(d Decision, phase platformv1.OperationPhase) {
 				t.Helper()
 				step := d.Status.Steps[0]
-				if d.Effect != nil || step.Phase != phase || step.Message != `waiting for suspend of Redis "a" to be false` || d.Outcome.Reason() != platformv1.ReasonSuspended || d.Outcome.After() != declaredPoll {
+				if d.Effect != nil || step.Phase != phase || step.Message != `waiting for suspend of Redis "a" to be false` ||
+					d.Outcome.Reason() != platformv1.ReasonSuspended || d.Outcome.After() != declaredPoll {
 					t.Errorf("it does %+v, and is %+v: %s after %s", d.Effect, step, d.Outcome.Reason(), d.Outcome.After())
 				}
 			}
@@ -82,7 +84,8 @@ func TestWhatMakesAnewIsSuspended(t *testing.T) {
 	}
 }
 
-// An edited spec and a step that edits it say the same while the instance is suspended; nothing but its end wakes a record.
+// An edited spec and a step that edits it say the same while the instance is suspended; nothing but its end wakes a
+// record.
 func TestTheSentenceOfWhatIsSuspended(t *testing.T) {
 	w := worldOf(committing, pod(0, writer))
 	w.facts.Declared.Ready.Reason = platformv1.ReasonSuspended

@@ -19,7 +19,8 @@ var switchoverStories = map[string]func() *world{
 	"switchover-declined": func() *world {
 		w := handing("")
 		w.happens("The Operation starts.", nil)
-		w.happens("Nobody can take over.", declines("pod redis-a-main-0 is to hand over, and no other can take over: redis-a-main-1 is 100 bytes behind, and failover.maxLag is 10"))
+		w.happens("Nobody can take over.", declines("pod redis-a-main-0 is to hand over, and no other can take over: "+
+			"redis-a-main-1 is 100 bytes behind, and failover.maxLag is 10"))
 		w.happens("9 s later.", wait(9*time.Second))
 		w.crash = crashAfterCall
 		w.happens("Another second later; the controller dies once it has looked how that stands.", wait(time.Second))

@@ -13,10 +13,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// closePoll is after how long something is read again of which no watch tells: how far a handover is, or an object that comes or goes.
+// closePoll is after how long something is read again of which no watch tells: how far a handover is, or an object that
+// comes or goes.
 const closePoll = time.Second
 
-// switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of WorkloadSets does it.
+// switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of
+// WorkloadSets does it.
 type switchoverStep struct{}
 
 // Outputs of a switchover.
@@ -37,7 +39,8 @@ const (
 	OutputRefusal = "refusal"
 )
 
-// handoverPatience is how long a set may say that its writer does not hand over: a pod that catches up, or follows again, takes over all the same.
+// handoverPatience is how long a set may say that its writer does not hand over: a pod that catches up, or follows
+// again, takes over all the same.
 const handoverPatience = 10 * time.Second
 
 func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -62,8 +65,8 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 	return handedOver(r, step, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
 }
 
-// handedOver asks a set to have its writer hand over, and waits for that. Where it will not, the request is taken back: nobody counts on it any more
-// when a pod comes later that could take over.
+// handedOver asks a set to have its writer hand over, and waits for that. Where it will not, the request is taken back:
+// nobody counts on it any more when a pod comes later that could take over.
 func handedOver(r *run, step *platformv1.StepStatus, effect *Effect) verdict {
 	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
 	if to := effect.Handover.To; to != "" {
@@ -113,7 +116,8 @@ func withdraw(r *run, step *platformv1.StepStatus) verdict {
 	if set == "" {
 		return verdict{}
 	}
-	answer, v := r.answer(&Effect{Key: r.key(step, "withdraw"), Handover: &Handover{Set: set}}, "the request to be taken back")
+	answer, v := r.answer(&Effect{Key: r.key(step, "withdraw"), Handover: &Handover{Set: set}},
+		"the request to be taken back")
 	if answer == nil && v.failed == "" {
 		return v
 	}
@@ -138,7 +142,8 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 		return failedf("no pod of %s takes writes, so that there is nothing to hand over", r.facts.Target)
 	case 1:
 	default:
-		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers), r.facts.Target)
+		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers),
+			r.facts.Target)
 	}
 	from, to := writers[0], values["to"]
 	if v := r.facts.heir(from, to); !v.done() {
@@ -149,8 +154,8 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 	return verdict{}
 }
 
-// writers are the pods of a component that take writes; of all where it is empty. Those that are about to be replaced have no label any more, and are on
-// record.
+// writers are the pods of a component that take writes; of all where it is empty. Those that are about to be replaced
+// have no label any more, and are on record.
 func (f Facts) writers(component string) []string {
 	var names []string
 	for _, pod := range f.Pods {

@@ -54,7 +54,8 @@ func ParseTarget(ref platformv1.TargetReference) (Target, *Refusal) {
 	target.Kind = TargetKind(ref.Kind)
 	if gv.Version != platformv1.GroupVersion.Version || !slices.Contains(kinds, target.Kind) {
 		return Target{}, refuse(platformv1.ReasonTargetNotFound,
-			"%s of %s cannot be the target of an Operation: name an Application, Component or WorkloadSet of %s, or a typed object",
+			"%s of %s cannot be the target of an Operation: name an Application, Component or WorkloadSet of %s, or a typed "+
+				"object",
 			ref.Kind, ref.APIVersion, platformv1.GroupVersion)
 	}
 	if target.Kind == TargetApplication {
@@ -70,9 +71,11 @@ func (t Target) String() string { return fmt.Sprintf("%s %q", t.ObjectKind, t.Na
 func (t Target) Absent(namespace string) *Refusal {
 	if t.Kind == TargetTyped {
 		return refuse(platformv1.ReasonTargetNotFound,
-			"there is no %s of group %s in namespace %q that an operator serves: check kind, name and namespace of the target", t, t.Group, namespace)
+			"there is no %s of group %s in namespace %q that an operator serves: check kind, name and namespace of the target",
+			t, t.Group, namespace)
 	}
-	return refuse(platformv1.ReasonTargetNotFound, "there is no %s in namespace %q: check kind, name and namespace of the target", t, namespace)
+	return refuse(platformv1.ReasonTargetNotFound,
+		"there is no %s in namespace %q: check kind, name and namespace of the target", t, namespace)
 }
 
 // Owns says whether the Application is the one that a typed target compiles to:
@@ -89,17 +92,19 @@ func (t Target) Owns(app *platformv1.Application) bool {
 	return err == nil && gv.Group == t.Group && owner.Kind == t.ObjectKind && owner.Name == t.Name
 }
 
-// DeclaredBy returns the outermost object that declares an Application, and says how to refer to it: the object that the Application compiles from, or
-// the Application itself.
+// DeclaredBy returns the outermost object that declares an Application, and says how to refer to it: the object that
+// the Application compiles from, or the Application itself.
 func DeclaredBy(app *platformv1.Application) (schema.GroupKind, platformv1.TargetReference) {
 	if owner := metav1.GetControllerOf(app); owner != nil {
 		reference := platformv1.TargetReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
-		if target, refusal := ParseTarget(reference); refusal == nil && target.Kind == TargetTyped && target.Application == app.Name {
+		if target, refusal := ParseTarget(reference); refusal == nil && target.Kind == TargetTyped &&
+			target.Application == app.Name {
 			return schema.GroupKind{Group: target.Group, Kind: target.ObjectKind}, reference
 		}
 	}
 	gvk := platformv1.GroupVersion.WithKind("Application")
-	return gvk.GroupKind(), platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: gvk.Kind, Name: app.Name}
+	return gvk.GroupKind(), platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: gvk.Kind,
+		Name: app.Name}
 }
 
 // Selects says whether the pods of a set belong to the target. component is the

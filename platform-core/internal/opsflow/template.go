@@ -61,12 +61,15 @@ const (
 func BundleOf(pinned platformv1.PluginReference, state plugin.State, known Knowledge) (*plugin.Bundle, *Refusal) {
 	switch {
 	case known == Unknown:
-		return nil, refuse(platformv1.ReasonPluginMissing, "plugin %q version %q of the target is not loaded: install it again", pinned.Name, pinned.Version)
+		return nil, refuse(platformv1.ReasonPluginMissing,
+			"plugin %q version %q of the target is not loaded: install it again", pinned.Name, pinned.Version)
 	case state.Bundle == nil:
-		return nil, refuse(platformv1.ReasonPluginInvalid, "plugin %q version %q of the target was refused: kubectl describe plugin %s-%s says why",
+		return nil, refuse(platformv1.ReasonPluginInvalid,
+			"plugin %q version %q of the target was refused: kubectl describe plugin %s-%s says why",
 			pinned.Name, pinned.Version, pinned.Name, pinned.Version)
 	case pinned.Digest != "" && state.Bundle.Digest != pinned.Digest:
-		return nil, refuse(platformv1.ReasonPluginChanged, "plugin %q version %q is loaded with digest %s, and the target is pinned to %s: install the bundle that it was made from",
+		return nil, refuse(platformv1.ReasonPluginChanged, "plugin %q version %q is loaded with digest %s, and the target "+
+			"is pinned to %s: install the bundle that it was made from",
 			pinned.Name, pinned.Version, state.Bundle.Digest, pinned.Digest)
 	}
 	return state.Bundle, nil
@@ -79,10 +82,12 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 		own := bundle.Manifest.Name + "@" + bundle.Manifest.Version
 		if of, version, _ := strings.Cut(source, "@"); of+"@"+platformv1.CanonicalPluginVersion(version) != own {
 			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
-				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own, own+"/"+rest, rest)
+				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own,
+				own+"/"+rest, rest)
 		}
 		if name = rest; MakesOrRemoves(name) {
-			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "template %q is the engine's and no plugin's: write %q", name, name)
+			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+				"template %q is the engine's and no plugin's: write %q", name, name)
 		}
 	}
 	template, found := bundle.Operations[name]
@@ -92,16 +97,19 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 	if !found {
 		known := slices.Concat(slices.Collect(maps.Keys(bundle.Operations)), slices.Collect(maps.Keys(Defaults())))
 		slices.Sort(known)
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "plugin %q version %q has no Operation template %q; it has: %s",
+		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+			"plugin %q version %q has no Operation template %q; it has: %s",
 			bundle.Manifest.Name, bundle.Manifest.Version, name, list(slices.Compact(known)))
 	}
 	if len(template.Steps) == 0 {
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps", name, bundle.Manifest.Name)
+		return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps",
+			name, bundle.Manifest.Name)
 	}
 	for i := range template.Steps {
 		step := &template.Steps[i]
 		if kindOf(step) == nil {
-			return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "step %q of template %q is of a type that this operator does not know", step.Name, name)
+			return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid,
+				"step %q of template %q is of a type that this operator does not know", step.Name, name)
 		}
 	}
 	return template, nil
@@ -118,13 +126,19 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	}
 	// What a step runs has the account of its parent, whatever it does.
 	if spec.ServiceAccountName != "" && ParentOf(op) == "" && !slices.ContainsFunc(template.Steps, writesObjects) {
-		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects or runs a job, and serviceAccountName is for those only: leave it out", template.Name)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"template %q has no step that writes objects or runs a job, and serviceAccountName is for those only: leave it out",
+			template.Name)
 	}
-	if spec.ServiceAccountName == "" && slices.ContainsFunc(template.Steps, func(s plugin.OperationStep) bool { return s.HTTP != nil && s.HTTP.ReadsObjects() }) {
-		return refuse(platformv1.ReasonInvalidSpec, "template %q makes a call with a Secret or a ConfigMap of the namespace: set serviceAccountName to a ServiceAccount that may read it", template.Name)
+	if spec.ServiceAccountName == "" &&
+		slices.ContainsFunc(template.Steps,
+			func(s plugin.OperationStep) bool { return s.HTTP != nil && s.HTTP.ReadsObjects() }) {
+		return refuse(platformv1.ReasonInvalidSpec, "template %q makes a call with a Secret or a ConfigMap of the "+
+			"namespace: set serviceAccountName to a ServiceAccount that may read it", template.Name)
 	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
-		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
+		return refuse(platformv1.ReasonInvalidSpec,
+			"template %q cannot act on %s, which is of component %q; it can act on: %s",
 			template.Name, target, component, list(template.Targets))
 	}
 	return nil
@@ -136,26 +150,31 @@ func checkCommon(spec platformv1.OperationSpec, template plugin.OperationTemplat
 		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
 	}
 	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
+		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0",
+			spec.Timeout.Duration)
 	}
 	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
+		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0",
+			spec.Retry.Backoff.Duration)
 	}
 	return nil
 }
 
 func writesObjects(step plugin.OperationStep) bool {
-	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil || step.HTTP != nil && step.HTTP.ReadsObjects() || livesOn(step)
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil ||
+		step.HTTP != nil && step.HTTP.ReadsObjects() || livesOn(step)
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.
-func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, components []string, component string) *Refusal {
+func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, components []string,
+	component string) *Refusal {
 	if component != "" {
 		components = []string{component}
 	}
 	_, own := bundle.Operations[template.Name]
 	for _, step := range template.Steps {
-		switchover, failover, rebuild := does(step, plugin.EngineSwitchover), does(step, plugin.EngineFailover), does(step, plugin.EngineRebuild)
+		switchover, failover, rebuild := does(step, plugin.EngineSwitchover), does(step, plugin.EngineFailover),
+			does(step, plugin.EngineRebuild)
 		able, names, stuck, reloads := false, false, "", false
 		for _, name := range components {
 			c, ok := bundle.Component(name)
@@ -178,18 +197,22 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))
 		}
 		if failover && !names {
-			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, or there is none", bundle.Manifest.Name, list(components))
+			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, "+
+				"or there is none", bundle.Manifest.Name, list(components))
 		}
 		if methods, _ := bundle.BackupMethodsOf(components); does(step, plugin.EngineBackup) && len(methods) == 0 {
-			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s is backed up: bring the instance to a later version of it, where one says so, or use what the middleware has itself",
+			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s is backed up: bring the "+
+				"instance to a later version of it, where one says so, or use what the middleware has itself",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
 		}
 		if does(step, plugin.EngineDrill) && !verifies(bundle, components) {
-			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is verified, so that no drill is possible: bring the instance to a later version of it, where one says so",
+			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is "+
+				"verified, so that no drill is possible: bring the instance to a later version of it, where one says so",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
 		}
 		if rebuild && !names && !own {
-			return refuse(ReasonNotSupported, "plugin %q does not say how a member of %s is made anew: its members elect a writer themselves, and what they know of each other is not the engine's; "+
+			return refuse(ReasonNotSupported, "plugin %q does not say how a member of %s is made anew: its members elect a "+
+				"writer themselves, and what they know of each other is not the engine's; "+
 				"a plugin that can brings a template %s of its own", bundle.Manifest.Name, list(components), template.Name)
 		}
 	}
@@ -238,21 +261,31 @@ func Retryable(op, earlier *platformv1.Operation, facts Facts) *Refusal {
 	a, b := op.Spec, earlier.Spec
 	switch {
 	case earlier.Status.Phase != platformv1.OperationFailed && earlier.Status.Phase != platformv1.OperationCancelled:
-		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is %s: only one that failed or was cancelled can be tried again", earlier.Name, earlier.Status.Phase)
-	case a.TemplateRef != b.TemplateRef || a.Template != b.Template || a.TargetRef != b.TargetRef || !maps.Equal(a.Parameters, b.Parameters):
-		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which has another template, target or parameters: what succeeded there says nothing here", earlier.Name)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"retryOf names Operation %q, which is %s: only one that failed or was cancelled can be tried again", earlier.Name,
+			earlier.Status.Phase)
+	case a.TemplateRef != b.TemplateRef || a.Template != b.Template || a.TargetRef != b.TargetRef ||
+		!maps.Equal(a.Parameters, b.Parameters):
+		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which has another template, target or "+
+			"parameters: what succeeded there says nothing here", earlier.Name)
 	case a.Author != "" && a.Author != b.Author:
-		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is not of %s: create the Operation without retryOf", earlier.Name, a.Author)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"retryOf names Operation %q, which is not of %s: create the Operation without retryOf", earlier.Name, a.Author)
 	case facts.Application != nil && earlier.Status.CompletionTime.Before(&facts.Application.CreationTimestamp):
-		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which ended before %s was made: create the Operation without retryOf", earlier.Name, facts.Target)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"retryOf names Operation %q, which ended before %s was made: create the Operation without retryOf", earlier.Name,
+			facts.Target)
 	}
 	for _, step := range earlier.Status.Steps {
 		if facts.Template.Compensates(step.Name) && step.Attempts > 0 {
-			return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose step %q undid what was done: create the Operation without retryOf", earlier.Name, step.Name)
+			return refuse(platformv1.ReasonInvalidSpec,
+				"retryOf names Operation %q, whose step %q undid what was done: create the Operation without retryOf", earlier.Name,
+				step.Name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
 			if _, err := facts.Template.RecordOutput(step.Name, name, step.Outputs[name]); err != nil {
-				return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose record the template cannot go on with: %v; create the Operation without retryOf", earlier.Name, err)
+				return refuse(platformv1.ReasonInvalidSpec,
+					"retryOf names Operation %q, whose record the template cannot go on with: %v; create the Operation without retryOf", earlier.Name, err)
 			}
 		}
 	}

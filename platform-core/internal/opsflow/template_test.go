@@ -17,9 +17,10 @@ import (
 
 func bundle() *plugin.Bundle {
 	return &plugin.Bundle{
-		Manifest:   plugin.Manifest{Name: "redis", Version: "1.0.0", Domain: "database"},
-		Operations: map[string]plugin.OperationTemplate{"Restart": restartTemplate(), "Odd": {Name: "Odd", Steps: []plugin.OperationStep{{Name: "x"}}}, "Empty": {Name: "Empty"}},
-		Digest:     "sha256:1",
+		Manifest: plugin.Manifest{Name: "redis", Version: "1.0.0", Domain: "database"},
+		Operations: map[string]plugin.OperationTemplate{"Restart": restartTemplate(),
+			"Odd": {Name: "Odd", Steps: []plugin.OperationStep{{Name: "x"}}}, "Empty": {Name: "Empty"}},
+		Digest: "sha256:1",
 	}
 }
 
@@ -91,10 +92,13 @@ func TestCheck(t *testing.T) {
 		reason    string
 		text      string
 	}{
-		"plain":           {},
-		"parameters":      {spec: platformv1.OperationSpec{Parameters: platformv1.Parameters{"b": "1", "a": "2"}}, reason: platformv1.ReasonInvalidParameters, text: `has no parameter "a": it takes none`},
-		"no time":         {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{}}, reason: platformv1.ReasonInvalidSpec, text: "greater than 0"},
-		"negative time":   {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{Duration: -time.Second}}, reason: platformv1.ReasonInvalidSpec, text: "timeout -1s"},
+		"plain": {},
+		"parameters": {spec: platformv1.OperationSpec{Parameters: platformv1.Parameters{"b": "1", "a": "2"}},
+			reason: platformv1.ReasonInvalidParameters, text: `has no parameter "a": it takes none`},
+		"no time": {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{}}, reason: platformv1.ReasonInvalidSpec,
+			text: "greater than 0"},
+		"negative time": {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{Duration: -time.Second}},
+			reason: platformv1.ReasonInvalidSpec, text: "timeout -1s"},
 		"right component": {component: "redis"},
 		"wrong component": {component: "sentinel", reason: platformv1.ReasonInvalidSpec, text: `it can act on: "redis"`},
 	} {
@@ -142,10 +146,12 @@ func TestParseTarget(t *testing.T) {
 
 func TestOwns(t *testing.T) {
 	controller := true
-	target := Target{Kind: TargetTyped, Group: "database.zeroinfra.github.com", ObjectKind: "Redis", Name: "a", Application: "redis-a"}
+	target := Target{Kind: TargetTyped, Group: "database.zeroinfra.github.com", ObjectKind: "Redis", Name: "a",
+		Application: "redis-a"}
 	app := func(apiVersion, kind, name string) *platformv1.Application {
-		return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "redis-a", OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: apiVersion, Kind: kind, Name: name, UID: "1", Controller: &controller}}}}
+		return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "redis-a",
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: apiVersion, Kind: kind, Name: name, UID: "1", Controller: &controller}}}}
 	}
 	for name, tc := range map[string]struct {
 		app  *platformv1.Application
@@ -169,8 +175,9 @@ func TestOwns(t *testing.T) {
 func TestAhead(t *testing.T) {
 	op := func(name string, minute int, phase platformv1.OperationPhase) *platformv1.Operation {
 		return &platformv1.Operation{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))},
-			Status:     platformv1.OperationStatus{Phase: phase},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+				CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))},
+			Status: platformv1.OperationStatus{Phase: phase},
 		}
 	}
 	deleted := op("deleted", 0, platformv1.OperationRunning)
@@ -225,7 +232,8 @@ func TestHistory(t *testing.T) {
 	limit := int32(2)
 	history := &platformv1.OperationHistory{Limit: &limit, TTL: &metav1.Duration{Duration: time.Hour}}
 	op := func(name string, phase platformv1.OperationPhase, minute int) *platformv1.Operation {
-		o := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: platformv1.OperationStatus{Phase: phase}}
+		o := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: platformv1.OperationStatus{Phase: phase}}
 		if minute >= 0 {
 			at := metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))
 			o.Status.CompletionTime = &at
@@ -233,8 +241,10 @@ func TestHistory(t *testing.T) {
 		return o
 	}
 	all := []*platformv1.Operation{
-		op("c", platformv1.OperationSucceeded, 3), op("runs", platformv1.OperationRunning, -1), op("b", platformv1.OperationFailed, 1),
-		op("a", platformv1.OperationCancelled, 1), op("waits", platformv1.OperationPending, -1), op("d", platformv1.OperationSucceeded, 2),
+		op("c", platformv1.OperationSucceeded, 3), op("runs", platformv1.OperationRunning, -1),
+		op("b", platformv1.OperationFailed, 1),
+		op("a", platformv1.OperationCancelled, 1), op("waits", platformv1.OperationPending, -1),
+		op("d", platformv1.OperationSucceeded, 2),
 	}
 	leaving := op("leaving", platformv1.OperationFailed, 0)
 	leaving.DeletionTimestamp = &metav1.Time{Time: epoch}
@@ -247,12 +257,13 @@ func TestHistory(t *testing.T) {
 		names   string
 		next    time.Duration
 	}{
-		"nothing said":           {nil, nil, 1000, "", 0},
-		"beyond the limit":       {history, nil, 3, "a b", 58 * time.Minute},
-		"the time over":          {history, nil, 62, "a b d", time.Minute},
-		"all over":               {history, nil, 63, "a b d c", 0},
-		"what goes already":      {history, []*platformv1.Operation{leaving}, 3, "a b", 58 * time.Minute},
-		"a time of its own":      {&platformv1.OperationHistory{TTL: history.TTL}, []*platformv1.Operation{own}, 63, "a b d c", 57 * time.Minute},
+		"nothing said":      {nil, nil, 1000, "", 0},
+		"beyond the limit":  {history, nil, 3, "a b", 58 * time.Minute},
+		"the time over":     {history, nil, 62, "a b d", time.Minute},
+		"all over":          {history, nil, 63, "a b d c", 0},
+		"what goes already": {history, []*platformv1.Operation{leaving}, 3, "a b", 58 * time.Minute},
+		"a time of its own": {&platformv1.OperationHistory{TTL: history.TTL}, []*platformv1.Operation{own}, 63,
+			"a b d c", 57 * time.Minute},
 		"its own, nothing else":  {nil, []*platformv1.Operation{own}, 121, "own", 0},
 		"none are kept":          {&platformv1.OperationHistory{Limit: new(int32(0))}, nil, 3, "a b d c", 0},
 		"as many as are allowed": {&platformv1.OperationHistory{Limit: new(int32(4))}, nil, 3, "", 0},
@@ -274,9 +285,11 @@ func TestMembersOfATarget(t *testing.T) {
 		return Pod{Name: platformv1.PodNameFor("shop-node-"+set, ordinal), Component: "node", Set: set, Ordinal: ordinal}
 	}
 	facts := Facts{Template: plugin.OperationTemplate{Targets: []string{"node"}}, Pods: []Pod{
-		member("1", 0), member("0", 1), {Name: "shop-proxy-main-0", Component: "proxy", Set: "main"}, member("0", 0), member("1", 1),
+		member("1", 0), member("0", 1), {Name: "shop-proxy-main-0", Component: "proxy", Set: "main"}, member("0", 0),
+		member("1", 1),
 	}}
-	if got, want := facts.target()["members"], `[["shop-node-0-0","shop-node-0-1"],["shop-node-1-0","shop-node-1-1"]]`; got != want {
+	if got, want := facts.target()["members"],
+		`[["shop-node-0-0","shop-node-0-1"],["shop-node-1-0","shop-node-1-1"]]`; got != want {
 		t.Errorf("they are %v, want %s", got, want)
 	}
 	if got := (Facts{}).target()["members"]; got != "[]" {

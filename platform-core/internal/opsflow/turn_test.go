@@ -15,9 +15,11 @@ import (
 
 func TestRetryable(t *testing.T) {
 	made, later := metav1.NewTime(epoch), metav1.NewTime(epoch.Add(time.Hour))
-	facts := Facts{Template: restartTemplate(), Target: `Redis "a"`, Application: &platformv1.Application{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: made}}}
+	facts := Facts{Template: restartTemplate(), Target: `Redis "a"`,
+		Application: &platformv1.Application{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: made}}}
 	failed := func(author string, at metav1.Time) *platformv1.Operation {
-		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: platformv1.OperationSpec{Author: author},
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"},
+			Spec:   platformv1.OperationSpec{Author: author},
 			Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at}}
 	}
 	for name, tc := range map[string]struct {
@@ -30,14 +32,16 @@ func TestRetryable(t *testing.T) {
 		"another author":     {"ada", failed("bob", later), "is not of ada"},
 		"nobody's":           {"ada", failed("", later), "is not of ada"},
 		"at the same second": {"ada", failed("ada", made), ""},
-		"of one before":      {"ada", failed("ada", metav1.NewTime(epoch.Add(-time.Second))), `ended before Redis "a" was made`},
+		"of one before": {"ada", failed("ada", metav1.NewTime(epoch.Add(-time.Second))),
+			`ended before Redis "a" was made`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason := ""
 			if tc.text != "" {
 				reason = platformv1.ReasonInvalidSpec
 			}
-			expect(t, Retryable(&platformv1.Operation{Spec: platformv1.OperationSpec{Author: tc.author}}, tc.earlier, facts), reason, tc.text)
+			expect(t, Retryable(&platformv1.Operation{Spec: platformv1.OperationSpec{Author: tc.author}}, tc.earlier, facts),
+				reason, tc.text)
 		})
 	}
 }
@@ -46,8 +50,10 @@ func TestRetryable(t *testing.T) {
 func TestRetryAsksForAnApprovalAgain(t *testing.T) {
 	w := worldOf(approved, pod(0, platformv1.RoleReadWrite))
 	at := metav1.NewTime(epoch)
-	earlier := &platformv1.Operation{Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at, Steps: []platformv1.StepStatus{
-		{Name: "ask", Phase: platformv1.OperationSucceeded, Outputs: map[string]string{"by": "bob"}}, {Name: "restart", Phase: platformv1.OperationFailed}}}}
+	earlier := &platformv1.Operation{Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed,
+		CompletionTime: &at, Steps: []platformv1.StepStatus{
+			{Name: "ask", Phase: platformv1.OperationSucceeded, Outputs: map[string]string{"by": "bob"}},
+			{Name: "restart", Phase: platformv1.OperationFailed}}}}
 	w.op.Spec.Author = "ada"
 	d := Start(w.op, "redis-a", w.facts, earlier)
 	if d.Status.Phase != platformv1.OperationAwaitingApproval || d.Effect != nil || d.Status.Steps[0].Outputs["by"] != "" {
@@ -69,7 +75,8 @@ func TestANestedOperationHasTheAccountAndTheRetry(t *testing.T) {
 	}
 }
 
-// How long a run may take its Operation says, else its template, and what a step runs has as long; it is on record when the run begins.
+// How long a run may take its Operation says, else its template, and what a step runs has as long; it is on record when
+// the run begins.
 func TestHowLongARunMayTake(t *testing.T) {
 	const text = "name: Nest\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"
 	hour := &metav1.Duration{Duration: time.Hour}
@@ -100,7 +107,8 @@ func TestHowLongARunMayTake(t *testing.T) {
 			t.Errorf("%s: a second before its time it is %s: %s", name, d.Status.Phase, d.Status.Error)
 		}
 		w.facts.Now = epoch.Add(tc.want)
-		if d := Next(w.op, w.facts); d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, "not done within "+tc.want.String()) {
+		if d := Next(w.op, w.facts); d.Status.Phase != platformv1.OperationFailed ||
+			!strings.Contains(d.Status.Error, "not done within "+tc.want.String()) {
 			t.Errorf("%s: when its time is over it is %s: %s", name, d.Status.Phase, d.Status.Error)
 		}
 		if d := Wait(w.op, "redis-a", outcome.Waiting(ReasonQueued, "x"), w.facts.Now); d.Status.Timeout != nil {
@@ -114,7 +122,8 @@ func TestHowLongARunMayTake(t *testing.T) {
 	}
 }
 
-// An Operation that waits for an approval before it does anything stands aside, and takes its turn again once that is given.
+// An Operation that waits for an approval before it does anything stands aside, and takes its turn again once that is
+// given.
 func TestAnApprovalStandsAside(t *testing.T) {
 	w := worldOf(approved, pod(0, platformv1.RoleReadWrite))
 	w.op.Spec.Author = "ada"
@@ -123,7 +132,8 @@ func TestAnApprovalStandsAside(t *testing.T) {
 	if !StandsAside(w.op) || TakesTurn(w.op, w.facts) {
 		t.Fatalf("it does not stand aside: %+v", w.op.Status)
 	}
-	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(epoch.Add(time.Minute))}}
+	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other",
+		CreationTimestamp: metav1.NewTime(epoch.Add(time.Minute))}}
 	both := []*platformv1.Operation{w.op, other}
 	if first := (Queue{Operations: both}).Ahead(other); first != nil {
 		t.Errorf("another one waits for %s", first.Name)
@@ -142,7 +152,8 @@ func TestAnApprovalStandsAside(t *testing.T) {
 	}
 	w.facts.Now = epoch.Add(24 * time.Hour)
 	d := Start(w.op, "redis-a", w.facts, nil)
-	if len(d.Status.Steps) != 2 || d.Status.Steps[0].Phase != platformv1.OperationSucceeded || d.Effect == nil || StandsAside(&platformv1.Operation{Status: d.Status}) {
+	if len(d.Status.Steps) != 2 || d.Status.Steps[0].Phase != platformv1.OperationSucceeded || d.Effect == nil ||
+		StandsAside(&platformv1.Operation{Status: d.Status}) {
 		t.Errorf("it does not go on: %+v", d.Status)
 	}
 	// One that did something before it asks holds what it has.

@@ -55,7 +55,8 @@ func TestRestoreGoesBackWithoutItsPlugin(t *testing.T) {
 	r.is(platformv1.OperationFailed, "to work with the restored data", DataPrepare, DataSwap, DataReturn, DataDiscard)
 }
 
-// Pods that have gone to the restored data are not kept from clients for want of a plugin, and nothing is deleted meanwhile.
+// Pods that have gone to the restored data are not kept from clients for want of a plugin, and nothing is deleted
+// meanwhile.
 func TestRestoreOpensWithoutItsPlugin(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"], r.facts.NoPlugin = DataState{Generation: "01234567", Writes: "p"}, gone
@@ -79,10 +80,13 @@ func TestUnaided(t *testing.T) {
 		op   *platformv1.Operation
 		want bool
 	}{
-		"under way":           {restoring(func(*platformv1.Operation) {}), true},
-		"of a named bundle":   {restoring(func(op *platformv1.Operation) { op.Spec.TemplateRef = "redis@1.0.0/Restore" }), true},
-		"not begun":           {restoring(func(op *platformv1.Operation) { op.Status = platformv1.OperationStatus{} }), false},
-		"ended":               {restoring(func(op *platformv1.Operation) { op.Status.Phase = platformv1.OperationFailed }), false},
+		"under way": {restoring(func(*platformv1.Operation) {}), true},
+		"of a named bundle": {restoring(func(op *platformv1.Operation) { op.Spec.TemplateRef = "redis@1.0.0/Restore" }),
+			true},
+		"not begun": {restoring(func(op *platformv1.Operation) { op.Status = platformv1.OperationStatus{} }),
+			false},
+		"ended": {restoring(func(op *platformv1.Operation) { op.Status.Phase = platformv1.OperationFailed }),
+			false},
 		"a plugin's own":      {restoring(func(op *platformv1.Operation) { op.Status.Steps = op.Status.Steps[1:] }), false},
 		"nothing of the kind": {restoring(func(op *platformv1.Operation) { op.Spec.TemplateRef = "Stop" }), false},
 	} {
@@ -105,12 +109,14 @@ func (r *restoring) again() (earlier *platformv1.Operation) {
 	return earlier
 }
 
-// While the pods had the volumes of before, clients wrote there: what was prepared and copied by an earlier run is from before that.
+// While the pods had the volumes of before, clients wrote there: what was prepared and copied by an earlier run is from
+// before that.
 func TestRestoreTriedAgainCopiesAnew(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	earlier := r.again()
 	d := Start(r.op, "redis-a", r.facts, earlier)
-	if d.Effect == nil || d.Effect.Data == nil || d.Effect.Data.Verb != DataPrepare || d.Effect.Data.Generation != "89abcdef" {
+	if d.Effect == nil || d.Effect.Data == nil || d.Effect.Data.Verb != DataPrepare ||
+		d.Effect.Data.Generation != "89abcdef" {
 		t.Fatalf("it begins with %+v", d.Effect)
 	}
 	for _, step := range d.Status.Steps {

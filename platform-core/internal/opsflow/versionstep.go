@@ -11,15 +11,15 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// versionPatience is how long a pod of an instance that is Ready with another version may report the former one: what it reports lags behind
-// what it runs.
+// versionPatience is how long a pod of an instance that is Ready with another version may report the former one: what
+// it reports lags behind what it runs.
 const versionPatience = time.Minute
 
 // outputDoubted is the time, in RFC 3339, since when an instance is Ready with a version that a pod does not report.
 const outputDoubted = "doubted"
 
-// versionBefore are the first outputs of a step that sets the version: which one there was. After the edit nobody could tell, so that another
-// attempt keeps it. Other steps have none.
+// versionBefore are the first outputs of a step that sets the version: which one there was. After the edit nobody could
+// tell, so that another attempt keeps it. Other steps have none.
 func (r *run) versionBefore(t *plugin.OperationStep, step *platformv1.StepStatus) map[string]string {
 	if t.Engine.Do != plugin.EngineUpgrade || r.facts.Application == nil {
 		return nil
@@ -31,8 +31,8 @@ func (r *run) versionBefore(t *plugin.OperationStep, step *platformv1.StepStatus
 	return map[string]string{outputFrom: from}
 }
 
-// arrived is done when no pod reports the version that an upgrade left. An instance that is Ready with the new one says that its pods were made
-// for that; what they run, they say themselves.
+// arrived is done when no pod reports the version that an upgrade left. An instance that is Ready with the new one says
+// that its pods were made for that; what they run, they say themselves.
 func (r *run) arrived(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
@@ -45,15 +45,18 @@ func (r *run) arrived(t *plugin.OperationStep, step *platformv1.StepStatus) verd
 		return verdict{}
 	}
 	if left := r.since(step, outputDoubted).Add(versionPatience).Sub(r.facts.Now); left > 0 {
-		return verdict{waiting: fmt.Sprintf("pod %s to report version %s: it reports %s", pod.Name, wanted, pod.Report.Version), retry: left}
+		return verdict{waiting: fmt.Sprintf("pod %s to report version %s: it reports %s", pod.Name, wanted,
+			pod.Report.Version), retry: left}
 	}
 	return verdict{final: yes, failed: fmt.Sprintf(
-		"%s is Ready with version %s, and pod %s still reports %s: the image that it runs is of the former version; see what the registry has under the image of that pod, and have it pulled anew",
+		"%s is Ready with version %s, and pod %s still reports %s: the image that it runs is of the former version; see "+
+			"what the registry has under the image of that pod, and have it pulled anew",
 		r.facts.Declared.Object, wanted, pod.Name, pod.Report.Version)}
 }
 
-// laggard is a pod that reports the former version and not the wanted one; nil for none. A report that is neither, as of a component that counts
-// its versions in another way, says nothing. Versions that differ in how they are packaged alone are one to who runs them.
+// laggard is a pod that reports the former version and not the wanted one; nil for none. A report that is neither, as
+// of a component that counts its versions in another way, says nothing. Versions that differ in how they are packaged
+// alone are one to who runs them.
 func (f Facts) laggard(former, wanted string) *Pod {
 	former, wanted = released(former), released(wanted)
 	if former == wanted || wanted == "" {
@@ -68,7 +71,8 @@ func (f Facts) laggard(former, wanted string) *Pod {
 	return nil
 }
 
-// released is a version without what its packaging adds, which no process reports: 7.2.5 of 7.2.5-alpine, and 16.4 of 16.4+2.
+// released is a version without what its packaging adds, which no process reports: 7.2.5 of 7.2.5-alpine, and 16.4 of
+// 16.4+2.
 func released(version string) string {
 	if at := strings.IndexAny(version, "-+"); at >= 0 {
 		return version[:at]

@@ -52,8 +52,8 @@ var versionStories = map[string]func() *world{
 	},
 }
 
-// A version that a pod reports is compared by its leading components. What is neither the former nor the wanted one, or comes from a pod that is on
-// its way, is not judged.
+// A version that a pod reports is compared by its leading components. What is neither the former nor the wanted one, or
+// comes from a pod that is on its way, is not judged.
 func TestLaggard(t *testing.T) {
 	for name, tc := range map[string]struct {
 		former, wanted, reported string
@@ -116,8 +116,10 @@ func TestAnotherRunKnowsTheFormerVersion(t *testing.T) {
 	if w.op.Status.Phase != platformv1.OperationFailed {
 		t.Fatal(w.story.String())
 	}
-	d := Start(&platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "next", UID: "next"}, Spec: platformv1.OperationSpec{RetryOf: "run"}}, "redis-a", w.facts, w.op)
-	if step := d.Status.Steps[0]; step.Outputs[outputFrom] != "7.0" || step.Outputs[outputDoubted] != "" || step.Phase != platformv1.OperationRunning {
+	d := Start(&platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "next", UID: "next"},
+		Spec: platformv1.OperationSpec{RetryOf: "run"}}, "redis-a", w.facts, w.op)
+	if step := d.Status.Steps[0]; step.Outputs[outputFrom] != "7.0" || step.Outputs[outputDoubted] != "" ||
+		step.Phase != platformv1.OperationRunning {
 		t.Errorf("it begins with %+v", step)
 	}
 }

@@ -30,11 +30,14 @@ func writingWorld(template string, parameters map[string]string) *world {
 		w.op.Spec.Parameters[name] = platformv1.ParameterValue(value)
 	}
 	w.facts.Parameters = ParametersInForce(w.op.Spec, w.facts.Template)
-	record := &platformv1.PrimaryRecord{Term: 2, Member: &platformv1.SetMember{Name: "redis-a-main-0", Identity: "v0"}, List: platformv1.MemberList{Version: 1}}
+	record := &platformv1.PrimaryRecord{Term: 2, Member: &platformv1.SetMember{Name: "redis-a-main-0", Identity: "v0"},
+		List: platformv1.MemberList{Version: 1}}
 	record.Former = record.Member
 	for i := range 3 {
-		record.List.Members = append(record.List.Members, platformv1.SetMember{Name: fmt.Sprintf("redis-a-main-%d", i), Identity: fmt.Sprintf("v%d", i)})
-		w.at(i).Claims = []Claim{{Name: fmt.Sprintf("data-redis-a-main-%d", i), UID: types.UID(fmt.Sprintf("claim-%d", i)), Presence: PodRunning}}
+		record.List.Members = append(record.List.Members,
+			platformv1.SetMember{Name: fmt.Sprintf("redis-a-main-%d", i), Identity: fmt.Sprintf("v%d", i)})
+		w.at(i).Claims = []Claim{{Name: fmt.Sprintf("data-redis-a-main-%d", i), UID: types.UID(fmt.Sprintf("claim-%d", i)),
+			Presence: PodRunning}}
 	}
 	w.facts.Writing = map[string]Writing{writingSet: {Component: "redis", Record: record}}
 	return w
@@ -52,8 +55,10 @@ func (w *world) records(change func(r *platformv1.PrimaryRecord)) {
 func deposed(w *world) {
 	w.records(func(r *platformv1.PrimaryRecord) {
 		r.Term++
-		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: r.Term, Cause: platformv1.PrimaryFailed, From: r.Member.Name,
-			Reason: "the process of pod " + r.Member.Name + ", which writes, is down", Deposed: metav1.NewMicroTime(w.facts.Now)})
+		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: r.Term, Cause: platformv1.PrimaryFailed,
+			From:    r.Member.Name,
+			Reason:  "the process of pod " + r.Member.Name + ", which writes, is down",
+			Deposed: metav1.NewMicroTime(w.facts.Now)})
 		r.Former, r.Member = r.Member, nil
 	})
 	for i := range 3 {
@@ -68,7 +73,8 @@ func named(ordinal int) func(w *world) {
 		w.records(func(r *platformv1.PrimaryRecord) {
 			r.Member = new(r.List.Members[ordinal])
 			last := &r.Changes[len(r.Changes)-1]
-			last.To, last.Named, last.Choice, last.Order = r.Member.Name, new(metav1.NewMicroTime(w.facts.Now)), "its data is the most advanced", new(int64(42))
+			last.To, last.Named, last.Choice, last.Order = r.Member.Name, new(metav1.NewMicroTime(w.facts.Now)),
+				"its data is the most advanced", new(int64(42))
 		})
 	}
 }
@@ -116,8 +122,10 @@ func (w *world) rebuild(r *Rebuild) *Answer {
 
 func recordWorld() *world {
 	w := writingWorld(TemplateFailover, map[string]string{ParameterTerm: "3"})
-	w.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover), platformv1.ApplicationLabel: "redis", platformv1.ComponentLabel: "a", platformv1.SetLabel: "main"}
-	w.op.Spec.TargetRef = platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a"}
+	w.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover),
+		platformv1.ApplicationLabel: "redis", platformv1.ComponentLabel: "a", platformv1.SetLabel: "main"}
+	w.op.Spec.TargetRef = platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis",
+		Name: "a"}
 	return w
 }
 
@@ -185,7 +193,8 @@ var writingStories = map[string]func() *world{
 		w.crash = crashAfterCall
 		w.happens("The Operation starts, and the controller dies after the deletion.", nil)
 		w.happens("A controller starts.", nil)
-		w.happens("The pod and its volume are gone.", func(w *world) { w.at(1).Presence, w.at(1).UID, w.at(1).Claims = PodAbsent, "", nil })
+		w.happens("The pod and its volume are gone.",
+			func(w *world) { w.at(1).Presence, w.at(1).UID, w.at(1).Claims = PodAbsent, "", nil })
 		w.happens("The pod is made anew.", func(w *world) {
 			w.at(1).Presence, w.at(1).UID = PodRunning, "uid-1-new"
 			w.at(1).Claims = []Claim{{Name: "data-redis-a-main-1", UID: "claim-1-new", Presence: PodRunning}}
@@ -214,21 +223,28 @@ func TestWritingIsRefused(t *testing.T) {
 		change     func(w *world)
 		want       string
 	}{
-		"a failover where the engine names nobody": {TemplateFailover, nil, func(w *world) { w.facts.Writing = nil }, "the engine does not decide who writes"},
-		"a failover to the one that writes":        {TemplateFailover, map[string]string{"to": "redis-a-main-0"}, nil, "takes writes already"},
-		"a failover to another's pod":              {TemplateFailover, map[string]string{"to": "redis-b-main-0"}, nil, "it is no pod of redis-a-main"},
-		"a failover with a term":                   {TemplateFailover, map[string]string{"term": "3"}, nil, "is for the records of the engine"},
+		"a failover where the engine names nobody": {TemplateFailover, nil, func(w *world) { w.facts.Writing = nil },
+			"the engine does not decide who writes"},
+		"a failover to the one that writes": {TemplateFailover, map[string]string{"to": "redis-a-main-0"}, nil,
+			"takes writes already"},
+		"a failover to another's pod": {TemplateFailover, map[string]string{"to": "redis-b-main-0"}, nil,
+			"it is no pod of redis-a-main"},
+		"a failover with a term": {TemplateFailover, map[string]string{"term": "3"}, nil, "is for the records of the engine"},
 		"a failover before the first writer": {TemplateFailover, nil, func(w *world) {
 			w.records(func(r *platformv1.PrimaryRecord) { r.Member, r.Former = nil, nil })
 		}, "nobody ever took writes"},
 		"a rebuild of the writer": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, nil, "takes writes"},
-		"a rebuild of the one that is named": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, func(w *world) { w.at(0).Access = "" },
+		"a rebuild of the one that is named": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"},
+			func(w *world) { w.at(0).Access = "" },
 			"is the one that may write"},
-		"a rebuild between two writers": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"}, deposed, "nobody takes writes at this moment"},
-		"a rebuild of the last": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"}, func(w *world) { w.at(0).Report.Health = report.Unhealthy },
+		"a rebuild between two writers": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"}, deposed,
+			"nobody takes writes at this moment"},
+		"a rebuild of the last": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"},
+			func(w *world) { w.at(0).Report.Health = report.Unhealthy },
 			"may be the last that has the data"},
-		"a rebuild of nothing":         {"RebuildMember", map[string]string{"pod": "redis-b-main-1"}, nil, "is no pod of"},
-		"a rebuild without any volume": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"}, func(w *world) { w.at(1).Claims = nil }, "has no volumes"},
+		"a rebuild of nothing": {"RebuildMember", map[string]string{"pod": "redis-b-main-1"}, nil, "is no pod of"},
+		"a rebuild without any volume": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"},
+			func(w *world) { w.at(1).Claims = nil }, "has no volumes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := writingWorld(tc.template, tc.parameters)
@@ -236,8 +252,10 @@ func TestWritingIsRefused(t *testing.T) {
 				tc.change(w)
 			}
 			w.happens("The Operation starts.", nil)
-			if w.op.Status.Phase != platformv1.OperationFailed || !strings.Contains(w.op.Status.Error, tc.want) || w.request != "" {
-				t.Errorf("phase %s, error %q, want one with %q; the request is %q", w.op.Status.Phase, w.op.Status.Error, tc.want, w.request)
+			if w.op.Status.Phase != platformv1.OperationFailed || !strings.Contains(w.op.Status.Error, tc.want) ||
+				w.request != "" {
+				t.Errorf("phase %s, error %q, want one with %q; the request is %q", w.op.Status.Phase, w.op.Status.Error, tc.want,
+					w.request)
 			}
 		})
 	}
@@ -246,9 +264,11 @@ func TestWritingIsRefused(t *testing.T) {
 // TestARecordTakesNoTurn: it waits for nobody, and nobody for it.
 func TestARecordTakesNoTurn(t *testing.T) {
 	op := func(name string, phase platformv1.OperationPhase, labels map[string]string) *platformv1.Operation {
-		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels}, Status: platformv1.OperationStatus{Phase: phase}}
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels},
+			Status: platformv1.OperationStatus{Phase: phase}}
 	}
-	record := op("record", platformv1.OperationRunning, map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover)})
+	record := op("record", platformv1.OperationRunning,
+		map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover)})
 	user := op("user", platformv1.OperationRunning, nil)
 	next := op("next", platformv1.OperationPending, nil)
 	ahead := func(op *platformv1.Operation, others ...*platformv1.Operation) *platformv1.Operation {
@@ -291,8 +311,9 @@ func TestALossIsAcceptedByTwo(t *testing.T) {
 		"by the author":     {"ada", "ada", platformv1.OperationApproved, "true", false},
 		"without an author": {"", "bob", platformv1.OperationApproved, "true", false},
 	} {
-		op := &platformv1.Operation{Spec: platformv1.OperationSpec{Author: tc.author, Parameters: platformv1.Parameters{parameterLoss: tc.loss},
-			Approval: &platformv1.OperationApproval{By: tc.by, Decision: tc.decision}}}
+		op := &platformv1.Operation{Spec: platformv1.OperationSpec{Author: tc.author,
+			Parameters: platformv1.Parameters{parameterLoss: tc.loss},
+			Approval:   &platformv1.OperationApproval{By: tc.by, Decision: tc.decision}}}
 		if got := AcceptsLoss(op); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}

@@ -91,7 +91,8 @@ func ValueOf(edit edits.Edit) (Value, bool) {
 	return value, value.known()
 }
 
-// ResourceOf is what a difference of a pod template says of the resources of a container; false for any other difference.
+// ResourceOf is what a difference of a pod template says of the resources of a container; false for any other
+// difference.
 func ResourceOf(set, container string, difference opsflow.Difference) (Value, bool) {
 	path, is := strings.CutPrefix(difference.Field, "spec.containers["+container+"]."+fieldResources+".")
 	value := Value{Set: set, Field: fieldResources, Path: strings.SplitN(path, ".", 2), Value: difference.After}
@@ -116,9 +117,11 @@ func (v Value) known() bool {
 	return false
 }
 
-// Carry writes values of a component to the object that declares the Application, as one change. spec is the component as it is made from that, as
-// far as is known. The refusal says why they cannot be had. Changed is empty where all of them are declared already, and come down by themselves.
-func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *platformv1.ComponentSpec, edited Edited) (change *Change, refusal string, err error) {
+// Carry writes values of a component to the object that declares the Application, as one change. spec is the component
+// as it is made from that, as far as is known. The refusal says why they cannot be had. Changed is empty where all of
+// them are declared already, and come down by themselves.
+func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *platformv1.ComponentSpec, edited Edited) (
+	change *Change, refusal string, err error) {
 	before, kind, err := e.Read(ctx, app)
 	if unserved, is := errors.AsType[*opsflow.Refusal](err); is {
 		return nil, unserved.Message, nil
@@ -130,11 +133,13 @@ func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *pl
 		return nil, "", err
 	}
 	declared, now := e.declared(before, kind, app, spec)
-	if change, refusal, err = e.think(ctx, app, before, kind, &opsflow.Edit{Fields: fieldsOf(declared, now, edited.Values)}); refusal != "" || err != nil {
+	if change, refusal, err = e.think(ctx, app, before, kind,
+		&opsflow.Edit{Fields: fieldsOf(declared, now, edited.Values)}); refusal != "" || err != nil {
 		return nil, refusal, err
 	}
 	// What is declared by now may have yet to come down.
-	edited.Behind = edited.Behind || slices.ContainsFunc(edited.Values, func(v Value) bool { return v.of(now) != v.of(spec) })
+	edited.Behind = edited.Behind || slices.ContainsFunc(edited.Values,
+		func(v Value) bool { return v.of(now) != v.of(spec) })
 	if refusal = e.standsAgainst(change, kind, now, edited); refusal != "" {
 		return nil, refusal, nil
 	}
@@ -147,8 +152,10 @@ func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *pl
 	return change, "", err
 }
 
-// declared is the Application that the outermost object declares by now, and the component of it: what is given where neither can be told.
-func (e Editor) declared(before *unstructured.Unstructured, kind typed.Registration, app *platformv1.Application, spec *platformv1.ComponentSpec) (*platformv1.Application, *platformv1.ComponentSpec) {
+// declared is the Application that the outermost object declares by now, and the component of it: what is given where
+// neither can be told.
+func (e Editor) declared(before *unstructured.Unstructured, kind typed.Registration, app *platformv1.Application,
+	spec *platformv1.ComponentSpec) (*platformv1.Application, *platformv1.ComponentSpec) {
 	compiled, err := e.Compile(before, kind, app)
 	if err != nil {
 		return app, spec
@@ -160,9 +167,10 @@ func (e Editor) declared(before *unstructured.Unstructured, kind typed.Registrat
 	return compiled, now
 }
 
-// standsAgainst says why values would not come out of a change, or are older than what is declared; empty when nothing does. now is the component as it
-// is declared before the change.
-func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *platformv1.ComponentSpec, edited Edited) string {
+// standsAgainst says why values would not come out of a change, or are older than what is declared; empty when nothing
+// does. now is the component as it is declared before the change.
+func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *platformv1.ComponentSpec,
+	edited Edited) string {
 	follows := change.Application
 	if follows == nil {
 		var err error
@@ -181,7 +189,8 @@ func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *plat
 			return fmt.Sprintf("component %q cannot be scaled once it is made: its plugin has scaling Fixed", now.Component)
 		}
 		if !value.In(after) {
-			return fmt.Sprintf("%s follows from something else in %s", strings.Join(append([]string{value.Field}, value.Path...), "."), NameOf(change.Live))
+			return fmt.Sprintf("%s follows from something else in %s",
+				strings.Join(append([]string{value.Field}, value.Path...), "."), NameOf(change.Live))
 		}
 	}
 	if len(change.Changed) == 0 || !edited.Behind {
@@ -190,8 +199,8 @@ func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *plat
 	return e.declaredLater(change, edited.At)
 }
 
-// declaredLater says which field of a change somebody declared later than it was edited further down; empty for none. What this Editor wrote there came from
-// an earlier edit.
+// declaredLater says which field of a change somebody declared later than it was edited further down; empty for none.
+// What this Editor wrote there came from an earlier edit.
 func (e Editor) declaredLater(change *Change, at time.Time) string {
 	entries := change.Before.GetManagedFields()
 	for _, field := range change.fields {
@@ -202,7 +211,8 @@ func (e Editor) declaredLater(change *Change, at time.Time) string {
 		}
 		for _, entry := range having {
 			if entry.Manager != e.Owner && entry.Time != nil && entry.Time.After(at) {
-				return fmt.Sprintf("spec.%s of %s was declared later, by %s", opsflow.Plain(field), NameOf(change.Live), entry.Manager)
+				return fmt.Sprintf("spec.%s of %s was declared later, by %s", opsflow.Plain(field), NameOf(change.Live),
+					entry.Manager)
 			}
 		}
 	}
@@ -214,7 +224,8 @@ func (e Editor) Tell(events *event.Recorder, edited client.Object, change *Chang
 	if len(change.Changed) == 0 {
 		return
 	}
-	events.Normal(change.After, eventTakenUp, "%s, edited in %s %s by %s", strings.Join(change.Changed, ", "), kindOf(edited), edited.GetName(), by)
+	events.Normal(change.After, eventTakenUp, "%s, edited in %s %s by %s", strings.Join(change.Changed, ", "),
+		kindOf(edited), edited.GetName(), by)
 	change.Warn(events, change.After)
 }
 
@@ -310,8 +321,8 @@ func resourcesOf(spec *platformv1.ComponentSpec, set *platformv1.ComponentSet) c
 	return spec.Resources
 }
 
-// Declared is the field of the Application's spec that says the value: at the set, or at the component when that has just one set and the
-// Application does not speak of it.
+// Declared is the field of the Application's spec that says the value: at the set, or at the component when that has
+// just one set and the Application does not speak of it.
 func (v Value) Declared(app *platformv1.Application, spec *platformv1.ComponentSpec) string {
 	field := v.place(setsOf(app, spec.Component), spec) + "." + v.Field
 	for _, name := range v.Path {
@@ -333,15 +344,17 @@ func componentField(spec *platformv1.ComponentSpec) string {
 	return "components[" + spec.Component + "]"
 }
 
-// fieldsOf are the fields of the Application that values go into. Resources are written as a whole, since what is declared of them replaces all
-// that the plugin has by itself.
+// fieldsOf are the fields of the Application that values go into. Resources are written as a whole, since what is
+// declared of them replaces all that the plugin has by itself.
 func fieldsOf(app *platformv1.Application, spec *platformv1.ComponentSpec, values []Value) []opsflow.FieldEdit {
 	declared := setsOf(app, spec.Component)
 	var fields []opsflow.FieldEdit
-	if len(declared) == 0 && metav1.GetControllerOf(app) == nil && slices.ContainsFunc(values, func(v Value) bool { return v.place(declared, spec) != componentField(spec) }) {
+	if len(declared) == 0 && metav1.GetControllerOf(app) == nil &&
+		slices.ContainsFunc(values, func(v Value) bool { return v.place(declared, spec) != componentField(spec) }) {
 		// To speak of one set is to speak of all.
 		for _, set := range spec.Sets {
-			fields = append(fields, opsflow.FieldEdit{Field: componentField(spec) + ".sets[" + set.Name + "].name", Value: set.Name})
+			fields = append(fields, opsflow.FieldEdit{Field: componentField(spec) + ".sets[" + set.Name + "].name",
+				Value: set.Name})
 		}
 	}
 	whole := map[string]map[string]any{}

@@ -43,12 +43,17 @@ func TestValueOf(t *testing.T) {
 		want Value
 		can  bool
 	}{
-		"replicas":             {[]any{"spec", "replicas"}, int64(4), Value{Field: "replicas", Path: []string{}, Value: int64(4)}, true},
-		"replicas of a set":    {[]any{"spec", "sets", main, "replicas"}, int64(4), Value{Set: "main", Field: "replicas", Path: []string{}, Value: int64(4)}, true},
-		"replicas taken out":   {[]any{"spec", "sets", main, "replicas"}, nil, Value{}, false},
-		"a parameter":          {[]any{"spec", "parameters", "a.b"}, "1", Value{Field: "parameters", Path: []string{"a.b"}, Value: "1"}, true},
-		"a parameter less":     {[]any{"spec", "parameters", "a.b"}, nil, Value{Field: "parameters", Path: []string{"a.b"}}, true},
-		"a limit":              {[]any{"spec", "resources", "limits", "cpu"}, "1", Value{Field: "resources", Path: []string{"limits", "cpu"}, Value: "1"}, true},
+		"replicas": {[]any{"spec", "replicas"}, int64(4),
+			Value{Field: "replicas", Path: []string{}, Value: int64(4)}, true},
+		"replicas of a set": {[]any{"spec", "sets", main, "replicas"}, int64(4),
+			Value{Set: "main", Field: "replicas", Path: []string{}, Value: int64(4)}, true},
+		"replicas taken out": {[]any{"spec", "sets", main, "replicas"}, nil, Value{}, false},
+		"a parameter": {[]any{"spec", "parameters", "a.b"}, "1",
+			Value{Field: "parameters", Path: []string{"a.b"}, Value: "1"}, true},
+		"a parameter less": {[]any{"spec", "parameters", "a.b"}, nil, Value{Field: "parameters", Path: []string{"a.b"}},
+			true},
+		"a limit": {[]any{"spec", "resources", "limits", "cpu"}, "1",
+			Value{Field: "resources", Path: []string{"limits", "cpu"}, Value: "1"}, true},
 		"a claim":              {[]any{"spec", "resources", "claims"}, []any{}, Value{}, false},
 		"a set":                {[]any{"spec", "sets", main}, map[string]any{}, Value{}, false},
 		"the version":          {[]any{"spec", "version"}, "8.0", Value{}, false},
@@ -61,10 +66,13 @@ func TestValueOf(t *testing.T) {
 	}
 }
 
-// What an edit of a set or a component comes to in the Application: what it says already stays, and resources are whole.
+// What an edit of a set or a component comes to in the Application: what it says already stays, and resources are
+// whole.
 func TestFieldsOf(t *testing.T) {
-	one := &platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}, Resources: limits("1Gi")}
-	two := &platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "0"}, {Name: "1", Resources: limits("3Gi")}}, Resources: limits("1Gi")}
+	one := &platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}},
+		Resources: limits("1Gi")}
+	two := &platformv1.ComponentSpec{Component: "db",
+		Sets: []platformv1.ComponentSet{{Name: "0"}, {Name: "1", Resources: limits("3Gi")}}, Resources: limits("1Gi")}
 	cpu := func(set string) Value {
 		return Value{Set: set, Field: fieldResources, Path: []string{"requests", "cpu"}, Value: "1"}
 	}
@@ -74,16 +82,25 @@ func TestFieldsOf(t *testing.T) {
 		values []Value
 		want   string
 	}{
-		"nothing said":         {nil, one, []Value{Replicas("main", 4)}, `[{"name":"db","replicas":4}]`},
-		"the component's":      {[]platformv1.ApplicationComponent{{Name: "web"}, {Name: "db", Replicas: new(int32(1))}}, one, []Value{Replicas("main", 4)}, `[{"name":"web"},{"name":"db","replicas":4}]`},
-		"the set's":            {[]platformv1.ApplicationComponent{{Name: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}, one, []Value{Replicas("main", 4)}, `[{"name":"db","sets":[{"name":"main","replicas":4}]}]`},
-		"sets that go unnamed": {nil, two, []Value{Replicas("1", 4)}, `[{"name":"db","sets":[{"name":"0"},{"name":"1","replicas":4}]}]`},
+		"nothing said": {nil, one, []Value{Replicas("main", 4)}, `[{"name":"db","replicas":4}]`},
+		"the component's": {[]platformv1.ApplicationComponent{{Name: "web"}, {Name: "db", Replicas: new(int32(1))}}, one,
+			[]Value{Replicas("main", 4)}, `[{"name":"web"},{"name":"db","replicas":4}]`},
+		"the set's": {[]platformv1.ApplicationComponent{
+			{Name: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}, one, []Value{Replicas("main", 4)},
+			`[{"name":"db","sets":[{"name":"main","replicas":4}]}]`},
+		"sets that go unnamed": {nil, two, []Value{Replicas("1", 4)},
+			`[{"name":"db","sets":[{"name":"0"},{"name":"1","replicas":4}]}]`},
 		"the component itself": {nil, two, []Value{{Field: fieldReplicas, Value: int64(4)}}, `[{"name":"db","replicas":4}]`},
-		"a parameter":          {nil, one, []Value{{Field: fieldParameters, Path: []string{"a.b"}, Value: "x"}}, `[{"name":"db","parameters":{"a.b":"x"}}]`},
-		"resources":            {nil, one, []Value{cpu("main")}, `[{"name":"db","resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"1"}}}]`},
-		"the only limit less":  {nil, one, []Value{{Field: fieldResources, Path: []string{"limits", "memory"}}}, `[{"name":"db","resources":{}}]`},
-		"the last parameter":   {[]platformv1.ApplicationComponent{{Name: "db", Parameters: platformv1.Parameters{"a": "1"}}}, one, []Value{{Field: fieldParameters, Path: []string{"a"}}}, `[{"name":"db","parameters":{}}]`},
-		"resources of a set":   {nil, two, []Value{cpu("1")}, `[{"name":"db","sets":[{"name":"0"},{"name":"1","resources":{"limits":{"memory":"3Gi"},"requests":{"cpu":"1"}}}]}]`},
+		"a parameter": {nil, one, []Value{{Field: fieldParameters, Path: []string{"a.b"}, Value: "x"}},
+			`[{"name":"db","parameters":{"a.b":"x"}}]`},
+		"resources": {nil, one, []Value{cpu("main")},
+			`[{"name":"db","resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"1"}}}]`},
+		"the only limit less": {nil, one, []Value{{Field: fieldResources, Path: []string{"limits", "memory"}}},
+			`[{"name":"db","resources":{}}]`},
+		"the last parameter": {[]platformv1.ApplicationComponent{{Name: "db", Parameters: platformv1.Parameters{"a": "1"}}},
+			one, []Value{{Field: fieldParameters, Path: []string{"a"}}}, `[{"name":"db","parameters":{}}]`},
+		"resources of a set": {nil, two, []Value{cpu("1")},
+			`[{"name":"db","sets":[{"name":"0"},{"name":"1","resources":{"limits":{"memory":"3Gi"},"requests":{"cpu":"1"}}}]}]`},
 	} {
 		app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: test.has}}
 		spec := map[string]any{}
@@ -105,8 +122,10 @@ func TestFieldsOf(t *testing.T) {
 }
 
 func TestIn(t *testing.T) {
-	spec := &platformv1.ComponentSpec{Replicas: 2, Resources: limits("1Gi"), Parameters: platformv1.Parameters{"a": "1", "b": "1"},
-		Sets: []platformv1.ComponentSet{{Name: "main", Replicas: new(int32(3)), Parameters: platformv1.Parameters{"a": "2"}}}}
+	spec := &platformv1.ComponentSpec{Replicas: 2, Resources: limits("1Gi"),
+		Parameters: platformv1.Parameters{"a": "1", "b": "1"},
+		Sets: []platformv1.ComponentSet{
+			{Name: "main", Replicas: new(int32(3)), Parameters: platformv1.Parameters{"a": "2"}}}}
 	memory := func(value any) Value {
 		return Value{Set: "main", Field: fieldResources, Path: []string{"limits", "memory"}, Value: value}
 	}
@@ -137,13 +156,15 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// An edit stands against what was declared before it, and what an edit of the same objects left there. To the second, in doubt the edit.
+// An edit stands against what was declared before it, and what an edit of the same objects left there. To the second,
+// in doubt the edit.
 func TestDeclaredLater(t *testing.T) {
 	entry := func(manager string, second int64, fields string) metav1.ManagedFieldsEntry {
 		at := metav1.NewTime(time.Unix(second, 0))
 		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
-	const replicas, version = `{"f:spec":{"f:components":{"k:{\"name\":\"web\"}":{"f:replicas":{}}}}}`, `{"f:spec":{"f:version":{}}}`
+	const replicas, version = `{"f:spec":{"f:components":{"k:{\"name\":\"web\"}":{"f:replicas":{}}}}}`,
+		`{"f:spec":{"f:version":{}}}`
 	scaled := entry("kubectl", 20, `{"f:spec":{"f:replicas":{}}}`)
 	scaled.Subresource = "scale"
 	for name, test := range map[string]struct {
@@ -151,15 +172,21 @@ func TestDeclaredLater(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		later   bool
 	}{
-		"before":                         {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 9, replicas)}, false},
-		"in the same second":             {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 10, replicas)}, false},
-		"after":                          {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 11, replicas)}, true},
-		"after, by an Operation":         {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("operation", 11, replicas)}, true},
-		"after, by an edit that went up": {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("component", 11, replicas)}, false},
-		"something else after":           {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 9, replicas), entry("helm", 20, version)}, false},
-		"taken out after":                {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 20, version)}, true},
-		"never declared":                 {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 1, version)}, false},
-		"scaled after":                   {"replicas", []metav1.ManagedFieldsEntry{entry("helm", 1, version), scaled}, true},
+		"before": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("kubectl", 9, replicas)}, false},
+		"in the same second": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("kubectl", 10, replicas)}, false},
+		"after": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("kubectl", 11, replicas)}, true},
+		"after, by an Operation": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("operation", 11, replicas)}, true},
+		"after, by an edit that went up": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("component", 11, replicas)}, false},
+		"something else after": {"components[web].replicas",
+			[]metav1.ManagedFieldsEntry{entry("kubectl", 9, replicas), entry("helm", 20, version)}, false},
+		"taken out after": {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 20, version)}, true},
+		"never declared":  {"components[web].replicas", []metav1.ManagedFieldsEntry{entry("kubectl", 1, version)}, false},
+		"scaled after":    {"replicas", []metav1.ManagedFieldsEntry{entry("helm", 1, version), scaled}, true},
 	} {
 		before := &unstructured.Unstructured{}
 		before.SetManagedFields(test.entries)
@@ -230,7 +257,8 @@ func (s stored) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ 
 	return err
 }
 
-// What is written of resources as a whole is what is declared by now but for what was edited, whatever the caches still have.
+// What is written of resources as a whole is what is declared by now but for what was edited, whatever the caches still
+// have.
 func TestResourcesAreThoseDeclaredByNow(t *testing.T) {
 	bundle, _, problems := pluginfolder.Load("../engine/testdata/plugins/shop/1.0.0")
 	if len(problems) > 0 {
@@ -256,7 +284,8 @@ func TestResourcesAreThoseDeclaredByNow(t *testing.T) {
 	}
 	app, now := editor.declared(before, kind, cached, spec)
 	edited := []Value{{Field: fieldResources, Path: []string{"limits", "cpu"}, Value: "1"}}
-	want := []opsflow.FieldEdit{{Field: "components[web].resources", Value: map[string]any{"limits": map[string]any{"cpu": "1", "memory": "2Gi"}}}}
+	want := []opsflow.FieldEdit{{Field: "components[web].resources",
+		Value: map[string]any{"limits": map[string]any{"cpu": "1", "memory": "2Gi"}}}}
 	if got := fieldsOf(app, now, edited); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

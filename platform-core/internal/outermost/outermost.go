@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outermost changes the object that declares an Application: the typed object that it is made from, or the Application itself. Operations
-// and edits of what the engine makes from an Application are written there, by the same rules: a kind says which of its fields each field comes from,
-// what a GitOps tool owns is left alone, and a change that would be refused is not made.
+// Package outermost changes the object that declares an Application: the typed object that it is made from, or the
+// Application itself. Operations and edits of what the engine makes from an Application are written there, by the same
+// rules: a kind says which of its fields each field comes from, what a GitOps tool owns is left alone, and a change
+// that would be refused is not made.
 package outermost
 
 import (
@@ -30,7 +31,8 @@ import (
 // maxRefusals is how many refusals of a change are told at once.
 const maxRefusals = 3
 
-// editors are the field owners that Editors write under. What one of them wrote, somebody asked for here: nobody applies it again.
+// editors are the field owners that Editors write under. What one of them wrote, somebody asked for here: nobody
+// applies it again.
 var editors = []string{"application", "component", "operation"}
 
 // Editor changes outermost objects.
@@ -72,7 +74,8 @@ func (e Editor) Write(ctx context.Context, change *Change) error {
 	return e.Client.Patch(ctx, change.After, patch, client.FieldOwner(e.Owner))
 }
 
-// Warn tells whose fields the change has changed, on an object. Several events of one reason at once would be counted as one, with the words of the first.
+// Warn tells whose fields the change has changed, on an object. Several events of one reason at once would be counted
+// as one, with the words of the first.
 func (ch *Change) Warn(events *event.Recorder, on client.Object) {
 	if len(ch.Warnings) > 0 {
 		events.Warning(on, eventOverwritten, "%s", strings.Join(ch.Warnings, "; "))
@@ -87,7 +90,8 @@ func NameOf(app *platformv1.Application) string {
 	return fmt.Sprintf("Application %q", app.Name)
 }
 
-// Think works out what an edit of an Application changes in the object that declares it, and says why it may not; it touches nothing.
+// Think works out what an edit of an Application changes in the object that declares it, and says why it may not; it
+// touches nothing.
 func (e Editor) Think(ctx context.Context, app *platformv1.Application, edit *opsflow.Edit) (*Change, string, error) {
 	before, kind, err := e.Read(ctx, app)
 	if err != nil {
@@ -97,7 +101,8 @@ func (e Editor) Think(ctx context.Context, app *platformv1.Application, edit *op
 }
 
 // think is Think with the outermost object as it was read, and its kind.
-func (e Editor) think(ctx context.Context, app *platformv1.Application, before *unstructured.Unstructured, kind typed.Registration, edit *opsflow.Edit) (*Change, string, error) {
+func (e Editor) think(ctx context.Context, app *platformv1.Application, before *unstructured.Unstructured,
+	kind typed.Registration, edit *opsflow.Edit) (*Change, string, error) {
 	object := NameOf(app)
 	ch := &Change{Before: before, After: before.DeepCopy(), Live: app}
 	spec, ok := ch.After.Object["spec"].(map[string]any)
@@ -150,7 +155,8 @@ func (e Editor) think(ctx context.Context, app *platformv1.Application, before *
 	return ch, refusal, err
 }
 
-// source is the field of the outermost object that a field of the Application comes from, and the value that it has to have there.
+// source is the field of the outermost object that a field of the Application comes from, and the value that it has to
+// have there.
 func source(kind typed.Registration, kindName string, field opsflow.FieldEdit) (name string, value any, err error) {
 	if kind == nil {
 		return field.Field, field.Value, nil
@@ -199,11 +205,13 @@ func (e Editor) respect(ch *Change, object, field string, ownership opsflow.Owne
 	owners := opsflow.OwnersOf(entries, path, editors...)
 	those := slices.Concat(owners, opsflow.WritersOf(entries, path))
 	if i := slices.IndexFunc(those, e.isRespected); i >= 0 && ownership != opsflow.OverrideOwner {
-		return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, or set force to change it here until its next synchronisation",
+		return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, "+
+			"or set force to change it here until its next synchronisation",
 			field, object, those[i])
 	}
 	if len(owners) > 0 {
-		ch.Warnings = append(ch.Warnings, fmt.Sprintf("spec.%s, set by %s, was changed by %s: the next apply of %s reverts that unless it says the same",
+		ch.Warnings = append(ch.Warnings, fmt.Sprintf(
+			"spec.%s, set by %s, was changed by %s: the next apply of %s reverts that unless it says the same",
 			field, strings.Join(owners, " and "), e.Cause, strings.Join(owners, " or ")))
 	}
 	return ""
@@ -212,9 +220,10 @@ func (e Editor) respect(ch *Change, object, field string, ownership opsflow.Owne
 // isRespected says whether what a field owner owns is not changed here.
 func (e Editor) isRespected(owner string) bool { return slices.Contains(e.Settings.Respected(), owner) }
 
-// Read returns the outermost object that declares the Application, and its kind; nil when that is the Application itself. The error is a
-// Refusal when it is of a kind that this operator does not serve.
-func (e Editor) Read(ctx context.Context, app *platformv1.Application) (*unstructured.Unstructured, typed.Registration, error) {
+// Read returns the outermost object that declares the Application, and its kind; nil when that is the Application
+// itself. The error is a Refusal when it is of a kind that this operator does not serve.
+func (e Editor) Read(ctx context.Context, app *platformv1.Application) (*unstructured.Unstructured, typed.Registration,
+	error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(platformv1.GroupVersion.WithKind("Application"))
 	key := client.ObjectKeyFromObject(app)
@@ -226,7 +235,8 @@ func (e Editor) Read(ctx context.Context, app *platformv1.Application) (*unstruc
 		kind = e.Kinds[gvk.GroupKind()]
 		if kind == nil {
 			return nil, nil, &opsflow.Refusal{Reason: opsflow.ReasonNotSupported, Message: fmt.Sprintf(
-				"Application %q is controlled by %s %q, a kind that this operator does not serve: change that object, or remove its owner reference from the Application",
+				"Application %q is controlled by %s %q, a kind that this operator does not serve: change that object, or remove "+
+					"its owner reference from the Application",
 				app.Name, gvk.GroupKind(), above.Name)}
 		}
 	}
@@ -269,7 +279,8 @@ func (e Editor) Facts(ctx context.Context, app *platformv1.Application) (accept.
 	return facts, nil
 }
 
-// Decode reads an object into its Go type by way of JSON: some fields take text or a number, which only their own decoding knows.
+// Decode reads an object into its Go type by way of JSON: some fields take text or a number, which only their own
+// decoding knows.
 func Decode(object *unstructured.Unstructured, into client.Object) error {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -279,7 +290,8 @@ func Decode(object *unstructured.Unstructured, into client.Object) error {
 }
 
 // Compile returns the Application that an outermost object declares, as the one that is there.
-func (e Editor) Compile(object *unstructured.Unstructured, kind typed.Registration, live *platformv1.Application) (*platformv1.Application, error) {
+func (e Editor) Compile(object *unstructured.Unstructured, kind typed.Registration,
+	live *platformv1.Application) (*platformv1.Application, error) {
 	app := &platformv1.Application{}
 	if kind == nil {
 		if err := Decode(object, app); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
 
-// upgradable says why an instance cannot be made from the version of its plugin that an edit asks for; empty when it can, or the edit is of
-// something else. A version that is not loaded is refused, where it would only hold up one who asks for a new instance.
+// upgradable says why an instance cannot be made from the version of its plugin that an edit asks for; empty when it
+// can, or the edit is of something else. A version that is not loaded is refused, where it would only hold up one who
+// asks for a new instance.
 func (e Editor) upgradable(live *platformv1.Application, field opsflow.FieldEdit) string {
 	if field.Field != opsflow.FieldPluginVersion {
 		return ""
@@ -23,7 +24,8 @@ func (e Editor) upgradable(live *platformv1.Application, field opsflow.FieldEdit
 		return refusal.Message
 	}
 	if domain := state.Bundle.Manifest.Domain; domain != e.Domain {
-		return fmt.Sprintf("plugin %s version %s is of domain %q, and the instance is of %q", moved.Spec.Plugin, moved.Spec.PluginVersion, domain, e.Domain)
+		return fmt.Sprintf("plugin %s version %s is of domain %q, and the instance is of %q", moved.Spec.Plugin,
+			moved.Spec.PluginVersion, domain, e.Domain)
 	}
 	return ""
 }

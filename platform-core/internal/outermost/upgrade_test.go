@@ -30,7 +30,8 @@ func TestNote(t *testing.T) {
 			if len(ch.Changed) > 0 {
 				changed = ch.Changed[0]
 			}
-			if got := ch.After.GetAnnotations()[platformv1.PluginVersionAnnotation]; got != tc.annotation || changed != tc.changed {
+			if got := ch.After.GetAnnotations()[platformv1.PluginVersionAnnotation]; got != tc.annotation ||
+				changed != tc.changed {
 				t.Errorf("the annotation is %q, and it says that it changed %q", got, changed)
 			}
 		})

@@ -40,7 +40,8 @@ const (
 	keyBlock         = "EC PRIVATE KEY"
 )
 
-// Authority issues certificates for one domain. It is safe for concurrent use, also while Follow replaces what it holds.
+// Authority issues certificates for one domain. It is safe for concurrent use, also while Follow replaces what it
+// holds.
 type Authority struct {
 	domain string
 	now    func() time.Time
@@ -111,14 +112,16 @@ func parse(data map[string][]byte, now time.Time) (held, error) {
 	}
 	for _, certificate := range certificates {
 		if !certificate.IsCA {
-			return held{}, fmt.Errorf("cannot use certificate %q of %s: it is not an authority's", certificate.Subject, corev1.TLSCertKey)
+			return held{}, fmt.Errorf("cannot use certificate %q of %s: it is not an authority's", certificate.Subject,
+				corev1.TLSCertKey)
 		}
 		h.pool.AddCert(certificate)
 		h.bundle = append(h.bundle, encodeCertificate(certificate.Raw)...)
 	}
 	h.signing = certificates[0]
 	if now.After(h.signing.NotAfter) {
-		return held{}, fmt.Errorf("cannot use the certificate in %s: it expired on %s", corev1.TLSCertKey, h.signing.NotAfter.Format(time.RFC3339))
+		return held{}, fmt.Errorf("cannot use the certificate in %s: it expired on %s", corev1.TLSCertKey,
+			h.signing.NotAfter.Format(time.RFC3339))
 	}
 	if h.key, err = parseKey(data, h.signing); err != nil {
 		return held{}, err
@@ -138,13 +141,14 @@ func parseKey(data map[string][]byte, signing *x509.Certificate) (crypto.Signer,
 		return nil, fmt.Errorf("cannot read %s: %w", corev1.TLSPrivateKeyKey, err)
 	}
 	if !key.PublicKey.Equal(signing.PublicKey) {
-		return nil, fmt.Errorf("cannot use %s: it is not the key of the first certificate in %s", corev1.TLSPrivateKeyKey, corev1.TLSCertKey)
+		return nil, fmt.Errorf("cannot use %s: it is not the key of the first certificate in %s", corev1.TLSPrivateKeyKey,
+			corev1.TLSCertKey)
 	}
 	return key, nil
 }
 
-// Follow takes up what the Secret has now, and says whether that is something else than before. With data that Parse would refuse
-// everything stays as it is.
+// Follow takes up what the Secret has now, and says whether that is something else than before. With data that Parse
+// would refuse everything stays as it is.
 func (a *Authority) Follow(data map[string][]byte) (changed bool, err error) {
 	next, err := parse(data, a.now())
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // DigestKeyKey is the key in the Secret of an authority that holds the key of Digest. It
-// outlives the certificates: a new authority for the same domain keeps it, also one in the place of an authority that was lost (DigestSecretName).
+// outlives the certificates: a new authority for the same domain keeps it, also one in the place of an authority that
+// was lost (DigestSecretName).
 const DigestKeyKey = "digest.key"
 
 const digestKeySize = 32

@@ -26,8 +26,8 @@ func AgentServerName(pod, namespace string) string {
 	return pod + "." + namespace + ".agent.zeroinfra.github.com"
 }
 
-// IssueServer makes the certificate of a pod's agents, valid for ServerLife from now, and its key. Agents of one set also call
-// each other with it, so that it is good for a client, too.
+// IssueServer makes the certificate of a pod's agents, valid for ServerLife from now, and its key. Agents of one set
+// also call each other with it, so that it is good for a client, too.
 // names are DNS names, usually the one that AgentServerName gives. It fails when there are no
 // names or when the authority itself has expired.
 func (a *Authority) IssueServer(names []string, now time.Time) (certPEM, keyPEM []byte, notAfter time.Time, err error) {
@@ -69,8 +69,8 @@ func (a *Authority) VerifyServer(certPEM []byte, name string, now time.Time) err
 }
 
 // ClientTLS returns the configuration of one connection of a client that calls the agent with this server
-// name: it trusts what is trusted now. Its certificate is made in memory, carries the URI OperatorURIPrefix + domain, and is
-// renewed after 2/3 of its life; connections that are made later use the new one.
+// name: it trusts what is trusted now. Its certificate is made in memory, carries the URI OperatorURIPrefix + domain,
+// and is renewed after 2/3 of its life; connections that are made later use the new one.
 func (a *Authority) ClientTLS(serverName string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -92,8 +92,8 @@ func RenewAt(certPEM []byte) (time.Time, error) {
 	return renewAt(certificates[0]), nil
 }
 
-// RenewAgentAt is RenewAt for what IssueServer made. One that is no good for a client was issued by an earlier version, and its time
-// has come.
+// RenewAgentAt is RenewAt for what IssueServer made. One that is no good for a client was issued by an earlier version,
+// and its time has come.
 func RenewAgentAt(certPEM []byte) (time.Time, error) {
 	certificates, err := parseCertificates(certPEM)
 	if err != nil {
@@ -138,9 +138,11 @@ func (a *Authority) clientCertificate() (*tls.Certificate, error) {
 }
 
 // issue fills in what all leaf certificates share and signs. A leaf never outlives the authority.
-func (a *Authority) issue(by held, template *x509.Certificate, life time.Duration, now time.Time) ([]byte, *ecdsa.PrivateKey, error) {
+func (a *Authority) issue(by held, template *x509.Certificate, life time.Duration, now time.Time) ([]byte,
+	*ecdsa.PrivateKey, error) {
 	if now.After(by.signing.NotAfter) {
-		return nil, nil, fmt.Errorf("the authority of domain %q expired on %s: look why it was not replaced before, and ask for another one with the annotation %s: now of its Secret %q",
+		return nil, nil, fmt.Errorf("the authority of domain %q expired on %s: look why it was not replaced before, and "+
+			"ask for another one with the annotation %s: now of its Secret %q",
 			a.domain, by.signing.NotAfter.Format(time.RFC3339), platformv1.RotateAnnotation, SecretName(a.domain))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,14 +19,16 @@ import (
 // SecretName returns the name of the Secret that holds the authority of a domain.
 func SecretName(domain string) string { return domain + "-agent-ca" }
 
-// DigestSecretName returns the name of the Secret that has the key of Digest as well, for when that of the authority is lost.
+// DigestSecretName returns the name of the Secret that has the key of Digest as well, for when that of the authority is
+// lost.
 func DigestSecretName(domain string) string { return domain + "-digest-key" }
 
 // Load reads the authority of a domain from its Secret in the operator's namespace. When there is
-// none it makes one, whose digests are those of the one before; of several replicas that do so at once the first wins and all end with the same.
-// live must read from the API server, not from a cache. A Secret that cannot be used is an error,
-// never replaced: running agents trust what it held.
-func Load(ctx context.Context, live client.Reader, c client.Client, namespace, domain string, options ...Option) (*Authority, error) {
+// none it makes one, whose digests are those of the one before; of several replicas that do so at once the first wins
+// and all end with the same. live must read from the API server, not from a cache. A Secret that cannot be used is an
+// error, never replaced: running agents trust what it held.
+func Load(ctx context.Context, live client.Reader, c client.Client, namespace, domain string,
+	options ...Option) (*Authority, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: SecretName(domain)}
 	secret := &corev1.Secret{}
 	err := live.Get(ctx, key, secret)
@@ -38,13 +40,15 @@ func Load(ctx context.Context, live client.Reader, c client.Client, namespace, d
 	}
 	authority, err := Parse(domain, secret.Data, options...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot load the agent authority from Secret %q: %w (restore the Secret, or delete it and restart the operator to have a new one made)", key, err)
+		return nil, fmt.Errorf("cannot load the agent authority from Secret %q: %w (restore the Secret, or delete it and "+
+			"restart the operator to have a new one made)", key, err)
 	}
 	return authority, keepDigestKey(ctx, live, c, namespace, authority)
 }
 
 // keepDigestKey writes the key of Digest down where it is not lost with the authority. One that is there already stays.
-func keepDigestKey(ctx context.Context, live client.Reader, c client.Client, namespace string, authority *Authority) error {
+func keepDigestKey(ctx context.Context, live client.Reader, c client.Client, namespace string,
+	authority *Authority) error {
 	key := types.NamespacedName{Namespace: namespace, Name: DigestSecretName(authority.domain)}
 	err := live.Get(ctx, key, &corev1.Secret{})
 	if apierrors.IsNotFound(err) {
@@ -72,7 +76,8 @@ func keptDigestKey(ctx context.Context, live client.Reader, namespace, domain st
 	}
 	kept, err := parseDigestKey(secret.Data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot take over the key of digests from Secret %q: %w (restore the Secret, or delete it to have processes restart with a new key)", key, err)
+		return nil, fmt.Errorf("cannot take over the key of digests from Secret %q: %w (restore the Secret, or delete it "+
+			"to have processes restart with a new key)", key, err)
 	}
 	return kept, nil
 }
@@ -93,7 +98,8 @@ func NewSecret(key types.NamespacedName, domain string, data map[string][]byte) 
 	}
 }
 
-func create(ctx context.Context, live client.Reader, c client.Client, key types.NamespacedName, domain string) (*corev1.Secret, error) {
+func create(ctx context.Context, live client.Reader, c client.Client, key types.NamespacedName,
+	domain string) (*corev1.Secret, error) {
 	data, err := Generate(domain, time.Now())
 	if err != nil {
 		return nil, err

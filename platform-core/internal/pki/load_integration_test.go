@@ -89,12 +89,14 @@ func TestLoadKeepsWhatIsThere(t *testing.T) {
 
 func TestASecretThatCannotBeUsedIsNeverReplaced(t *testing.T) {
 	namespace := env.Namespace(t)
-	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SecretName("database")}, StringData: map[string]string{"tls.crt": "nothing"}}
+	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SecretName("database")},
+		StringData: map[string]string{"tls.crt": "nothing"}}
 	if err := env.Client.Create(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	_, err := load(t, namespace, "database")
-	if err == nil || !strings.Contains(err.Error(), "delete it and restart the operator") || !strings.Contains(err.Error(), "database-agent-ca") {
+	if err == nil || !strings.Contains(err.Error(), "delete it and restart the operator") ||
+		!strings.Contains(err.Error(), "database-agent-ca") {
 		t.Errorf("error is %v", err)
 	}
 	testkit.WaitFor(t, env.Client, broken, "it is as it was", nil)
@@ -103,8 +105,8 @@ func TestASecretThatCannotBeUsedIsNeverReplaced(t *testing.T) {
 	}
 }
 
-// An authority in the place of one that was lost while nobody ran tells passwords apart as that did, so that no process restarts for it; of an operator that
-// wrote the key down nowhere else the next start does.
+// An authority in the place of one that was lost while nobody ran tells passwords apart as that did, so that no process
+// restarts for it; of an operator that wrote the key down nowhere else the next start does.
 func TestAnAuthorityInPlaceOfALostOneHasItsDigests(t *testing.T) {
 	namespace := env.Namespace(t)
 	first, err := load(t, namespace, "database")
@@ -113,7 +115,8 @@ func TestAnAuthorityInPlaceOfALostOneHasItsDigests(t *testing.T) {
 	}
 	remove := func(name string) {
 		t.Helper()
-		if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
+		if err := env.Client.Delete(t.Context(),
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,10 +136,12 @@ func TestAnAuthorityInPlaceOfALostOneHasItsDigests(t *testing.T) {
 	}
 	remove(SecretName("database"))
 	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DigestSecretName("database")}}
-	if err := testkit.Edit(t.Context(), env.Client, kept, func() { kept.Data[DigestKeyKey] = []byte("short") }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, kept, func() { kept.Data[DigestKeyKey] = []byte("short") }); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if _, err := load(t, namespace, "database"); err == nil || !strings.Contains(err.Error(), "database-digest-key") || !strings.Contains(err.Error(), "restore the Secret") {
+	if _, err := load(t, namespace, "database"); err == nil || !strings.Contains(err.Error(), "database-digest-key") ||
+		!strings.Contains(err.Error(), "restore the Secret") {
 		t.Errorf("with a key that cannot be used: %v", err)
 	}
 	remove(DigestSecretName("database"))

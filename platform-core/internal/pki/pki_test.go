@@ -97,13 +97,15 @@ func TestServerCertificateIsGoodForAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if _, err := certificates[0].Verify(x509.VerifyOptions{Roots: authority.holds().pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
+	if _, err := certificates[0].Verify(
+		x509.VerifyOptions{Roots: authority.holds().pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
 		t.Error(err)
 	}
 	if at, err := RenewAgentAt(certPEM); err != nil || !at.After(c.t) {
 		t.Errorf("it is renewed at %v, %v", at, err)
 	}
-	template := &x509.Certificate{DNSNames: []string{"before"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	template := &x509.Certificate{DNSNames: []string{"before"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	before, _, err := authority.issue(authority.holds(), template, ServerLife, c.t)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +276,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority.Bundle())
-	server := &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, Time: c.now}
+	server := &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert, Time: c.now}
 
 	if clientErr, serverErr := handshake(t, authority.ClientTLS(name), server); clientErr != nil || serverErr != nil {
 		t.Errorf("the right client is refused: client %v, server %v", clientErr, serverErr)
@@ -306,9 +309,10 @@ func TestDigestTellsTextsApartAndOutlivesTheCertificates(t *testing.T) {
 	}
 	digests := map[string]string{}
 	for name, data := range map[string]map[string][]byte{
-		"first":                first,
-		"another key":          renewed,
-		"renewed, key is kept": {"tls.crt": renewed["tls.crt"], "tls.key": renewed["tls.key"], DigestKeyKey: first[DigestKeyKey]},
+		"first":       first,
+		"another key": renewed,
+		"renewed, key is kept": {"tls.crt": renewed["tls.crt"], "tls.key": renewed["tls.key"],
+			DigestKeyKey: first[DigestKeyKey]},
 	} {
 		a, err := Parse("database", data)
 		if err != nil {

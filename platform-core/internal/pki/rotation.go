@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Overlap is how long an authority is published before it signs, and the one before it at least afterwards: a kubelet brings a changed
-// Secret to its pods within minutes.
+// Overlap is how long an authority is published before it signs, and the one before it at least afterwards: a kubelet
+// brings a changed Secret to its pods within minutes.
 const Overlap = time.Hour
 
 // Keys in the Secret of the authority that is to follow.
@@ -21,10 +21,12 @@ const (
 	nextKeyKey  = "next.key"
 )
 
-// Advance returns the data that the Secret of an authority has to have now, and how long that stays so. Beyond the time due another
-// authority follows: it is trusted at once and signs after Overlap. The one before it is trusted after that for another Overlap, and until
-// trailing, which is only asked then, says that no certificate bears its signature any more.
-func Advance(domain string, data map[string][]byte, due, now time.Time, trailing func(signing *x509.Certificate) (bool, error)) (map[string][]byte, time.Duration, error) {
+// Advance returns the data that the Secret of an authority has to have now, and how long that stays so. Beyond the time
+// due another authority follows: it is trusted at once and signs after Overlap. The one before it is trusted after that
+// for another Overlap, and until trailing, which is only asked then, says that no certificate bears its signature any
+// more.
+func Advance(domain string, data map[string][]byte, due, now time.Time,
+	trailing func(signing *x509.Certificate) (bool, error)) (map[string][]byte, time.Duration, error) {
 	certificates, err := parseCertificates(data[corev1.TLSCertKey])
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot read %s: %w", corev1.TLSCertKey, err)
@@ -75,8 +77,8 @@ func Expired(certPEM []byte, now time.Time) bool {
 	return err != nil || now.After(certificates[0].NotAfter)
 }
 
-// Keep says whether the certificate of a pod's agents is to stay: it is trusted, its time has not come, and the authority that
-// signs now either signed it or is too young for everybody to know it.
+// Keep says whether the certificate of a pod's agents is to stay: it is trusted, its time has not come, and the
+// authority that signs now either signed it or is too young for everybody to know it.
 func (a *Authority) Keep(certPEM []byte, name string, now time.Time) bool {
 	renew, err := RenewAgentAt(certPEM)
 	if err != nil || !now.Before(renew) || a.VerifyServer(certPEM, name, now) != nil {

@@ -59,7 +59,8 @@ func (r *turning) renew() {
 	r.leaf = leaf
 }
 
-// At any time of a rotation whoever has the bundle of this step or of the one before knows every certificate that is shown.
+// At any time of a rotation whoever has the bundle of this step or of the one before knows every certificate that is
+// shown.
 func TestRotationIsNeverNoticed(t *testing.T) {
 	c := startClock()
 	authority := newAuthority(t, c)
@@ -114,7 +115,8 @@ func TestAnAuthorityStaysWhileItIsNeeded(t *testing.T) {
 	for range 10 {
 		r.t = r.t.Add(r.step())
 	}
-	if all := parsedAll(t, r.data[corev1.TLSCertKey]); len(all) != 2 || authority.VerifyServer(r.leaf, turningName, r.t) != nil {
+	if all := parsedAll(t, r.data[corev1.TLSCertKey]); len(all) != 2 ||
+		authority.VerifyServer(r.leaf, turningName, r.t) != nil {
 		t.Fatalf("%d authorities are trusted", len(all))
 	}
 	r.renew()
@@ -124,7 +126,8 @@ func TestAnAuthorityStaysWhileItIsNeeded(t *testing.T) {
 	}
 }
 
-// What another authority signed is not kept, however young the one is that signs now: where that follows a lost one, nobody trusts the other any more.
+// What another authority signed is not kept, however young the one is that signs now: where that follows a lost one,
+// nobody trusts the other any more.
 func TestACertificateOfALostAuthorityIsNotKept(t *testing.T) {
 	c := startClock()
 	leaf, _, _, err := newAuthority(t, c).IssueServer([]string{turningName}, c.t)

@@ -50,7 +50,8 @@ func NewServing(host string, now time.Time) (Serving, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return Serving{Authority: encodeCertificate(signing.Raw), Certificate: encodeCertificate(certificate), Key: keyPEM}, nil
+	return Serving{Authority: encodeCertificate(signing.Raw), Certificate: encodeCertificate(certificate), Key: keyPEM},
+		nil
 }
 
 // Check says why it cannot serve a host at the given time; nil when it can.
@@ -64,7 +65,8 @@ func (s Serving) Check(host string, now time.Time) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.Authority)
-	_, err = certificates[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err = certificates[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if err != nil {
 		return fmt.Errorf("cannot serve %q: %w", host, err)
 	}

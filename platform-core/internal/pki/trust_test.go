@@ -75,19 +75,28 @@ func TestTrustedWhileCertificatesFollow(t *testing.T) {
 		trust Trust
 		want  []string
 	}{
-		"nothing is known":             {Trust{}, nil},
-		"nothing is issued":            {Trust{Authority: first.pem()}, []string{"first"}},
-		"at rest":                      {Trust{Authority: first.pem(), Issued: []Issued{before, before}, Former: first.pem()}, []string{"first"}},
-		"the authority is another one": {Trust{Authority: second.pem(), Issued: []Issued{before, before}, Former: first.pem()}, []string{"second", "first"}},
-		"the bundle was lost":          {Trust{Authority: second.pem(), Issued: []Issued{before, after}}, []string{"second", "first"}},
-		"one of three follows":         {Trust{Authority: second.pem(), Issued: []Issued{after, before, before}, Former: both}, []string{"second", "first"}},
+		"nothing is known":  {Trust{}, nil},
+		"nothing is issued": {Trust{Authority: first.pem()}, []string{"first"}},
+		"at rest": {Trust{Authority: first.pem(), Issued: []Issued{before, before}, Former: first.pem()},
+			[]string{"first"}},
+		"the authority is another one": {Trust{Authority: second.pem(), Issued: []Issued{before, before},
+			Former: first.pem()}, []string{"second", "first"}},
+		"the bundle was lost": {Trust{Authority: second.pem(), Issued: []Issued{before, after}},
+			[]string{"second", "first"}},
+		"one of three follows": {Trust{Authority: second.pem(), Issued: []Issued{after, before, before}, Former: both},
+			[]string{"second", "first"}},
 		"all follow, one serves the former": {
-			Trust{Authority: second.pem(), Issued: []Issued{after, after}, Former: both, Behind: true}, []string{"second", "first"}},
-		"all follow":                     {Trust{Authority: second.pem(), Issued: []Issued{after, after}, Former: both}, []string{"second"}},
-		"the signature counts":           {Trust{Authority: second.pem(), Issued: []Issued{misnamed}, Former: both}, []string{"second", "first"}},
-		"an issuer of users":             {Trust{Issued: []Issued{before, after}, Former: first.pem()}, []string{"first", "second"}},
+			Trust{Authority: second.pem(), Issued: []Issued{after, after}, Former: both, Behind: true},
+			[]string{"second", "first"}},
+		"all follow": {Trust{Authority: second.pem(), Issued: []Issued{after, after}, Former: both},
+			[]string{"second"}},
+		"the signature counts": {Trust{Authority: second.pem(), Issued: []Issued{misnamed}, Former: both},
+			[]string{"second", "first"}},
+		"an issuer of users": {Trust{Issued: []Issued{before, after}, Former: first.pem()},
+			[]string{"first", "second"}},
 		"an issuer of users, all served": {Trust{Issued: []Issued{after, after}, Former: both}, []string{"second"}},
-		"all Secrets are deleted":        {Trust{Authority: second.pem(), Former: both, Behind: true}, []string{"second", "first"}},
+		"all Secrets are deleted": {Trust{Authority: second.pem(), Former: both, Behind: true},
+			[]string{"second", "first"}},
 	} {
 		bundle := test.trust.Bundle()
 		if got := trusted(t, bundle); !slices.Equal(got, test.want) {

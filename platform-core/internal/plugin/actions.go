@@ -102,7 +102,8 @@ func (l *loader) checkAction(path document.Path, c *Component, a *plan.Action) {
 			l.wrong(at, "%v", err)
 		}
 		if !used[name] {
-			l.wrong(at, "is used nowhere: put ${parameters.%s} as a whole word into the command or the arguments of the query, or as a whole value into env", name)
+			l.wrong(at, "is used nowhere: put ${parameters.%s} as a whole word into the command or the arguments of the "+
+				"query, or as a whole value into env", name)
 		}
 	}
 	l.checkResultExpression(path.With("success"), a.Success, cel.BoolType)
@@ -133,7 +134,8 @@ func (l *loader) checkResultExpression(path document.Path, source string, want *
 	}
 	checked, issues := actionEnvironment().Compile(source)
 	if issues.Err() != nil {
-		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, json, and the standard functions of CEL", placeholder.Explain(issues))
+		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, json, and the standard "+
+			"functions of CEL", placeholder.Explain(issues))
 		return
 	}
 	// What is read out of JSON shows its type only when the action runs.

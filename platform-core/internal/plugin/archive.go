@@ -10,8 +10,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// Archive says by which parameters and credentials a component is told where it keeps what it archives, and the command of a restore where that is. Where an
-// Application names a BackupRepository for it, the engine says them, and nobody else.
+// Archive says by which parameters and credentials a component is told where it keeps what it archives, and the command
+// of a restore where that is. Where an Application names a BackupRepository for it, the engine says them, and nobody
+// else.
 type Archive struct {
 	// Parameters by name.
 	Parameters ArchiveParameters `json:"parameters"`
@@ -23,9 +24,11 @@ type Archive struct {
 type ArchiveParameters struct {
 	// Folder is for the folder that has the archive, in the bucket or below Volume.
 	Folder string `json:"folder"`
-	// Volume is for where the volume is mounted: plan.ArchiveDir. Nobody else ever sets it. Empty for a component that keeps no archive on a volume.
+	// Volume is for where the volume is mounted: plan.ArchiveDir. Nobody else ever sets it. Empty for a component that
+	// keeps no archive on a volume.
 	Volume string `json:"volume,omitempty"`
-	// Bucket, Endpoint, Region and Addressing ("path" or "virtual") are for a bucket; all empty for a component that keeps no archive in one.
+	// Bucket, Endpoint, Region and Addressing ("path" or "virtual") are for a bucket; all empty for a component that keeps
+	// no archive in one.
 	Bucket     string `json:"bucket,omitempty"`
 	Endpoint   string `json:"endpoint,omitempty"`
 	Region     string `json:"region,omitempty"`
@@ -101,17 +104,22 @@ func (a *Archive) CredentialsFor(place *platformv1.ComponentArchive) []platformv
 		return nil
 	}
 	all := []platformv1.Credential{
-		{Name: a.Credentials.AccessKey, PasswordFrom: platformv1.SecretKeyReference{Name: b.CredentialsSecretRef.Name, Key: platformv1.StoreAccessKey}},
-		{Name: a.Credentials.SecretKey, PasswordFrom: platformv1.SecretKeyReference{Name: b.CredentialsSecretRef.Name, Key: platformv1.StoreSecretKey}},
+		{Name: a.Credentials.AccessKey, PasswordFrom: platformv1.SecretKeyReference{Name: b.CredentialsSecretRef.Name,
+			Key: platformv1.StoreAccessKey}},
+		{Name: a.Credentials.SecretKey, PasswordFrom: platformv1.SecretKeyReference{Name: b.CredentialsSecretRef.Name,
+			Key: platformv1.StoreSecretKey}},
 	}
 	if ca := b.CASecretRef; ca != nil && a.Credentials.CA != "" {
-		all = append(all, platformv1.Credential{Name: a.Credentials.CA, PasswordFrom: platformv1.SecretKeyReference{Name: ca.Name, Key: ca.Key}})
+		all = append(all, platformv1.Credential{Name: a.Credentials.CA,
+			PasswordFrom: platformv1.SecretKeyReference{Name: ca.Name, Key: ca.Key}})
 	}
 	return all
 }
 
-// CheckArchive checks what leads to a place as CheckParameters does what a user set. It returns every error, in order of name.
-func (b *Bundle) CheckArchive(component *Component, version string, place *platformv1.ComponentArchive) []ParameterError {
+// CheckArchive checks what leads to a place as CheckParameters does what a user set. It returns every error, in order
+// of name.
+func (b *Bundle) CheckArchive(component *Component, version string,
+	place *platformv1.ComponentArchive) []ParameterError {
 	return b.checked(component, version, component.Archive.ParametersFor(place))
 }
 
@@ -129,7 +137,8 @@ func (l *loader) checkArchive(path document.Path, c *Component) {
 		l.wrong(path.With("parameters"), "has no bucket, and something else that is for one: add it, or take that out")
 	}
 	if p.Bucket != "" && (p.Endpoint == "" || a.Credentials.AccessKey == "" || a.Credentials.SecretKey == "") {
-		l.wrong(path.With("parameters"), "has a bucket: parameters.endpoint, credentials.accessKey and credentials.secretKey have to be there as well")
+		l.wrong(path.With("parameters"), "has a bucket: parameters.endpoint, credentials.accessKey and "+
+			"credentials.secretKey have to be there as well")
 	}
 	unique(l, path.With("parameters"), a.ParameterNames(), func(name string) string { return name })
 	unique(l, path.With("credentials"), a.CredentialNames(), func(name string) string { return name })
@@ -144,7 +153,8 @@ func (l *loader) checkArchive(path document.Path, c *Component) {
 		case !slices.Contains(c.Credentials, name):
 			l.oneOf(path.With("credentials"), name, "credential of this component", slices.Clone(c.Credentials))
 		case i >= 0 && !l.components.Credentials[i].Supplied:
-			l.wrong(path.With("credentials"), "names %q, which the engine makes where nobody supplies it: it must be supplied", name)
+			l.wrong(path.With("credentials"), "names %q, which the engine makes where nobody supplies it: it must be supplied",
+				name)
 		}
 	}
 }

@@ -18,33 +18,36 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in a pod of its own, or a snapshot of the
-// volume of a pod. Of a component that can have several sets each has a part of the data: there the command is run for each set, one after the other, in the one
-// pod. Or it is the objects of a storage, which the pod reads by S3 itself: any pod of the component gives all of them, whatever sets there are.
+// BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in
+// a pod of its own, or a snapshot of the volume of a pod. Of a component that can have several sets each has a part of
+// the data: there the command is run for each set, one after the other, in the one pod. Or it is the objects of a
+// storage, which the pod reads by S3 itself: any pod of the component gives all of them, whatever sets there are.
 type BackupMethod struct {
 	// Name of it; no other component of a topology has one of the same name.
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Default says that it is the one where nobody names one. One that is alone needs not say so.
 	Default bool `json:"default,omitempty"`
-	// From are the pods that the data can be taken from, in order of preference. Where none is there, it is waited for one. Of objects any pod that serves
-	// will do when it is left out.
+	// From are the pods that the data can be taken from, in order of preference. Where none is there, it is waited for
+	// one. Of objects any pod that serves will do when it is left out.
 	From []BackupSource `json:"from,omitempty"`
-	// Command and arguments, with placeholders over app and source; never through a shell. It writes to its standard output and ends with 0
-	// when that is all.
+	// Command and arguments, with placeholders over app and source; never through a shell. It writes to its standard
+	// output and ends with 0 when that is all.
 	Command []string `json:"command,omitempty"`
 	// Snapshot has the data kept as a VolumeSnapshot, in place of Command.
 	Snapshot *SnapshotMethod `json:"snapshot,omitempty"`
-	// Objects has the objects of a storage carried in place of what a command writes, all of them or what is not in the latest backup. Env says where
-	// they are: S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY, and if need be S3_REGION, S3_ADDRESSING and S3_CA_FILE.
+	// Objects has the objects of a storage carried in place of what a command writes, all of them or what is not in the
+	// latest backup. Env says where they are: S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY, and if need be S3_REGION,
+	// S3_ADDRESSING and S3_CA_FILE.
 	Objects mover.ObjectsMode `json:"objects,omitempty"`
 	// Files has the files of the component's volume carried in place of what a command writes.
 	Files *FilesMethod `json:"files,omitempty"`
-	// Facts is a command that is run after it, in the same container: lines "key=value" of its standard output are kept with the backup.
+	// Facts is a command that is run after it, in the same container: lines "key=value" of its standard output are kept
+	// with the backup.
 	Facts []string `json:"facts,omitempty"`
-	// Steady is for a component that can have several sets: a command that is run before the first and after the last of them. An exit code that is not 0
-	// refuses, with the reason on its standard error; what it writes must be the same both times. Its lines "key=value" are kept with the backup, and
-	// "key.set=value" with what is of that set.
+	// Steady is for a component that can have several sets: a command that is run before the first and after the last of
+	// them. An exit code that is not 0 refuses, with the reason on its standard error; what it writes must be the same
+	// both times. Its lines "key=value" are kept with the backup, and "key.set=value" with what is of that set.
 	Steady []string `json:"steady,omitempty"`
 	// Env of all of them. Where there can be several sets, its values alone may say which pod is the source.
 	Env []JobEnv `json:"env,omitempty"`
@@ -54,8 +57,9 @@ type BackupMethod struct {
 	Verify *VerifyMethod `json:"verify,omitempty"`
 }
 
-// FilesMethod says which files are carried, by restic: those that the repository has from an earlier backup of the instance are not sent again. They are read
-// while the source goes on, each by itself: it is for data of which each file makes sense alone.
+// FilesMethod says which files are carried, by restic: those that the repository has from an earlier backup of the
+// instance are not sent again. They are read while the source goes on, each by itself: it is for data of which each
+// file makes sense alone.
 type FilesMethod struct {
 	// Folder where the container of the component has the volume.
 	Folder string `json:"folder"`
@@ -65,10 +69,11 @@ type FilesMethod struct {
 
 // SnapshotMethod says what has a snapshot of the component's only volume be one that an instance can begin with.
 type SnapshotMethod struct {
-	// Freeze is the action that has the source keep still before the snapshot is made; its outputs are facts of the backup. Without it the snapshot is made of
-	// a server that goes on.
+	// Freeze is the action that has the source keep still before the snapshot is made; its outputs are facts of the
+	// backup. Without it the snapshot is made of a server that goes on.
 	Freeze string `json:"freeze,omitempty"`
-	// Thaw is the action that ends that: the agent runs it in any case, whoever dies, until it succeeds. Without it Freeze leaves nothing that has to be undone.
+	// Thaw is the action that ends that: the agent runs it in any case, whoever dies, until it succeeds. Without it Freeze
+	// leaves nothing that has to be undone.
 	Thaw string `json:"thaw,omitempty"`
 	// HoldSeconds is how long the source keeps still at most; 0 is DefaultHoldSeconds.
 	HoldSeconds int32 `json:"holdSeconds,omitempty"`
@@ -95,11 +100,14 @@ func (m BackupMethod) Type() platformv1.BackupType {
 
 // VerifyMethod says how data is judged that was restored.
 type VerifyMethod struct {
-	// Topology that the instance of a drill has: one in which a single pod of the component is enough, or of each of its sets.
+	// Topology that the instance of a drill has: one in which a single pod of the component is enough, or of each of its
+	// sets.
 	Topology string `json:"topology"`
-	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each of its parameters has a default.
+	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each
+	// of its parameters has a default.
 	Operation string `json:"operation"`
-	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those for replicas, for example.
+	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those
+	// for replicas, for example.
 	Except []string `json:"except,omitempty"`
 	// With are parameters that it has whatever the source's are: what keeps it from doing anything to others.
 	With map[string]string `json:"with,omitempty"`
@@ -110,13 +118,14 @@ func (m *VerifyMethod) Takes(parameter string) bool { return !matchesAny(m.Excep
 
 // RestoreMethod makes of what a BackupMethod wrote the files that the middleware starts with.
 type RestoreMethod struct {
-	// Folder where the container of the component has the volume. Objects have neither folder nor command: they are put into the servers when these run.
+	// Folder where the container of the component has the volume. Objects have neither folder nor command: they are put
+	// into the servers when these run.
 	Folder string `json:"folder,omitempty"`
-	// Command and arguments, with placeholders over app, component, set and params; never through a shell. It reads the data from its standard
-	// input, to the end, and leaves in the folder that it runs in what Folder is to have. It runs as the middleware does, and has no network of it.
-	// Where the data is a snapshot, it reads nothing, runs in Folder itself, which has all that the source had, and takes out what was of that alone. It may be
-	// run again after it was killed half-way.
-	// The facts of the backup are variables of its environment: FACT_timeline.
+	// Command and arguments, with placeholders over app, component, set and params; never through a shell. It reads the
+	// data from its standard input, to the end, and leaves in the folder that it runs in what Folder is to have. It runs
+	// as the middleware does, and has no network of it. Where the data is a snapshot, it reads nothing, runs in Folder
+	// itself, which has all that the source had, and takes out what was of that alone. It may be run again after it was
+	// killed half-way. The facts of the backup are variables of its environment: FACT_timeline.
 	Command []string `json:"command,omitempty"`
 	// Env of it: values with placeholders, and of objects credentials.
 	Env []platformv1.RestoreVariable `json:"env,omitempty"`
@@ -126,7 +135,8 @@ type RestoreMethod struct {
 	Target *TargetMethod `json:"target,omitempty"`
 }
 
-// RestoreVersions says which versions of the middleware can have the data of a backup. An older one than was backed up never can.
+// RestoreVersions says which versions of the middleware can have the data of a backup. An older one than was backed up
+// never can.
 type RestoreVersions string
 
 // Values of RestoreVersions.
@@ -171,7 +181,8 @@ func (c *Component) BackupMethod(name string) (BackupMethod, bool) {
 type BackupSource struct {
 	// Role that the pod reports.
 	Role string `json:"role"`
-	// When is an expression over role and attributes, as the probe reports them: only a pod that it gives true for is a source.
+	// When is an expression over role and attributes, as the probe reports them: only a pod that it gives true for is a
+	// source.
 	When string `json:"when,omitempty"`
 }
 
@@ -186,7 +197,8 @@ func (s BackupSource) Fits(role string, attributes map[string]string) (bool, err
 // Expand returns the method with its placeholders filled in.
 func (m BackupMethod) Expand(o placeholder.Origin) (BackupMethod, error) {
 	filled := m
-	filled.Command, filled.Facts, filled.Steady, filled.Env = slices.Clone(m.Command), slices.Clone(m.Facts), slices.Clone(m.Steady), slices.Clone(m.Env)
+	filled.Command, filled.Facts, filled.Steady, filled.Env = slices.Clone(m.Command), slices.Clone(m.Facts),
+		slices.Clone(m.Steady), slices.Clone(m.Env)
 	var texts []*string
 	for _, words := range [][]string{filled.Command, filled.Facts, filled.Steady} {
 		for i := range words {
@@ -225,12 +237,14 @@ func ofBackup(path document.Path) bool {
 	if len(path) < 6 || path[0] != "components" || path[2] != "backups" {
 		return false
 	}
-	return path[4] == "command" || path[4] == "facts" || path[4] == "steady" || path[4] == "env" && path[len(path)-1] == "value" || ofRestore(path)
+	return path[4] == "command" || path[4] == "facts" || path[4] == "steady" || path[4] == "env" &&
+		path[len(path)-1] == "value" || ofRestore(path)
 }
 
 // ofRestore says whether a path of a method of backups leads to such a text of the way back.
 func ofRestore(path document.Path) bool {
-	return len(path) > 6 && path[4] == "restore" && (path[5] == "command" || path[5] == "env" && path[len(path)-1] == "value")
+	return len(path) > 6 && path[4] == "restore" &&
+		(path[5] == "command" || path[5] == "env" && path[len(path)-1] == "value")
 }
 
 // checkBackupText checks a text, which is filled in when the source is known, or the instance that is to have the data.
@@ -266,7 +280,8 @@ func (l *loader) checkParts(path document.Path, c *Component, m *BackupMethod) {
 	for key, words := range map[string][]string{"command": m.Command, "facts": m.Facts, "steady": m.Steady} {
 		for i, text := range words {
 			if template, err := placeholder.Compile(text, placeholder.Backup); err == nil && template.UsesSource() {
-				l.wrong(path.With(key).Index(i), "uses source, which is another pod for each set: give it to the command by a variable in env")
+				l.wrong(path.With(key).Index(i), "uses source, which is another pod for each set: give it to the command by a "+
+					"variable in env")
 			}
 		}
 	}
@@ -292,7 +307,8 @@ func (l *loader) checkSnapshot(path document.Path, c *Component, m *BackupMethod
 		l.wrong(at, "is for a component with one set: those of several are of different moments")
 	}
 	if len(c.Volumes) != 1 {
-		l.wrong(at, "is for a component with one volume, and this one has %d: snapshots of several are of different moments", len(c.Volumes))
+		l.wrong(at, "is for a component with one volume, and this one has %d: snapshots of several are of different moments",
+			len(c.Volumes))
 	}
 	if m.Snapshot.Thaw != "" && m.Snapshot.Freeze == "" {
 		l.wrong(at.With("thaw"), "ends what freeze begins: name that, too")
@@ -302,13 +318,15 @@ func (l *loader) checkSnapshot(path document.Path, c *Component, m *BackupMethod
 		switch {
 		case name == "":
 		case i < 0:
-			l.oneOf(at.With(key), name, "action of this component", names(c.Actions, func(a plan.Action) string { return a.Name }))
+			l.oneOf(at.With(key), name, "action of this component",
+				names(c.Actions, func(a plan.Action) string { return a.Name }))
 		case len(c.Actions[i].Parameters) > 0:
 			l.wrong(at.With(key), "names %q, which takes parameters: nobody gives them", name)
 		}
 	}
 	if m.Restore != nil && (m.Restore.Target != nil || m.Restore.Versions == VersionsLater) {
-		l.wrong(path.With("restore"), "has target, or versions: Later: the files of a snapshot are of its own moment and major version")
+		l.wrong(path.With("restore"), "has target, or versions: Later: the files of a snapshot are of its own moment and "+
+			"major version")
 	}
 }
 
@@ -332,7 +350,8 @@ func (l *loader) checkBackups(path document.Path, c *Component) {
 	for i := range c.Backups {
 		m, at := &c.Backups[i], path.Index(i)
 		for j, from := range m.From {
-			l.oneOf(at.With("from").Index(j).With("role"), from.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
+			l.oneOf(at.With("from").Index(j).With("role"), from.Role, "role",
+				names(c.Roles, func(r Role) string { return r.Name }))
 			if from.When != "" {
 				l.checkFormula(at.With("from").Index(j).With("when"), from.When, cel.BoolType, "true or false", attributes)
 			}
@@ -380,8 +399,10 @@ func (l *loader) checkCarried(path document.Path, m *BackupMethod) {
 		if !slices.ContainsFunc(m.Env, func(e JobEnv) bool { return e.Name == needed }) {
 			l.wrong(path, "has objects, and no variable %s in env: it says where they are, and who asks", needed)
 		}
-		if m.Restore != nil && !slices.ContainsFunc(m.Restore.Env, func(e platformv1.RestoreVariable) bool { return e.Name == needed }) {
-			l.wrong(path.With("restore"), "is of objects, and has no variable %s in env: it says where they go, and who puts them there", needed)
+		if m.Restore != nil && !slices.ContainsFunc(m.Restore.Env,
+			func(e platformv1.RestoreVariable) bool { return e.Name == needed }) {
+			l.wrong(path.With("restore"), "is of objects, and has no variable %s in env: it says where they go, and who puts "+
+				"them there", needed)
 		}
 	}
 }
@@ -416,7 +437,8 @@ func (l *loader) checkRestore(path document.Path, c *Component, of *BackupMethod
 	l.checkTarget(path.With("target"), m.Target)
 }
 
-// checkVerify: a drill makes an instance of the topology with one pod of the component, or of each set that was backed up, and runs the template on it as it is.
+// checkVerify: a drill makes an instance of the topology with one pod of the component, or of each set that was backed
+// up, and runs the template on it as it is.
 func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) {
 	if m.Restore == nil {
 		l.wrong(path, "is of data that was restored, and the method has no restore: add it, or take verify out")
@@ -429,11 +451,14 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 	case !all[i].always(c.Name):
 		l.wrong(at, "names %q, which has no component %q, or not always", all[i].Name, c.Name)
 	default:
-		part := all[i].Components[slices.IndexFunc(all[i].Components, func(tc TopologyComponent) bool { return tc.Name == c.Name })]
-		// A Backup of an instance with several sets says which: the instance has at least as many as the topology asks for, where all that are backed up are of it.
+		part := all[i].Components[slices.IndexFunc(all[i].Components,
+			func(tc TopologyComponent) bool { return tc.Name == c.Name })]
+		// A Backup of an instance with several sets says which: the instance has at least as many as the topology asks for,
+		// where all that are backed up are of it.
 		elsewhere := slices.ContainsFunc(all, func(t Topology) bool { return t.Name != all[i].Name && t.has(c.Name) })
 		if sets, replicas := c.limits(part); sets.Min > 1 && elsewhere || replicas.Min > 1 {
-			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name, max(sets.Min, 1)*replicas.Min)
+			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name,
+				max(sets.Min, 1)*replicas.Min)
 		}
 	}
 	if len(m.Verify.Except) > 0 {
@@ -446,11 +471,13 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 		return
 	}
 	if !file.acts(c.Name) {
-		l.wrong(path.With("operation"), "names %q, which cannot act on component %q: name that in its targets", m.Verify.Operation, c.Name)
+		l.wrong(path.With("operation"), "names %q, which cannot act on component %q: name that in its targets",
+			m.Verify.Operation, c.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.Parameters)) {
 		if file.Parameters[name].Default == nil {
-			l.wrong(path.With("operation"), "names %q, whose parameter %q has no default: nobody gives one in a drill", m.Verify.Operation, name)
+			l.wrong(path.With("operation"), "names %q, whose parameter %q has no default: nobody gives one in a drill",
+				m.Verify.Operation, name)
 		}
 	}
 }
@@ -466,11 +493,13 @@ func (l *loader) checkBackupNames() {
 			for j, m := range c.Backups {
 				path := componentPath(i, "backups").Index(j)
 				if other, taken := first[m.Name]; taken && other != c.Name {
-					l.wrong(path.With("name"), "is %q, which component %q has as well, and topology %q has both: name it otherwise", m.Name, other, t.Name)
+					l.wrong(path.With("name"), "is %q, which component %q has as well, and topology %q has both: name it otherwise",
+						m.Name, other, t.Name)
 				}
 				first[m.Name] = c.Name
 				if m.Default && defaults != "" {
-					l.wrong(path.With("default"), "is true, and %q is the default of topology %q already: there can be one", defaults, t.Name)
+					l.wrong(path.With("default"), "is true, and %q is the default of topology %q already: there can be one", defaults,
+						t.Name)
 				}
 				if m.Default {
 					defaults = m.Name
@@ -478,7 +507,8 @@ func (l *loader) checkBackupNames() {
 			}
 		}
 		if len(first) > 1 && defaults == "" {
-			l.wrong(document.Path{"components"}, "have %d methods of backups in topology %q, and none is the default: set default of one", len(first), t.Name)
+			l.wrong(document.Path{"components"},
+				"have %d methods of backups in topology %q, and none is the default: set default of one", len(first), t.Name)
 		}
 	}
 }

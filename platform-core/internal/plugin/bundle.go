@@ -16,8 +16,8 @@ type Bundle struct {
 	Operations map[string]OperationTemplate
 	// Digest over all parts: "sha256:" and 64 hexadecimal digits.
 	Digest string
-	// Warnings are what is wrong with it and was taken before there was a check for it: no reason to leave instances without their plugin, and one
-	// not to make such a plugin any more.
+	// Warnings are what is wrong with it and was taken before there was a check for it: no reason to leave instances
+	// without their plugin, and one not to make such a plugin any more.
 	Warnings []LoadError
 
 	plans      *tree

@@ -37,7 +37,8 @@ func (b *Bundle) CheckParameters(component, version string, user platformv1.Para
 		name := c.Archive.Parameters.Volume
 		if _, set := user[name]; set {
 			errs = append(errs, ParameterError{Name: name, Value: string(user[name]), Message: fmt.Sprintf(
-				"parameter %q cannot be set: it is set by the engine, where archive.repositoryRef names a BackupRepository on a volume", name)})
+				"parameter %q cannot be set: it is set by the engine, where archive.repositoryRef names a BackupRepository on a "+
+					"volume", name)})
 		}
 	}
 	return errs
@@ -64,7 +65,8 @@ func (b *Bundle) checked(c *Component, version string, values platformv1.Paramet
 // them what the user set. Defaults that the version does not know are left out. The
 // defaults are checked, since they may depend on what the user set elsewhere; the user's own
 // values are taken as CheckParameters passed them.
-func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, user platformv1.Parameters) (map[string]string, error) {
+func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, user platformv1.Parameters) (
+	map[string]string, error) {
 	return inForce(b.parameters[component.Parameters], v, user)
 }
 
@@ -135,7 +137,8 @@ func (p *Parameters) Dynamic(name string) bool {
 // HasDynamic says whether there is any such parameter.
 func (p *Parameters) HasDynamic() bool { return len(p.set.Dynamic)+len(p.set.ResetValues) > 0 }
 
-// resetValues is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the plugin does not say.
+// resetValues is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the
+// plugin does not say.
 func (b *Bundle) resetValues(component *Component, version string) map[string]string {
 	parameters := b.Parameters(component)
 	if parameters == nil || len(parameters.set.ResetValues) == 0 {

@@ -23,7 +23,8 @@ import (
 func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, error) {
 	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
 	if index < 0 {
-		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: plugin %q has no such component", component, b.Manifest.Name)
+		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: plugin %q has no such component", component,
+			b.Manifest.Name)
 	}
 	var rendered struct {
 		Process plan.Process  `json:"process"`
@@ -61,7 +62,8 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		reload.ResetValues = b.resetValues(&b.Components.Components[index], v.App.Version)
 	}
 	for _, action := range rendered.Actions {
-		if slices.ContainsFunc(b.Components.Components[index].Actions, func(a plan.Action) bool { return a.Name == action.Name }) {
+		if slices.ContainsFunc(b.Components.Components[index].Actions,
+			func(a plan.Action) bool { return a.Name == action.Name }) {
 			p.Actions = append(p.Actions, action)
 		}
 	}
@@ -71,7 +73,8 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	for i, file := range rendered.Files {
 		whole, err := b.withParameters(&b.Components.Components[index], file, v)
 		if err != nil {
-			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i), err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
+			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i),
+				err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
 		}
 		p.Files = append(p.Files, whole)
 	}
@@ -82,7 +85,8 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	b.resolveUsernames(&p)
 	for i, file := range p.Files {
 		if err := checkFile(file); err != nil {
-			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i), err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
+			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i),
+				err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
 		}
 	}
 	return p, nil
@@ -148,7 +152,8 @@ func (f *File) place() (int, error) {
 			return i + 1, nil
 		}
 	}
-	return 0, fmt.Errorf("the parameters come after the entry %q, which is left out: have one with that key whatever its \"when\" gives", f.Parameters.After)
+	return 0, fmt.Errorf("the parameters come after the entry %q, which is left out: have one with that key whatever "+
+		"its \"when\" gives", f.Parameters.After)
 }
 
 // words are the values of the entry that a parameter becomes.
@@ -212,7 +217,8 @@ func (b *Bundle) username(ref *plan.SecretRef) (string, bool) {
 const (
 	SecretKeyUsername = "username"
 	SecretKeyPassword = "password"
-	// SecretKeyAlso is what processes accept as well where pods log in at each other: the password itself while none takes the place of another.
+	// SecretKeyAlso is what processes accept as well where pods log in at each other: the password itself while none takes
+	// the place of another.
 	SecretKeyAlso = "also"
 )
 
@@ -222,9 +228,11 @@ func (b *Bundle) RenderPodTemplate(component *Component, v placeholder.Values) (
 	var rendered corev1.PodTemplateSpec
 	template, ok := b.templates[component.PodTemplate]
 	if !ok {
-		return rendered, fmt.Errorf("cannot render component %q: there is no pod template %q", component.Name, component.PodTemplate)
+		return rendered, fmt.Errorf("cannot render component %q: there is no pod template %q", component.Name,
+			component.PodTemplate)
 	}
-	value, err := template.evaluate(nil, func(_ document.Path, t *placeholder.Template) (any, error) { return t.Partial(v) })
+	value, err := template.evaluate(nil,
+		func(_ document.Path, t *placeholder.Template) (any, error) { return t.Partial(v) })
 	if err != nil {
 		return rendered, err
 	}

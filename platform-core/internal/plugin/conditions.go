@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// PodCondition is a condition of the instance that follows from what its pods report. It holds nothing up. Status, Reason and Message are CEL
-// expressions over role and attributes, as the probe reports them, that give text.
+// PodCondition is a condition of the instance that follows from what its pods report. It holds nothing up. Status,
+// Reason and Message are CEL expressions over role and attributes, as the probe reports them, that give text.
 type PodCondition struct {
 	// Type of the condition, for example Archiving.
 	Type string `json:"type"`
@@ -30,13 +30,15 @@ type PodCondition struct {
 
 func (l *loader) checkConditions(path document.Path, c *Component) {
 	unique(l, path, c.Conditions, func(p PodCondition) string { return p.Type })
-	attributes, roles := slices.Collect(maps.Keys(c.Probe.Attributes)), names(c.Roles, func(r Role) string { return r.Name })
+	attributes, roles := slices.Collect(maps.Keys(c.Probe.Attributes)),
+		names(c.Roles, func(r Role) string { return r.Name })
 	for i, condition := range c.Conditions {
 		at := path.Index(i)
 		for j, role := range condition.Roles {
 			l.oneOf(at.With("roles").Index(j), role, "role", slices.Clone(roles))
 		}
-		for key, source := range map[string]string{"status": condition.Status, "reason": condition.Reason, "message": condition.Message} {
+		for key, source := range map[string]string{"status": condition.Status, "reason": condition.Reason,
+			"message": condition.Message} {
 			l.checkFormula(at.With(key), source, cel.StringType, "text", attributes)
 		}
 	}

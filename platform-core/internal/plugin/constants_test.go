@@ -97,8 +97,9 @@ func TestBrokenConstants(t *testing.T) {
 			`components[0].process.command[0] uses the constant "a", which is not there: there is b`},
 		"unknown, and there is none": {
 			"components: [{process: {command: [\"${let.a}\"]}}]", "components", `which is not there: there is none`},
-		"not used":            {"let:\n  a: x\n  c: y" + use, "c: y", "let.c is not used by any component"},
-		"used by such as one": {"let:\n  a: x\n  c: y\n  d: [\"${let.c}\"]" + use, "c: y", "let.c is not used by any component"},
+		"not used": {"let:\n  a: x\n  c: y" + use, "c: y", "let.c is not used by any component"},
+		"used by such as one": {"let:\n  a: x\n  c: y\n  d: [\"${let.c}\"]" + use, "c: y",
+			"let.c is not used by any component"},
 		"a circle": {
 			"let:\n  a: [\"${let.b}\"]\n  b: [x, \"${let.c}\"]\n  c: [\"${let.a}\"]" + use, "a: [",
 			"let.a is made of itself: a, b, c, a"},
@@ -110,7 +111,8 @@ func TestBrokenConstants(t *testing.T) {
 			"let:\n  a: [x]\ncomponents:\n- process:\n    env: [\"${let.a}\"]", "env", `components[0].process.env[0] uses the ` +
 				`constant "a", which has a text in it: here stands a list of variables`},
 		"variables for texts": {
-			"let:\n  a: [{name: X, value: y}]\ncomponents:\n- process:\n    command: \"${let.a}\"", "command", `components[0].process.command ` +
+			"let:\n  a: [{name: X, value: y}]\ncomponents:\n- process:\n    command: \"${let.a}\"", "command",
+			`components[0].process.command ` +
 				`uses the constant "a", which has a variable in it: here stands a list of texts`},
 		"in an expression": {
 			"let:\n  a: x\ncomponents: [{process: {command: [\"${let.a}\", \"${let.a + 'y'}\"]}}]", "command",
@@ -119,7 +121,8 @@ func TestBrokenConstants(t *testing.T) {
 			"let:\n  a: x\ncomponents: [{process: {command: [\"${let.a}\"], dir: \"${let.a}\"}}]", "command",
 			`components[0].process.dir uses the constant "a": constants stand in lists of texts`},
 		"outside of components": {
-			"let:\n  a: x" + use + "\ntopologies: [\"${let.a}\"]", "topologies", `topologies[0] uses the constant "a": only components`},
+			"let:\n  a: x" + use + "\ntopologies: [\"${let.a}\"]", "topologies",
+			`topologies[0] uses the constant "a": only components`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc, problems := expandConstants(parsed(t, tc.source))
@@ -127,7 +130,8 @@ func TestBrokenConstants(t *testing.T) {
 				t.Fatalf("it is taken; want %q", tc.says)
 			}
 			if problems[0].Line != lineOf(t, tc.source, tc.at) || !strings.Contains(problems[0].Message, tc.says) {
-				t.Errorf("the first of %d problems is %+v; want %q on line %d", len(problems), problems[0], tc.says, lineOf(t, tc.source, tc.at))
+				t.Errorf("the first of %d problems is %+v; want %q on line %d", len(problems), problems[0], tc.says,
+					lineOf(t, tc.source, tc.at))
 			}
 		})
 	}
@@ -154,7 +158,8 @@ func TestConstantsAreCheckedAtLoad(t *testing.T) {
 			"value: \"${component.headless}\"}", "secret: {credential: root, key: password}}", "MEMBER_DOMAIN",
 			`components[0].actions[0].env[1].secret.credential names the credential of this component "root"`},
 		"a name twice": {
-			"{name: MEMBER_DATA, ", "{name: MEMBER_CA, ", "{name: MEMBER_CA, value: /data", `has the name "MEMBER_CA" of components[0].process.env[3]`},
+			"{name: MEMBER_DATA, ", "{name: MEMBER_CA, ", "{name: MEMBER_CA, value: /data",
+			`has the name "MEMBER_CA" of components[0].process.env[3]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sources, errs := LoadFolder(os.DirFS(etcdFolder), "etcd")

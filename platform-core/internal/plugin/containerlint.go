@@ -17,7 +17,8 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 		for i := range list {
 			c := &list[i]
 			at := path.Index(i)
-			if seen[c.Name] || slices.Contains([]string{InitContainer, StatusContainer, OpsContainer, MetricsContainer}, c.Name) {
+			if seen[c.Name] || slices.Contains([]string{InitContainer, StatusContainer, OpsContainer, MetricsContainer},
+				c.Name) {
 				p.wrong(at.With("name"), "is %q, which is taken: names must differ", c.Name)
 			}
 			seen[c.Name] = true
@@ -43,7 +44,8 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 			p.unset(spec.With("containers").Index(i), "ports")
 		}
 		if pod.Containers[i].Image == "" {
-			p.wrong(spec.With("containers").Index(i).With("image"), "is missing: the engine knows the image of container %q only", p.component.Container)
+			p.wrong(spec.With("containers").Index(i).With("image"),
+				"is missing: the engine knows the image of container %q only", p.component.Container)
 		}
 	}
 	for i := range pod.InitContainers {
@@ -52,10 +54,12 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 		}
 	}
 	if !found {
-		p.wrong(spec.With("containers"), "has no container %q, which component %q names", p.component.Container, p.component.Name)
+		p.wrong(spec.With("containers"), "has no container %q, which component %q names", p.component.Container,
+			p.component.Name)
 	}
 	if m := p.component.Monitoring; m != nil && m.Exporter != "" && !exports {
-		p.wrong(spec.With("containers"), "has no container %q, which monitoring.exporter of component %q names", m.Exporter, p.component.Name)
+		p.wrong(spec.With("containers"), "has no container %q, which monitoring.exporter of component %q names", m.Exporter,
+			p.component.Name)
 	}
 	for _, v := range p.component.Volumes {
 		if !mounted[v.Name] {
@@ -99,7 +103,8 @@ func (p *podLint) checkContainer(path document.Path, c *corev1.Container) {
 		p.wrong(at, "runs as root: pods never do")
 	}
 	p.checkSeccomp(at.With("seccompProfile"), s.SeccompProfile)
-	p.refused(at, "the pod would not be confined (Pod Security restricted)", "procMount", "seLinuxOptions", "windowsOptions", "appArmorProfile")
+	p.refused(at, "the pod would not be confined (Pod Security restricted)", "procMount", "seLinuxOptions",
+		"windowsOptions", "appArmorProfile")
 }
 
 func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes map[string]bool) {
@@ -112,7 +117,8 @@ func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes m
 		p.wrong(path.With("name"), "is %q, which is not there: there is %s", m.Name, strings.Join(known, ", "))
 	}
 	if logs := p.component.Logs; logs != nil && m.MountPath == logs.Path {
-		p.wrong(path.With("mountPath"), "is %q, where the engine mounts the volume of the access logs: take it out", m.MountPath)
+		p.wrong(path.With("mountPath"), "is %q, where the engine mounts the volume of the access logs: take it out",
+			m.MountPath)
 	}
 	for _, mount := range p.component.Mounts {
 		if m.MountPath == mount.Path {

@@ -61,7 +61,8 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	all := l.components.Components.Components
 	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == binding.Component })
 	if index < 0 {
-		l.oneOf(path.With("component"), binding.Component, "component", names(all, func(c Component) string { return c.Name }))
+		l.oneOf(path.With("component"), binding.Component, "component",
+			names(all, func(c Component) string { return c.Name }))
 		return
 	}
 	if binding.External != nil {
@@ -70,7 +71,8 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	}
 	switch speaks := all[index].TLS != nil; {
 	case !speaks && binding.URISchemeTLS != "":
-		l.wrong(path.With("uriSchemeTLS"), "is for TLS, which component %q does not declare: take it out or give the component tls", binding.Component)
+		l.wrong(path.With("uriSchemeTLS"), "is for TLS, which component %q does not declare: take it out or give the "+
+			"component tls", binding.Component)
 	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
 		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
 	}
@@ -97,9 +99,11 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 
 // checkExternalBinding: all that clients are told is in parameters and credentials of the component.
 func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *Component) {
-	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 || binding.URIScheme != "" || binding.URISchemeTLS != "" ||
+	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 ||
+		binding.URIScheme != "" || binding.URISchemeTLS != "" ||
 		binding.Database != "" {
-		l.wrong(path, "has external, and with that no service, readOnlyService, port, database, also, uriScheme or uriSchemeTLS, "+
+		l.wrong(path, "has external, and with that no service, readOnlyService, port, database, also, uriScheme or "+
+			"uriSchemeTLS, "+
 			"which are of pods: take them out")
 	}
 	if binding.Credential == "" {
@@ -118,7 +122,8 @@ func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *C
 
 // checkAliases: each stands for something that is bound, and takes nothing else's place.
 func (l *loader) checkAliases(path document.Path, binding *Binding) {
-	taken := []string{"type", "provider", "host", "port", "username", "password", "database", "uri", "host-ro", "uri-ro", plan.CAFile}
+	taken := []string{"type", "provider", "host", "port", "username", "password", "database", "uri", "host-ro", "uri-ro",
+		plan.CAFile}
 	for _, alias := range slices.Sorted(maps.Keys(binding.Aliases)) {
 		of := binding.Aliases[alias]
 		switch {
@@ -170,7 +175,8 @@ func (l *loader) checkUnused() {
 	}
 	for i, c := range l.components.Credentials {
 		if !credentials[c.Name] {
-			l.wrong(document.Path{"credentials"}.Index(i), "is used by no component: add %q to the credentials of one, or take it out", c.Name)
+			l.wrong(document.Path{"credentials"}.Index(i),
+				"is used by no component: add %q to the credentials of one, or take it out", c.Name)
 		}
 	}
 }

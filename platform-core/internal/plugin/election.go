@@ -10,8 +10,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// Election names the attributes of the probe by which the members of a component with AuthorityMiddleware report the primary that they elected. The
-// members of one set are the electorate: a pod is labelled as primary when a majority of its set names it.
+// Election names the attributes of the probe by which the members of a component with AuthorityMiddleware report the
+// primary that they elected. The members of one set are the electorate: a pod is labelled as primary when a majority of
+// its set names it.
 type Election struct {
 	// Member is the identity of the pod itself, in the middleware's words.
 	Member string `json:"member"`
@@ -27,17 +28,20 @@ func (l *loader) checkElection(at document.Path, c *Component) {
 		return
 	}
 	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, AuthorityMiddleware) {
-		l.wrong(path, "is for a component whose authority is middleware: with authority %s the engine decides which pod writes", authorities[0])
+		l.wrong(path, "is for a component whose authority is middleware: with authority %s the engine decides which pod "+
+			"writes", authorities[0])
 	}
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
 	}
 	attributes := slices.Collect(maps.Keys(c.Probe.Attributes))
-	for _, of := range []struct{ field, attribute string }{{"member", e.Member}, {"primary", e.Primary}, {"epoch", e.Epoch}} {
+	for _, of := range []struct{ field, attribute string }{{"member", e.Member}, {"primary", e.Primary},
+		{"epoch", e.Epoch}} {
 		l.oneOf(path.With(of.field), of.attribute, "attribute of the probe", slices.Clone(attributes))
 	}
 	if l.hasManySets(c) {
-		l.wrong(path, "is for a component that has one set: where it has several, the members of all of them elect, and a majority of one decides nothing")
+		l.wrong(path, "is for a component that has one set: where it has several, the members of all of them elect, and a "+
+			"majority of one decides nothing")
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // declaredElection is the plugin etcd, and what is changed of its components.
 func declaredElection(t *testing.T, old, new string) ([]LoadError, *Bundle) {
 	t.Helper()
-	sources, errs := LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "etcd", "1.0.0")), "etcd")
+	sources, errs := LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "etcd", "1.0.0")),
+		"etcd")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -37,16 +38,22 @@ func TestElection(t *testing.T) {
 
 func TestBrokenElection(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, says string }{
-		"no member":             {"    election:\n      member: member\n", "    election:\n", "member is missing"},
-		"no epoch":              {"      epoch: term\n", "", "epoch is missing"},
-		"attribute":             {"      member: member\n", "      member: self\n", `names the attribute of the probe "self", which is not there: there is alarm, leader, learner, member, memberID, term`},
-		"attribute of primary":  {"      primary: leader\n", "      primary: chief\n", `names the attribute of the probe "chief"`},
-		"attribute of epoch":    {"      epoch: term\n", "      epoch: round\n", `names the attribute of the probe "round"`},
-		"an expression":         {"      epoch: term\n", "      epoch: attributes['term']\n", "the name of an attribute of the probe"},
-		"nobody writes":         {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
-		"the engine decides":    {"    authority: middleware\n", "    authority: engine\n", "is for a component whose authority is middleware: with authority engine the engine decides which pod writes"},
-		"shards":                {"    replicas: {default: 3", "    sets: {default: 3, min: 3, max: 9}\n    replicas: {default: 3", "is for a component that has one set"},
-		"shards of a topology":  {"      - name: etcd\nbinding", "      - {name: etcd, sets: {default: 3, min: 3, max: 9}}\nbinding", "is for a component that has one set"},
+		"no member": {"    election:\n      member: member\n", "    election:\n", "member is missing"},
+		"no epoch":  {"      epoch: term\n", "", "epoch is missing"},
+		"attribute": {"      member: member\n", "      member: self\n", `names the attribute of the probe ` +
+			`"self", which is not there: there is alarm, leader, learner, member, memberID, term`},
+		"attribute of primary": {"      primary: leader\n", "      primary: chief\n",
+			`names the attribute of the probe "chief"`},
+		"attribute of epoch": {"      epoch: term\n", "      epoch: round\n", `names the attribute of the probe "round"`},
+		"an expression": {"      epoch: term\n", "      epoch: attributes['term']\n",
+			"the name of an attribute of the probe"},
+		"nobody writes": {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
+		"the engine decides": {"    authority: middleware\n", "    authority: engine\n",
+			"is for a component whose authority is middleware: with authority engine the engine decides which pod writes"},
+		"shards": {"    replicas: {default: 3",
+			"    sets: {default: 3, min: 3, max: 9}\n    replicas: {default: 3", "is for a component that has one set"},
+		"shards of a topology": {"      - name: etcd\nbinding",
+			"      - {name: etcd, sets: {default: 3, min: 3, max: 9}}\nbinding", "is for a component that has one set"},
 		"a field that is not":   {"      epoch: term\n", "      epoch: term\n      view: term\n", "view"},
 		"placeholders are none": {"      epoch: term\n", "      epoch: ${app.name}\n", "placeholder"},
 	} {
@@ -59,7 +66,8 @@ func TestBrokenElection(t *testing.T) {
 
 // The election of a component is in force where its authority is the middleware's.
 func TestATopologyOfTheEngineHasNoElection(t *testing.T) {
-	sources, errs := LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "mysql", "1.0.0")), "mysql")
+	sources, errs := LoadFolder(os.DirFS(
+		filepath.Join("..", "..", "..", "database-operator", "plugins", "mysql", "1.0.0")), "mysql")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

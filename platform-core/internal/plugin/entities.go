@@ -25,20 +25,21 @@ type Driver struct {
 	Settings []string `json:"settings,omitempty"`
 	// Account is the credential whose password is the name that the driver logs in as, for a protocol with Settings.
 	Account string `json:"account,omitempty"`
-	// CA is the credential whose password is the authority, as PEM, of the certificate of what is elsewhere: for a protocol with Settings, and for
-	// plan.ProtocolMinIO, whose servers go to others and know it beside their own. Where only a user can supply it, and did not, those of the image
-	// count.
+	// CA is the credential whose password is the authority, as PEM, of the certificate of what is elsewhere: for a
+	// protocol with Settings, and for plan.ProtocolMinIO, whose servers go to others and know it beside their own. Where
+	// only a user can supply it, and did not, those of the image count.
 	CA string `json:"ca,omitempty"`
 	// TLS says that the process speaks TLS there, where the instance does.
 	TLS bool `json:"tls,omitempty"`
 	// Credential that the driver logs in with; it must be one of the component's. None when empty.
 	Credential string `json:"credential,omitempty"`
-	// EntitiesFile is where the driver keeps the entities that it made, for a process that forgets them when it is restarted.
+	// EntitiesFile is where the driver keeps the entities that it made, for a process that forgets them when it is
+	// restarted.
 	EntitiesFile string `json:"entitiesFile,omitempty"`
 }
 
-// Entity is a type of objects that live inside the middleware, such as topics or users. Either the driver of the component keeps
-// them, or actions do.
+// Entity is a type of objects that live inside the middleware, such as topics or users. Either the driver of the
+// component keeps them, or actions do.
 type Entity struct {
 	// Type is its name, for example topic.
 	Type string `json:"type"`
@@ -86,7 +87,8 @@ func (c *Component) rolesOf(e *Entity) []string {
 	return roles
 }
 
-// Entity returns a type of entities of a topology, and the roles of the pods that are asked about it; no roles for any pod.
+// Entity returns a type of entities of a topology, and the roles of the pods that are asked about it; no roles for any
+// pod.
 func (b *Bundle) Entity(name string) (e *Entity, roles []string, ok bool) {
 	for i := range b.Components.Entities {
 		if e := &b.Components.Entities[i]; e.Type == name {
@@ -110,9 +112,10 @@ func (b *Bundle) EntityTypes() []string {
 // CheckEntityName says whether an object of the type can have the name; the error ends a sentence.
 func (e *Entity) CheckEntityName(name string) error { return constraint.CheckText(e.Names, name) }
 
-// EntityParameters returns all parameters of an object of the type: what the user set, over the plugin's defaults. The errors
-// are sentences.
-func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv1.Parameters) (map[string]string, []error) {
+// EntityParameters returns all parameters of an object of the type: what the user set, over the plugin's defaults. The
+// errors are sentences.
+func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv1.Parameters) (map[string]string,
+	[]error) {
 	file := b.parameters[e.Parameters]
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(user)) {
@@ -137,7 +140,8 @@ func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv
 // planEntities adds what the ops agent needs to know of the component's entities.
 func (b *Bundle) planEntities(p *plan.Plan, c *Component, v placeholder.Values) {
 	if d := c.Driver; d != nil {
-		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && v.App.TLS, EntitiesFile: d.EntitiesFile}
+		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && v.App.TLS,
+			EntitiesFile: d.EntitiesFile}
 		if credential, ok := b.Credential(d.Credential); ok {
 			p.Driver.Username = credential.Username
 			p.Driver.Password = &plan.SecretRef{Credential: d.Credential, Key: SecretKeyPassword}
@@ -176,15 +180,18 @@ func (l *loader) checkElsewhere(path document.Path, c *Component) {
 		case d.Address == "":
 			l.wrong(path, "has no address: add that of the process within the pod")
 		case len(d.Settings) > 0 || d.Account != "" || d.CA != "" && d.Protocol != plan.ProtocolMinIO:
-			l.wrong(path, "has settings, account or ca, which are for what is not in the pod, and the process of %s is there: take them out", d.Protocol)
+			l.wrong(path, "has settings, account or ca, which are for what is not in the pod, and the process of %s is there: "+
+				"take them out", d.Protocol)
 		}
 		return
 	}
 	if d.Address != "" || d.TLS {
-		l.wrong(path, "has address or tls, which are for a process in the pod, and what speaks %s is not there: take them out", d.Protocol)
+		l.wrong(path,
+			"has address or tls, which are for a process in the pod, and what speaks %s is not there: take them out", d.Protocol)
 	}
 	if has := slices.Sorted(slices.Values(d.Settings)); !slices.Equal(has, needs) {
-		l.wrong(path.With("settings"), "must be %s: the driver for %s needs them, and knows no others", strings.Join(needs, ", "), d.Protocol)
+		l.wrong(path.With("settings"), "must be %s: the driver for %s needs them, and knows no others",
+			strings.Join(needs, ", "), d.Protocol)
 	}
 	l.oneOf(path.With("account"), d.Account, "credential of the component", l.certain(c.Credentials))
 	if d.Credential == "" {
@@ -209,21 +216,26 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 	if d.TLS && c.TLS == nil {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS: add tls, or take it out")
 	}
-	kept := slices.ContainsFunc(l.components.Entities, func(e Entity) bool { return e.Component == c.Name && e.Driver != "" })
+	kept := slices.ContainsFunc(l.components.Entities,
+		func(e Entity) bool { return e.Component == c.Name && e.Driver != "" })
 	asked := slices.ContainsFunc(c.Actions, func(a plan.Action) bool { return a.Query != nil })
 	if told := c.Monitoring != nil && len(c.Monitoring.Queries) > 0; !kept && !asked && !told {
-		l.wrong(path, "is used by no entity, action or metric: add an entity of component %q with a driver, an action with a query or monitoring.queries, or take it out", c.Name)
+		l.wrong(path, "is used by no entity, action or metric: add an entity of component %q with a driver, an action with "+
+			"a query or monitoring.queries, or take it out", c.Name)
 	}
 	if d.EntitiesFile != "" && d.Protocol != plan.ProtocolRedis {
-		l.wrong(path.With("entitiesFile"), "is for a middleware that forgets what it had when it is restarted, and this one does not: take it out")
+		l.wrong(path.With("entitiesFile"), "is for a middleware that forgets what it had when it is restarted, and this "+
+			"one does not: take it out")
 	}
 }
 
 func (l *loader) checkEntities() {
 	for i := range l.components.Entities {
 		e := &l.components.Entities[i]
-		if first := slices.IndexFunc(l.components.Entities[:i], func(o Entity) bool { return o.Type == e.Type && l.together(o.Component, e.Component) }); first >= 0 {
-			l.wrong(document.Path{"entities"}.Index(i), "has the name %q of %s, and a topology has both: names must differ", e.Type, document.Path{"entities"}.Index(first))
+		if first := slices.IndexFunc(l.components.Entities[:i],
+			func(o Entity) bool { return o.Type == e.Type && l.together(o.Component, e.Component) }); first >= 0 {
+			l.wrong(document.Path{"entities"}.Index(i), "has the name %q of %s, and a topology has both: names must differ",
+				e.Type, document.Path{"entities"}.Index(first))
 		}
 	}
 	for i := range l.components.Entities {
@@ -273,7 +285,8 @@ func (l *loader) checkEntityDriver(path document.Path, c *Component, e *Entity, 
 	}
 	for _, name := range parameters {
 		if !slices.Contains(kind.Parameters, name) {
-			l.wrong(path.With("parameters"), "have %q, which the driver for %s does not take for %q: it takes %s", name, c.Driver.Protocol, e.Driver, strings.Join(kind.Parameters, ", "))
+			l.wrong(path.With("parameters"), "have %q, which the driver for %s does not take for %q: it takes %s", name,
+				c.Driver.Protocol, e.Driver, strings.Join(kind.Parameters, ", "))
 		}
 	}
 	if e.Password != "" && !kind.Password {
@@ -290,7 +303,8 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 	if _, broken := l.part(PartParams)[e.Parameters+".yaml"]; !ok && !broken {
 		l.oneOf(path, e.Parameters, "parameter set", l.parameterSetNames())
 	}
-	if slices.ContainsFunc(l.components.Components.Components, func(c Component) bool { return c.Parameters == e.Parameters }) {
+	if slices.ContainsFunc(l.components.Components.Components,
+		func(c Component) bool { return c.Parameters == e.Parameters }) {
 		l.wrong(path, "names the parameter set %q, which a component has: give the entity one of its own", e.Parameters)
 	}
 	if !ok {
@@ -299,7 +313,8 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 	wrong := func(key, format string, args ...any) {
 		l.fail(PartParams, set.file, set.document.Line(document.Path{key}), format, args...)
 	}
-	for key, entries := range map[string]int{"dynamic": len(set.set.Dynamic), "resetValues": len(set.set.ResetValues), "lists": len(set.set.Lists)} {
+	for key, entries := range map[string]int{"dynamic": len(set.set.Dynamic), "resetValues": len(set.set.ResetValues),
+		"lists": len(set.set.Lists)} {
 		if entries > 0 {
 			wrong(key, "%s is for a component, and this set is of the entity %q: take it out", key, e.Type)
 		}
@@ -307,11 +322,13 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 	all := l.parameterNames(set)
 	for _, name := range []string{plan.EntityName, plan.EntityPassword} {
 		if slices.Contains(all, name) {
-			l.wrong(path, "names the parameter set %q, which has %q: every entity has a field for that, take it out", e.Parameters, name)
+			l.wrong(path, "names the parameter set %q, which has %q: every entity has a field for that, take it out",
+				e.Parameters, name)
 		}
 	}
 	for _, version := range l.manifest.SupportedVersions {
-		if _, err := inForce(set, placeholder.Values{App: placeholder.App{Name: "sample", Namespace: "sample", Version: version}}, nil); err != nil {
+		if _, err := inForce(set, placeholder.Values{
+			App: placeholder.App{Name: "sample", Namespace: "sample", Version: version}}, nil); err != nil {
 			wrong("defaults", "with the defaults alone, in version %s: %v", version, err)
 		}
 	}
@@ -328,7 +345,8 @@ func (l *loader) checkEntityActions(path document.Path, c *Component, e *Entity,
 	for _, one := range []struct {
 		key, name string
 		takes     []string
-	}{{"list", a.List, nil}, {"create", a.Create, known}, {"update", a.Update, known}, {"delete", a.Delete, []string{plan.EntityName}}} {
+	}{{"list", a.List, nil}, {"create", a.Create, known}, {"update", a.Update, known},
+		{"delete", a.Delete, []string{plan.EntityName}}} {
 		if one.name == "" {
 			continue
 		}
@@ -350,10 +368,12 @@ func (l *loader) checkEntityActions(path document.Path, c *Component, e *Entity,
 			}
 		}
 		if one.key == "list" && action.Query != nil {
-			l.wrong(here, "names the action %q, which is a query: it gives rows, and what is listed is an object by name, make it a command", one.name)
+			l.wrong(here, "names the action %q, which is a query: it gives rows, and what is listed is an object by name, "+
+				"make it a command", one.name)
 		}
 		if isWordOf(action.Command, plan.EntityPassword) {
-			l.wrong(here, "names the action %q, which has the password on its command line, where others can see it: put it into env", one.name)
+			l.wrong(here, "names the action %q, which has the password on its command line, where others can see it: put it "+
+				"into env", one.name)
 		}
 	}
 }

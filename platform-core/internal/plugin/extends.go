@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/layer"
 )
 
-// readVersion reads the folder of a version and puts it over what it extends. below are the versions that extend it, the first one first.
-// Errors and lines are those of files as seen from a folder beside.
+// readVersion reads the folder of a version and puts it over what it extends. below are the versions that extend it,
+// the first one first. Errors and lines are those of files as seen from a folder beside.
 func readVersion(versions fs.FS, version string, below []string) (*folderFiles, []LoadError) {
 	folder, err := fs.Sub(versions, version)
 	if err != nil {
@@ -72,7 +72,8 @@ func (e *extension) base() *folderFiles {
 	if len(errs) == 0 &&
 		platformv1.CanonicalPluginVersion(base.manifest.Version) != platformv1.CanonicalPluginVersion(from) {
 		e.errs = append(e.errs, LoadError{File: beside(from, manifestFile), Line: base.line("version"),
-			Message: "version is \"" + base.manifest.Version + "\" and the folder is called \"" + from + "\": they must be the same"})
+			Message: "version is \"" + base.manifest.Version + "\" and the folder is called \"" + from +
+				"\": they must be the same"})
 	}
 	return base
 }
@@ -103,7 +104,8 @@ func (e *extension) over(base *folderFiles) *folderFiles {
 	}
 	for _, file := range e.own.manifest.Without {
 		if _, ok := base.files[file]; !ok || file == manifestFile {
-			e.fail("without", "without names "+file+", which version "+e.own.manifest.Extends+" does not have: there is nothing to take away")
+			e.fail("without", "without names "+file+", which version "+e.own.manifest.Extends+
+				" does not have: there is nothing to take away")
 		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(base.files)) {

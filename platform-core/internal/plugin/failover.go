@@ -22,54 +22,58 @@ import (
 // DefaultFailoverSeconds is how long a writer is gone before another takes over, when neither user nor plugin say.
 const DefaultFailoverSeconds = 2
 
-// Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a topology
-// allows more than one pod, or Single is set.
+// Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a
+// topology allows more than one pod, or Single is set.
 type Failover struct {
-	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a whole
-	// number. Of the candidates whose data is safe, the one with the largest becomes the writer.
+	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a
+	// whole number. Of the candidates whose data is safe, the one with the largest becomes the writer.
 	Order string `json:"order"`
-	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole number.
+	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole
+	// number.
 	LagAttribute string `json:"lagAttribute,omitempty"`
-	// HistoryAttribute, of the probe, names the stream of writes that Order counts in: a text that changes when a pod goes on with
-	// other data than before. Orders of different streams are not compared: data of the writer's stream comes first. EarlierAttribute, of
-	// the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
+	// HistoryAttribute, of the probe, names the stream of writes that Order counts in: a text that changes when a pod goes
+	// on with other data than before. Orders of different streams are not compared: data of the writer's stream comes
+	// first. EarlierAttribute, of the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
-	// LastContactAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the primary, as text of a whole number; empty where
-	// it does not know. A primary whose process was started again may begin a stream and end before it reports it: the pod with the latest contact
-	// has that stream.
+	// LastContactAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the primary, as text
+	// of a whole number; empty where it does not know. A primary whose process was started again may begin a stream and
+	// end before it reports it: the pod with the latest contact has that stream.
 	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
-	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
-	// the writer's data but for what is on its way. Default true.
+	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that
+	// follows and has the writer's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
 	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
 	// SynchronousReplicas have a write before a client is told of it. Default none.
 	SynchronousReplicas *FailoverSynchronousReplicas `json:"synchronousReplicas,omitempty"`
-	// PrimaryArgs are appended to the command of a process that is started as the primary, ReplicaArgs to that of a replica; in
-	// those ${primary.fqdn} is the DNS name of the primary.
+	// PrimaryArgs are appended to the command of a process that is started as the primary, ReplicaArgs to that of a
+	// replica; in those ${primary.fqdn} is the DNS name of the primary.
 	PrimaryArgs []string `json:"primaryArgs,omitempty"`
 	ReplicaArgs []string `json:"replicaArgs,omitempty"`
 	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
 	Single bool `json:"single,omitempty"`
 	// Promote is the action that makes a pod the writer.
 	Promote string `json:"promote"`
-	// Follow is the action that has a pod follow the primary, its parameter primary. It is run in a former primary, too, and undoes there
-	// what that wrote beyond the new one.
+	// Follow is the action that has a pod follow the primary, its parameter primary. It is run in a former primary, too,
+	// and undoes there what that wrote beyond the new one.
 	Follow string `json:"follow"`
 	// FollowOnStart runs Follow also after a process was started as a replica.
 	FollowOnStart bool `json:"followOnStart,omitempty"`
-	// FollowIntervalSeconds is how often Follow is run again in a replica, after it has succeeded for the first time. Default never.
+	// FollowIntervalSeconds is how often Follow is run again in a replica, after it has succeeded for the first time.
+	// Default never.
 	FollowIntervalSeconds int `json:"followIntervalSeconds,omitempty"`
-	// UpdateMembers is the action by which the primary takes over another list of members, which plan.MemberFile has. The list is confirmed
-	// when the action has succeeded; without the action at once.
+	// UpdateMembers is the action by which the primary takes over another list of members, which plan.MemberFile has. The
+	// list is confirmed when the action has succeeded; without the action at once.
 	UpdateMembers string `json:"updateMembers,omitempty"`
-	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and LagAttribute.
+	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and
+	// LagAttribute.
 	Measure string `json:"measure,omitempty"`
-	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
+	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up
+	// before a planned change.
 	Handover string `json:"handover,omitempty"`
-	// Before are actions of other components by which clients that come through them wait for a few seconds, run before Handover. They are
-	// run in every pod that is ready, and nobody waits for one that takes long.
+	// Before are actions of other components by which clients that come through them wait for a few seconds, run before
+	// Handover. They are run in every pod that is ready, and nobody waits for one that takes long.
 	Before []FailoverBefore `json:"before,omitempty"`
 }
 
@@ -79,8 +83,9 @@ type FailoverBefore struct {
 	Action    string `json:"action"`
 }
 
-// FailoverSynchronousReplicas names the parameters that say how many replicas have each write. The process keeps to the list of members and
-// the number that UpdateMembers gives it, so that what a failover counts on is on record before the process does.
+// FailoverSynchronousReplicas names the parameters that say how many replicas have each write. The process keeps to the
+// list of members and the number that UpdateMembers gives it, so that what a failover counts on is on record before the
+// process does.
 type FailoverSynchronousReplicas struct {
 	// Parameter is a whole number: how many others have a write before it is acknowledged; 0 for none.
 	Parameter string `json:"parameter"`
@@ -93,7 +98,8 @@ func (f *Failover) parameters() []string {
 	if f == nil || f.SynchronousReplicas == nil {
 		return nil
 	}
-	return slices.DeleteFunc([]string{f.SynchronousReplicas.Parameter, f.SynchronousReplicas.Shortage}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{f.SynchronousReplicas.Parameter, f.SynchronousReplicas.Shortage},
+		func(name string) bool { return name == "" })
 }
 
 // Actions that the process manager runs by itself.
@@ -126,24 +132,29 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	}
 	authorities := l.authorities(c)
 	if len(authorities) > 0 && !slices.Contains(authorities, AuthorityEngine) {
-		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves", authorities[0])
+		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves",
+			authorities[0])
 	}
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
 	}
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access != platformv1.RoleReadWrite }) {
-		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly or None")
+		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly "+
+			"or None")
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
-		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are there")
+		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are "+
+			"there")
 	}
 	if c.Switchover != nil && !slices.Contains(authorities, AuthorityMiddleware) {
-		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, take switchover out, or give the component the authority middleware in a topology")
+		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, "+
+			"take switchover out, or give the component the authority middleware in a topology")
 	}
 	if c.Process.Dir == "" {
 		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")
 	}
-	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "measure": f.Measure, "handover": f.Handover, "updateMembers": f.UpdateMembers}
+	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "measure": f.Measure, "handover": f.Handover,
+		"updateMembers": f.UpdateMembers}
 	for _, key := range slices.Sorted(maps.Keys(actions)) {
 		if name := actions[key]; name != "" {
 			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
@@ -152,11 +163,14 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	l.checkBefore(path.With("before"), c)
 	if f.SynchronousReplicas != nil {
 		if f.UpdateMembers == "" {
-			l.wrong(path.With("synchronousReplicas"), "is for a failover with an action updateMembers, by which the primary learns for whom it waits")
+			l.wrong(path.With("synchronousReplicas"),
+				"is for a failover with an action updateMembers, by which the primary learns for whom it waits")
 		}
-		for key, name := range map[string]string{"parameter": f.SynchronousReplicas.Parameter, "shortage": f.SynchronousReplicas.Shortage} {
+		for key, name := range map[string]string{"parameter": f.SynchronousReplicas.Parameter,
+			"shortage": f.SynchronousReplicas.Shortage} {
 			if set := l.parameters[c.Parameters]; name != "" && (set == nil || !slices.Contains(l.parameterNames(set), name)) {
-				l.wrong(path.With("synchronousReplicas").With(key), "names the parameter %q, which is not in the schema of the component", name)
+				l.wrong(path.With("synchronousReplicas").With(key),
+					"names the parameter %q, which is not in the schema of the component", name)
 			}
 		}
 	}
@@ -170,11 +184,13 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if i := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == f.Measure }); i >= 0 {
 		attributes = slices.AppendSeq(attributes, maps.Keys(c.Actions[i].Outputs))
 	}
-	l.checkFormula(path.With("order"), f.Order, cel.IntType, "a whole number, for example int(attributes['offset'])", attributes)
+	l.checkFormula(path.With("order"), f.Order, cel.IntType, "a whole number, for example int(attributes['offset'])",
+		attributes)
 	if f.LagAttribute != "" {
 		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute", attributes)
 	}
-	for _, of := range []struct{ field, attribute string }{{"earlierAttribute", f.EarlierAttribute}, {"lastContactAttribute", f.LastContactAttribute}} {
+	for _, of := range []struct{ field, attribute string }{{"earlierAttribute", f.EarlierAttribute},
+		{"lastContactAttribute", f.LastContactAttribute}} {
 		switch {
 		case of.attribute != "" && f.HistoryAttribute == "":
 			l.wrong(path.With(of.field), "is for a failover with a historyAttribute")
@@ -192,7 +208,8 @@ func (l *loader) checkBefore(path document.Path, c *Component) {
 	}
 	unique(l, path, f.Before, func(b FailoverBefore) string { return b.Component })
 	all := l.components.Components.Components
-	others := slices.DeleteFunc(names(all, func(o Component) string { return o.Name }), func(name string) bool { return name == c.Name })
+	others := slices.DeleteFunc(names(all, func(o Component) string { return o.Name }),
+		func(name string) bool { return name == c.Name })
 	for i, before := range f.Before {
 		at := path.Index(i)
 		l.oneOf(at.With("component"), before.Component, "other component", slices.Clone(others))
@@ -201,7 +218,8 @@ func (l *loader) checkBefore(path document.Path, c *Component) {
 			continue
 		}
 		l.checkActionName(at.With("action"), &all[j], before.Action)
-		if k := slices.IndexFunc(all[j].Actions, func(a plan.Action) bool { return a.Name == before.Action }); k >= 0 && len(all[j].Actions[k].Parameters) > 0 {
+		if k := slices.IndexFunc(all[j].Actions, func(a plan.Action) bool { return a.Name == before.Action }); k >= 0 &&
+			len(all[j].Actions[k].Parameters) > 0 {
 			l.wrong(at.With("action"), "names the action %q, which takes parameters: nobody would give it any", before.Action)
 		}
 	}
@@ -209,7 +227,8 @@ func (l *loader) checkBefore(path document.Path, c *Component) {
 
 // checkActionName: what is to be done is an action of the component.
 func (l *loader) checkActionName(path document.Path, c *Component, name string) {
-	l.oneOf(path, name, "action of component \""+c.Name+"\"", names(c.Actions, func(a plan.Action) string { return a.Name }))
+	l.oneOf(path, name, "action of component \""+c.Name+"\"",
+		names(c.Actions, func(a plan.Action) string { return a.Name }))
 }
 
 // parametersOf are those that the actions of a failover are given.
@@ -223,11 +242,14 @@ func (l *loader) checkWritingAction(path document.Path, c *Component, name strin
 		return
 	}
 	action := &c.Actions[i]
-	if key := path[len(path)-1]; key != "measure" && key != "handover" && (action.Success != "" || len(action.Outputs) > 0) {
-		l.wrong(path, "names the action %q, which has success or outputs: the process manager runs it and goes by its exit code alone, take them out", name)
+	if key := path[len(path)-1]; key != "measure" && key != "handover" &&
+		(action.Success != "" || len(action.Outputs) > 0) {
+		l.wrong(path, "names the action %q, which has success or outputs: the process manager runs it and goes by its exit "+
+			"code alone, take them out", name)
 	}
 	if key := path[len(path)-1]; key != "measure" && key != "handover" && action.Query != nil {
-		l.wrong(path, "names the action %q, which is a query: the process manager runs it and has no driver, make it a command", name)
+		l.wrong(path, "names the action %q, which is a query: the process manager runs it and has no driver, make it a "+
+			"command", name)
 	}
 	for _, parameter := range slices.Sorted(maps.Keys(action.Parameters)) {
 		if !slices.Contains(allowed, parameter) {
@@ -275,7 +297,8 @@ func IsInSync(source, role string, attributes map[string]string) (bool, error) {
 
 // ofWritingArgs says whether a path leads to an argument of a process by what its pod is.
 func ofWritingArgs(path document.Path) bool {
-	return len(path) == 5 && path[0] == "components" && path[2] == "failover" && (path[3] == "primaryArgs" || path[3] == "replicaArgs")
+	return len(path) == 5 && path[0] == "components" && path[2] == "failover" &&
+		(path[3] == "primaryArgs" || path[3] == "replicaArgs")
 }
 
 // checkWritingArg: the agents fill these texts in, and know no more than the pod and, of one that follows, the writer.

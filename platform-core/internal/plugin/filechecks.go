@@ -21,7 +21,8 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 		}
 		switch isText, hasForm := f.Format == plan.FormatText, f.Parameters.Form != ""; {
 		case isText && !hasForm && !f.Parameters.None():
-			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: say in which form they are lines of it, or give them a file of their own")
+			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: say in "+
+				"which form they are lines of it, or give them a file of their own")
 		case !isText && hasForm:
 			l.wrong(at.With("parameters").With("form"), "is for a file of format text: %s escapes values itself", f.Format)
 		case hasForm:
@@ -35,7 +36,8 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 func (l *loader) checkPlace(at document.Path, f *File) {
 	after := f.Parameters.After
 	if after != "" && !slices.ContainsFunc(f.Entries, func(e plan.Entry) bool { return e.Key == after }) {
-		l.wrong(at.With("after"), "is %q, and no entry of the file has that key%s", after, nearest(after, names(f.Entries, func(e plan.Entry) string { return e.Key })))
+		l.wrong(at.With("after"), "is %q, and no entry of the file has that key%s", after,
+			nearest(after, names(f.Entries, func(e plan.Entry) string { return e.Key })))
 	}
 }
 
@@ -55,7 +57,8 @@ func (l *loader) formed(c *Component, taken *FileParameters) {
 func (l *loader) checkEntry(at document.Path, c *Component, f *File, entry plan.Entry) {
 	l.checkSecret(at.With("secret"), c, entry.Secret)
 	if entry.Dynamic && c.Process.Reload == nil {
-		l.wrong(at.With("dynamic"), "says that a reload takes over a change of the entry, and the process has none: add process.reload")
+		l.wrong(at.With("dynamic"), "says that a reload takes over a change of the entry, and the process has none: add "+
+			"process.reload")
 	}
 	if f.Format == plan.FormatText {
 		l.checkText(at, entry)
@@ -108,7 +111,8 @@ func (l *loader) checkNamed(path document.Path, c *Component, values map[string]
 	}
 }
 
-// checkKnown: a word is for some parameter that the component has. A set of parameters that could not be read is told of elsewhere.
+// checkKnown: a word is for some parameter that the component has. A set of parameters that could not be read is told
+// of elsewhere.
 func (l *loader) checkKnown(path document.Path, c *Component, verb, word string, fits func(name string) bool) {
 	file := l.parameters[c.Parameters]
 	if c.Parameters != "" && file == nil {
@@ -123,7 +127,8 @@ func (l *loader) checkKnown(path document.Path, c *Component, verb, word string,
 	}
 }
 
-// checkWritten: each parameter goes to one file, or a placeholder looks at it. One that changes nothing would be set in vain.
+// checkWritten: each parameter goes to one file, or a placeholder looks at it. One that changes nothing would be set in
+// vain.
 func (l *loader) checkWritten(path document.Path, c *Component) {
 	set := l.parameters[c.Parameters]
 	if set == nil {
@@ -142,7 +147,8 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 		}
 		switch {
 		case len(files) > 1:
-			l.wrong(path.Index(files[1]).With("parameters"), "takes in %q, which %s takes in already: a parameter goes to one file", name, path.Index(files[0]))
+			l.wrong(path.Index(files[1]).With("parameters"),
+				"takes in %q, which %s takes in already: a parameter goes to one file", name, path.Index(files[0]))
 			return
 		case len(files) == 0 && set.Dynamic(name):
 			l.wrong(path, "take in no parameter %q, which is dynamic: a reload takes over what is in files", name)
@@ -168,7 +174,8 @@ func (l *loader) bound(c *Component) (names []string) {
 	return names
 }
 
-// usedByPlaceholders lists the parameters that the placeholders of a component look at, in its plan and its pod template.
+// usedByPlaceholders lists the parameters that the placeholders of a component look at, in its plan and its pod
+// template.
 func (l *loader) usedByPlaceholders(c *Component) (names map[string]bool, all bool) {
 	names = map[string]bool{}
 	add := func(template leafTemplate) {
@@ -178,7 +185,8 @@ func (l *loader) usedByPlaceholders(c *Component) (names map[string]bool, all bo
 		}
 		all = all || !exact
 	}
-	index := slices.IndexFunc(l.components.Components.Components, func(other Component) bool { return other.Name == c.Name })
+	index := slices.IndexFunc(l.components.Components.Components,
+		func(other Component) bool { return other.Name == c.Name })
 	for _, template := range l.components.tree.templates {
 		if template.path.Below(componentPath(index)) {
 			add(template)
@@ -226,29 +234,34 @@ func (l *loader) checkDynamic() {
 			continue
 		}
 		if c.Process.Reload == nil {
-			l.wrong(componentPath(i, "process"), "has no reload, and parameter set %q names dynamic parameters: add process.reload", c.Parameters)
+			l.wrong(componentPath(i, "process"),
+				"has no reload, and parameter set %q names dynamic parameters: add process.reload", c.Parameters)
 		}
 		if c.Process.Reload != nil && len(c.Process.Reload.Each) == 0 && len(file.set.ResetValues) > 0 {
-			l.wrong(componentPath(i, "process", "reload"), "takes over all that is in files, and parameter set %q says what is initial: that is for \"each\", take it out", c.Parameters)
+			l.wrong(componentPath(i, "process", "reload"),
+				"takes over all that is in files, and parameter set %q says what is initial: that is for \"each\", take it out",
+				c.Parameters)
 		}
 		l.checkDynamicPlaceholders(i, file)
 	}
 }
 
-// checkDynamicPlaceholders: what a placeholder makes of a dynamic parameter is in an entry that is dynamic itself, or a change of it would restart
-// the process.
+// checkDynamicPlaceholders: what a placeholder makes of a dynamic parameter is in an entry that is dynamic itself, or a
+// change of it would restart the process.
 func (l *loader) checkDynamicPlaceholders(component int, file *parameterFile) {
 	templates := l.components.tree.templates
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
 		path := templates[key].path
 		// A change of the probe restarts nothing.
-		if !path.Below(componentPath(component)) || path.Below(componentPath(component, "probe")) || l.inDynamicEntry(component, path) {
+		if !path.Below(componentPath(component)) || path.Below(componentPath(component, "probe")) ||
+			l.inDynamicEntry(component, path) {
 			continue
 		}
 		names, _ := templates[key].Parameters()
 		for _, name := range names {
 			if file.Dynamic(name) {
-				l.wrong(path, "uses the dynamic parameter %q: a change of it would restart the process, take it out of \"dynamic\" or have the entry say dynamic: true", name)
+				l.wrong(path, "uses the dynamic parameter %q: a change of it would restart the process, take it out of "+
+					"\"dynamic\" or have the entry say dynamic: true", name)
 			}
 		}
 	}

@@ -21,8 +21,8 @@ type FileParameters struct {
 	Except []string `json:"except,omitempty"`
 	// After is the key of the entry that they come after, of several the last; the last of all when empty.
 	After string `json:"after,omitempty"`
-	// Form is what each value has to be, which is written as a line of its own: for a file of format text, whose lines nobody else escapes. Empty
-	// for values that the format of the file escapes.
+	// Form is what each value has to be, which is written as a line of its own: for a file of format text, whose lines
+	// nobody else escapes. Empty for values that the format of the file escapes.
 	Form lineform.Form `json:"form,omitempty"`
 }
 

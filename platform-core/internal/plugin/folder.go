@@ -19,8 +19,8 @@ import (
 // manifestFile is the manifest in the folder form of a plugin.
 const manifestFile = "manifest.yaml"
 
-// manifestDocument is manifest.yaml: the keys of the manifest part but the references, which are added, and what a version says of
-// the one that it extends, which is no part of the bundle.
+// manifestDocument is manifest.yaml: the keys of the manifest part but the references, which are added, and what a
+// version says of the one that it extends, which is no part of the bundle.
 type manifestDocument struct {
 	Version            string   `json:"version"`
 	Domain             string   `json:"domain"`
@@ -35,7 +35,8 @@ var folders = map[string]Part{"podtemplates": PartPodTemplates, "params": PartPa
 
 // Folder is a version of a plugin as it was read from its folder, and from those of the versions that it extends.
 type Folder struct {
-	// Sources are the parts that its ConfigMaps would hold. They are whole: nothing in them tells of a version that was extended.
+	// Sources are the parts that its ConfigMaps would hold. They are whole: nothing in them tells of a version that was
+	// extended.
 	Sources map[Part]Source
 	files   map[string]layer.File
 }
@@ -46,7 +47,8 @@ type Folder struct {
 func LoadFolder(folder fs.FS, name string) (map[Part]Source, []LoadError) {
 	read, errs := readFolder(folder)
 	if len(errs) == 0 && read.manifest.Extends != "" {
-		errs = []LoadError{{File: manifestFile, Line: read.line("extends"), Message: "the folders of other versions are not at hand here"}}
+		errs = []LoadError{{File: manifestFile, Line: read.line("extends"),
+			Message: "the folders of other versions are not at hand here"}}
 	}
 	if len(errs) > 0 {
 		return nil, sortErrors(errs)
@@ -54,8 +56,9 @@ func LoadFolder(folder fs.FS, name string) (map[Part]Source, []LoadError) {
 	return read.sources(name), nil
 }
 
-// LoadVersion reads the folder of a version, which is one of those in versions, and puts it over that of the version that it extends.
-// Errors name files as they are seen from the version's folder: components.yaml, or ../1.0.0/components.yaml.
+// LoadVersion reads the folder of a version, which is one of those in versions, and puts it over that of the version
+// that it extends. Errors name files as they are seen from the version's folder: components.yaml, or
+// ../1.0.0/components.yaml.
 func LoadVersion(versions fs.FS, name, version string) (*Folder, []LoadError) {
 	read, errs := readVersion(versions, version, nil)
 	if len(errs) > 0 {
@@ -144,7 +147,8 @@ func (f *folderFiles) sources(name string) map[Part]Source {
 			parts[PartManifest][refKey(part)] = SourceName(name, part, version)
 		}
 		sources[part] = Source{
-			Name: SourceName(name, part, version), Part: part, Plugin: name, Version: version, Immutable: true, Data: parts[part],
+			Name: SourceName(name, part, version), Part: part, Plugin: name, Version: version, Immutable: true,
+			Data: parts[part],
 		}
 	}
 	return sources
@@ -207,7 +211,8 @@ func (r *folderReader) readManifest() {
 		r.fail(manifestFile, 1, "version is missing: it is a semantic version such as 1.0.0")
 	}
 	if len(manifest.Without) > 0 && manifest.Extends == "" {
-		r.fail(manifestFile, doc.Line(document.Path{"without"}), "without is for a version that extends another one: say extends, or take it out")
+		r.fail(manifestFile, doc.Line(document.Path{"without"}),
+			"without is for a version that extends another one: say extends, or take it out")
 	}
 }
 
@@ -224,7 +229,8 @@ func (r *folderReader) readFolders() {
 		case entry.Name() == componentsKey:
 			r.readFile(componentsKey)
 		case !slices.Contains([]string{manifestFile, "testdata", "README.md"}, entry.Name()):
-			r.fail(entry.Name(), 0, "the file is not known: a plugin has manifest.yaml, components.yaml, podtemplates/, params/, operations/ and testdata/")
+			r.fail(entry.Name(), 0, "the file is not known: a plugin has manifest.yaml, components.yaml, podtemplates/, "+
+				"params/, operations/ and testdata/")
 		}
 	}
 }

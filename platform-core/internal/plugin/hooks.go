@@ -27,8 +27,10 @@ func (l *loader) checkHooks(path document.Path, c *Component) {
 	if hooks.PreStop == nil {
 		return
 	}
-	hook, stop := cmp.Or(hooks.PreStop.TimeoutSeconds, plan.DefaultHookSeconds), cmp.Or(c.Process.Stop.TimeoutSeconds, DefaultStopTimeoutSeconds)
+	hook, stop := cmp.Or(hooks.PreStop.TimeoutSeconds, plan.DefaultHookSeconds),
+		cmp.Or(c.Process.Stop.TimeoutSeconds, DefaultStopTimeoutSeconds)
 	if hook >= stop {
-		l.wrong(path.With(string(plan.PreStop)), "may take %d s, and the process is killed %d s after its stop began: give it less (timeoutSeconds), or the stop more (process.stop.timeoutSeconds)", hook, stop)
+		l.wrong(path.With(string(plan.PreStop)), "may take %d s, and the process is killed %d s after its stop began: give "+
+			"it less (timeoutSeconds), or the stop more (process.stop.timeoutSeconds)", hook, stop)
 	}
 }

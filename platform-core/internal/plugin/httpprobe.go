@@ -84,7 +84,8 @@ func (l *loader) checkProbeMeans(path document.Path, c *Component) {
 	at := path.With("http")
 	l.oneOf(at.With("port"), probe.HTTP.Port, "port", portNames(c))
 	if c.accessOf(probe.HTTP.Port) == PortMetrics {
-		l.wrong(at.With("port"), "names the port %q, whose access is Metrics: it is there only where metrics are wanted", probe.HTTP.Port)
+		l.wrong(at.With("port"), "names the port %q, whose access is Metrics: it is there only where metrics are wanted",
+			probe.HTTP.Port)
 	}
 	for field, text := range map[string]string{"interval": probe.HTTP.Interval, "timeout": probe.HTTP.Timeout} {
 		if _, err := secondsOf(field, text); err != nil && !placeholder.In(text) {

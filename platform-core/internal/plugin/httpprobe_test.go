@@ -32,7 +32,8 @@ func TestProbesByHTTP(t *testing.T) {
 			false: {Port: 8080, Path: "/health?all"}, true: {Port: 8080, Path: "/health?all", TLS: true}},
 		"http: {port: http, path: /}": {false: {Port: 8080, Path: "/"}, true: {Port: 8080, Path: "/"}},
 		"http: {port: http, path: '/${app.topology}', interval: '${app.tls ? \"30s\" : \"0s\"}', timeout: 5s}": {
-			false: {Port: 8080, Path: "/web", TimeoutSeconds: 5}, true: {Port: 8080, Path: "/web", IntervalSeconds: 30, TimeoutSeconds: 5}},
+			false: {Port: 8080, Path: "/web", TimeoutSeconds: 5},
+			true:  {Port: 8080, Path: "/web", IntervalSeconds: 30, TimeoutSeconds: 5}},
 	} {
 		bundle, errs := Load(asking(t, probe))
 		if len(errs) > 0 {
@@ -46,7 +47,8 @@ func TestProbesByHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.Probe; got.HTTP == nil || !reflect.DeepEqual(*got.HTTP, want) || got.Command != nil || got.FailureThreshold != 3 {
+			if got := p.Probe; got.HTTP == nil || !reflect.DeepEqual(*got.HTTP, want) || got.Command != nil ||
+				got.FailureThreshold != 3 {
 				t.Errorf("%s, TLS %v: the probe is %+v; want %+v", probe, tls, got, want)
 			}
 		}
@@ -55,18 +57,23 @@ func TestProbesByHTTP(t *testing.T) {
 
 func TestBrokenProbesByHTTP(t *testing.T) {
 	for probe, says := range map[string]string{
-		"":                                           "components[0].probe must have a command, or http, or both",
-		"http: {path: /}":                            "components[0].probe.http.port is missing",
-		"http: {port: http}":                         "components[0].probe.http.path is missing",
-		"http: {port: http, path: there}":            "components[0].probe.http.path is \"there\": it must be the path of a URL",
-		"http: {port: 8080, path: /}":                "components[0].probe.http.port is 8080: it must be text",
-		"http: {port: web, path: /}":                 `components[0].probe.http.port names the port "web", which is not there: there is http, metrics`,
-		"http: {port: metrics, path: /}":             "it is there only where metrics are wanted",
-		"http: {port: http, path: '/${pod.name}'}":   "a placeholder that uses pod is not allowed here",
-		"http: {port: http, path: /, timeout: soon}": `components[0].probe.http.timeout is "soon": it must be whole seconds`,
+		"":                   "components[0].probe must have a command, or http, or both",
+		"http: {path: /}":    "components[0].probe.http.port is missing",
+		"http: {port: http}": "components[0].probe.http.path is missing",
+		"http: {port: http, path: there}": "components[0].probe.http.path is \"there\": it must be the path of " +
+			"a URL",
+		"http: {port: 8080, path: /}": "components[0].probe.http.port is 8080: it must " +
+			"be text",
+		"http: {port: web, path: /}": `components[0].probe.http.port names the port ` +
+			`"web", which is not there: there is http, metrics`,
+		"http: {port: metrics, path: /}":           "it is there only where metrics are wanted",
+		"http: {port: http, path: '/${pod.name}'}": "a placeholder that uses pod is not allowed here",
+		"http: {port: http, path: /, timeout: soon}": `components[0].probe.http.timeout is "soon": it ` +
+			`must be whole seconds`,
 		"http: {port: http, path: /}\n      env: [{name: A, value: b}]": "components[0].probe.env is for a command",
 		"http: {port: http, path: /}\n      reserved: [-a]":             "components[0].probe.reserved is for a command",
-		"http: {port: http, path: /, scheme: HTTPS}":                    `field "components[0].probe.http.scheme" is not known`,
+		"http: {port: http, path: /, scheme: HTTPS}": `field "components[0].probe.http.scheme" is not ` +
+			`known`,
 	} {
 		_, errs := Load(asking(t, probe))
 		if !strings.Contains(list(errs), says) {
@@ -89,7 +96,8 @@ func TestProbesByHTTPSNeedTLS(t *testing.T) {
 
 // A command has to succeed once for each process, and the request is made after that.
 func TestProbesOfBothKinds(t *testing.T) {
-	bundle, errs := Load(asking(t, "command: ['true']\n      env: [{name: A, value: b}]\n      http: {port: http, path: /}"))
+	bundle, errs := Load(asking(t,
+		"command: ['true']\n      env: [{name: A, value: b}]\n      http: {port: http, path: /}"))
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
 	}

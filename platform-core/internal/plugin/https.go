@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// HTTPStep makes a call and judges the answer. Redirects are not followed: they are answers. A call that was not seen to end is made again, with
-// the same header Idempotency-Key.
+// HTTPStep makes a call and judges the answer. Redirects are not followed: they are answers. A call that was not seen
+// to end is made again, with the same header Idempotency-Key.
 type HTTPStep struct {
 	// Method of the call. Default GET.
 	Method string `json:"method,omitempty"`
@@ -25,13 +25,15 @@ type HTTPStep struct {
 	Headers []HTTPHeader `json:"headers,omitempty"`
 	// Body of the call, with placeholders.
 	Body string `json:"body,omitempty"`
-	// Authority is the key of a ConfigMap with the certificates that the server's is checked against; those of the operator's image when left out.
+	// Authority is the key of a ConfigMap with the certificates that the server's is checked against; those of the
+	// operator's image when left out.
 	Authority *KeyReference `json:"authority,omitempty"`
 	// Within is how long one call may take. Default 30s, at most 10m.
 	Within Span `json:"within,omitempty"`
 	// Status are the codes that are a success; 200 to 299 when left out.
 	Status []int `json:"status,omitempty"`
-	// Check is an expression over response, which has status, headers, body and json: where it gives false, the step fails.
+	// Check is an expression over response, which has status, headers, body and json: where it gives false, the step
+	// fails.
 	Check string `json:"check,omitempty"`
 	// Outputs are expressions over response.
 	Outputs map[string]string `json:"outputs,omitempty"`
@@ -55,11 +57,13 @@ const (
 const IdempotencyHeader = "Idempotency-Key"
 
 // ownHeaders are those that no template sets.
-var ownHeaders = []string{IdempotencyHeader, "Host", "Content-Length", "Connection", "Transfer-Encoding", "Upgrade", "Te", "Trailer"}
+var ownHeaders = []string{IdempotencyHeader, "Host", "Content-Length", "Connection", "Transfer-Encoding", "Upgrade",
+	"Te", "Trailer"}
 
 // responseShape is what expressions see of an answer.
 var responseShape = placeholder.Fields(map[string]placeholder.Shape{
-	"status": placeholder.IntShape, "headers": placeholder.ObjectShape, "body": placeholder.TextShape, "json": placeholder.AnyShape,
+	"status": placeholder.IntShape, "headers": placeholder.ObjectShape, "body": placeholder.TextShape,
+	"json": placeholder.AnyShape,
 })
 
 // http checks what a step says of its call.

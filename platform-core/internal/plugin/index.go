@@ -28,7 +28,8 @@ type State struct {
 // Unusable says why there is nothing to go by for what was made from a version of a plugin, and what mends that.
 func Unusable(name, version string, state State) string {
 	if len(state.Errors) > 0 && len(state.Missing) == 0 {
-		return fmt.Sprintf("plugin %s version %s is refused by this operator: %s; install a later version that takes over from it; the pods are left alone",
+		return fmt.Sprintf("plugin %s version %s is refused by this operator: %s; install a later version that takes over "+
+			"from it; the pods are left alone",
 			name, version, state.Errors[0])
 	}
 	return fmt.Sprintf("plugin %s version %s is gone or broken: install it again; the pods are left alone", name, version)
@@ -68,7 +69,8 @@ func (i *Index) Set(name, version string, bundle *Bundle, errs []LoadError) {
 	case state.Bundle.Digest != bundle.Digest:
 		state.Errors = append(state.Errors, LoadError{
 			File: SourceName(name, PartManifest, version),
-			Message: fmt.Sprintf("version %q is already loaded with digest %s and cannot change to %s: give the changed plugin a new version",
+			Message: fmt.Sprintf("version %q is already loaded with digest %s and cannot change to %s: give the changed "+
+				"plugin a new version",
 				version, state.Bundle.Digest, bundle.Digest),
 		})
 	}

@@ -72,7 +72,8 @@ func TestParseSource(t *testing.T) {
 		ok          bool
 	}{
 		{"redis", "redis-components-1.0.0", Source{Part: PartComponents, Plugin: "redis", Version: "1.0.0"}, true},
-		{"redis-cluster", "redis-cluster-params-1.0.0-rc.1", Source{Part: PartParams, Plugin: "redis-cluster", Version: "1.0.0-rc.1"}, true},
+		{"redis-cluster", "redis-cluster-params-1.0.0-rc.1",
+			Source{Part: PartParams, Plugin: "redis-cluster", Version: "1.0.0-rc.1"}, true},
 		{"params", "params-params-1.0.0", Source{Part: PartParams, Plugin: "params", Version: "1.0.0"}, true},
 		{"redis", "redis-components-", Source{}, false},
 		{"redis", "redis-secrets-1.0.0", Source{}, false},
@@ -80,8 +81,9 @@ func TestParseSource(t *testing.T) {
 		{"", "redis-components-1.0.0", Source{}, false},
 	} {
 		cm := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: tc.name, Namespace: "ns", Labels: map[string]string{platformv1.PluginLabel: tc.label}},
-			Data:       map[string]string{"a": "b"}, Immutable: new(true),
+			ObjectMeta: metav1.ObjectMeta{Name: tc.name, Namespace: "ns",
+				Labels: map[string]string{platformv1.PluginLabel: tc.label}},
+			Data: map[string]string{"a": "b"}, Immutable: new(true),
 		}
 		got, ok := ParseSource(cm)
 		if ok != tc.ok || got.Part != tc.want.Part || got.Plugin != tc.want.Plugin || got.Version != tc.want.Version {
@@ -108,13 +110,17 @@ func TestLoadFolderRefuses(t *testing.T) {
 		folder fstest.MapFS
 		says   string
 	}{
-		"empty":          {fstest.MapFS{}, "manifest.yaml: the file is missing"},
-		"no components":  {fstest.MapFS{"manifest.yaml": file(manifest)}, "components.yaml: the file is missing"},
-		"unknown file":   {fstest.MapFS{"manifest.yaml": file(manifest), "extra.yaml": file("")}, "extra.yaml: the file is not known"},
-		"nested":         {fstest.MapFS{"manifest.yaml": file(manifest), "params/a/b.yaml": file("")}, "params/a: it is a folder"},
-		"version number": {fstest.MapFS{"manifest.yaml": file("version: 1.0\n")}, "manifest.yaml:1: version is 1: it must be text"},
-		"unknown field":  {fstest.MapFS{"manifest.yaml": file(manifest + "params-ref: x\n")}, `manifest.yaml:5: field "params-ref" is not known`},
-		"no version":     {fstest.MapFS{"manifest.yaml": file("domain: database\n")}, "manifest.yaml:1: version is missing"},
+		"empty":         {fstest.MapFS{}, "manifest.yaml: the file is missing"},
+		"no components": {fstest.MapFS{"manifest.yaml": file(manifest)}, "components.yaml: the file is missing"},
+		"unknown file": {fstest.MapFS{"manifest.yaml": file(manifest), "extra.yaml": file("")},
+			"extra.yaml: the file is not known"},
+		"nested": {fstest.MapFS{"manifest.yaml": file(manifest), "params/a/b.yaml": file("")},
+			"params/a: it is a folder"},
+		"version number": {fstest.MapFS{"manifest.yaml": file("version: 1.0\n")},
+			"manifest.yaml:1: version is 1: it must be text"},
+		"unknown field": {fstest.MapFS{"manifest.yaml": file(manifest + "params-ref: x\n")},
+			`manifest.yaml:5: field "params-ref" is not known`},
+		"no version": {fstest.MapFS{"manifest.yaml": file("domain: database\n")}, "manifest.yaml:1: version is missing"},
 	} {
 		_, errs := LoadFolder(tc.folder, "x")
 		if !strings.Contains(list(errs), tc.says) {

@@ -33,8 +33,8 @@ const (
 	maxInlineErrors = 5
 )
 
-// ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors, with
-// its line and its path.
+// ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors,
+// with its line and its path.
 func ParseInline(text string) (OperationTemplate, error) { return parseInline(text, 1) }
 
 // parseInline reads an inline template at a depth, which is 1 for that of the Operation.
@@ -75,7 +75,8 @@ func (c operationCheck) inline() {
 func (c operationCheck) nested(path document.Path, step *NestedStep) {
 	switch {
 	case c.origin != inline && step.Template != "":
-		c.fail(path.With("template"), "is for an inline template: name a template of the plugin or of the engine in templateRef")
+		c.fail(path.With("template"), "is for an inline template: name a template of the plugin or of the engine in "+
+			"templateRef")
 		return
 	case c.origin != inline && step.TemplateRef == "":
 		c.fail(path.With("templateRef"), "is missing: it must be the name of a template, for example Restart")
@@ -96,7 +97,8 @@ func (c operationCheck) nested(path document.Path, step *NestedStep) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
 		if _, ok := template.Parameters[name]; !ok {
-			c.fail(path.With("parameters").With(name), "is no parameter of the template: it takes %s", cmpNone(strings.Join(slices.Sorted(maps.Keys(template.Parameters)), ", ")))
+			c.fail(path.With("parameters").With(name), "is no parameter of the template: it takes %s",
+				cmpNone(strings.Join(slices.Sorted(maps.Keys(template.Parameters)), ", ")))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(template.Parameters)) {
@@ -110,9 +112,11 @@ func (c operationCheck) nested(path document.Path, step *NestedStep) {
 // results checks the names of the outputs of the template.
 func (c operationCheck) results() {
 	if c.origin != inline && len(c.template.Outputs) > 0 {
-		c.fail(document.Path{"outputs"}, "are for an inline template: those of a template of a plugin are the outputs of its steps")
+		c.fail(document.Path{"outputs"}, "are for an inline template: those of a template of a plugin are the outputs of "+
+			"its steps")
 	}
 	if _, taken := c.template.Outputs[outputOperation]; taken {
-		c.fail(document.Path{"outputs"}.With(outputOperation), "is the name of the Operation for the template that runs this one: choose another name")
+		c.fail(document.Path{"outputs"}.With(outputOperation),
+			"is the name of the Operation for the template that runs this one: choose another name")
 	}
 }

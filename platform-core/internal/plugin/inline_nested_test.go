@@ -22,11 +22,14 @@ steps:
 
 // outer is a template that runs another one.
 func outer(inner, parameters, more string) string {
-	return "name: Outer\nsteps:\n  - {name: run, operation: {template: " + strconv.Quote(inner) + ", parameters: {" + parameters + "}}}\n" + more
+	return "name: Outer\nsteps:\n  - {name: run, operation: {template: " + strconv.Quote(inner) + ", parameters: {" +
+		parameters + "}}}\n" + more
 }
 
 func TestNestedInlineTemplateHasOutputsWithTypes(t *testing.T) {
-	template, err := plugin.ParseInline(outer(innerTemplate, "day: monday", "  - {name: tell, when: 'tasks.run.outputs.rows > 3 && tasks.run.outputs.operation != \"\"', approval: {message: '${tasks.run.outputs.day}'}}\n"))
+	template, err := plugin.ParseInline(outer(innerTemplate, "day: monday", "  - {name: tell, when: "+
+		"'tasks.run.outputs.rows > 3 && tasks.run.outputs.operation != \"\"', approval: {message: "+
+		"'${tasks.run.outputs.day}'}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +41,9 @@ func TestNestedInlineTemplateHasOutputsWithTypes(t *testing.T) {
 		t.Fatalf("the nested template is %+v", inner)
 	}
 	steps := map[string]any{"count": map[string]any{"phase": "Succeeded", "outputs": map[string]any{"rows": "12"}}}
-	if rows, err := inner.Result("rows", map[string]any{"parameters": map[string]string{"day": "x"}, "steps": steps, "tasks": steps}); err != nil || rows != "12" {
+	if rows, err := inner.Result("rows",
+		map[string]any{"parameters": map[string]string{"day": "x"}, "steps": steps, "tasks": steps}); err != nil ||
+		rows != "12" {
 		t.Errorf("the output is %q: %v", rows, err)
 	}
 }
@@ -50,14 +55,19 @@ func TestNestedInlineTemplateIsRefused(t *testing.T) {
 		deep = strings.Replace(deep, "name: Outer\n", "name: Outer\nparameters: {day: {schema: string}}\n", 1)
 	}
 	for title, c := range map[string]struct{ text, want string }{
-		"not valid":         {outer("name: A", "", ""), "steps[0].operation.template is not valid: line 1: "},
-		"unknown parameter": {outer(innerTemplate, "day: x, night: y", ""), "steps[0].operation.parameters.night is no parameter of the template: it takes day, most"},
-		"no parameter":      {outer(innerTemplate, "", ""), `steps[0].operation.parameters lacks the parameter "day"`},
-		"unknown output":    {outer(innerTemplate, "day: x", "  - {name: b, approval: {message: '${tasks.run.outputs.none}'}}\n"), "steps[1].approval.message"},
-		"too deep":          {deep, "is nested too deep: at most 4 templates run each other"},
-		"another template":  {"name: A\nsteps: [{name: a, operation: {templateRef: Restart}}]\n", "steps[0].operation must have template, and no templateRef"},
-		"output":            {strings.Replace(innerTemplate, "parameters.day}", "tasks.none.phase}", 1), "outputs.day is not a valid expression"},
-		"output of the run": {strings.Replace(innerTemplate, ", day: parameters", ", operation: parameters", 1), "outputs.operation is the name of the Operation"},
+		"not valid": {outer("name: A", "", ""), "steps[0].operation.template is not valid: line 1: "},
+		"unknown parameter": {outer(innerTemplate, "day: x, night: y", ""),
+			"steps[0].operation.parameters.night is no parameter of the template: it takes day, most"},
+		"no parameter": {outer(innerTemplate, "", ""), `steps[0].operation.parameters lacks the parameter "day"`},
+		"unknown output": {outer(innerTemplate, "day: x",
+			"  - {name: b, approval: {message: '${tasks.run.outputs.none}'}}\n"), "steps[1].approval.message"},
+		"too deep": {deep, "is nested too deep: at most 4 templates run each other"},
+		"another template": {"name: A\nsteps: [{name: a, operation: {templateRef: Restart}}]\n",
+			"steps[0].operation must have template, and no templateRef"},
+		"output": {strings.Replace(innerTemplate, "parameters.day}", "tasks.none.phase}", 1),
+			"outputs.day is not a valid expression"},
+		"output of the run": {strings.Replace(innerTemplate, ", day: parameters", ", operation: parameters", 1),
+			"outputs.operation is the name of the Operation"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			if _, err := plugin.ParseInline(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -65,7 +75,9 @@ func TestNestedInlineTemplateIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := plugin.ParseOperation(fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate)); err == nil || !strings.Contains(err.Error(), "steps[0].operation.template is for an inline template") {
+	if _, err := plugin.ParseOperation(
+		fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate)); err == nil ||
+		!strings.Contains(err.Error(), "steps[0].operation.template is for an inline template") {
 		t.Errorf("the error is %v", err)
 	}
 }

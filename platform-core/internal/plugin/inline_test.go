@@ -38,24 +38,40 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 		fmt.Fprintf(&many, "  - {name: s%d, needs: [], %s}\n", i, wait)
 	}
 	for title, c := range map[string]struct{ text, want string }{
-		"no YAML":           {"name: [", "line 1: "},
-		"no steps":          {"name: A\n", "steps"},
-		"unknown field":     {"name: A\nsteps:\n  - {name: a, " + wait + ", retries: 3}\n", `line 3: field "steps[0].retries" is not known`},
-		"unknown step":      {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n", `line 3: steps[0].needs[0] names the step "b", which is not there`},
-		"cycle":             {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, needs: [a], " + wait + "}\n", "steps[0].needs waits for itself"},
-		"same name":         {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: a, " + wait + "}\n", `steps[1].name is "a", which another step has`},
-		"no such output":    {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: b, when: 'steps.a.outputs.none == \"\"', " + wait + "}\n", "line 4: steps[1].when is not a valid expression"},
-		"step of instances": {"name: A\nsteps:\n  - {name: a, agent: {call: Restart}}\n", "steps[0].agent is not allowed in an inline template, which acts on no instance"},
-		"job":               {"name: A\nsteps:\n  - {name: a, job: {command: [x]}}\n", "steps[0].job is not allowed in an inline template"},
-		"two types":         {"name: A\nsteps:\n  - {name: a, approval: {message: x}, " + wait + "}\n", "steps[0] must have exactly one of wait, operation, approval, container, script, http, apply, patch and delete"},
-		"forEach approval":  {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', approval: {message: x}}\n", "steps[0].forEach is for wait, operation, container, script, http, apply, patch and delete: an approval is given once"},
-		"targets":           {"name: A\ntargets: [redis]\nsteps:\n  - {name: a, " + wait + "}\n", "targets"},
-		"preempts":          {"name: A\npreempts: true\nsteps:\n  - {name: a, " + wait + "}\n", "preempts is not allowed in an inline template"},
-		"need of the end":   {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, finally: true, " + wait + "}\n", `names the step "b", which is taken finally`},
-		"final approval":    {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: b, finally: true, approval: {message: x}}\n", "steps[1] is taken finally"},
-		"parallel alone":    {"name: A\nsteps:\n  - {name: a, parallelism: 2, " + wait + "}\n", "steps[0].parallelism is for a forEach"},
-		"outputs of items":  {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', container: {image: i, outputs: {n: string}}}\n", "steps[0].container.outputs are those of one pod"},
-		"too many steps":    {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},
+		"no YAML":  {"name: [", "line 1: "},
+		"no steps": {"name: A\n", "steps"},
+		"unknown field": {"name: A\nsteps:\n  - {name: a, " + wait + ", retries: 3}\n",
+			`line 3: field "steps[0].retries" is not known`},
+		"unknown step": {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n",
+			`line 3: steps[0].needs[0] names the step "b", which is not there`},
+		"cycle": {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, needs: [a], " + wait +
+			"}\n", "steps[0].needs waits for itself"},
+		"same name": {"name: A\nsteps:\n  - {name: a, " + wait + "}\n  - {name: a, " + wait + "}\n",
+			`steps[1].name is "a", which another step has`},
+		"no such output": {"name: A\nsteps:\n  - {name: a, " + wait +
+			"}\n  - {name: b, when: 'steps.a.outputs.none == \"\"', " + wait + "}\n",
+			"line 4: steps[1].when is not a valid expression"},
+		"step of instances": {"name: A\nsteps:\n  - {name: a, agent: {call: Restart}}\n",
+			"steps[0].agent is not allowed in an inline template, which acts on no instance"},
+		"job": {"name: A\nsteps:\n  - {name: a, job: {command: [x]}}\n",
+			"steps[0].job is not allowed in an inline template"},
+		"two types": {"name: A\nsteps:\n  - {name: a, approval: {message: x}, " + wait + "}\n",
+			"steps[0] must have exactly one of wait, operation, approval, container, script, http, apply, patch and delete"},
+		"forEach approval": {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', approval: {message: x}}\n",
+			"steps[0].forEach is for wait, operation, container, script, http, apply, patch and delete: an approval is given " +
+				"once"},
+		"targets": {"name: A\ntargets: [redis]\nsteps:\n  - {name: a, " + wait + "}\n", "targets"},
+		"preempts": {"name: A\npreempts: true\nsteps:\n  - {name: a, " + wait + "}\n",
+			"preempts is not allowed in an inline template"},
+		"need of the end": {"name: A\nsteps:\n  - {name: a, needs: [b], " + wait + "}\n  - {name: b, finally: true, " +
+			wait + "}\n", `names the step "b", which is taken finally`},
+		"final approval": {"name: A\nsteps:\n  - {name: a, " + wait +
+			"}\n  - {name: b, finally: true, approval: {message: x}}\n", "steps[1] is taken finally"},
+		"parallel alone": {"name: A\nsteps:\n  - {name: a, parallelism: 2, " + wait + "}\n",
+			"steps[0].parallelism is for a forEach"},
+		"outputs of items": {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', container: {image: i, outputs: {n: " +
+			"string}}}\n", "steps[0].container.outputs are those of one pod"},
+		"too many steps": {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			_, err := plugin.ParseInline(c.text)

@@ -21,8 +21,8 @@ type JobResources struct {
 	Limits   map[corev1.ResourceName]JobAmount `json:"limits,omitempty"`
 }
 
-// JobAmount is a quantity, or a text with placeholders that gives one. A placeholder that gives an empty text, or 0, leaves the
-// resource out.
+// JobAmount is a quantity, or a text with placeholders that gives one. A placeholder that gives an empty text, or 0,
+// leaves the resource out.
 type JobAmount string
 
 // UnmarshalJSON reads a number or a text.
@@ -42,7 +42,8 @@ func (a *JobAmount) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Fill returns the resources with the amounts that text makes of them. The error is a sentence without its beginning: whose they are.
+// Fill returns the resources with the amounts that text makes of them. The error is a sentence without its beginning:
+// whose they are.
 func (r JobResources) Fill(text func(source string) (string, error)) (corev1.ResourceRequirements, error) {
 	requests, err := fillAmounts(r.Requests, text)
 	if err != nil {
@@ -56,7 +57,8 @@ func (r JobResources) Fill(text func(source string) (string, error)) (corev1.Res
 	return filled, CheckResources(filled)
 }
 
-func fillAmounts(amounts map[corev1.ResourceName]JobAmount, text func(string) (string, error)) (corev1.ResourceList, error) {
+func fillAmounts(amounts map[corev1.ResourceName]JobAmount, text func(string) (string, error)) (corev1.ResourceList,
+	error) {
 	var list corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		source := string(amounts[name])
@@ -92,7 +94,8 @@ func (r JobResources) texts(add func(text string, path ...string)) {
 	}
 }
 
-// check looks at what is known before the placeholders are filled in: all names, and the amounts where all of them are written out.
+// check looks at what is known before the placeholders are filled in: all names, and the amounts where all of them are
+// written out.
 func (r JobResources) check() error {
 	known := true
 	r.texts(func(text string, _ ...string) { known = known && !placeholder.In(text) })

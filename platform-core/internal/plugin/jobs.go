@@ -17,8 +17,8 @@ const maxJobOutput = 1024
 
 // JobStep runs a command in a pod of its own, once.
 type JobStep struct {
-	// Component that the pod is like: it has its image of the target's version, its user, and its place in the cluster, and can have its
-	// credentials. The only one that the template acts on when left out.
+	// Component that the pod is like: it has its image of the target's version, its user, and its place in the cluster,
+	// and can have its credentials. The only one that the template acts on when left out.
 	Component string `json:"component,omitempty"`
 	// Image in place of that of the component.
 	Image string `json:"image,omitempty"`
@@ -32,16 +32,16 @@ type JobStep struct {
 	Mounts []string `json:"mounts,omitempty"`
 	// Resources of the container. Requests of 50m and 64Mi when left out.
 	Resources JobResources `json:"resources,omitzero"`
-	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value, which is at most
-	// 1024 characters long, by name.
+	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value,
+	// which is at most 1024 characters long, by name.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
 // JobVolumes says whose volumes a job has.
 type JobVolumes string
 
-// JobVolumesWriter are those of the pod that is on record as the writer of the component, where its containers have them. The job begins when that
-// pod is gone, which the steps before have to bring about.
+// JobVolumesWriter are those of the pod that is on record as the writer of the component, where its containers have
+// them. The job begins when that pod is gone, which the steps before have to bring about.
 const JobVolumesWriter JobVolumes = "Writer"
 
 // JobPodEnv tells the container of a job with volumes whose they are.
@@ -68,7 +68,8 @@ func CheckJobOutput(name, schema, value string) error {
 func (c operationCheck) job(path document.Path, step *JobStep) {
 	component := c.jobComponent(path, step)
 	if step.Volumes != "" && component != nil && (component.Failover == nil || len(component.Volumes) == 0) {
-		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no volumes", component.Name)
+		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no "+
+			"volumes", component.Name)
 	}
 	for i, name := range step.Mounts {
 		if component == nil || !slices.Contains(mountNames(component.Mounts), name) {
@@ -90,9 +91,11 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 		case env.Value != "":
 			c.fail(at, "has a value and a secret: it can have one of them")
 		case component == nil || !slices.Contains(component.Credentials, env.Secret.Credential):
-			c.fail(at.With("secret").With("credential"), "names the credential %q, which the component does not have", env.Secret.Credential)
+			c.fail(at.With("secret").With("credential"), "names the credential %q, which the component does not have",
+				env.Secret.Credential)
 		case slices.Contains(c.supplied, env.Secret.Credential):
-			c.fail(at.With("secret").With("credential"), "names the credential %q, which is there only where a user supplies it", env.Secret.Credential)
+			c.fail(at.With("secret").With("credential"), "names the credential %q, which is there only where a user supplies it",
+				env.Secret.Credential)
 		}
 	}
 	if err := step.Resources.check(); err != nil {
@@ -108,7 +111,8 @@ func (c operationCheck) jobComponent(path document.Path, step *JobStep) *Compone
 	case i >= 0:
 		return &c.components[i]
 	case step.Component != "":
-		c.fail(path.With("component"), "names the component %q, which the template does not act on: it acts on %s", step.Component, cmpNone(strings.Join(known, ", ")))
+		c.fail(path.With("component"), "names the component %q, which the template does not act on: it acts on %s",
+			step.Component, cmpNone(strings.Join(known, ", ")))
 	case len(known) == 1:
 		return &c.components[0]
 	case len(known) > 1:

@@ -34,7 +34,8 @@ func TestJobs(t *testing.T) {
 		t.Fatal(list(errs))
 	}
 	template := bundle.Operations["Count"]
-	variables := map[string]any{"parameters": map[string]string{"what": "a*"}, "target": map[string]any{"application": "redis-a"}}
+	variables := map[string]any{"parameters": map[string]string{"what": "a*"},
+		"target": map[string]any{"application": "redis-a"}}
 	step, _ := template.Step("count")
 	for i, want := range []string{"redis-cli", "-h", "redis-a", "--raw", "KEYS", "a*"} {
 		if got, err := template.Text("count", step.Job.Command[i], variables); err != nil || got != want {
@@ -79,7 +80,8 @@ func TestResourcesOfJobs(t *testing.T) {
 				return
 			}
 			gpus, limited := got.Limits["nvidia.com/gpu"]
-			if err != nil || gpus.Value() != tc.gpus || limited != (tc.gpus > 0) || got.Limits.Memory().String() != "64Mi" || got.Requests.Cpu().Value() != 1 {
+			if err != nil || gpus.Value() != tc.gpus || limited != (tc.gpus > 0) || got.Limits.Memory().String() != "64Mi" ||
+				got.Requests.Cpu().Value() != 1 {
 				t.Errorf("the resources are %v, %v; want %d GPUs", got, err, tc.gpus)
 			}
 		})
@@ -88,26 +90,38 @@ func TestResourcesOfJobs(t *testing.T) {
 
 func TestBrokenJobs(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, says string }{
-		"no command":                       {`command: [redis-cli, -h, "${target.application}", --raw, KEYS, "${parameters.what}"]`, "command: []", "command"},
-		"unknown field":                    {"resources:", "resource:", "resource"},
-		"unknown credential":               {"credential: default", "credential: root", `steps[0].job.env[0].secret.credential names the credential "root", which the component does not have`},
-		"value and secret":                 {"{name: REDISCLI_AUTH, ", "{name: REDISCLI_AUTH, value: x, ", "has a value and a secret"},
-		"two of a name":                    {"name: WHAT", "name: REDISCLI_AUTH", `is "REDISCLI_AUTH", which another one has`},
-		"unknown component":                {"      command:", "      component: sentinel\n      command:", `names the component "sentinel", which the template does not act on: it acts on redis`},
-		"unknown volumes":                  {"      command:", "      volumes: All\n      command:", "volumes"},
-		"name of the pod":                  {"      env:", "      volumes: Writer\n      env:\n        - {name: JOB_POD, value: x}", "steps[0].job.env[0].name is taken by the engine"},
-		"unknown resource":                 {"memory: 64Mi", "gpu: 1", `has the resource "gpu", which no container has`},
-		"half a GPU":                       {"memory: 64Mi", "nvidia.com/gpu: 0.5", "has a limit of 500m of nvidia.com/gpu: it must be a whole number"},
-		"no quantity":                      {"memory: 64Mi", "memory: much", `steps[0].job.resources.limits.memory: "much" is not allowed: it must be a quantity`},
-		"unknown field of resources":       {"{limits:", "{limit:", `did you mean "limits"?`},
-		"unknown resource for a parameter": {"memory: 64Mi", `gpu: "${parameters.what}"`, `has the resource "gpu", which no container has`},
-		"unknown parameter of resources":   {"memory: 64Mi", `nvidia.com/gpu: "${parameters.gpus}"`, "undefined field 'gpus'"},
-		"placeholder in image":             {"      command:", "      image: \"${parameters.what}\"\n      command:", "a placeholder is not allowed here"},
-		"placeholder in secret":            {"credential: default", `credential: "${parameters.what}"`, "a placeholder is not allowed here"},
-		"unknown parameter":                {`KEYS, "${parameters.what}"`, `KEYS, "${parameters.which}"`, "undefined field 'which'"},
-		"constraint":                       {`keys: '=~"^[0-9]+$"'`, `keys: '=~'`, "no CUE constraint"},
-		"name that is taken":               {`keys: '=~"^[0-9]+$"'`, `keys: string, job: string`, "is taken by the engine"},
-		"unknown output":                   {"outputs.keys}", "outputs.values}", "undefined field 'values'"},
+		"no command": {
+			`command: [redis-cli, -h, "${target.application}", --raw, KEYS, "${parameters.what}"]`, "command: []", "command"},
+		"unknown field": {"resources:", "resource:", "resource"},
+		"unknown credential": {"credential: default", "credential: root",
+			`steps[0].job.env[0].secret.credential names the credential "root", which the component does not have`},
+		"value and secret": {"{name: REDISCLI_AUTH, ", "{name: REDISCLI_AUTH, value: x, ",
+			"has a value and a secret"},
+		"two of a name": {"name: WHAT", "name: REDISCLI_AUTH",
+			`is "REDISCLI_AUTH", which another one has`},
+		"unknown component": {"      command:", "      component: sentinel\n      command:",
+			`names the component "sentinel", which the template does not act on: it acts on redis`},
+		"unknown volumes": {"      command:", "      volumes: All\n      command:", "volumes"},
+		"name of the pod": {"      env:",
+			"      volumes: Writer\n      env:\n        - {name: JOB_POD, value: x}",
+			"steps[0].job.env[0].name is taken by the engine"},
+		"unknown resource": {"memory: 64Mi", "gpu: 1", `has the resource "gpu", which no container has`},
+		"half a GPU": {"memory: 64Mi", "nvidia.com/gpu: 0.5",
+			"has a limit of 500m of nvidia.com/gpu: it must be a whole number"},
+		"no quantity": {"memory: 64Mi", "memory: much",
+			`steps[0].job.resources.limits.memory: "much" is not allowed: it must be a quantity`},
+		"unknown field of resources": {"{limits:", "{limit:", `did you mean "limits"?`},
+		"unknown resource for a parameter": {"memory: 64Mi", `gpu: "${parameters.what}"`,
+			`has the resource "gpu", which no container has`},
+		"unknown parameter of resources": {"memory: 64Mi", `nvidia.com/gpu: "${parameters.gpus}"`, "undefined field 'gpus'"},
+		"placeholder in image": {"      command:", "      image: \"${parameters.what}\"\n      command:",
+			"a placeholder is not allowed here"},
+		"placeholder in secret": {"credential: default", `credential: "${parameters.what}"`,
+			"a placeholder is not allowed here"},
+		"unknown parameter":  {`KEYS, "${parameters.what}"`, `KEYS, "${parameters.which}"`, "undefined field 'which'"},
+		"constraint":         {`keys: '=~"^[0-9]+$"'`, `keys: '=~'`, "no CUE constraint"},
+		"name that is taken": {`keys: '=~"^[0-9]+$"'`, `keys: string, job: string`, "is taken by the engine"},
+		"unknown output":     {"outputs.keys}", "outputs.values}", "undefined field 'values'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Count(counting, tc.old) != 1 {
@@ -125,13 +139,16 @@ func TestBrokenJobs(t *testing.T) {
 // A job of a template that acts on several components has to say whose image it has.
 func TestAJobThatDoesNotSayOfWhatItIs(t *testing.T) {
 	var says []string
-	check := operationCheck{components: []Component{{Name: "db"}, {Name: "web"}}, fail: func(path document.Path, format string, args ...any) {
-		says = append(says, path.String()+" "+fmt.Sprintf(format, args...))
-	}}
-	if of := check.jobComponent(document.Path{"steps"}, &JobStep{}); of != nil || len(says) != 1 || says[0] != "steps does not say whose image it has: set component to one of db, web" {
+	check := operationCheck{components: []Component{{Name: "db"}, {Name: "web"}},
+		fail: func(path document.Path, format string, args ...any) {
+			says = append(says, path.String()+" "+fmt.Sprintf(format, args...))
+		}}
+	if of := check.jobComponent(document.Path{"steps"}, &JobStep{}); of != nil || len(says) != 1 ||
+		says[0] != "steps does not say whose image it has: set component to one of db, web" {
 		t.Errorf("it is of %v and says %q", of, says)
 	}
-	if of := check.jobComponent(document.Path{"steps"}, &JobStep{Component: "web"}); of == nil || of.Name != "web" || len(says) != 1 {
+	if of := check.jobComponent(document.Path{"steps"}, &JobStep{Component: "web"}); of == nil || of.Name != "web" ||
+		len(says) != 1 {
 		t.Errorf("it is of %v and says %q", of, says)
 	}
 }

@@ -14,8 +14,9 @@ import (
 )
 
 // Load parses and checks a bundle. It returns the bundle, or every error that it
-// finds; never both. The same sources always give the same errors in the same order. What is wrong and was taken before there was
-// a check for it is among the errors of a bundle that has others, and else in its Warnings: instances may be made from it.
+// finds; never both. The same sources always give the same errors in the same order. What is wrong and was taken before
+// there was a check for it is among the errors of a bundle that has others, and else in its Warnings: instances may be
+// made from it.
 func Load(sources map[Part]Source) (*Bundle, []LoadError) {
 	l := &loader{
 		sources:    sources,
@@ -110,7 +111,8 @@ func (l *loader) checkSources() {
 			continue
 		}
 		if source.Plugin != name || source.Version != version || source.Part != part {
-			l.fail(part, "", 0, "it is the %s part of %s %s: the bundle is %s %s", source.Part, source.Plugin, source.Version, name, version)
+			l.fail(part, "", 0, "it is the %s part of %s %s: the bundle is %s %s", source.Part, source.Plugin, source.Version,
+				name, version)
 		}
 		if source.Duplicate != "" {
 			l.fail(part, "", 0, "the ConfigMap %q holds the %s part of %s %s as well: delete one of them", source.Duplicate,
@@ -132,7 +134,8 @@ func (l *loader) parse(part Part, key, text string) *document.Document {
 }
 
 // decode checks a document against a Go type and our schema, and fills target. It says whether all is right.
-func (l *loader) decode(part Part, key string, doc *document.Document, definition string, target any, leaf document.Leaf) bool {
+func (l *loader) decode(part Part, key string, doc *document.Document, definition string, target any,
+	leaf document.Leaf) bool {
 	problems := doc.Check(reflect.TypeOf(target).Elem(), leaf)
 	for _, p := range problems {
 		l.fail(part, key, p.Line, "%s", p.Message)

@@ -24,7 +24,8 @@ func redisSources(t testing.TB) map[Part]Source {
 	if len(errs) > 0 {
 		t.Fatalf("the redis plugin cannot be read: %v", errs)
 	}
-	if err := plugintest.Standalone(sources[PartComponents].Data, sources[PartParams].Data, sources[PartPodTemplates].Data, sources[PartOperations].Data); err != nil {
+	if err := plugintest.Standalone(sources[PartComponents].Data, sources[PartParams].Data, sources[PartPodTemplates].Data,
+		sources[PartOperations].Data); err != nil {
 		t.Fatal(err)
 	}
 	return sources
@@ -243,7 +244,8 @@ func TestConcurrency(t *testing.T) {
 				return
 			}
 			for _, b := range []*Bundle{shared, state.Bundle} {
-				if errs := b.CheckParameters("redis", "7.0", platformv1.Parameters{"maxmemory": "100mb", "save": "x", "hz": "900"}); len(errs) != 2 {
+				if errs := b.CheckParameters("redis", "7.0",
+					platformv1.Parameters{"maxmemory": "100mb", "save": "x", "hz": "900"}); len(errs) != 2 {
 					t.Errorf("CheckParameters = %v; want 2 errors", errs)
 				}
 				c, _ := b.Component("redis")

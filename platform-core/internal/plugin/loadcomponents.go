@@ -72,7 +72,8 @@ func (l *loader) loadComponents() {
 		}
 		later, err := templates.compile(path, text, kind, scopeOf(path))
 		if err == nil && later && !perPod(path) && templates.templates[path.Key()].Late() {
-			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, dir, values of env and args of entries")
+			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, " +
+				"dir, values of env and args of entries")
 		}
 		return later, err
 	}
@@ -108,8 +109,8 @@ func ofRequest(path document.Path) bool {
 	return len(path) == 5 && path[3] == "http" && slices.Contains([]string{"path", "interval", "timeout"}, path[4])
 }
 
-// scopeOf says what the placeholders of a text see. An exporter's environment is part of the pod: it must not change with the
-// number of pods.
+// scopeOf says what the placeholders of a text see. An exporter's environment is part of the pod: it must not change
+// with the number of pods.
 func scopeOf(path document.Path) placeholder.Scope {
 	switch path[2] {
 	case "monitoring":

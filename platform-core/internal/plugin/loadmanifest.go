@@ -43,7 +43,8 @@ func (l *loader) loadManifest() {
 		return
 	}
 	if !pluginName.MatchString(name) {
-		l.fail(PartManifest, "", 0, "the plugin's name %q is not allowed: it must be 1 to 40 small letters, digits and dashes that begin with a letter", name)
+		l.fail(PartManifest, "", 0, "the plugin's name %q is not allowed: it must be 1 to 40 small letters, digits and "+
+			"dashes that begin with a letter", name)
 	}
 	l.checkManifestKeys(data)
 	if got := data[keyVersion]; platformv1.CanonicalPluginVersion(got) != version {
@@ -57,16 +58,19 @@ func (l *loader) loadManifest() {
 		l.manifest.Domain = l.sources[PartManifest].DefaultDomain
 	}
 	if declared && !slices.Contains(Domains(), l.manifest.Domain) {
-		l.fail(PartManifest, keyDomain, 1, "domain is %q: it must be one of %s", l.manifest.Domain, strings.Join(Domains(), ", "))
+		l.fail(PartManifest, keyDomain, 1, "domain is %q: it must be one of %s", l.manifest.Domain,
+			strings.Join(Domains(), ", "))
 	}
-	l.manifest.SupportedVersions = l.manifestList(keySupportedVersions, middlewareVersion, "the version of a middleware such as 7.0")
+	l.manifest.SupportedVersions = l.manifestList(keySupportedVersions, middlewareVersion,
+		"the version of a middleware such as 7.0")
 	if len(l.manifest.SupportedVersions) == 0 {
 		l.fail(PartManifest, keySupportedVersions, 1, `supported-versions is empty: name at least one, for example "7.0,8.0"`)
 	}
 	l.manifest.AllowedUpgradeFrom = l.manifestList(keyAllowedUpgradeFrom, pluginVersion,
 		"a semantic version such as 1.0.0")
 	if slices.Contains(l.manifest.AllowedUpgradeFrom, version) {
-		l.fail(PartManifest, keyAllowedUpgradeFrom, 1, "allowed-upgrade-from names the plugin's own version %s: take it out", version)
+		l.fail(PartManifest, keyAllowedUpgradeFrom, 1, "allowed-upgrade-from names the plugin's own version %s: take it out",
+			version)
 	}
 	l.checkRefs(data)
 }

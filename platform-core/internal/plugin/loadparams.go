@@ -115,7 +115,8 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 	names := l.parameterNames(file)
 	check := func(name string, path document.Path) {
 		if !slices.Contains(names, name) {
-			l.fail(PartParams, file.file, file.document.Line(path), "parameter %q is not in the schema%s", name, nearest(name, names))
+			l.fail(PartParams, file.file, file.document.Line(path), "parameter %q is not in the schema%s", name,
+				nearest(name, names))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.set.Defaults)) {
@@ -177,7 +178,8 @@ func (l *loader) compileSchema(key, source string) *Parameters {
 		return nil
 	}
 	l.checkPatterns(key, source)
-	parameters := &Parameters{plugin: l.manifest.Name, ctx: ctx, byVersion: map[string]map[string]parameter{}, forms: map[string]lineform.Form{}}
+	parameters := &Parameters{plugin: l.manifest.Name, ctx: ctx, byVersion: map[string]map[string]parameter{},
+		forms: map[string]lineform.Form{}}
 	if !root.LookupPath(cue.MakePath(cue.Def(commonDefinition))).Exists() {
 		l.fail(PartParams, key, 1, "the definition %s is missing: it lists the parameters of all versions", commonDefinition)
 		return nil
@@ -212,7 +214,8 @@ func (l *loader) checkDefinitions(key string, root cue.Value) {
 		name := fields.Selector().String()
 		if strings.HasPrefix(name, commonDefinition) && !wanted[name] {
 			l.fail(PartParams, key, fields.Value().Pos().Line(),
-				"the definition %s is for no supported version: name it %s_<version>, with underscores for dots", name, commonDefinition)
+				"the definition %s is for no supported version: name it %s_<version>, with underscores for dots", name,
+				commonDefinition)
 		}
 	}
 }
@@ -225,7 +228,8 @@ func (l *loader) collect(key string, root cue.Value, definition string, into map
 	}
 	line := value.Pos().Line()
 	if value.IncompleteKind() != cue.StructKind {
-		l.fail(PartParams, key, line, "the definition %s is not a struct: it lists parameters as name?: constraint", definition)
+		l.fail(PartParams, key, line, "the definition %s is not a struct: it lists parameters as name?: constraint",
+			definition)
 		return
 	}
 	if value.LookupPath(cue.MakePath(cue.AnyString)).Exists() {
@@ -236,7 +240,8 @@ func (l *loader) collect(key string, root cue.Value, definition string, into map
 	for err == nil && fields.Next() {
 		name, field := fields.Selector().Unquoted(), fields.Value()
 		if kinds := field.IncompleteKind(); kinds&^scalars != 0 || kinds == 0 {
-			l.fail(PartParams, key, field.Pos().Line(), "parameter %q is not a string, a number or a bool: a value is one line of text", name)
+			l.fail(PartParams, key, field.Pos().Line(),
+				"parameter %q is not a string, a number or a bool: a value is one line of text", name)
 			continue
 		}
 		if fields.FieldType()&cue.OptionalConstraint == 0 {

@@ -36,9 +36,10 @@ func (l *loader) loadPodTemplates() {
 		}
 		template := &podTemplate{tree: newTree(), key: key, document: doc}
 		template.value = doc.Value()
-		problems := doc.Check(reflect.TypeFor[corev1.PodTemplateSpec](), func(path document.Path, text string, kind reflect.Kind) (bool, error) {
-			return template.compile(path, text, kind, placeholder.PodTemplate)
-		})
+		problems := doc.Check(reflect.TypeFor[corev1.PodTemplateSpec](),
+			func(path document.Path, text string, kind reflect.Kind) (bool, error) {
+				return template.compile(path, text, kind, placeholder.PodTemplate)
+			})
 		for _, p := range problems {
 			l.fail(PartPodTemplates, key, p.Line, "%s", p.Message)
 		}

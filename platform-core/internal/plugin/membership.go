@@ -17,8 +17,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// Membership brings pods to be what they are to each other: members of one cluster, each with its part of it. Both actions have the outputs
-// phase (one of the MembershipPhases) and reason, and are run in one pod at a time.
+// Membership brings pods to be what they are to each other: members of one cluster, each with its part of it. Both
+// actions have the outputs phase (one of the MembershipPhases) and reason, and are run in one pod at a time.
 type Membership struct {
 	// Check is the action that says how far the members are, and changes nothing.
 	Check string `json:"check"`
@@ -28,9 +28,9 @@ type Membership struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Outputs of the actions of a Membership. The check may have the last two, each of which is empty, or a sentence that says
-// what to do: OutputLost where so few members are left that nobody takes writes, OutputQuarantined where members stay out
-// of the others' cluster since they have data that those have not.
+// Outputs of the actions of a Membership. The check may have the last two, each of which is empty, or a sentence that
+// says what to do: OutputLost where so few members are left that nobody takes writes, OutputQuarantined where members
+// stay out of the others' cluster since they have data that those have not.
 const (
 	OutputPhase       = "phase"
 	OutputReason      = "reason"
@@ -74,7 +74,8 @@ const (
 )
 
 // MembershipParameters are those of the actions. Values gives app and component.
-func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, members Members) (map[string]string, error) {
+func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, members Members) (map[string]string,
+	error) {
 	sets, err := json.Marshal(members.Sets)
 	if err != nil {
 		return nil, err
@@ -85,9 +86,11 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 	}
 	variables := map[string]any{
 		"members": string(sets), "leaving": string(leaving), "moves": string(cmp.Or(members.Moves, MovesAllowed)),
-		"formed":    strconv.FormatBool(members.Formed),
-		"app":       map[string]any{"name": values.App.Name, "namespace": values.App.Namespace, "version": values.App.Version, "topology": values.App.Topology, "tls": values.App.TLS},
-		"component": map[string]any{"name": values.Component.Name, "headless": values.Component.Headless, "memoryLimit": values.Component.MemoryLimit},
+		"formed": strconv.FormatBool(members.Formed),
+		"app": map[string]any{"name": values.App.Name, "namespace": values.App.Namespace, "version": values.App.Version,
+			"topology": values.App.Topology, "tls": values.App.TLS},
+		"component": map[string]any{"name": values.Component.Name, "headless": values.Component.Headless,
+			"memoryLimit": values.Component.MemoryLimit},
 	}
 	parameters := map[string]string{}
 	for name, text := range c.Membership.Parameters {
@@ -104,9 +107,11 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 
 var membershipLanguage = sync.OnceValues(func() (*placeholder.Language, error) {
 	return placeholder.NewLanguage(map[string]placeholder.Shape{
-		"members": placeholder.TextShape, "leaving": placeholder.TextShape, "moves": placeholder.TextShape, "formed": placeholder.TextShape,
+		"members": placeholder.TextShape, "leaving": placeholder.TextShape, "moves": placeholder.TextShape,
+		"formed": placeholder.TextShape,
 		"app": placeholder.Fields(map[string]placeholder.Shape{
-			"name": placeholder.TextShape, "namespace": placeholder.TextShape, "version": placeholder.TextShape, "topology": placeholder.TextShape, "tls": placeholder.AnyShape,
+			"name": placeholder.TextShape, "namespace": placeholder.TextShape, "version": placeholder.TextShape,
+			"topology": placeholder.TextShape, "tls": placeholder.AnyShape,
 		}),
 		"component": placeholder.Fields(map[string]placeholder.Shape{
 			"name": placeholder.TextShape, "headless": placeholder.TextShape, "memoryLimit": placeholder.IntShape,
@@ -139,7 +144,8 @@ func (l *loader) checkMembership(at document.Path, c *Component) {
 		return
 	}
 	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, AuthorityMiddleware) {
-		l.wrong(path, "is for a component whose authority is middleware: with authority %s there are no members that decide", c.Authority)
+		l.wrong(path, "is for a component whose authority is middleware: with authority %s there are no members that decide",
+			c.Authority)
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
 		l.wrong(path, "is for a component with podManagementPolicy Parallel: members may be ready only when all are there")

@@ -33,7 +33,8 @@ func (l *loader) checkQueries(at document.Path, c *Component) {
 	}
 	l.checkMetricsPort(at, c, "the ops agent's")
 	unique(l, path, m.Queries, func(q plan.MetricsQuery) string { return q.Name })
-	taken := map[string]string{plan.MetricQuerySuccess: "the agent itself", plan.MetricQueryDuration: "the agent itself", plan.MetricQueryDropped: "the agent itself"}
+	taken := map[string]string{plan.MetricQuerySuccess: "the agent itself", plan.MetricQueryDuration: "the agent itself",
+		plan.MetricQueryDropped: "the agent itself"}
 	for i := range m.Queries {
 		l.checkQuery(path.Index(i), c, &m.Queries[i], taken)
 	}
@@ -54,7 +55,8 @@ func (l *loader) checkQuery(path document.Path, c *Component, q *plan.MetricsQue
 			l.wrong(at, "is of a column that is a label, too: a column is one of them")
 		}
 		if counter := metric.Type == plan.MetricCounter; counter != strings.HasSuffix(metric.Name, counterSuffix) {
-			l.wrong(at.With("name"), "is %q and of the type %s: names of counters end with %s, and those of gauges do not", metric.Name, metric.Type, counterSuffix)
+			l.wrong(at.With("name"), "is %q and of the type %s: names of counters end with %s, and those of gauges do not",
+				metric.Name, metric.Type, counterSuffix)
 		}
 	}
 }

@@ -52,15 +52,17 @@ type Logs struct {
 
 // PortsFor returns the ports of a component, with that of its metrics only where these are wanted.
 func (c *Component) PortsFor(wanted placeholder.Component) []Port {
-	return slices.DeleteFunc(slices.Clone(c.Ports), func(p Port) bool { return p.Access == PortMetrics && !wanted.Monitoring })
+	return slices.DeleteFunc(slices.Clone(c.Ports),
+		func(p Port) bool { return p.Access == PortMetrics && !wanted.Monitoring })
 }
 
-// RenderExporterEnv fills in the environment that a component's exporter has beside that of its pod template. References to
-// user names, which are no secrets, are replaced by their text.
+// RenderExporterEnv fills in the environment that a component's exporter has beside that of its pod template.
+// References to user names, which are no secrets, are replaced by their text.
 func (b *Bundle) RenderExporterEnv(component string, v placeholder.Values) ([]plan.EnvVar, error) {
 	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
 	if index < 0 {
-		return nil, fmt.Errorf("cannot render the exporter of component %q: plugin %q has no such component", component, b.Manifest.Name)
+		return nil, fmt.Errorf("cannot render the exporter of component %q: plugin %q has no such component", component,
+			b.Manifest.Name)
 	}
 	path := componentPath(index, "monitoring", "env")
 	if b.plans.at(path) == nil {
@@ -87,7 +89,8 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 	m, path := c.Monitoring, at.With("monitoring")
 	for i, port := range c.Ports {
 		if port.Access == PortMetrics && (m == nil || m.Port != port.Name) {
-			l.wrong(at.With("ports").Index(i), "has the access Metrics, and monitoring.port does not name it: name it there, or give it another access")
+			l.wrong(at.With("ports").Index(i), "has the access Metrics, and monitoring.port does not name it: name it there, "+
+				"or give it another access")
 		}
 	}
 	if m == nil {
@@ -106,7 +109,8 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 		return
 	}
 	if m.Exporter == c.Container {
-		l.wrong(path.With("exporter"), "is the container of the process: leave exporter out, and the process serves its metrics itself")
+		l.wrong(path.With("exporter"), "is the container of the process: leave exporter out, and the process serves its "+
+			"metrics itself")
 	}
 	l.checkMetricsPort(at, c, "the exporter's")
 }
@@ -115,7 +119,8 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 func (l *loader) checkMetricsPort(at document.Path, c *Component, whose string) {
 	i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == c.Monitoring.Port })
 	if i >= 0 && c.Ports[i].Access != PortMetrics {
-		l.wrong(at.With("ports").Index(i), "is %s, which is there only where metrics are wanted: its access must be Metrics", whose)
+		l.wrong(at.With("ports").Index(i), "is %s, which is there only where metrics are wanted: its access must be Metrics",
+			whose)
 	}
 }
 
@@ -127,7 +132,8 @@ func (l *loader) checkLogs(at document.Path, c *Component) {
 	unique(l, at.With("logs").With("files"), c.Logs.Files, func(name string) string { return name })
 	for i, v := range c.Volumes {
 		if v.Name == LogsVolume {
-			l.wrong(at.With("volumes").Index(i).With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ", LogsVolume)
+			l.wrong(at.With("volumes").Index(i).With("name"),
+				"is %q, which is the volume that the engine adds for access logs: names must differ", LogsVolume)
 		}
 	}
 }

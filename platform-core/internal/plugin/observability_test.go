@@ -19,22 +19,39 @@ func TestBrokenMonitoring(t *testing.T) {
 	}
 	const declared = "    monitoring:\n      port: metrics\n      exporter: exporter\n"
 	run(t, map[string]broken{
-		"port unknown":           c("port: metrics\n      exporter", "port: metric\n      exporter", "port: metric\n", `names the port "metric", which is not there`),
-		"exporter's own port":    c("        port: 9121\n        access: Metrics\n", "        port: 9121\n", "- name: metrics", "its access must be Metrics"),
-		"port of no metrics":     c("        port: 6379\n", "        port: 6379\n        access: Metrics\n", "- name: redis\n        port", "monitoring.port does not name it"),
-		"service with the port":  c("ports: [redis]\n        exposure: Client", "ports: [redis, metrics]\n        exposure: Client", "ports: [redis, metrics]", "whose access is Metrics: no Service has it"),
-		"process as exporter":    c("exporter: exporter", "exporter: redis", "exporter: redis", "is the container of the process"),
+		"port unknown": c("port: metrics\n      exporter", "port: metric\n      exporter", "port: metric\n",
+			`names the port "metric", which is not there`),
+		"exporter's own port": c("        port: 9121\n        access: Metrics\n", "        port: 9121\n",
+			"- name: metrics", "its access must be Metrics"),
+		"port of no metrics": c("        port: 6379\n", "        port: 6379\n        access: Metrics\n",
+			"- name: redis\n        port", "monitoring.port does not name it"),
+		"service with the port": c("ports: [redis]\n        exposure: Client",
+			"ports: [redis, metrics]\n        exposure: Client", "ports: [redis, metrics]",
+			"whose access is Metrics: no Service has it"),
+		"process as exporter": c("exporter: exporter", "exporter: redis", "exporter: redis",
+			"is the container of the process"),
 		"exporter of the engine": c("exporter: exporter", "exporter: status", "exporter: status", "are taken"),
 		"path":                   c(declared, declared+"      path: metrics\n", "path: metrics", "the path of a URL"),
-		"env for nobody":         c("      exporter: exporter\n", "", "env:\n        - name: REDIS_ADDR", "name its container in monitoring.exporter"),
-		"env twice":              c("- name: REDIS_PASSWORD", "- name: REDIS_ADDR", "- name: REDIS_ADDR\n          secret", "names must differ"),
-		"unknown credential":     c("- name: REDIS_PASSWORD\n          secret: {credential: default", "- name: REDIS_PASSWORD\n          secret: {credential: other", "credential: other", `names the credential of this component "other"`),
-		"condition":              c("value: /zeroinfra/certs/ca.crt\n          when: app.tls", "value: /zeroinfra/certs/ca.crt\n          when: app.name", "when: app.name", "must give true or false"),
-		"the pod in env":         c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${pod.name}\n          when", "value: ${pod.name}", "a placeholder that uses pod is not allowed here"),
-		"scaling in env":         c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${set.replicas}\n          when", "value: ${set.replicas}", "scaling would replace every pod"),
-		"peers in a condition":   c("value: /zeroinfra/certs/ca.crt\n          when: app.tls", "value: a\n          when: size(peers) > 1", "when: size(peers)", "undeclared reference to 'peers'"),
-		"ports of the exporter":  pod("zeroinfra/redis-exporter:1.45\n", "zeroinfra/redis-exporter:1.45\n      ports: [{containerPort: 1}]\n", "ports:", "is set by the engine"),
-		"TLS without TLS":        {plugin: "relay", part: PartComponents, key: components, old: "    scaling: Fixed\n", new: "    scaling: Fixed\n    monitoring: {port: client, tls: true}\n", at: "monitoring:", says: "is for a component that can speak TLS"},
+		"env for nobody": c("      exporter: exporter\n", "", "env:\n        - name: REDIS_ADDR",
+			"name its container in monitoring.exporter"),
+		"env twice": c("- name: REDIS_PASSWORD", "- name: REDIS_ADDR", "- name: REDIS_ADDR\n          secret",
+			"names must differ"),
+		"unknown credential": c("- name: REDIS_PASSWORD\n          secret: {credential: default",
+			"- name: REDIS_PASSWORD\n          secret: {credential: other", "credential: other",
+			`names the credential of this component "other"`),
+		"condition": c("value: /zeroinfra/certs/ca.crt\n          when: app.tls",
+			"value: /zeroinfra/certs/ca.crt\n          when: app.name", "when: app.name", "must give true or false"),
+		"the pod in env": c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${pod.name}\n          when",
+			"value: ${pod.name}", "a placeholder that uses pod is not allowed here"),
+		"scaling in env": c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${set.replicas}\n          when",
+			"value: ${set.replicas}", "scaling would replace every pod"),
+		"peers in a condition": c("value: /zeroinfra/certs/ca.crt\n          when: app.tls",
+			"value: a\n          when: size(peers) > 1", "when: size(peers)", "undeclared reference to 'peers'"),
+		"ports of the exporter": pod("zeroinfra/redis-exporter:1.45\n",
+			"zeroinfra/redis-exporter:1.45\n      ports: [{containerPort: 1}]\n", "ports:", "is set by the engine"),
+		"TLS without TLS": {plugin: "relay", part: PartComponents, key: components, old: "    scaling: Fixed\n",
+			new: "    scaling: Fixed\n    monitoring: {port: client, tls: true}\n", at: "monitoring:",
+			says: "is for a component that can speak TLS"},
 	})
 }
 
@@ -72,7 +89,8 @@ func withQueries(t *testing.T, old, new string) ([]LoadError, *Bundle) {
 		}
 	}
 	sources[PartComponents].Data[components] = text[:begin] + strings.Replace(asked, old, new, 1) + text[end:]
-	sources[PartPodTemplates].Data["redis.yaml"], _, _ = strings.Cut(sources[PartPodTemplates].Data["redis.yaml"], "    # There only where metrics")
+	sources[PartPodTemplates].Data["redis.yaml"], _,
+		_ = strings.Cut(sources[PartPodTemplates].Data["redis.yaml"], "    # There only where metrics")
 	b, errs := Load(sources)
 	return errs, b
 }
@@ -96,10 +114,11 @@ func TestMetricsByQueries(t *testing.T) {
 	}
 	_, listed, _ := strings.Cut(asked, "      queries:\n")
 	for name, tc := range map[string]struct{ old, new, says string }{
-		"an exporter, too":       {"      queries:\n", "      exporter: redis\n      queries:\n", "cannot both be there"},
-		"no queries":             {listed, "        []\n", "at least one query"},
-		"two of a name":          {"name: stats", "name: memory", "names must differ"},
-		"a metric twice":         {"name: commands_total, type: counter", "name: memory_used_bytes, type: gauge", `is "memory_used_bytes", which query memory has`},
+		"an exporter, too": {"      queries:\n", "      exporter: redis\n      queries:\n", "cannot both be there"},
+		"no queries":       {listed, "        []\n", "at least one query"},
+		"two of a name":    {"name: stats", "name: memory", "names must differ"},
+		"a metric twice": {"name: commands_total, type: counter", "name: memory_used_bytes, type: gauge",
+			`is "memory_used_bytes", which query memory has`},
 		"a metric of ours":       {"name: memory_used_bytes", "name: query_success", "which the agent itself has"},
 		"a counter's name":       {"commands_total", "commands", "names of counters end with _total"},
 		"a gauge's name":         {"memory_used_bytes", "memory_total", "those of gauges do not"},
@@ -110,9 +129,13 @@ func TestMetricsByQueries(t *testing.T) {
 		"no help":                {", help: Memory that Redis has allocated.", "", "help is missing"},
 		"too long":               {"timeoutSeconds: 2", "timeoutSeconds: 20", "timeoutSeconds"},
 		"a statement that grows": {"INFO memory", "INFO ${app.name}", "a placeholder is not allowed here"},
-		"a database":             {"statement: INFO memory\n", "statement: INFO memory\n          database: shop\n", "this one has none: take it out"},
-		"a port for all":         {"        port: 9121\n        access: Metrics\n", "        port: 9121\n", "is the ops agent's, which is there only where metrics are wanted"},
-		"no driver":              {"    driver:\n      protocol: redis\n      address: 127.0.0.1:6379\n      tls: true\n      credential: default\n      entitiesFile: /zeroinfra/config/users/entities.conf\n", "", "needs a driver of component \"redis\": add it there"},
+		"a database": {"statement: INFO memory\n", "statement: INFO memory\n          database: shop\n",
+			"this one has none: take it out"},
+		"a port for all": {"        port: 9121\n        access: Metrics\n", "        port: 9121\n",
+			"is the ops agent's, which is there only where metrics are wanted"},
+		"no driver": {"    driver:\n      protocol: redis\n      address: 127.0.0.1:6379\n      tls: true\n      " +
+			"credential: default\n      entitiesFile: /zeroinfra/config/users/entities.conf\n", "",
+			"needs a driver of component \"redis\": add it there"},
 	} {
 		errs, _ := withQueries(t, tc.old, tc.new)
 		if !slices.ContainsFunc(errs, func(e LoadError) bool { return strings.Contains(e.Message, tc.says) && e.Line > 0 }) {
@@ -127,14 +150,15 @@ func TestBrokenLogs(t *testing.T) {
 		return broken{part: PartComponents, key: components, old: anchor, new: new + anchor, at: at, says: says}
 	}
 	run(t, map[string]broken{
-		"path of the engine": c("    logs: {path: /zeroinfra/x, files: [a.log], signal: SIGUSR1}\n", "logs:", "not below /zeroinfra"),
-		"path":               c("    logs: {path: log, files: [a.log], signal: SIGUSR1}\n", "logs:", "an absolute path"),
-		"no files":           c("    logs: {path: /log, files: [], signal: SIGUSR1}\n", "logs:", "at least one file's name"),
-		"file elsewhere":     c("    logs: {path: /log, files: [a/b], signal: SIGUSR1}\n", "logs:", "the name of a file"),
-		"renamed file":       c("    logs: {path: /log, files: [a.1], signal: SIGUSR1}\n", "logs:", "does not end with a number"),
-		"file twice":         c("    logs: {path: /log, files: [a, a], signal: SIGUSR1}\n", "logs:", "names must differ"),
-		"signal":             c("    logs: {path: /log, files: [a], signal: USR1}\n", "logs:", "one of SIGHUP"),
-		"no signal":          c("    logs: {path: /log, files: [a]}\n", "logs:", "signal is missing"),
+		"path of the engine": c("    logs: {path: /zeroinfra/x, files: [a.log], signal: SIGUSR1}\n", "logs:",
+			"not below /zeroinfra"),
+		"path":           c("    logs: {path: log, files: [a.log], signal: SIGUSR1}\n", "logs:", "an absolute path"),
+		"no files":       c("    logs: {path: /log, files: [], signal: SIGUSR1}\n", "logs:", "at least one file's name"),
+		"file elsewhere": c("    logs: {path: /log, files: [a/b], signal: SIGUSR1}\n", "logs:", "the name of a file"),
+		"renamed file":   c("    logs: {path: /log, files: [a.1], signal: SIGUSR1}\n", "logs:", "does not end with a number"),
+		"file twice":     c("    logs: {path: /log, files: [a, a], signal: SIGUSR1}\n", "logs:", "names must differ"),
+		"signal":         c("    logs: {path: /log, files: [a], signal: USR1}\n", "logs:", "one of SIGHUP"),
+		"no signal":      c("    logs: {path: /log, files: [a]}\n", "logs:", "signal is missing"),
 	})
 }
 
@@ -148,12 +172,15 @@ func TestObservabilityThatDoesNotFit(t *testing.T) {
 		changes []string
 		says    string
 	}{
-		"mounted there":     {logsAt("/data"), `is "/data", where the engine mounts the volume of the access logs`},
-		"volume of logs":    {append(logsAt("/log"), "      - name: data\n        size", "      - name: logs\n        size"), `is "logs", which is the volume that the engine adds`},
-		"no such container": {[]string{"exporter: exporter", "exporter: other"}, `has no container "other", which monitoring.exporter`},
+		"mounted there": {logsAt("/data"), `is "/data", where the engine mounts the volume of the access logs`},
+		"volume of logs": {append(logsAt("/log"), "      - name: data\n        size", "      - name: logs\n        size"),
+			`is "logs", which is the volume that the engine adds`},
+		"no such container": {[]string{"exporter: exporter", "exporter: other"},
+			`has no container "other", which monitoring.exporter`},
 	} {
 		sources := redisSources(t)
-		sources[PartComponents].Data[components] = strings.NewReplacer(tc.changes...).Replace(sources[PartComponents].Data[components])
+		sources[PartComponents].Data[components] = strings.NewReplacer(tc.changes...).Replace(
+			sources[PartComponents].Data[components])
 		_, errs := Load(sources)
 		if !slices.ContainsFunc(errs, func(e LoadError) bool { return strings.Contains(e.Message, tc.says) }) {
 			t.Errorf("%s: got %v; want %q", name, errs, tc.says)
@@ -172,7 +199,8 @@ func TestExporterEnv(t *testing.T) {
 			t.Fatal(err)
 		}
 		address := slices.IndexFunc(env, func(e plan.EnvVar) bool { return e.Name == "REDIS_ADDR" })
-		certificate := slices.ContainsFunc(env, func(e plan.EnvVar) bool { return e.Name == "REDIS_EXPORTER_TLS_CA_CERT_FILE" })
+		certificate := slices.ContainsFunc(env,
+			func(e plan.EnvVar) bool { return e.Name == "REDIS_EXPORTER_TLS_CA_CERT_FILE" })
 		secret := slices.ContainsFunc(env, func(e plan.EnvVar) bool {
 			return e.Name == "REDIS_PASSWORD" && e.Value == "" && e.Secret.Credential == "default"
 		})

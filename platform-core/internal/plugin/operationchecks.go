@@ -42,13 +42,15 @@ func (l *loader) loadOperations() {
 			continue
 		}
 		if file.Name != name {
-			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name, name)
+			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name,
+				name)
 		}
 		l.operations[name] = file
 	}
 }
 
-// operationLeaf refuses placeholders but in the values of steps and the messages of preconditions, which are checked when all of the template is known.
+// operationLeaf refuses placeholders but in the values of steps and the messages of preconditions, which are checked
+// when all of the template is known.
 func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error) {
 	if len(path) == 3 && path[0] == "preconditions" && path[2] == "message" {
 		return false, nil
@@ -80,13 +82,15 @@ func taskLeaf(path document.Path) bool {
 	case "http":
 		return path[3] == "url" || path[3] == "body" || last == "value"
 	case "container", "script":
-		return path[3] == "image" || path[3] == "source" || path[3] == "args" || path[3] == "command" || last == "value" || last == "claim" ||
+		return path[3] == "image" || path[3] == "source" || path[3] == "args" || path[3] == "command" || last == "value" ||
+			last == "claim" ||
 			path[3] == "resources" && len(path) == 6
 	}
 	return false
 }
 
-// ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line that is wrong.
+// ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line
+// that is wrong.
 func ParseOperation(text string) (OperationTemplate, error) {
 	template, errs := parseOperation(text, ofEngine, 0)
 	if len(errs) > 0 {
@@ -95,7 +99,8 @@ func ParseOperation(text string) (OperationTemplate, error) {
 	return template, nil
 }
 
-// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it. depth is for an inline one.
+// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it. depth is for an
+// inline one.
 func parseOperation(text string, origin templateOrigin, depth int) (OperationTemplate, []LoadError) {
 	l := &loader{sources: map[Part]Source{}}
 	doc := l.parse(PartOperations, "", text)
@@ -149,9 +154,10 @@ type operationCheck struct {
 }
 
 func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
-	check := operationCheck{template: template, origin: file.origin, depth: file.depth, fail: func(path document.Path, format string, args ...any) {
-		l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
-	}}
+	check := operationCheck{template: template, origin: file.origin, depth: file.depth,
+		fail: func(path document.Path, format string, args ...any) {
+			l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
+		}}
 	for _, c := range l.components.Credentials {
 		if c.Supplied {
 			check.supplied = append(check.supplied, c.Name)
@@ -233,8 +239,8 @@ func (c operationCheck) steps() {
 	}
 }
 
-// point checks the point of no return: there is one at most, it can be reached and touches something, and what does not end before it can
-// neither be undone nor be forbidden.
+// point checks the point of no return: there is one at most, it can be reached and touches something, and what does not
+// end before it can neither be undone nor be forbidden.
 func (c operationCheck) point() {
 	var point *OperationStep
 	for i := range c.template.Steps {
@@ -245,8 +251,10 @@ func (c operationCheck) point() {
 		case point != nil:
 			c.fail(path, "makes it a second point of no return after step %q: an Operation has one at most", point.Name)
 		case c.template.Compensates(step.Name), step.When == "false":
-			c.fail(path, "stands at a step that is never reached on the way: a step that is taken only to compensate, or never, is no point of no return")
-		case step.Approval != nil, step.Wait != nil, step.Engine != nil && (step.Engine.Do == EngineApply || step.Engine.Do == EnginePlan):
+			c.fail(path, "stands at a step that is never reached on the way: a step that is taken only to compensate, or "+
+				"never, is no point of no return")
+		case step.Approval != nil, step.Wait != nil, step.Engine != nil &&
+			(step.Engine.Do == EngineApply || step.Engine.Do == EnginePlan):
 			c.fail(path, "stands at a step that touches nothing: mark the one that cannot be undone")
 		default:
 			point = step
@@ -261,9 +269,11 @@ func (c operationCheck) point() {
 		switch {
 		case slices.Contains(before, step.Name):
 		case len(step.Compensate) > 0:
-			c.fail(path.With("compensate"), "undoes a step that does not end before step %q, the point of no return: from there on nothing is undone", point.Name)
+			c.fail(path.With("compensate"), "undoes a step that does not end before step %q, the point of no return: from "+
+				"there on nothing is undone", point.Name)
 		case step.Approval != nil:
-			c.fail(path, "waits for an approval that does not come before step %q, the point of no return: from there on nobody can say no", point.Name)
+			c.fail(path, "waits for an approval that does not come before step %q, the point of no return: from there on "+
+				"nobody can say no", point.Name)
 		}
 	}
 }
@@ -285,8 +295,10 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 			c.fail(path.With("compensate").Index(i), "names the step %q, which does not stand after this one", name)
 		}
 	}
-	if step.Finally && (c.template.Compensates(step.Name) || len(step.Compensate) > 0 || step.Commits != "" || step.Approval != nil) {
-		c.fail(path, "is taken finally: it can neither compensate nor be compensated, and have neither commits nor an approval")
+	if step.Finally && (c.template.Compensates(step.Name) || len(step.Compensate) > 0 || step.Commits != "" ||
+		step.Approval != nil) {
+		c.fail(path, "is taken finally: it can neither compensate nor be compensated, and have neither commits nor an "+
+			"approval")
 	}
 	if c.template.Compensates(step.Name) && (len(step.Needs) > 0 || len(step.Compensate) > 0 || step.Approval != nil) {
 		c.fail(path, "is taken to compensate: it can have no needs, no compensate and no approval")
@@ -318,14 +330,16 @@ func (c operationCheck) agent(path document.Path, step *AgentStep) {
 func (c operationCheck) action(path document.Path, step *AgentStep, component *Component) {
 	i := slices.IndexFunc(component.Actions, func(a plan.Action) bool { return a.Name == step.Action })
 	if i < 0 {
-		c.fail(path.With("action"), "names the action %q, which component %q has not: it has %s; name the components that have it in targets", step.Action,
+		c.fail(path.With("action"), "names the action %q, which component %q has not: it has %s; name the components that "+
+			"have it in targets", step.Action,
 			component.Name, strings.Join(names(component.Actions, func(a plan.Action) string { return a.Name }), ", "))
 		return
 	}
 	action := &component.Actions[i]
 	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
 		if _, ok := action.Parameters[name]; !ok {
-			c.fail(path.With("parameters").With(name), "is no parameter of action %q: it takes %s", action.Name, parameterNames(action))
+			c.fail(path.With("parameters").With(name), "is no parameter of action %q: it takes %s", action.Name,
+				parameterNames(action))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
@@ -337,12 +351,14 @@ func (c operationCheck) action(path document.Path, step *AgentStep, component *C
 
 func (c operationCheck) engine(path document.Path, step *EngineStep) {
 	if step.Do.OnlyEngine() && len(c.components) > 0 {
-		c.fail(path.With("do"), "is %s, which is for the engine's own templates: a template of a plugin acts on an instance that is there, with the volumes that it has", step.Do)
+		c.fail(path.With("do"), "is %s, which is for the engine's own templates: a template of a plugin acts on an "+
+			"instance that is there, with the volumes that it has", step.Do)
 	}
 	known := EngineValues[step.Do]
 	for _, name := range slices.Sorted(maps.Keys(step.With)) {
 		if !slices.Contains(known, name) {
-			c.fail(path.With("with").With(name), "is no value that %s takes: it takes %s", step.Do, cmpNone(strings.Join(known, ", ")))
+			c.fail(path.With("with").With(name), "is no value that %s takes: it takes %s", step.Do,
+				cmpNone(strings.Join(known, ", ")))
 		}
 	}
 }
@@ -359,11 +375,13 @@ func (t *OperationTemplate) acts(component string) bool {
 	return len(t.Targets) == 0 || slices.Contains(t.Targets, component)
 }
 
-// CheckParameters returns the values of the parameters, defaults included; the error is a sentence that names what is wrong.
+// CheckParameters returns the values of the parameters, defaults included; the error is a sentence that names what is
+// wrong.
 func (t *OperationTemplate) CheckParameters(given map[string]string) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := t.Parameters[name]; !ok {
-			return nil, fmt.Errorf("template %q has no parameter %q: it takes %s", t.Name, name, cmpNone(strings.Join(slices.Sorted(maps.Keys(t.Parameters)), ", ")))
+			return nil, fmt.Errorf("template %q has no parameter %q: it takes %s", t.Name, name,
+				cmpNone(strings.Join(slices.Sorted(maps.Keys(t.Parameters)), ", ")))
 		}
 	}
 	values := map[string]string{}

@@ -38,8 +38,9 @@ var targetShape = placeholder.Fields(map[string]placeholder.Shape{
 	"kind": placeholder.TextShape, "name": placeholder.TextShape, "namespace": placeholder.TextShape,
 	"application": placeholder.TextShape, "component": placeholder.TextShape,
 	"version": placeholder.TextShape, "topology": placeholder.TextShape, "members": placeholder.TextShape,
-	"pods": placeholder.IntShape, "writers": placeholder.IntShape, "healthy": placeholder.IntShape, "following": placeholder.IntShape,
-	"amiss": placeholder.TextShape,
+	"pods": placeholder.IntShape, "writers": placeholder.IntShape, "healthy": placeholder.IntShape,
+	"following": placeholder.IntShape,
+	"amiss":     placeholder.TextShape,
 })
 
 // StepVariable is the name of a step in expressions.
@@ -141,7 +142,8 @@ func (c formulaCompiler) languageOf(more map[string]placeholder.Shape) *placehol
 	for name := range c.template.Parameters {
 		parameters[name] = placeholder.TextShape
 	}
-	variables := map[string]placeholder.Shape{variableParameters: placeholder.Fields(parameters), variableTarget: targetShape}
+	variables := map[string]placeholder.Shape{variableParameters: placeholder.Fields(parameters),
+		variableTarget: targetShape}
 	maps.Copy(variables, more)
 	language, err := placeholder.NewLanguage(variables)
 	if err != nil {
@@ -194,8 +196,10 @@ func literalList(source string) ([]string, bool) {
 	return list, true
 }
 
-// output compiles the expression of an output of a wait or of a call. Where no type is declared, it is that of the expression.
-func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name, source string) {
+// output compiles the expression of an output of a wait or of a call. Where no type is declared, it is that of the
+// expression.
+func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name,
+	source string) {
 	declared, ok := s.Types[name]
 	wanted := anyKind
 	if ok {
@@ -215,7 +219,8 @@ func (c formulaCompiler) output(language *placeholder.Language, path document.Pa
 	c.template.formulas[formulaKey{s.Name, source, true}] = formula
 }
 
-func (c formulaCompiler) expression(language *placeholder.Language, path document.Path, step, source string, kind placeholder.Kind) {
+func (c formulaCompiler) expression(language *placeholder.Language, path document.Path, step, source string,
+	kind placeholder.Kind) {
 	formula, err := language.Expression(source, kind)
 	if err != nil {
 		c.fail(path, "is not a valid expression: %v", err)
@@ -224,7 +229,8 @@ func (c formulaCompiler) expression(language *placeholder.Language, path documen
 	c.template.formulas[formulaKey{step, source, true}] = formula
 }
 
-func (c formulaCompiler) text(compile func(string) (*placeholder.Formula, error), path document.Path, step, source string) {
+func (c formulaCompiler) text(compile func(string) (*placeholder.Formula, error), path document.Path, step,
+	source string) {
 	if !placeholder.In(source) {
 		return
 	}
@@ -264,7 +270,9 @@ func (s *OperationStep) texts() map[string]string {
 		for i, env := range s.Job.Env {
 			add(env.Value, document.Path{"job", "env"}.Index(i).With("value")...)
 		}
-		s.Job.Resources.texts(func(text string, path ...string) { add(text, append([]string{"job", "resources"}, path...)...) })
+		s.Job.Resources.texts(func(text string, path ...string) {
+			add(text, append([]string{"job", "resources"}, path...)...)
+		})
 	}
 	switch {
 	case s.Task() != nil:
@@ -286,8 +294,8 @@ func (s *OperationStep) object(verb string) *ObjectStep {
 	return map[string]*ObjectStep{"apply": s.Apply, "patch": s.Patch, "delete": s.Delete}[verb]
 }
 
-// TextAt says whether the API has text alone at a path of the content, whatever a placeholder there gives: in labels and annotations, and in what
-// ConfigMaps and Secrets hold.
+// TextAt says whether the API has text alone at a path of the content, whatever a placeholder there gives: in labels
+// and annotations, and in what ConfigMaps and Secrets hold.
 func (o *ObjectStep) TextAt(path []string) bool {
 	if n := len(path); n >= 3 && path[n-3] == "metadata" && (path[n-2] == "labels" || path[n-2] == "annotations") {
 		return true
@@ -345,7 +353,8 @@ func (t *OperationTemplate) Texts(step, source string, variables map[string]any)
 	return formula.Texts(variables)
 }
 
-// Leaf fills in a text of the content of a step that may be any value: one that is a single placeholder keeps the type of what it gives.
+// Leaf fills in a text of the content of a step that may be any value: one that is a single placeholder keeps the type
+// of what it gives.
 func (t *OperationTemplate) Leaf(step, source string, variables map[string]any) (any, error) {
 	if !placeholder.In(source) {
 		return source, nil

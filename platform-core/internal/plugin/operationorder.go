@@ -72,8 +72,8 @@ func (t *OperationTemplate) OnTheWay() []string {
 	return names
 }
 
-// Before returns the steps that have ended for certain when a step begins: those that it needs, directly or not. For one that
-// compensates these are all that are taken on the way.
+// Before returns the steps that have ended for certain when a step begins: those that it needs, directly or not. For
+// one that compensates these are all that are taken on the way.
 func (t *OperationTemplate) Before(name string) []string {
 	var before []string
 	if t.Compensates(name) {
@@ -91,8 +91,8 @@ func (t *OperationTemplate) Before(name string) []string {
 	return before
 }
 
-// Order returns the names of the steps so that each stands after those that it needs, as near to the template as that goes; those that
-// compensate stand at the end. Steps that need each other in a circle are left out.
+// Order returns the names of the steps so that each stands after those that it needs, as near to the template as that
+// goes; those that compensate stand at the end. Steps that need each other in a circle are left out.
 func (t *OperationTemplate) Order() []string {
 	var order, compensating []string
 	for _, s := range t.Steps {

@@ -27,40 +27,51 @@ type outputTypes map[string]platformv1.OutputType
 var edited = outputTypes{"changed": platformv1.OutputString, "generation": platformv1.OutputInt}
 
 // upgraded are those of another version: it tells the one before as well.
-var upgraded = outputTypes{"changed": platformv1.OutputString, "generation": platformv1.OutputInt, "from": platformv1.OutputString}
+var upgraded = outputTypes{"changed": platformv1.OutputString, "generation": platformv1.OutputInt,
+	"from": platformv1.OutputString}
 
 // engineOutputs are the outputs of engine steps that expressions can use, by verb.
 var engineOutputs = map[EngineVerb]outputTypes{
-	EngineStop: edited, EngineStart: edited, EngineScale: edited, EngineResize: edited, EngineExpand: edited, EngineUpgrade: upgraded,
+	EngineStop: edited, EngineStart: edited, EngineScale: edited, EngineResize: edited, EngineExpand: edited,
+	EngineUpgrade:   upgraded,
 	EngineDowngrade: edited, EngineUpgradePlugin: edited, EngineApply: edited,
 	EngineCreate:     {"uid": platformv1.OutputString, "generation": platformv1.OutputInt},
 	EngineDelete:     {"uid": platformv1.OutputString},
 	EngineSwitchover: {"from": platformv1.OutputString, "to": platformv1.OutputString},
-	EngineFailover: {"from": platformv1.OutputString, "to": platformv1.OutputString, "reason": platformv1.OutputString, "choice": platformv1.OutputString,
+	EngineFailover: {"from": platformv1.OutputString, "to": platformv1.OutputString, "reason": platformv1.OutputString,
+		"choice":  platformv1.OutputString,
 		"seconds": platformv1.OutputNumber},
 	EngineRebuild: {"pod": platformv1.OutputString},
 	EngineBackup: {"backup": platformv1.OutputString, "digest": platformv1.OutputString, "size": platformv1.OutputInt,
 		"source": platformv1.OutputString},
 	EnginePrepareData: {"method": platformv1.OutputString, "repository": platformv1.OutputString},
-	EngineDrill: {"backup": platformv1.OutputString, "instance": platformv1.OutputString, "outcome": platformv1.OutputString,
-		"found": platformv1.OutputString},
+	EngineDrill: {"backup": platformv1.OutputString, "instance": platformv1.OutputString,
+		"outcome": platformv1.OutputString,
+		"found":   platformv1.OutputString},
 }
 
 // shapes are what expressions see of an output, and kinds what an expression can give for one.
 var (
 	shapes = map[platformv1.OutputType]placeholder.Shape{
-		platformv1.OutputString: placeholder.TextShape, platformv1.OutputInt: placeholder.IntShape, platformv1.OutputNumber: placeholder.NumberShape,
-		platformv1.OutputBool: placeholder.BoolShape, platformv1.OutputList: placeholder.ItemsShape, platformv1.OutputObject: placeholder.ObjectShape,
+		platformv1.OutputString: placeholder.TextShape, platformv1.OutputInt: placeholder.IntShape,
+		platformv1.OutputNumber: placeholder.NumberShape,
+		platformv1.OutputBool:   placeholder.BoolShape, platformv1.OutputList: placeholder.ItemsShape,
+		platformv1.OutputObject: placeholder.ObjectShape,
 	}
 	kinds = map[platformv1.OutputType][]placeholder.Kind{
-		platformv1.OutputString: {placeholder.Text}, platformv1.OutputInt: {placeholder.Int}, platformv1.OutputNumber: {placeholder.Number, placeholder.Int},
-		platformv1.OutputBool: {placeholder.Bool}, platformv1.OutputList: {placeholder.Items}, platformv1.OutputObject: {placeholder.Object},
+		platformv1.OutputString: {placeholder.Text}, platformv1.OutputInt: {placeholder.Int},
+		platformv1.OutputNumber: {placeholder.Number, placeholder.Int},
+		platformv1.OutputBool:   {placeholder.Bool}, platformv1.OutputList: {placeholder.Items},
+		platformv1.OutputObject: {placeholder.Object},
 	}
 	// anyKind is what an expression can give that no type is declared for, and ofKind the type that its output has then.
-	anyKind = []placeholder.Kind{placeholder.Text, placeholder.Int, placeholder.Number, placeholder.Bool, placeholder.Items, placeholder.Object}
-	ofKind  = map[placeholder.Kind]platformv1.OutputType{
-		"": platformv1.OutputString, placeholder.Text: platformv1.OutputString, placeholder.Int: platformv1.OutputInt, placeholder.Number: platformv1.OutputNumber,
-		placeholder.Bool: platformv1.OutputBool, placeholder.Items: platformv1.OutputList, placeholder.Object: platformv1.OutputObject,
+	anyKind = []placeholder.Kind{placeholder.Text, placeholder.Int, placeholder.Number, placeholder.Bool,
+		placeholder.Items, placeholder.Object}
+	ofKind = map[placeholder.Kind]platformv1.OutputType{
+		"": platformv1.OutputString, placeholder.Text: platformv1.OutputString, placeholder.Int: platformv1.OutputInt,
+		placeholder.Number: platformv1.OutputNumber,
+		placeholder.Bool:   platformv1.OutputBool, placeholder.Items: platformv1.OutputList,
+		placeholder.Object: platformv1.OutputObject,
 	}
 )
 
@@ -122,7 +133,8 @@ func (c operationCheck) types(path document.Path, step *OperationStep) {
 	authored := c.authored(step)
 	for _, name := range slices.Sorted(maps.Keys(step.Types)) {
 		if !slices.Contains(authored, name) {
-			c.fail(path.With("types").With(name), "is no output that a type can be said of: those of this step are %s", cmpNone(strings.Join(authored, ", ")))
+			c.fail(path.With("types").With(name), "is no output that a type can be said of: those of this step are %s",
+				cmpNone(strings.Join(authored, ", ")))
 		}
 	}
 }
@@ -135,7 +147,8 @@ func (t *OperationTemplate) OutputType(step, name string) platformv1.OutputType 
 	return platformv1.OutputString
 }
 
-// RecordOutput brings the text of an output into the form in which it is kept on record: its JSON, or a text as it is. The error is a sentence.
+// RecordOutput brings the text of an output into the form in which it is kept on record: its JSON, or a text as it is.
+// The error is a sentence.
 func (t *OperationTemplate) RecordOutput(step, name, text string) (string, error) {
 	declared := t.OutputType(step, name)
 	if declared == platformv1.OutputString {
@@ -163,7 +176,8 @@ func (t *OperationTemplate) Output(step, name, text string) any {
 
 // inWords says what values of a type look like.
 var inWords = map[platformv1.OutputType]string{
-	platformv1.OutputInt: "a whole number of 64 bits", platformv1.OutputNumber: "a number", platformv1.OutputBool: "true or false",
+	platformv1.OutputInt: "a whole number of 64 bits", platformv1.OutputNumber: "a number",
+	platformv1.OutputBool: "true or false",
 	platformv1.OutputList: "a JSON list", platformv1.OutputObject: "a JSON object",
 }
 

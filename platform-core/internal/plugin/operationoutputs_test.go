@@ -51,9 +51,12 @@ func TestOutputsAreTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for output, want := range map[string]platformv1.OutputType{
-		"look size": platformv1.OutputInt, "look share": platformv1.OutputNumber, "look ready": platformv1.OutputBool, "look names": platformv1.OutputList,
-		"look limits": platformv1.OutputObject, "look said": platformv1.OutputString, "count keys": platformv1.OutputInt, "count seen": platformv1.OutputString,
-		"count job": platformv1.OutputString, "keep size": platformv1.OutputInt, "scale generation": platformv1.OutputInt, "scale changed": platformv1.OutputString,
+		"look size": platformv1.OutputInt, "look share": platformv1.OutputNumber, "look ready": platformv1.OutputBool,
+		"look names":  platformv1.OutputList,
+		"look limits": platformv1.OutputObject, "look said": platformv1.OutputString, "count keys": platformv1.OutputInt,
+		"count seen": platformv1.OutputString,
+		"count job":  platformv1.OutputString, "keep size": platformv1.OutputInt, "scale generation": platformv1.OutputInt,
+		"scale changed":  platformv1.OutputString,
 		"nobody nothing": platformv1.OutputString,
 	} {
 		step, name, _ := strings.Cut(output, " ")
@@ -65,18 +68,22 @@ func TestOutputsAreTyped(t *testing.T) {
 	object := map[string]any{"data": map[string]any{"size": "12"}, "share": 0.25, "ready": "yes", "names": []any{"a", "b"},
 		"limits": map[string]any{"most": int64(3)}, "said": int64(7)}
 	recorded := map[string]any{}
-	for name, want := range map[string]string{"size": "12", "share": "0.25", "ready": "true", "names": `["a","b"]`, "limits": `{"most":3}`, "said": "7"} {
+	for name, want := range map[string]string{"size": "12", "share": "0.25", "ready": "true", "names": `["a","b"]`,
+		"limits": `{"most":3}`, "said": "7"} {
 		got, err := template.Value("look", name, look.Wait.Outputs[name], map[string]any{"object": object})
 		if err != nil || got != want {
 			t.Errorf("%s is recorded as %q, %v; want %q", name, got, err, want)
 		}
 		recorded[name] = template.Output("look", name, got)
 	}
-	variables := map[string]any{"each": "a", "steps": map[string]any{"look": map[string]any{"phase": "Succeeded", "outputs": recorded},
-		"count": map[string]any{"outputs": map[string]any{"keys": int64(42)}}, "keep": map[string]any{"outputs": map[string]any{"size": int64(1)}}}}
+	variables := map[string]any{"each": "a",
+		"steps": map[string]any{"look": map[string]any{"phase": "Succeeded", "outputs": recorded},
+			"count": map[string]any{"outputs": map[string]any{"keys": int64(42)}},
+			"keep":  map[string]any{"outputs": map[string]any{"size": int64(1)}}}}
 	use, _ := template.Step("use")
 	spec := use.Apply.Content["spec"].(map[string]any)
-	for name, want := range map[string]any{"keys": int64(42), "limits": map[string]any{"most": int64(3)}, "text": "of 12"} {
+	for name, want := range map[string]any{"keys": int64(42), "limits": map[string]any{"most": int64(3)},
+		"text": "of 12"} {
 		if got, err := template.Leaf("use", spec[name].(string), variables); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %#v, %v; want %#v", name, got, err, want)
 		}
@@ -95,22 +102,40 @@ func TestOutputsAreTyped(t *testing.T) {
 
 func TestOutputsOfAnotherTypeAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, at, says string }{
-		"number with a text":       {"steps.look.outputs.size > 3", `steps.look.outputs.size == \"3\"`, "when: steps.look", "no matching overload for '_==_' applied to '(int, string)'"},
-		"text as a number":         {"steps.look.outputs.size > 3", "steps.count.outputs.seen > 3", "when: steps.count", "undefined field 'count'"},
-		"number of a job":          {"${steps.count.outputs.keys + 1}", "${steps.count.outputs.keys + 'x'}", "engine: {do: Scale", "no matching overload for '_+_' applied to '(int, string)'"},
-		"implied by the verb":      {"steps.keep.outputs.size > 0", "steps.keep.outputs.size != ''", "when: steps.keep", "no matching overload"},
-		"output of another verb":   {"steps.keep.outputs.size > 0", "steps.keep.outputs.changed != ''", "when: steps.keep", "undefined field 'changed'"},
-		"truth as a text":          {"&& steps.look.outputs.ready &&", "&& steps.look.outputs.ready == 'true' &&", "when: steps.keep", "no matching overload"},
-		"list in a text":           {"of ${steps.look.outputs.size}", "of ${steps.look.outputs.names}", "apply:", "it gives a list: it must give text or a whole number or a number or true or false"},
-		"list in a ConfigMap":      {"content: {spec:", "content: {data: {names: \"${steps.look.outputs.names}\"}, spec:", "apply:", "it gives a list: it must give text or a whole number or a number or true or false"},
-		"object as a label":        {"content: {spec:", "content: {metadata: {labels: {a: \"${steps.look.outputs.limits}\"}}, spec:", "apply:", "it gives an object: it must give text"},
-		"object as a name":         {"x-${each}", "x-${steps.look.outputs.limits}", "apply:", "it gives an object: it must give text"},
-		"number to go through":     {"forEach: steps.look.outputs.names", "forEach: steps.look.outputs.size", "forEach", "it gives a whole number: it must give a list of texts"},
-		"expression of a type":     {"types: {share: number, names", "types: {size: bool, share: number, names", "outputs: {size", "is declared as bool, and its expression does not fit: it gives a whole number: it must give true or false"},
-		"type of no output":        {"types: {keys: int}", "types: {kyes: int}", "types: {kyes", "steps[1].types.kyes is no output that a type can be said of: those of this step are keys, seen"},
-		"type of the engine's own": {"types: {keys: int}", "types: {job: int}", "types: {job", "no output that a type can be said of"},
-		"type of an engine step":   {"    engine: {do: Backup", "    types: {size: string}\n    engine: {do: Backup", "types: {size", "those of this step are none"},
-		"unknown type":             {"types: {keys: int}", "types: {keys: integer}", "types: {keys", `must be one of "string", "int", "number", "bool", "list" or "object"`},
+		"number with a text": {"steps.look.outputs.size > 3", `steps.look.outputs.size == \"3\"`, "when: steps.look",
+			"no matching overload for '_==_' applied to '(int, string)'"},
+		"text as a number": {"steps.look.outputs.size > 3", "steps.count.outputs.seen > 3", "when: steps.count",
+			"undefined field 'count'"},
+		"number of a job": {"${steps.count.outputs.keys + 1}", "${steps.count.outputs.keys + 'x'}",
+			"engine: {do: Scale", "no matching overload for '_+_' applied to '(int, string)'"},
+		"implied by the verb": {"steps.keep.outputs.size > 0", "steps.keep.outputs.size != ''", "when: steps.keep",
+			"no matching overload"},
+		"output of another verb": {"steps.keep.outputs.size > 0", "steps.keep.outputs.changed != ''", "when: steps.keep",
+			"undefined field 'changed'"},
+		"truth as a text": {"&& steps.look.outputs.ready &&", "&& steps.look.outputs.ready == 'true' &&",
+			"when: steps.keep", "no matching overload"},
+		"list in a text": {"of ${steps.look.outputs.size}", "of ${steps.look.outputs.names}", "apply:",
+			"it gives a list: it must give text or a whole number or a number or true or false"},
+		"list in a ConfigMap": {"content: {spec:", "content: {data: {names: \"${steps.look.outputs.names}\"}, spec:",
+			"apply:", "it gives a list: it must give text or a whole number or a number or true or false"},
+		"object as a label": {"content: {spec:",
+			"content: {metadata: {labels: {a: \"${steps.look.outputs.limits}\"}}, spec:", "apply:",
+			"it gives an object: it must give text"},
+		"object as a name": {"x-${each}", "x-${steps.look.outputs.limits}", "apply:",
+			"it gives an object: it must give text"},
+		"number to go through": {"forEach: steps.look.outputs.names", "forEach: steps.look.outputs.size", "forEach",
+			"it gives a whole number: it must give a list of texts"},
+		"expression of a type": {"types: {share: number, names", "types: {size: bool, share: number, names",
+			"outputs: {size", "is declared as bool, and its expression does not fit: it gives a whole number: it must give " +
+				"true or false"},
+		"type of no output": {"types: {keys: int}", "types: {kyes: int}", "types: {kyes",
+			"steps[1].types.kyes is no output that a type can be said of: those of this step are keys, seen"},
+		"type of the engine's own": {"types: {keys: int}", "types: {job: int}", "types: {job",
+			"no output that a type can be said of"},
+		"type of an engine step": {"    engine: {do: Backup", "    types: {size: string}\n    engine: {do: Backup",
+			"types: {size", "those of this step are none"},
+		"unknown type": {"types: {keys: int}", "types: {keys: integer}", "types: {keys",
+			`must be one of "string", "int", "number", "bool", "list" or "object"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			new := strings.ReplaceAll(tc.new, `\"`, `"`)
@@ -132,8 +157,9 @@ func TestOutputsOfActionsAreTyped(t *testing.T) {
 	load := func(check string) (*Bundle, []LoadError) {
 		sources := redisSources(t)
 		edit(t, sources, PartComponents, components, probeLine, sized+probeLine)
-		edit(t, sources, PartOperations, "Size.yaml", "", "name: Size\nsteps:\n  - name: ask\n    agent: {action: size, pods: Writers}\n    types: {keys: int}\n"+
-			"  - name: restart\n    when: "+check+"\n    agent: {call: Restart}\n")
+		edit(t, sources, PartOperations, "Size.yaml", "",
+			"name: Size\nsteps:\n  - name: ask\n    agent: {action: size, pods: Writers}\n    types: {keys: int}\n"+
+				"  - name: restart\n    when: "+check+"\n    agent: {call: Restart}\n")
 		return Load(sources)
 	}
 	bundle, errs := load("steps.ask.outputs.keys > 100")
@@ -144,21 +170,25 @@ func TestOutputsOfActionsAreTyped(t *testing.T) {
 	if got, err := template.RecordOutput("ask", "keys", "120\n"); err != nil || got != "120" {
 		t.Errorf("it is recorded as %q, %v", got, err)
 	}
-	if _, err := template.RecordOutput("ask", "keys", "ERR\n"); err == nil || !strings.Contains(err.Error(), "it must be a whole number") {
+	if _, err := template.RecordOutput("ask", "keys", "ERR\n"); err == nil ||
+		!strings.Contains(err.Error(), "it must be a whole number") {
 		t.Errorf("it says %v", err)
 	}
-	if _, errs := load("steps.ask.outputs.keys != '0'"); !strings.Contains(list(errs), "Size.yaml:7: steps[1].when is not a valid expression: found no matching overload for '_!=_' applied to '(int, string)'") {
+	if _, errs := load("steps.ask.outputs.keys != '0'"); !strings.Contains(list(errs), "Size.yaml:7: steps[1].when is "+
+		"not a valid expression: found no matching overload for '_!=_' applied to '(int, string)'") {
 		t.Errorf("got\n%s", list(errs))
 	}
 }
 
 func TestOutputsAreConverted(t *testing.T) {
-	template := OperationTemplate{outputs: map[string]outputTypes{"s": {"int": platformv1.OutputInt, "number": platformv1.OutputNumber, "bool": platformv1.OutputBool,
-		"list": platformv1.OutputList, "object": platformv1.OutputObject, "string": platformv1.OutputString}}}
+	template := OperationTemplate{outputs: map[string]outputTypes{
+		"s": {"int": platformv1.OutputInt, "number": platformv1.OutputNumber, "bool": platformv1.OutputBool,
+			"list": platformv1.OutputList, "object": platformv1.OutputObject, "string": platformv1.OutputString}}}
 	for _, tc := range []struct{ name, text, want, says string }{
 		{"int", " 042\n", "42", ""},
 		{"int", "-9223372036854775808", "-9223372036854775808", ""},
-		{"int", "9223372036854775808", "", `output "int" of step "s" is "9223372036854775808": it must be a whole number of 64 bits`},
+		{"int", "9223372036854775808", "", `output "int" of step "s" is "9223372036854775808": it must be a whole number ` +
+			`of 64 bits`},
 		{"int", "4.0", "", "whole number"},
 		{"int", "", "", `is "": it must be`},
 		{"number", "0.50", "0.5", ""},

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// OperationTemplate is the content of a "<Name>.yaml" of the operations part. Expressions in it are CEL over parameters, target
-// and steps; texts of steps may hold placeholders over the same.
+// OperationTemplate is the content of a "<Name>.yaml" of the operations part. Expressions in it are CEL over
+// parameters, target and steps; texts of steps may hold placeholders over the same.
 type OperationTemplate struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -23,14 +23,15 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
-	// point, as if it were cancelled.
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its
+	// next safe point, as if it were cancelled.
 	Preempts bool `json:"preempts,omitempty"`
 	// Timeout of a whole run whose Operation says none; that of the engine when empty.
 	Timeout Span `json:"timeout,omitempty"`
 	// Parallelism is how many steps that run pods or make calls are under way at a time; any number when 0.
 	Parallelism int `json:"parallelism,omitempty"`
-	// Outputs of an inline template are expressions over parameters and steps, by name. They are evaluated when the run has succeeded.
+	// Outputs of an inline template are expressions over parameters and steps, by name. They are evaluated when the run
+	// has succeeded.
 	Outputs map[string]string `json:"outputs,omitempty"`
 	Steps   []OperationStep   `json:"steps"`
 
@@ -53,8 +54,8 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, container, script, http, apply,
-// patch or delete.
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job,
+// container, script, http, apply, patch or delete.
 type OperationStep struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
 	Name string `json:"name"`
@@ -62,11 +63,13 @@ type OperationStep struct {
 	Needs []string `json:"needs,omitempty"`
 	// When is an expression: where it gives false, the step is skipped.
 	When string `json:"when,omitempty"`
-	// ForEach is an expression that gives a list of texts: the step is taken for one after the other, each as the variable each.
+	// ForEach is an expression that gives a list of texts: the step is taken for one after the other, each as the variable
+	// each.
 	ForEach string `json:"forEach,omitempty"`
 	// Parallelism is how many items of a forEach are under way at a time. Default 1.
 	Parallelism int `json:"parallelism,omitempty"`
-	// Finally has the step taken once all others have ended, also when the run failed or was cancelled. It may need others that are taken finally.
+	// Finally has the step taken once all others have ended, also when the run failed or was cancelled. It may need others
+	// that are taken finally.
 	Finally bool `json:"finally,omitempty"`
 	// Retry of the step when it fails; that of the Operation when left out.
 	Retry *StepRetry `json:"retry,omitempty"`
@@ -74,14 +77,16 @@ type OperationStep struct {
 	Timeout Span `json:"timeout,omitempty"`
 	// OnFailure says what becomes of the run. Default Abort.
 	OnFailure OnFailure `json:"onFailure,omitempty"`
-	// Compensate are steps that undo this one: they are taken when the run fails or is cancelled once this one was begun, and not
-	// otherwise. They stand after it in the template.
+	// Compensate are steps that undo this one: they are taken when the run fails or is cancelled once this one was begun,
+	// and not otherwise. They stand after it in the template.
 	Compensate []string `json:"compensate,omitempty"`
-	// Types of outputs of a wait, a job or an action that are no texts, by name. What the value is converted to when it is recorded, and has in the
-	// expressions of later steps. One that is left out has the type of its expression, where that shows it, else string.
+	// Types of outputs of a wait, a job or an action that are no texts, by name. What the value is converted to when it is
+	// recorded, and has in the expressions of later steps. One that is left out has the type of its expression, where that
+	// shows it, else string.
 	Types map[string]platformv1.OutputType `json:"types,omitempty"`
-	// Commits makes the beginning of this step the point of no return of the run. It says why there is no way back, and what a person can do
-	// instead: from there on nobody can cancel, nothing is undone, and what fails is tried again until the run's time is over.
+	// Commits makes the beginning of this step the point of no return of the run. It says why there is no way back, and
+	// what a person can do instead: from there on nobody can cancel, nothing is undone, and what fails is tried again
+	// until the run's time is over.
 	Commits string `json:"commits,omitempty"`
 
 	Agent     *AgentStep    `json:"agent,omitempty"`
@@ -90,7 +95,8 @@ type OperationStep struct {
 	Operation *NestedStep   `json:"operation,omitempty"`
 	Approval  *ApprovalStep `json:"approval,omitempty"`
 	Job       *JobStep      `json:"job,omitempty"`
-	// Container and Script run a pod of their own, for inline templates; a template of a plugin has jobs, which are like its pods.
+	// Container and Script run a pod of their own, for inline templates; a template of a plugin has jobs, which are like
+	// its pods.
 	Container *ContainerStep `json:"container,omitempty"`
 	Script    *ScriptStep    `json:"script,omitempty"`
 	HTTP      *HTTPStep      `json:"http,omitempty"`
@@ -174,8 +180,8 @@ const (
 	PodsOne PodChoice = "One"
 )
 
-// EngineStep has the engine do what it does for an edited spec: the outermost declared object is edited, and the step is done when
-// that is Ready again.
+// EngineStep has the engine do what it does for an edited spec: the outermost declared object is edited, and the step
+// is done when that is Ready again.
 type EngineStep struct {
 	Do EngineVerb `json:"do"`
 	// With are the values that the verb takes, with placeholders; one that is empty is as if it were not there.
@@ -198,8 +204,8 @@ const (
 	EngineExpand EngineVerb = "Expand"
 	// EngineUpgrade sets the version of the middleware: version.
 	EngineUpgrade EngineVerb = "Upgrade"
-	// EngineDowngrade sets the version of the middleware back: version. It is for templates that have put data of that version back before pods
-	// are started with it.
+	// EngineDowngrade sets the version of the middleware back: version. It is for templates that have put data of that
+	// version back before pods are started with it.
 	EngineDowngrade EngineVerb = "Downgrade"
 	// EngineUpgradePlugin sets the version of the plugin: version.
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
@@ -210,28 +216,30 @@ const (
 	// EngineCreate and EngineDelete make and delete the target itself. They are for templates of the engine only.
 	EngineCreate EngineVerb = "Create"
 	EngineDelete EngineVerb = "Delete"
-	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with term it
-	// only records what the engine did in that term.
+	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with
+	// term it only records what the engine did in that term.
 	EngineFailover EngineVerb = "Failover"
 	// EngineRebuild makes a pod and its volumes anew, which then copies the data of the others: pod.
 	EngineRebuild EngineVerb = "Rebuild"
 	// EngineApply changes nothing, and waits until the instance is as its spec asks.
 	EngineApply EngineVerb = "Apply"
-	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge, and the series that it is
-	// counted in, as that of a schedule.
+	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge, and
+	// the series that it is counted in, as that of a schedule.
 	EngineBackup EngineVerb = "Backup"
-	// EngineDrill restores a Backup into an instance of its own, verifies that and removes it: backup, repository, schedule.
+	// EngineDrill restores a Backup into an instance of its own, verifies that and removes it: backup, repository,
+	// schedule.
 	EngineDrill EngineVerb = "Drill"
-	// EnginePrepareData has the data of a Backup put on volumes beside those that the pods have: backup. EngineSwapData has the pods begin on these,
-	// EngineOpenData leads clients there, EngineDropData deletes the volumes of before. EngineReturnData and EngineDiscardData undo what the
-	// first two did. They are for templates of the engine only.
+	// EnginePrepareData has the data of a Backup put on volumes beside those that the pods have: backup. EngineSwapData
+	// has the pods begin on these, EngineOpenData leads clients there, EngineDropData deletes the volumes of before.
+	// EngineReturnData and EngineDiscardData undo what the first two did. They are for templates of the engine only.
 	EnginePrepareData EngineVerb = "PrepareData"
 	EngineSwapData    EngineVerb = "SwapData"
 	EngineOpenData    EngineVerb = "OpenData"
 	EngineDropData    EngineVerb = "DropData"
 	EngineReturnData  EngineVerb = "ReturnData"
 	EngineDiscardData EngineVerb = "DiscardData"
-	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
+	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for
+	// dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
@@ -246,7 +254,8 @@ func (v EngineVerb) OnCopies() bool { return v == EngineBackup || v == EngineDri
 // OnlyEngine says whether the verb is for templates of the engine alone.
 func (v EngineVerb) OnlyEngine() bool {
 	switch v {
-	case EngineCreate, EngineDelete, EnginePrepareData, EngineSwapData, EngineOpenData, EngineDropData, EngineReturnData, EngineDiscardData:
+	case EngineCreate, EngineDelete, EnginePrepareData, EngineSwapData, EngineOpenData, EngineDropData, EngineReturnData,
+		EngineDiscardData:
 		return true
 	}
 	return false
@@ -281,7 +290,8 @@ type ObjectReference struct {
 // WaitStep waits for an object to be as asked.
 type WaitStep struct {
 	ObjectReference `json:",inline"`
-	// Until is an expression over object, too, which is a map. One that cannot be evaluated, since a field is not there, is not met.
+	// Until is an expression over object, too, which is a map. One that cannot be evaluated, since a field is not there,
+	// is not met.
 	Until string `json:"until"`
 	// Fail is an expression like it: where it gives true, the step fails.
 	Fail string `json:"fail,omitempty"`
@@ -289,10 +299,12 @@ type WaitStep struct {
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
-// NestedStep runs another template of the same bundle, or one of the engine, on the same target; in an inline template it runs another inline one.
+// NestedStep runs another template of the same bundle, or one of the engine, on the same target; in an inline template
+// it runs another inline one.
 type NestedStep struct {
 	TemplateRef string `json:"templateRef,omitempty"`
-	// Template is an inline template as text, whose outputs are those of the step. It is required in an inline template, in place of templateRef.
+	// Template is an inline template as text, whose outputs are those of the step. It is required in an inline template,
+	// in place of templateRef.
 	Template string `json:"template,omitempty"`
 	// Parameters with placeholders.
 	Parameters map[string]string `json:"parameters,omitempty"`
@@ -307,7 +319,8 @@ func (s *NestedStep) Inline() *OperationTemplate { return s.inline }
 type ApprovalStep struct {
 	// Message says what is to be approved, with placeholders.
 	Message string `json:"message"`
-	// Count is how many users have to approve. Default 1; more than one is for inline templates, which hold nobody up meanwhile.
+	// Count is how many users have to approve. Default 1; more than one is for inline templates, which hold nobody up
+	// meanwhile.
 	Count int `json:"count,omitempty"`
 }
 

@@ -56,7 +56,8 @@ func TestATemplateSaysWhetherItPreempts(t *testing.T) {
 	if template, err = parseMoving(t, "", ""); err != nil || template.Preempts {
 		t.Errorf("left out, it preempts: %t, %v", template.Preempts, err)
 	}
-	if _, err = parseMoving(t, "name: Move\n", "name: Move\npreempts: often\n"); err == nil || !strings.Contains(err.Error(), "preempts") {
+	if _, err = parseMoving(t, "name: Move\n", "name: Move\npreempts: often\n"); err == nil ||
+		!strings.Contains(err.Error(), "preempts") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -66,8 +67,10 @@ func TestATemplateSaysHowLongItMayTake(t *testing.T) {
 	if err != nil || template.Timeout.Duration() != 90*time.Minute {
 		t.Errorf("it may take %s: %v", template.Timeout.Duration(), err)
 	}
-	for text, says := range map[string]string{"0s": "timeout is 0s: it must be greater than 0", "99999999999h": "at most 2562047h", "long": "a time such as 30s or 5m", "-1m": "a time such as 30s or 5m"} {
-		if _, err = parseMoving(t, "name: Move\n", "name: Move\ntimeout: "+text+"\n"); err == nil || !strings.Contains(err.Error(), says) {
+	for text, says := range map[string]string{"0s": "timeout is 0s: it must be greater than 0",
+		"99999999999h": "at most 2562047h", "long": "a time such as 30s or 5m", "-1m": "a time such as 30s or 5m"} {
+		if _, err = parseMoving(t, "name: Move\n", "name: Move\ntimeout: "+text+"\n"); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: it says %v, want %q", text, err, says)
 		}
 	}
@@ -87,8 +90,9 @@ func TestOperationSteps(t *testing.T) {
 	variables := map[string]any{
 		"parameters": map[string]string{"count": "3", "why": ""},
 		"target":     map[string]any{"name": "a", "pods": int64(2)},
-		"steps":      map[string]any{"look_up": map[string]any{"phase": "Succeeded", "outputs": map[string]string{"where": "there"}}},
-		"each":       "b", "object": map[string]any{"data": map[string]any{"ready": "yes", "where": "there"}},
+		"steps": map[string]any{"look_up": map[string]any{"phase": "Succeeded",
+			"outputs": map[string]string{"where": "there"}}},
+		"each": "b", "object": map[string]any{"data": map[string]any{"ready": "yes", "where": "there"}},
 	}
 	for _, tc := range []struct {
 		step, source, want string
@@ -115,61 +119,101 @@ func TestOperationSteps(t *testing.T) {
 			t.Errorf("%q gives %t, %v", source, got, err)
 		}
 	}
-	if items, err := template.Texts("move", move.ForEach, variables); err != nil || !slices.Equal(items, []string{"a", "b"}) {
+	if items, err := template.Texts("move", move.ForEach, variables); err != nil ||
+		!slices.Equal(items, []string{"a", "b"}) {
 		t.Errorf("forEach gives %v, %v", items, err)
 	}
-	asks, err := parseMoving(t, "message: start it first", `message: "${string(target.pods)} pods of ${target.name}: start it first"`)
+	asks, err := parseMoving(t, "message: start it first",
+		`message: "${string(target.pods)} pods of ${target.name}: start it first"`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if says, err := asks.Text("", asks.Preconditions[0].Message, variables); err != nil || says != "2 pods of a: start it first" {
+	if says, err := asks.Text("", asks.Preconditions[0].Message, variables); err != nil ||
+		says != "2 pods of a: start it first" {
 		t.Errorf("the precondition says %q, %v", says, err)
 	}
-	if _, err := template.Truth("look-up", "object.data.ready == 'yes'", map[string]any{"object": map[string]any{}}); err == nil {
+	if _, err := template.Truth("look-up", "object.data.ready == 'yes'",
+		map[string]any{"object": map[string]any{}}); err == nil {
 		t.Error("a field that is not there is no error")
 	}
 }
 
 func TestBrokenSteps(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, at, says string }{
-		"unknown parameter":               {"int(parameters.count)", "int(parameters.cuont)", "int(parameters.cuont)", "undefined field 'cuont'"},
-		"unknown step":                    {"steps.look_up.outputs.where}\", n", "steps.look_pu.outputs.where}\", n", "look_pu", "undefined field 'look_pu'"},
-		"unknown output":                  {"steps.look_up.outputs.where != \"\"", "steps.look_up.outputs.there != \"\"", "there != ", "undefined field 'there'"},
-		"step that may not end":           {"until: \"object.data.ready == 'yes'\"", "until: \"steps.ask.phase == 'Succeeded'\"", "until:", "undefined field 'ask'"},
-		"no truth":                        {"when: int(parameters.count) > 0 && steps.look_up.outputs.where != \"\"", "when: int(parameters.count)", "when:", "it must give true or false"},
-		"no list":                         {`forEach: "['a', 'b']"`, `forEach: "'a'"`, "forEach", "it must give a list of texts"},
-		"each without forEach":            {"move ${parameters.count} of ${target.name}", "${each}", "approval", "undeclared reference to 'each'"},
-		"need unknown":                    {"needs: [ask, look-up]", "needs: [ask, look]", "needs: [ask", `names the step "look"`},
-		"circle":                          {"needs: []", "needs: [check]", "needs: [check]", "waits for itself"},
-		"needs what compensates":          {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
-		"compensation before":             {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]", "does not stand after"},
-		"two approvals":                   {"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n", "    approval: {message: x}\n", "- name: check", "one approval"},
-		"approval by two":                 {"    approval: {message: \"move ${parameters.count} of ${target.name}\"}\n", "    approval: {message: x, count: 2}\n", "approval: {message: x", "is 2: more than one is for an inline template"},
-		"two points of no return":         {"  - name: undo\n", "  - name: more\n    commits: x\n    operation: {templateRef: Restart}\n  - name: again\n    commits: y\n    operation: {templateRef: Restart}\n  - name: undo\n", "commits: y", `a second point of no return after step "more"`},
-		"point of no return out of reach": {"  - name: undo\n", "  - name: undo\n    commits: x\n", "commits: x", "never reached"},
-		"point of no return when never":   {"    onFailure: Continue\n", "    when: \"false\"\n    commits: x\n", "commits: x", "never reached"},
-		"point of no return of a wait":    {"    needs: []\n", "    needs: []\n    commits: x\n", "commits: x", "touches nothing"},
-		"two lines on no return":          {"    onFailure: Continue\n", "    commits: \"x\\ny\"\n", "commits:", "in one line"},
-		"placeholder on no return":        {"    onFailure: Continue\n", "    commits: \"${target.name}\"\n", "commits:", "a placeholder is not allowed here"},
-		"way back at the point":           {"    timeout: 1m\n", "    timeout: 1m\n    commits: x\n", "compensate: [undo]", `does not end before step "move", the point of no return`},
-		"way back beside the point":       {"    onFailure: Continue\n", "    needs: [ask]\n    commits: x\n", "compensate: [undo]", `does not end before step "check", the point of no return`},
-		"approval beside the point":       {"    onFailure: Continue\n", "    needs: [look-up]\n    commits: x\n", "name: ask", "nobody can say no"},
-		"compensation with needs":         {"    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "    needs: [ask]\n    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "- name: undo", "is taken to compensate: it can have no needs, no compensate and no approval"},
-		"signal without a name":           {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
-		"signal of another call":          {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop", "must have a signal for the call Signal, and for no other"},
-		"call and action":                 {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
-		"pods and a pod":                  {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, pods: One, pod: a}", "agent: {call: Stop", "must have at most one of pods and pod"},
-		"neither call nor action":         {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}", "agent: {pods: One}", "must have exactly one of call and action"},
-		"parameters of a call":            {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
-		"two types":                       {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n", "- name: check", "exactly one of"},
-		"value of another verb":           {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
-		"constraint":                      {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
-		"default":                         {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:", "it must be"},
-		"span":                            {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
-		"placeholder in no value":         {"description: Moves things.", "description: \"${target.name}\"", "description: \"$", "a placeholder is not allowed here"},
-		"forEach of an engine":            {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "an engine step is taken once"},
-		"message of a precondition":       {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"", "undefined field 'size'"},
-		"precondition sees steps":         {"target.pods > 0", "steps.ask.phase == ''", "steps.ask", "undeclared reference to 'steps'"},
+		"unknown parameter": {"int(parameters.count)", "int(parameters.cuont)", "int(parameters.cuont)",
+			"undefined field 'cuont'"},
+		"unknown step": {"steps.look_up.outputs.where}\", n", "steps.look_pu.outputs.where}\", n",
+			"look_pu", "undefined field 'look_pu'"},
+		"unknown output": {"steps.look_up.outputs.where != \"\"", "steps.look_up.outputs.there != \"\"",
+			"there != ", "undefined field 'there'"},
+		"step that may not end": {"until: \"object.data.ready == 'yes'\"",
+			"until: \"steps.ask.phase == 'Succeeded'\"", "until:", "undefined field 'ask'"},
+		"no truth": {"when: int(parameters.count) > 0 && steps.look_up.outputs.where != \"\"",
+			"when: int(parameters.count)", "when:", "it must give true or false"},
+		"no list": {`forEach: "['a', 'b']"`, `forEach: "'a'"`, "forEach",
+			"it must give a list of texts"},
+		"each without forEach": {"move ${parameters.count} of ${target.name}", "${each}", "approval",
+			"undeclared reference to 'each'"},
+		"need unknown": {"needs: [ask, look-up]", "needs: [ask, look]", "needs: [ask",
+			`names the step "look"`},
+		"circle":                 {"needs: []", "needs: [check]", "needs: [check]", "waits for itself"},
+		"needs what compensates": {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
+		"compensation before": {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]",
+			"does not stand after"},
+		"two approvals": {
+			"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n",
+			"    approval: {message: x}\n", "- name: check", "one approval"},
+		"approval by two": {"    approval: {message: \"move ${parameters.count} of ${target.name}\"}\n",
+			"    approval: {message: x, count: 2}\n", "approval: {message: x", "is 2: more than one is for an inline template"},
+		"two points of no return": {"  - name: undo\n", "  - name: more\n    commits: x\n    operation: " +
+			"{templateRef: Restart}\n  - name: again\n    commits: y\n    operation: {templateRef: Restart}\n  - name: undo\n",
+			"commits: y", `a second point of no return after step "more"`},
+		"point of no return out of reach": {"  - name: undo\n", "  - name: undo\n    commits: x\n", "commits: x",
+			"never reached"},
+		"point of no return when never": {"    onFailure: Continue\n", "    when: \"false\"\n    commits: x\n", "commits: x",
+			"never reached"},
+		"point of no return of a wait": {"    needs: []\n", "    needs: []\n    commits: x\n", "commits: x",
+			"touches nothing"},
+		"two lines on no return": {"    onFailure: Continue\n", "    commits: \"x\\ny\"\n", "commits:", "in one line"},
+		"placeholder on no return": {"    onFailure: Continue\n", "    commits: \"${target.name}\"\n", "commits:",
+			"a placeholder is not allowed here"},
+		"way back at the point": {"    timeout: 1m\n", "    timeout: 1m\n    commits: x\n", "compensate: [undo]",
+			`does not end before step "move", the point of no return`},
+		"way back beside the point": {"    onFailure: Continue\n", "    needs: [ask]\n    commits: x\n", "compensate: [undo]",
+			`does not end before step "check", the point of no return`},
+		"approval beside the point": {"    onFailure: Continue\n", "    needs: [look-up]\n    commits: x\n", "name: ask",
+			"nobody can say no"},
+		"compensation with needs": {"    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n",
+			"    needs: [ask]\n    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "- name: undo",
+			"is taken to compensate: it can have no needs, no compensate and no approval"},
+		"signal without a name": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+			"agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
+		"signal of another call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+			"agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop",
+			"must have a signal for the call Signal, and for no other"},
+		"call and action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+			"agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
+		"pods and a pod": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+			"agent: {call: Stop, pods: One, pod: a}", "agent: {call: Stop", "must have at most one of pods and pod"},
+		"neither call nor action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}",
+			"agent: {pods: One}", "must have exactly one of call and action"},
+		"parameters of a call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+			"agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
+		"two types": {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n",
+			"- name: check", "exactly one of"},
+		"value of another verb": {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
+		"constraint":            {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
+		"default": {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:",
+			"it must be"},
+		"span": {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
+		"placeholder in no value": {"description: Moves things.", "description: \"${target.name}\"", "description: \"$",
+			"a placeholder is not allowed here"},
+		"forEach of an engine": {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"",
+			"an engine step is taken once"},
+		"message of a precondition": {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"",
+			"undefined field 'size'"},
+		"precondition sees steps": {"target.pods > 0", "steps.ask.phase == ''", "steps.ask",
+			"undeclared reference to 'steps'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseMoving(t, tc.old, tc.new)
@@ -213,7 +257,8 @@ func TestTemplatesThatRunEachOther(t *testing.T) {
 	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, operation: {templateRef: B}}]\n")
 	edit(t, sources, PartOperations, "B.yaml", "", "name: B\nsteps: [{name: a, operation: {templateRef: A}}]\n")
 	_, errs := Load(sources)
-	if text := list(errs); !strings.Contains(text, "A.yaml:2: runs itself: A runs B runs A") || !strings.Contains(text, "B.yaml:2: runs itself") {
+	if text := list(errs); !strings.Contains(text, "A.yaml:2: runs itself: A runs B runs A") ||
+		!strings.Contains(text, "B.yaml:2: runs itself") {
 		t.Errorf("got\n%s", text)
 	}
 }
@@ -221,19 +266,23 @@ func TestTemplatesThatRunEachOther(t *testing.T) {
 func TestActionsInSteps(t *testing.T) {
 	sources := redisSources(t)
 	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
-	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
+	if _, errs := Load(sources); !strings.Contains(list(errs),
+		`steps[0].agent.action names the action "fly", which component "redis" has not`) {
 		t.Errorf("got\n%s", list(errs))
 	}
 	edit(t, sources, PartComponents, components, probeLine, declared+probeLine)
-	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: hand-over, parameters: {to: x}}}]\n")
-	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent lacks the parameter "why", which action "hand-over" takes: add it`) {
+	edit(t, sources, PartOperations, "A.yaml", "",
+		"name: A\nsteps: [{name: b, agent: {action: hand-over, parameters: {to: x}}}]\n")
+	if _, errs := Load(sources); !strings.Contains(list(errs),
+		`steps[0].agent lacks the parameter "why", which action "hand-over" takes: add it`) {
 		t.Errorf("got\n%s", list(errs))
 	}
 }
 
 // A later step can tell which version an upgrade left; no other edit has one.
 func TestOutputsOfAnUpgrade(t *testing.T) {
-	told := "name: A\nsteps:\n  - {name: first, engine: %s}\n  - {name: tell, needs: [first], apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {from: \"${steps.first.outputs.from}\"}}}}\n"
+	told := "name: A\nsteps:\n  - {name: first, engine: %s}\n  - {name: tell, needs: [first], apply: {apiVersion: v1, " +
+		"kind: ConfigMap, name: note, content: {data: {from: \"${steps.first.outputs.from}\"}}}}\n"
 	if _, err := ParseOperation(fmt.Sprintf(told, `{do: Upgrade, with: {version: "8.0"}}`)); err != nil {
 		t.Error(err)
 	}

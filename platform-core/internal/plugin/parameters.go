@@ -60,9 +60,11 @@ func (p *Parameters) check(version, name, value string) string {
 	}
 	switch {
 	case strings.ContainsAny(value, "\n\r\x00"):
-		return fmt.Sprintf("parameter %q has a line break or a NUL in its value %q: a value is one line of text", name, shorten(value))
+		return fmt.Sprintf("parameter %q has a line break or a NUL in its value %q: a value is one line of text", name,
+			shorten(value))
 	case len(value) > maxValueLength:
-		return fmt.Sprintf("parameter %q has a value of %d characters: at most %d are allowed", name, len(value), maxValueLength)
+		return fmt.Sprintf("parameter %q has a value of %d characters: at most %d are allowed", name, len(value),
+			maxValueLength)
 	case !p.allows(field.constraint, value):
 		return fmt.Sprintf("parameter %q has value %q: it must be %s", name, shorten(value), field.allowed)
 	}

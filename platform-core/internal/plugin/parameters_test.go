@@ -20,10 +20,15 @@ func TestCheckParametersRefuses(t *testing.T) {
 		{"7.0", "", "1", `parameter "" is not known to redis 7.0: leave it out`},
 		{"7.0", "set-max-listpack-value", "1", `parameter "set-max-listpack-value" is not known to redis 7.0: only to 8.0`},
 		{"8.0", "io-threads-do-reads", "yes", `parameter "io-threads-do-reads" is not known to redis 8.0: only to 7.0`},
-		{"7.0", "loglevel", "nothing", `parameter "loglevel" has value "nothing": it must be one of "debug", "verbose", "notice" or "warning"`},
-		{"7.0", "maxmemory", "100 mb", `parameter "maxmemory" has value "100 mb": it must be a size such as 1048576, 512kb, 100mb or 2gb`},
-		{"7.0", "client-output-buffer-limit", "pubsub 32mb 8mb 60", `parameter "client-output-buffer-limit" has value "pubsub 32mb 8mb 60": it must be hard limit, soft limit and seconds of each class, in this order, such as "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"`},
-		{"7.0", "maxmemory", "-1", `parameter "maxmemory" has value "-1": it must be a size such as 1048576, 512kb, 100mb or 2gb`},
+		{"7.0", "loglevel", "nothing", `parameter "loglevel" has value "nothing": it must be one of "debug", "verbose", ` +
+			`"notice" or "warning"`},
+		{"7.0", "maxmemory", "100 mb", `parameter "maxmemory" has value "100 mb": it must be a size such as 1048576, ` +
+			`512kb, 100mb or 2gb`},
+		{"7.0", "client-output-buffer-limit", "pubsub 32mb 8mb 60", `parameter "client-output-buffer-limit" has value ` +
+			`"pubsub 32mb 8mb 60": it must be hard limit, soft limit and seconds of each class, in this order, such as ` +
+			`"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"`},
+		{"7.0", "maxmemory", "-1", `parameter "maxmemory" has value "-1": it must be a size such as 1048576, 512kb, 100mb ` +
+			`or 2gb`},
 		{"7.0", "appendonly", "true", `parameter "appendonly" has value "true": it must be one of "yes" or "no"`},
 		{"7.0", "appendonly", "", `parameter "appendonly" has value "": it must be one of "yes" or "no"`},
 		{"7.0", "hz", "0", `parameter "hz" has value "0": it must be a whole number from 1 to 500`},
@@ -31,20 +36,32 @@ func TestCheckParametersRefuses(t *testing.T) {
 		{"7.0", "hz", "0x10", `parameter "hz" has value "0x10": it must be a whole number from 1 to 500`},
 		{"7.0", "hz", "+5", `parameter "hz" has value "+5": it must be a whole number from 1 to 500`},
 		{"7.0", "hz", "", `parameter "hz" has value "": it must be a whole number from 1 to 500`},
-		{"7.0", "tcp-keepalive", "99999999999999999999", `parameter "tcp-keepalive" has value "99999999999999999999": it must be a whole number from 0 to 2147483647`},
-		{"7.0", "save", "3600", `parameter "save" has value "3600": it must be pairs of seconds and changes such as "3600 1 300 100", or empty for no snapshots`},
-		{"7.0", "maxmemory", "1mb\nrequirepass x", `parameter "maxmemory" has a line break or a NUL in its value "1mb\nrequirepass x": a value is one line of text`},
-		{"7.0", "maxmemory", "1mb\r", `parameter "maxmemory" has a line break or a NUL in its value "1mb\r": a value is one line of text`},
-		{"7.0", "maxmemory", "1\x00", `parameter "maxmemory" has a line break or a NUL in its value "1\x00": a value is one line of text`},
-		{"7.0", "proc-title-template", strings.Repeat("x", 5000), `parameter "proc-title-template" has a value of 5000 characters: at most 4096 are allowed`},
-		{"7.0", "proc-title-template", strings.Repeat("'", 200), `parameter "proc-title-template" has value "` + strings.Repeat("'", 80) + `…": it must be text with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, {unixsocket} or {config-file}, without quotes`},
-		{"7.0", "requirepass", "x", `parameter "requirepass" cannot be set: it is set by the engine: the password is that of auth.passwordFrom, or of credentials in an Application`},
+		{"7.0", "tcp-keepalive", "99999999999999999999",
+			`parameter "tcp-keepalive" has value "99999999999999999999": it must be a whole number from 0 to 2147483647`},
+		{"7.0", "save", "3600", `parameter "save" has value "3600": it must be pairs of seconds and changes such as "3600 ` +
+			`1 300 100", or empty for no snapshots`},
+		{"7.0", "maxmemory", "1mb\nrequirepass x",
+			`parameter "maxmemory" has a line break or a NUL in its value "1mb\nrequirepass x": a value is one line of text`},
+		{"7.0", "maxmemory", "1mb\r", `parameter "maxmemory" has a line break or a NUL in its value "1mb\r": a value is ` +
+			`one line of text`},
+		{"7.0", "maxmemory", "1\x00", `parameter "maxmemory" has a line break or a NUL in its value "1\x00": a value is ` +
+			`one line of text`},
+		{"7.0", "proc-title-template", strings.Repeat("x", 5000),
+			`parameter "proc-title-template" has a value of 5000 characters: at most 4096 are allowed`},
+		{"7.0", "proc-title-template", strings.Repeat("'", 200), `parameter "proc-title-template" has value "` +
+			strings.Repeat("'", 80) + `…": it must be text with {title}, {listen-addr}, {server-mode}, {port}, {tls-port}, ` +
+			`{unixsocket} or {config-file}, without quotes`},
+		{"7.0", "requirepass", "x", `parameter "requirepass" cannot be set: it is set by the engine: the password is that ` +
+			`of auth.passwordFrom, or of credentials in an Application`},
 		{"7.0", "dir", "/", `parameter "dir" cannot be set: it is set by the engine: the data is on the volume of storage`},
-		{"7.0", "tls-port", "1", `parameter "tls-port" cannot be set: it is set by the engine: tls says whether TLS is spoken, and with whose certificate`},
-		{"7.0", "cluster-enabled", "yes", `parameter "cluster-enabled" cannot be set: it is set by the engine: make a RedisCluster, whose Application has the topology cluster`},
+		{"7.0", "tls-port", "1", `parameter "tls-port" cannot be set: it is set by the engine: tls says whether TLS is ` +
+			`spoken, and with whose certificate`},
+		{"7.0", "cluster-enabled", "yes", `parameter "cluster-enabled" cannot be set: it is set by the engine: make a ` +
+			`RedisCluster, whose Application has the topology cluster`},
 		{"7.0", "unixsocketperm", "1", `parameter "unixsocketperm" cannot be set: it is set by the engine`},
 		{"7.0", "slave-priority", "1", `parameter "slave-priority" cannot be set: it is called replica-priority now`},
-		{"7.0", "activedefrag", "yes", `parameter "activedefrag" cannot be set: it needs a Redis that is built with its own jemalloc`},
+		{"7.0", "activedefrag", "yes", `parameter "activedefrag" cannot be set: it needs a Redis that is built with its ` +
+			`own jemalloc`},
 	} {
 		errs := b.CheckParameters("redis", tc.version, platformv1.Parameters{tc.name: platformv1.ParameterValue(tc.value)})
 		if len(errs) != 1 || errs[0].Error() != tc.want || errs[0].Name != tc.name || errs[0].Value != tc.value {
@@ -56,17 +73,18 @@ func TestCheckParametersRefuses(t *testing.T) {
 func TestCheckParametersAllows(t *testing.T) {
 	b := loadRedis(t)
 	for name, values := range map[string][]platformv1.ParameterValue{
-		"maxmemory":                  {"0", "100mb", "2GB", "1048576", "5k"},
-		"maxmemory-clients":          {"5%", "0", "1gb"},
-		"hz":                         {"1", "500", "010"},
-		"save":                       {"", "3600 1", "3600 1 300 100"},
-		"client-output-buffer-limit": {"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60", "NORMAL 0 0 0 slave 1 1 1 pubsub 0 0 0"},
-		"client-query-buffer-limit":  {"1mb", "1048576", "2m", "1024kb", "1g"},
-		"notify-keyspace-events":     {"", "KEA", "Kg$"},
-		"slowlog-log-slower-than":    {"-1", "0", "10000"},
-		"list-max-listpack-size":     {"-2", "128"},
-		"shutdown-on-sigterm":        {"default", "save now", "nosave force"},
-		"server_cpulist":             {"", "0-3", "0,2,4-6:2"},
+		"maxmemory":         {"0", "100mb", "2GB", "1048576", "5k"},
+		"maxmemory-clients": {"5%", "0", "1gb"},
+		"hz":                {"1", "500", "010"},
+		"save":              {"", "3600 1", "3600 1 300 100"},
+		"client-output-buffer-limit": {"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
+			"NORMAL 0 0 0 slave 1 1 1 pubsub 0 0 0"},
+		"client-query-buffer-limit": {"1mb", "1048576", "2m", "1024kb", "1g"},
+		"notify-keyspace-events":    {"", "KEA", "Kg$"},
+		"slowlog-log-slower-than":   {"-1", "0", "10000"},
+		"list-max-listpack-size":    {"-2", "128"},
+		"shutdown-on-sigterm":       {"default", "save now", "nosave force"},
+		"server_cpulist":            {"", "0-3", "0,2,4-6:2"},
 	} {
 		for _, value := range values {
 			for _, version := range []string{"7.0", "8.0"} {
@@ -82,7 +100,8 @@ func TestCheckParametersAllows(t *testing.T) {
 }
 
 func TestCheckParametersReturnsAllInOrder(t *testing.T) {
-	errs := loadRedis(t).CheckParameters("redis", "7.0", platformv1.Parameters{"zz": "1", "hz": "0", "dir": "x", "maxmemory": "1mb"})
+	errs := loadRedis(t).CheckParameters("redis", "7.0",
+		platformv1.Parameters{"zz": "1", "hz": "0", "dir": "x", "maxmemory": "1mb"})
 	var names []string
 	for _, err := range errs {
 		names = append(names, err.Name)
@@ -140,7 +159,8 @@ func TestRedisParametersAreComplete(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	sources := redisSources(t)
 	edit(t, sources, PartParams, "redis.yaml", "reserved:\n",
-		"defaults:\n  maxmemory: ${component.memoryLimit * 3 / 4}\n  hz: 20\n  set-max-listpack-value: \"64\"\n  proc-title-template: \"${app.name}\"\nreserved:\n")
+		"defaults:\n  maxmemory: ${component.memoryLimit * 3 / 4}\n  hz: 20\n  set-max-listpack-value: \"64\"\n  "+
+			"proc-title-template: \"${app.name}\"\nreserved:\n")
 	b, errs := Load(sources)
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
@@ -161,7 +181,8 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	v.App.Name = "it's"
-	if _, err := b.ParametersInForce(c, v, nil); err == nil || !strings.Contains(err.Error(), "the plugin's default is not allowed") {
+	if _, err := b.ParametersInForce(c, v, nil); err == nil ||
+		!strings.Contains(err.Error(), "the plugin's default is not allowed") {
 		t.Errorf("a default that is not allowed gives %v", err)
 	}
 }
@@ -171,7 +192,8 @@ func TestParametersInFiles(t *testing.T) {
 	b := loadRedis(t)
 	c, _ := b.Component("redis")
 	v := sampleValues(c, "standalone", "7.0", 0)
-	v.Params = map[string]string{"save": "3600 1", "proc-title-template": "a b ${app.name}", "client-output-buffer-limit": "pubsub 1 2 3"}
+	v.Params = map[string]string{"save": "3600 1", "proc-title-template": "a b ${app.name}",
+		"client-output-buffer-limit": "pubsub 1 2 3"}
 	p, err := b.RenderPlan("redis", v)
 	if err != nil {
 		t.Fatal(err)
@@ -183,14 +205,16 @@ func TestParametersInFiles(t *testing.T) {
 			t.Errorf("%s is dynamic", entry.Key)
 		}
 	}
-	for key, want := range map[string]string{"save": "3600|1", "proc-title-template": "a b $${app.name}", "client-output-buffer-limit": "pubsub|1|2|3", "bind": "*|-::*"} {
+	for key, want := range map[string]string{"save": "3600|1", "proc-title-template": "a b $${app.name}",
+		"client-output-buffer-limit": "pubsub|1|2|3", "bind": "*|-::*"} {
 		if got[key] != want {
 			t.Errorf("%s has %q; want %q", key, got[key], want)
 		}
 	}
 	v.Params = map[string]string{"save": ""}
 	p, err = b.RenderPlan("redis", v)
-	if last := p.Files[0].Entries[len(p.Files[0].Entries)-1]; err != nil || last.Key != "save" || len(last.Args) != 1 || last.Args[0] != "" {
+	if last := p.Files[0].Entries[len(p.Files[0].Entries)-1]; err != nil || last.Key != "save" || len(last.Args) != 1 ||
+		last.Args[0] != "" {
 		t.Errorf("an empty list gives %+v, %v", last, err)
 	}
 }
@@ -198,8 +222,10 @@ func TestParametersInFiles(t *testing.T) {
 // A user name is no secret: a reference to it becomes its text.
 func TestUsernameIsResolved(t *testing.T) {
 	sources := redisSources(t)
-	edit(t, sources, PartComponents, components, "replication]\n      env:\n", "replication]\n      env:\n        - name: REDIS_USER\n          secret: {credential: default, key: username}\n")
-	edit(t, sources, PartComponents, components, "          - key: requirepass\n", "          - key: masteruser\n            secret: {credential: default, key: username}\n          - key: requirepass\n")
+	edit(t, sources, PartComponents, components, "replication]\n      env:\n",
+		"replication]\n      env:\n        - name: REDIS_USER\n          secret: {credential: default, key: username}\n")
+	edit(t, sources, PartComponents, components, "          - key: requirepass\n", "          - key: masteruser\n       "+
+		"     secret: {credential: default, key: username}\n          - key: requirepass\n")
 	b, errs := Load(sources)
 	if len(errs) > 0 {
 		t.Fatal(list(errs))

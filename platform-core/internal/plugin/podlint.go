@@ -36,7 +36,8 @@ type podLint struct {
 }
 
 func (p *podLint) wrong(path document.Path, format string, args ...any) {
-	p.loader.fail(PartPodTemplates, p.template.key, p.template.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
+	p.loader.fail(PartPodTemplates, p.template.key, p.template.document.Line(path), "%s %s", path,
+		fmt.Sprintf(format, args...))
 }
 
 // unset refuses fields that the engine sets.
@@ -70,8 +71,10 @@ func (p *podLint) check(t *corev1.PodTemplateSpec) {
 	p.checkKeys(metadata.With("annotations"), t.Annotations)
 	p.unset(spec, "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "enableServiceLinks", "hostname",
 		"subdomain", "nodeName", "restartPolicy", "setHostnameAsFQDN", "shareProcessNamespace")
-	p.refused(spec, "the pod would not be confined (Pod Security restricted)", "hostNetwork", "hostPID", "hostIPC", "hostUsers")
-	p.refused(spec, "pods are made without it", "ephemeralContainers", "activeDeadlineSeconds", "resources", "overhead", "os")
+	p.refused(spec, "the pod would not be confined (Pod Security restricted)", "hostNetwork", "hostPID", "hostIPC",
+		"hostUsers")
+	p.refused(spec, "pods are made without it", "ephemeralContainers", "activeDeadlineSeconds", "resources", "overhead",
+		"os")
 	p.checkPodSecurity(spec.With("securityContext"), t.Spec.SecurityContext)
 	volumes := p.checkVolumes(spec.With("volumes"), t.Spec.Volumes)
 	p.checkContainers(spec, &t.Spec, volumes)
@@ -98,7 +101,8 @@ func (p *podLint) checkPodSecurity(path document.Path, s *corev1.PodSecurityCont
 		p.wrong(path.With("runAsNonRoot"), "is false: pods never run as root")
 	}
 	p.checkSeccomp(path.With("seccompProfile"), s.SeccompProfile)
-	p.refused(path, "the pod would not be confined (Pod Security restricted)", "sysctls", "windowsOptions", "seLinuxOptions", "appArmorProfile")
+	p.refused(path, "the pod would not be confined (Pod Security restricted)", "sysctls", "windowsOptions",
+		"seLinuxOptions", "appArmorProfile")
 }
 
 func (p *podLint) checkSeccomp(path document.Path, s *corev1.SeccompProfile) {
@@ -119,13 +123,15 @@ func (p *podLint) checkVolumes(path document.Path, list []corev1.Volume) map[str
 		case strings.HasPrefix(v.Name, VolumePrefix):
 			p.wrong(at.With("name"), "is %q: the beginning %s is the engine's", v.Name, VolumePrefix)
 		case v.Name == LogsVolume && p.component.Logs != nil:
-			p.wrong(at.With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ", v.Name)
+			p.wrong(at.With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ",
+				v.Name)
 		case known[v.Name]:
 			p.wrong(at.With("name"), "is %q, which another volume has: names must differ", v.Name)
 		}
 		known[v.Name] = true
 		if v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil {
-			p.wrong(at, "is of a kind that is not allowed: a template has emptyDir, configMap, secret, downwardAPI and projected volumes")
+			p.wrong(at, "is of a kind that is not allowed: a template has emptyDir, configMap, secret, downwardAPI and "+
+				"projected volumes")
 		}
 	}
 	return known

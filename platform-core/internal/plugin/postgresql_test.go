@@ -51,8 +51,8 @@ func serverSettings(t *testing.T, version string) []serverSetting {
 	return server
 }
 
-// What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the servers say so, or reserved with
-// a reason; and the schema has nothing that the server does not know.
+// What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the
+// servers say so, or reserved with a reason; and the schema has nothing that the server does not know.
 func TestPostgreSQLParametersAreComplete(t *testing.T) {
 	b := loadPostgreSQL(t)
 	c, _ := b.Component("postgresql")
@@ -113,7 +113,8 @@ func TestPostgreSQLMethodsOfBackups(t *testing.T) {
 		versions           RestoreVersions
 	}{"base": {true, true, ""}, "dump": {false, false, VersionsLater}} {
 		m, found := c.BackupMethod(name)
-		if !found || m.Default != want.byDefault || m.Restore == nil || m.Restore.Versions != want.versions || (m.Restore.Target != nil) != want.toATime || m.Verify == nil {
+		if !found || m.Default != want.byDefault || m.Restore == nil || m.Restore.Versions != want.versions ||
+			(m.Restore.Target != nil) != want.toATime || m.Verify == nil {
 			t.Errorf("%s is %+v", name, m)
 		}
 	}
@@ -132,8 +133,9 @@ func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
 		},
 	}
 	for name, steps := range map[string]map[string]string{
-		"UpgradePaaS":     {"version": "18", "convert": "convert 17 18", "former-data": "undo 17 18", "former-version": "17"},
-		"RollBackUpgrade": {"version": "17", "put-back": "rollback 17 18", "later-data": "forward 17 18", "later-version": "18"},
+		"UpgradePaaS": {"version": "18", "convert": "convert 17 18", "former-data": "undo 17 18", "former-version": "17"},
+		"RollBackUpgrade": {"version": "17", "put-back": "rollback 17 18", "later-data": "forward 17 18",
+			"later-version": "18"},
 	} {
 		template, _ := b.Operation(name)
 		for step, want := range steps {
@@ -171,10 +173,13 @@ func TestPostgreSQLEntities(t *testing.T) {
 		t.Errorf("the types are %s", got)
 	}
 	for kind, names := range map[string]map[string]bool{
-		"role":      {"app": true, "App_1": true, "postgres": false, "pg_monitor": false, "a/b": false, "a b": false, `a"b`: false},
-		"database":  {"shop": true, "postgres": false, "template0": false, "shop/x": false},
-		"extension": {"shop/hstore": true, "shop/uuid-ossp": true, "shop/plpython3u": false, "hstore": false, "template1/hstore": false},
-		"grant":     {"app/shop": true, "app/shop/public": true, "app/shop/public/goods": true, "app": false, "pg_monitor/shop": false, "app/shop/public/goods/id": false},
+		"role": {"app": true, "App_1": true, "postgres": false, "pg_monitor": false, "a/b": false, "a b": false,
+			`a"b`: false},
+		"database": {"shop": true, "postgres": false, "template0": false, "shop/x": false},
+		"extension": {"shop/hstore": true, "shop/uuid-ossp": true, "shop/plpython3u": false, "hstore": false,
+			"template1/hstore": false},
+		"grant": {"app/shop": true, "app/shop/public": true, "app/shop/public/goods": true, "app": false,
+			"pg_monitor/shop": false, "app/shop/public/goods/id": false},
 	} {
 		e, roles, ok := b.Entity(kind)
 		if !ok || strings.Join(roles, " ") != "primary" {
@@ -197,12 +202,14 @@ func TestPostgreSQLEntities(t *testing.T) {
 	if err != nil || p.Driver.Protocol != plan.ProtocolPostgreSQL || p.Metrics == nil {
 		t.Errorf("the plan is %+v, %v", p, err)
 	}
-	if got, err := b.ParametersInForce(c, values, platformv1.Parameters{}); err != nil || got["shared_buffers"] != "256MB" {
+	if got, err := b.ParametersInForce(c, values, platformv1.Parameters{}); err != nil ||
+		got["shared_buffers"] != "256MB" {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
 
-// What SHOW CONFIG of the real PgBouncer lists is in the schema, with its default and in force at a reload when the program says so, or reserved.
+// What SHOW CONFIG of the real PgBouncer lists is in the schema, with its default and in force at a reload when the
+// program says so, or reserved.
 func TestPoolerParametersAreComplete(t *testing.T) {
 	b := loadPostgreSQL(t)
 	c, _ := b.Component("pooler")
@@ -266,11 +273,14 @@ func TestPostgreSQLSaysHowArchivingGoes(t *testing.T) {
 		{archive: "Waiting", says: "False NothingArchivedYet nothing is archived yet"},
 		{archive: "Failing", reason: "no bucket", says: "False ArchivingFails the log cannot be archived: no bucket"},
 		{archive: "Failing", says: "False ArchivingFails the log cannot be archived: the log of the pod says why"},
-		{archive: "Archiving", gap: "segments A to B", says: "False ArchiveHasGap the log is archived; segments A to B: nothing after that"},
+		{archive: "Archiving", gap: "segments A to B",
+			says: "False ArchiveHasGap the log is archived; segments A to B: nothing after that"},
 		{archive: "Archiving", level: "Warning", says: "False VolumeFillsUp log that is not archived fills the volume"},
-		{archive: "Failing", reason: "no bucket", level: "Critical", gap: "segments A to B", says: "False VolumeNearlyFull log that is not archived fills the volume"},
+		{archive: "Failing", reason: "no bucket", level: "Critical", gap: "segments A to B",
+			says: "False VolumeNearlyFull log that is not archived fills the volume"},
 	} {
-		attributes := map[string]string{"archive": want.archive, "archiveReason": want.reason, "archiveLevel": want.level, "archiveGap": want.gap}
+		attributes := map[string]string{"archive": want.archive, "archiveReason": want.reason, "archiveLevel": want.level,
+			"archiveGap": want.gap}
 		var texts []string
 		for _, source := range []string{condition.Status, condition.Reason, condition.Message} {
 			text, err := ConditionText(source, "primary", attributes)

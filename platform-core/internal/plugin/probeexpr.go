@@ -60,7 +60,8 @@ func (l *loader) checkProbe(path document.Path, c *Component) {
 		l.wrong(path.With("reserved"), "is for another attempt where the middleware has no connection left, and nothing "+
 			"says when that is so: add probe.outOfConnections")
 	}
-	if timeout, interval := c.Probe.TimeoutSeconds, c.Probe.IntervalSeconds; timeout > 0 && interval > 0 && timeout > interval*10 {
+	if timeout, interval := c.Probe.TimeoutSeconds, c.Probe.IntervalSeconds; timeout > 0 && interval > 0 &&
+		timeout > interval*10 {
 		l.wrong(path.With("timeoutSeconds"), "is %d: it must be at most ten times the interval of %d s", timeout, interval)
 	}
 }
@@ -71,7 +72,8 @@ func (l *loader) checkProbeExpression(path document.Path, source string, want *c
 	}
 	checked, issues := probeEnvironment().Compile(source)
 	if issues.Err() != nil {
-		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, and the standard functions of CEL", placeholder.Explain(issues))
+		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, and the standard "+
+			"functions of CEL", placeholder.Explain(issues))
 		return
 	}
 	if !checked.OutputType().IsExactType(want) {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// The server that is installed knows what is on record of its version, and takes by CONFIG SET what is dynamic, and nothing else.
+// The server that is installed knows what is on record of its version, and takes by CONFIG SET what is dynamic, and
+// nothing else.
 func TestRedisServerSaysTheSame(t *testing.T) {
 	b, c, parameters := wholeRedis(t)
 	cli := serveRedis(t)
@@ -26,7 +27,8 @@ func TestRedisServerSaysTheSame(t *testing.T) {
 	_, rest, _ := strings.Cut(info, "redis_version:")
 	version := strings.Join(strings.SplitN(rest, ".", 3)[:2], ".")
 	if !slices.Contains(b.Manifest.SupportedVersions, version) {
-		t.Fatalf("the server is of version %q: put redis-server of one of %v in the path", version, b.Manifest.SupportedVersions)
+		t.Fatalf("the server is of version %q: put redis-server of one of %v in the path", version,
+			b.Manifest.SupportedVersions)
 	}
 	answer, err := cli("--json", "CONFIG", "GET", "*")
 	if err != nil {
@@ -36,7 +38,8 @@ func TestRedisServerSaysTheSame(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &server); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := slices.Sorted(maps.Keys(server)), slices.Sorted(maps.Keys(ownValues(t, version))); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(server)),
+		slices.Sorted(maps.Keys(ownValues(t, version))); !slices.Equal(got, want) {
 		t.Errorf("the server knows %v; on record are %v", got, want)
 	}
 	resetValues := b.resetValues(c, version)
@@ -54,7 +57,8 @@ func TestRedisServerSaysTheSame(t *testing.T) {
 		case !dynamic && (err == nil || !strings.Contains(said, "immutable")):
 			t.Errorf("%s is fixed, and the server says %q", name, said)
 		}
-		if got, err := cli("--json", "CONFIG", "GET", name); err != nil || name != "maxclients" && !strings.Contains(got, mustJSON(t, value)) {
+		if got, err := cli("--json", "CONFIG", "GET", name); err != nil || name != "maxclients" &&
+			!strings.Contains(got, mustJSON(t, value)) {
 			t.Errorf("%s was set to %q and is %s, %v", name, value, got, err)
 		}
 	}

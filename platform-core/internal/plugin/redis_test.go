@@ -16,8 +16,10 @@ import (
 
 // fixed are the parameters of Redis that CONFIG SET does not take.
 var fixed = []string{
-	"aof-rewrite-cpulist", "aof_rewrite_cpulist", "bgsave-cpulist", "bgsave_cpulist", "bio-cpulist", "bio_cpulist", "databases", "disable-thp",
-	"io-threads", "io-threads-do-reads", "rdbchecksum", "server-cpulist", "server_cpulist", "set-proc-title", "tcp-backlog",
+	"aof-rewrite-cpulist", "aof_rewrite_cpulist", "bgsave-cpulist", "bgsave_cpulist", "bio-cpulist", "bio_cpulist",
+	"databases", "disable-thp",
+	"io-threads", "io-threads-do-reads", "rdbchecksum", "server-cpulist", "server_cpulist", "set-proc-title",
+	"tcp-backlog",
 }
 
 // started is the one that CONFIG SET would take, and that what starts the server needs.
@@ -79,7 +81,8 @@ func TestRedisParametersAreDynamicOrFixed(t *testing.T) {
 // The memory for data follows the limit of the container, and is never above it.
 func TestRedisMemoryFollowsTheLimit(t *testing.T) {
 	b, c, _ := wholeRedis(t)
-	for limit, want := range map[int64]string{0: "", 16 << 20: "4194304", 48 << 20: "12582912", 64 << 20: "25165824", 512 << 20: "377487360", 4 << 30: "3196059648"} {
+	for limit, want := range map[int64]string{0: "", 16 << 20: "4194304", 48 << 20: "12582912", 64 << 20: "25165824",
+		512 << 20: "377487360", 4 << 30: "3196059648"} {
 		for _, topology := range []string{"standalone", "replication", "sentinel"} {
 			got, err := b.ParametersInForce(c, sampleValues(c, topology, "7.0", limit), nil)
 			if err != nil || got["maxmemory"] != want {
@@ -88,18 +91,24 @@ func TestRedisMemoryFollowsTheLimit(t *testing.T) {
 		}
 	}
 	node, _ := b.Component("node")
-	if got, err := b.ParametersInForce(node, sampleValues(node, "cluster", "8.0", 512<<20), nil); err != nil || got["maxmemory"] != "377487360" {
+	if got, err := b.ParametersInForce(node, sampleValues(node, "cluster", "8.0", 512<<20), nil); err != nil ||
+		got["maxmemory"] != "377487360" {
 		t.Errorf("in a cluster: maxmemory is %q, %v", got["maxmemory"], err)
 	}
 	for value, fits := range map[platformv1.ParameterValue]bool{
-		"0": true, "1073741824": true, "1073741824b": true, "1gb": true, "1024MB": true, "1048576kb": true, "1g": true, "1073m": true, "1073741k": true,
-		"1073741825": false, "2G": false, "1074m": false, "1025mb": false, "1048577Kb": false, "1073742k": false, "999999999999999gb": false,
+		"0": true, "1073741824": true, "1073741824b": true, "1gb": true, "1024MB": true, "1048576kb": true, "1g": true,
+		"1073m": true, "1073741k": true,
+		"1073741825": false, "2G": false, "1074m": false, "1025mb": false, "1048577Kb": false, "1073742k": false,
+		"999999999999999gb": false,
 	} {
-		_, err := b.ParametersInForce(c, sampleValues(c, "standalone", "7.0", 1<<30), platformv1.Parameters{"maxmemory": value})
-		if fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "maxmemory cannot be above the memory limit") {
+		_, err := b.ParametersInForce(c, sampleValues(c, "standalone", "7.0", 1<<30),
+			platformv1.Parameters{"maxmemory": value})
+		if fits != (err == nil) || err != nil &&
+			!strings.Contains(err.Error(), "maxmemory cannot be above the memory limit") {
 			t.Errorf("maxmemory %s of 1 GiB: %v", value, err)
 		}
-		if _, err := b.ParametersInForce(c, sampleValues(c, "standalone", "7.0", 0), platformv1.Parameters{"maxmemory": value}); err != nil {
+		if _, err := b.ParametersInForce(c, sampleValues(c, "standalone", "7.0", 0),
+			platformv1.Parameters{"maxmemory": value}); err != nil {
 			t.Errorf("maxmemory %s without a limit: %v", value, err)
 		}
 	}

@@ -93,7 +93,8 @@ func (l *loader) checkComponent(i int, c *Component) {
 	unique(l, at.With("ports"), c.Ports, func(p Port) string { return p.Name })
 	for i, p := range c.Ports {
 		if first := slices.IndexFunc(c.Ports, func(other Port) bool { return other.Port == p.Port }); first < i {
-			l.wrong(at.With("ports").Index(i), "has the port %d of %s: one port has one name", p.Port, at.With("ports").Index(first))
+			l.wrong(at.With("ports").Index(i), "has the port %d of %s: one port has one name", p.Port,
+				at.With("ports").Index(first))
 		}
 	}
 	unique(l, at.With("volumes"), c.Volumes, func(v Volume) string { return v.Name })
@@ -130,7 +131,8 @@ func (l *loader) checkComponent(i int, c *Component) {
 			l.oneOf(path.With("ports").Index(k), port, "port", portNames(c))
 			switch access := c.accessOf(port); {
 			case access == PortPeers && s.Exposure != ExposureInternal:
-				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Peers: a Service for clients cannot have it", port)
+				l.wrong(path.With("ports").Index(k),
+					"names the port %q, whose access is Peers: a Service for clients cannot have it", port)
 			case access == PortMetrics:
 				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Metrics: no Service has it", port)
 			}
@@ -165,7 +167,8 @@ func (l *loader) checkImages(path document.Path, c *Component) {
 	}
 	for _, version := range slices.Sorted(maps.Keys(c.Images)) {
 		if !slices.Contains(l.manifest.SupportedVersions, version) {
-			l.wrong(path.With(version), "is the image of a version that supported-versions does not name: take it out or name it")
+			l.wrong(path.With(version),
+				"is the image of a version that supported-versions does not name: take it out or name it")
 		}
 	}
 }
@@ -175,7 +178,8 @@ func (l *loader) checkRange(path document.Path, r Range) {
 	case r.Min > r.Default || r.Default > r.Max:
 		l.wrong(path, "has min %d, default %d and max %d: they must grow in this order", r.Min, r.Default, r.Max)
 	case !r.Allows(r.Default) || !r.Allows(r.Max):
-		l.wrong(path, "has default %d and max %d, and takes steps of %d from %d: both must be steps", r.Default, r.Max, r.Step, r.Min)
+		l.wrong(path, "has default %d and max %d, and takes steps of %d from %d: both must be steps", r.Default, r.Max,
+			r.Step, r.Min)
 	}
 }
 
@@ -197,7 +201,8 @@ func (l *loader) checkScale(at document.Path, c *Component) {
 		sets = c.Sets.Max
 	}
 	if sets*c.Replicas.Max > placeholder.MaxPeers {
-		l.wrong(at.With("replicas"), "allows %d sets of %d pods: a component has at most %d pods", sets, c.Replicas.Max, placeholder.MaxPeers)
+		l.wrong(at.With("replicas"), "allows %d sets of %d pods: a component has at most %d pods", sets, c.Replicas.Max,
+			placeholder.MaxPeers)
 	}
 }
 
@@ -210,13 +215,15 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 	}
 	path = path.With("reload")
 	if len(reload.Each) > 0 && !l.hasDynamic(c) {
-		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in \"dynamic\" of its parameter set")
+		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in "+
+			"\"dynamic\" of its parameter set")
 	}
 	l.checkReload(path, c, reload, "signal, command and each")
 	l.checkReloadedCredentials(path.With("credentials"), c)
 }
 
-// checkReloadedCredentials: a password that a reload takes over is not in the environment of the process, which only a start changes.
+// checkReloadedCredentials: a password that a reload takes over is not in the environment of the process, which only a
+// start changes.
 func (l *loader) checkReloadedCredentials(path document.Path, c *Component) {
 	reload := c.Process.Reload
 	unique(l, path, reload.Credentials, func(name string) string { return name })

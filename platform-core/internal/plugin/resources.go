@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// CheckResources says what the API server, or the node, would not do with the resources of a container. The error is the end
-// of a sentence that begins with whose they are.
+// CheckResources says what the API server, or the node, would not do with the resources of a container. The error is
+// the end of a sentence that begins with whose they are.
 func CheckResources(r corev1.ResourceRequirements) error {
 	if len(r.Claims) > 0 {
 		return fmt.Errorf("has resource claims, which are not supported: take them out")
@@ -51,7 +51,8 @@ func checkResource(name corev1.ResourceName) error {
 	if shared(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) || extended(name) {
 		return nil
 	}
-	return fmt.Errorf("has the resource %q, which no container has: there is cpu, memory, ephemeral-storage, hugepages-<size>, "+
+	return fmt.Errorf("has the resource %q, which no container has: there is cpu, memory, ephemeral-storage, "+
+		"hugepages-<size>, "+
 		"and what device plugins offer by a name with a domain, such as nvidia.com/gpu", name)
 }
 
@@ -68,16 +69,18 @@ func extended(name corev1.ResourceName) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+text)) == 0
 }
 
-// checkUnshared checks a resource that a container has for itself: its limit is what it gets, and the request, which the API
-// server sets where it is left out, is the same.
+// checkUnshared checks a resource that a container has for itself: its limit is what it gets, and the request, which
+// the API server sets where it is left out, is the same.
 func checkUnshared(name corev1.ResourceName, r corev1.ResourceRequirements) error {
 	request, requests := r.Requests[name]
 	limit, limits := r.Limits[name]
 	switch {
 	case !limits:
-		return fmt.Errorf("requests %s of %s and has no limit: set the limit, and leave the request out", request.String(), name)
+		return fmt.Errorf("requests %s of %s and has no limit: set the limit, and leave the request out", request.String(),
+			name)
 	case requests && request.Cmp(limit) != 0:
-		return fmt.Errorf("requests %s of %s and has a limit of %s: the two must be the same, since containers do not share it; leave the "+
+		return fmt.Errorf("requests %s of %s and has a limit of %s: the two must be the same, since containers do not "+
+			"share it; leave the "+
 			"request out", request.String(), name, limit.String())
 	case extended(name) && limit.MilliValue()%1000 != 0:
 		return fmt.Errorf("has a limit of %s of %s: it must be a whole number", limit.String(), name)

@@ -22,25 +22,35 @@ func TestExtendedResources(t *testing.T) {
 		request, limit string
 		refused        string
 	}{
-		"a GPU":                    {resource: "nvidia.com/gpu", limit: "1"},
-		"a part of one by name":    {resource: "nvidia.com/mig-1g.5gb", limit: "2"},
-		"requested as well":        {resource: "amd.com/gpu", request: "2", limit: "2"},
-		"written otherwise":        {resource: "amd.com/gpu", request: "2000m", limit: "2"},
-		"huge pages":               {resource: "hugepages-2Mi", limit: "64Mi"},
-		"half of one":              {resource: "nvidia.com/gpu", limit: "500m", refused: "has a limit of 500m of nvidia.com/gpu: it must be a whole number"},
-		"none":                     {resource: "nvidia.com/gpu", limit: "0", refused: "has a limit of 0 of nvidia.com/gpu: it must be greater than 0"},
-		"requested alone":          {resource: "nvidia.com/gpu", request: "1", refused: "requests 1 of nvidia.com/gpu and has no limit: set the limit"},
-		"less requested":           {resource: "nvidia.com/gpu", request: "1", limit: "2", refused: "the two must be the same, since containers do not share it"},
-		"more requested":           {resource: "nvidia.com/gpu", request: "3", limit: "2", refused: "the limit must be at least the request"},
-		"fewer huge pages":         {resource: "hugepages-2Mi", request: "2Mi", limit: "64Mi", refused: "the two must be the same"},
-		"no domain":                {resource: "gpu", limit: "1", refused: `has the resource "gpu", which no container has`},
-		"storage":                  {resource: "storage", request: "1Gi", refused: `has the resource "storage", which no container has`},
-		"the domain is Kubernetes": {resource: "kubernetes.io/gpu", limit: "1", refused: `has the resource "kubernetes.io/gpu"`},
-		"no name":                  {resource: "nvidia.com/", limit: "1", refused: `has the resource "nvidia.com/"`},
-		"of a quota":               {resource: "requests.nvidia.com/gpu", limit: "1", refused: `has the resource "requests.nvidia.com/gpu"`},
+		"a GPU":                 {resource: "nvidia.com/gpu", limit: "1"},
+		"a part of one by name": {resource: "nvidia.com/mig-1g.5gb", limit: "2"},
+		"requested as well":     {resource: "amd.com/gpu", request: "2", limit: "2"},
+		"written otherwise":     {resource: "amd.com/gpu", request: "2000m", limit: "2"},
+		"huge pages":            {resource: "hugepages-2Mi", limit: "64Mi"},
+		"half of one": {resource: "nvidia.com/gpu", limit: "500m",
+			refused: "has a limit of 500m of nvidia.com/gpu: it must be a whole number"},
+		"none": {resource: "nvidia.com/gpu", limit: "0",
+			refused: "has a limit of 0 of nvidia.com/gpu: it must be greater than 0"},
+		"requested alone": {resource: "nvidia.com/gpu", request: "1",
+			refused: "requests 1 of nvidia.com/gpu and has no limit: set the limit"},
+		"less requested": {resource: "nvidia.com/gpu", request: "1", limit: "2",
+			refused: "the two must be the same, since containers do not share it"},
+		"more requested": {resource: "nvidia.com/gpu", request: "3", limit: "2",
+			refused: "the limit must be at least the request"},
+		"fewer huge pages": {resource: "hugepages-2Mi", request: "2Mi", limit: "64Mi",
+			refused: "the two must be the same"},
+		"no domain": {resource: "gpu", limit: "1", refused: `has the resource "gpu", which no container has`},
+		"storage": {resource: "storage", request: "1Gi",
+			refused: `has the resource "storage", which no container has`},
+		"the domain is Kubernetes": {resource: "kubernetes.io/gpu", limit: "1",
+			refused: `has the resource "kubernetes.io/gpu"`},
+		"no name": {resource: "nvidia.com/", limit: "1", refused: `has the resource "nvidia.com/"`},
+		"of a quota": {resource: "requests.nvidia.com/gpu", limit: "1",
+			refused: `has the resource "requests.nvidia.com/gpu"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckResources(corev1.ResourceRequirements{Requests: list(tc.resource, tc.request), Limits: list(tc.resource, tc.limit)})
+			err := CheckResources(corev1.ResourceRequirements{Requests: list(tc.resource, tc.request),
+				Limits: list(tc.resource, tc.limit)})
 			switch {
 			case tc.refused == "" && err != nil:
 				t.Errorf("it is refused: %v", err)

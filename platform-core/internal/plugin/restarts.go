@@ -14,9 +14,11 @@ func (l *loader) checkRestarts(at document.Path, c *Component) {
 	}
 	path := at.With("restartStrategy")
 	if len(c.Roles) > 0 || c.Membership != nil {
-		l.wrong(path, "is AllAtOnce, which is for a component without roles and membership: nobody would be left to take over")
+		l.wrong(path,
+			"is AllAtOnce, which is for a component without roles and membership: nobody would be left to take over")
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
-		l.wrong(path, "is AllAtOnce, which is for a component with podManagementPolicy Parallel: the first pod would wait for the others")
+		l.wrong(path, "is AllAtOnce, which is for a component with podManagementPolicy Parallel: the first pod would wait "+
+			"for the others")
 	}
 }

@@ -66,7 +66,8 @@ func ofRoute(path document.Path) bool {
 func (b *Bundle) RenderRoutes(component string, v placeholder.Values) ([]Route, error) {
 	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
 	if index < 0 {
-		return nil, fmt.Errorf("cannot render the routes of component %q: plugin %q has no such component", component, b.Manifest.Name)
+		return nil, fmt.Errorf("cannot render the routes of component %q: plugin %q has no such component", component,
+			b.Manifest.Name)
 	}
 	path := componentPath(index, "routes")
 	if b.plans.at(path) == nil {

@@ -35,7 +35,8 @@ func TestBrokenRoutes(t *testing.T) {
 	}
 	run(t, map[string]broken{
 		"kind": c("kind: Ingress", "kind: Route", "kind: Route", `one of "Ingress" or "HTTPRoute"`),
-		"one name": c("kind: HTTPRoute\n        name: admin", "kind: Ingress", "kind: Ingress\n        when: params['gateway']",
+		"one name": c("kind: HTTPRoute\n        name: admin", "kind: Ingress",
+			"kind: Ingress\n        when: params['gateway']",
 			"names must differ"),
 		"Service unknown": c("service: admin", "service: shop", "service: shop", `names the Service "shop"`),
 		"Service inside": c("service: admin", "service: inside", "kind: HTTPRoute",
@@ -44,7 +45,8 @@ func TestBrokenRoutes(t *testing.T) {
 			"port: admin\n        hosts", `names the port of that Service "admin"`),
 		"no hosts": c(`        hosts: ["${params['host']}"]`, "        hosts: []", "hosts: []",
 			"a list of at least one host"),
-		"host":        c("admin.${app.name}.example.com", "Admin", "kind: HTTPRoute", `has the host "Admin", which is no DNS name`),
+		"host": c("admin.${app.name}.example.com", "Admin", "kind: HTTPRoute",
+			`has the host "Admin", which is no DNS name`),
 		"path":        c("path: /admin", "path: admin", "kind: HTTPRoute", "it must begin with /"),
 		"gateway":     c("className:", "gateway: edge\n        className:", "gateway: edge", "is for an HTTPRoute"),
 		"class":       c("path: /admin", "className: edge", "className: edge", "is for an Ingress"),
@@ -53,8 +55,10 @@ func TestBrokenRoutes(t *testing.T) {
 			"has no gateway: an HTTPRoute needs one"),
 		"condition": c("when: params['host'] != ''", "when: params['host']", "when: params['host']",
 			"must give true or false"),
-		"of a set": c("admin.${app.name}.example.com", "${set.name}.example.com", "${set.name}", "undeclared reference to 'set'"),
-		"of a pod": c("admin.${app.name}.example.com", "${pod.name}.example.com", "${pod.name}", "undeclared reference to 'pod'"),
+		"of a set": c("admin.${app.name}.example.com", "${set.name}.example.com", "${set.name}",
+			"undeclared reference to 'set'"),
+		"of a pod": c("admin.${app.name}.example.com", "${pod.name}.example.com", "${pod.name}",
+			"undeclared reference to 'pod'"),
 		"a placeholder in a name": c("        name: admin\n        when", "        name: \"${app.name}\"\n        when",
 			"name: \"${app.name}\"", "a placeholder is not allowed here"),
 	})

@@ -30,8 +30,8 @@ type sample struct {
 	size string
 }
 
-// samples are each component in each topology and version: of usual size with limits and without, and with as few and as
-// many sets and pods as there can be.
+// samples are each component in each topology and version: of usual size with limits and without, and with as few and
+// as many sets and pods as there can be.
 func (b *Bundle) samples() []sample {
 	var all []sample
 	for _, topology := range b.Components.Topologies {
@@ -89,14 +89,16 @@ func archiveSamples(c *Component, topology, version string) []sample {
 		return nil
 	}
 	var all []sample
-	for _, place := range []platformv1.ComponentArchive{{Claim: "sample"}, {Bucket: &platformv1.ArchiveBucket{Name: "sample", Endpoint: "https://s3.example.com"}}} {
+	for _, place := range []platformv1.ComponentArchive{{Claim: "sample"},
+		{Bucket: &platformv1.ArchiveBucket{Name: "sample", Endpoint: "https://s3.example.com"}}} {
 		place.Folder = platformv1.ArchiveFolderFor("sample", "default", "sample")
 		if !c.Archive.Takes(&place) {
 			continue
 		}
 		values, size := sampleValues(c, topology, version, 1<<30), " with an archive on a volume"
 		if place.Bucket != nil {
-			values.App.Supplied, size = []string{c.Archive.Credentials.AccessKey, c.Archive.Credentials.SecretKey}, " with an archive in a bucket"
+			values.App.Supplied, size = []string{c.Archive.Credentials.AccessKey, c.Archive.Credentials.SecretKey},
+				" with an archive in a bucket"
 		}
 		all = append(all, sample{component: c, values: values, size: size, said: c.Archive.ParametersFor(&place)})
 	}
@@ -146,7 +148,8 @@ func (s sampleSize) fill(v *placeholder.Values, single bool) {
 		v.Sets = append(v.Sets, placeholder.Set{Name: name, Replicas: int64(s.replicas)})
 		for ordinal := range s.replicas {
 			pod := fmt.Sprintf("%s-%s-%s-%d", v.App.Name, v.Component.Name, name, ordinal)
-			v.Peers = append(v.Peers, placeholder.Peer{Name: pod, Ordinal: int64(ordinal), Set: name, FQDN: pod + "." + v.Component.Headless})
+			v.Peers = append(v.Peers, placeholder.Peer{Name: pod, Ordinal: int64(ordinal), Set: name, FQDN: pod + "." +
+				v.Component.Headless})
 		}
 	}
 }

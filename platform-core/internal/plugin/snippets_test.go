@@ -18,7 +18,8 @@ import (
 // yamlBlock is a piece of a plugin's files in the author's guide.
 var yamlBlock = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$")
 
-// Every piece of YAML in the author's guide is of a file that a plugin has, of a component, or a list of steps or actions: its fields are there.
+// Every piece of YAML in the author's guide is of a file that a plugin has, of a component, or a list of steps or
+// actions: its fields are there.
 func TestSnippetsOfTheGuide(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "plugins.md"))
 	if err != nil {

@@ -61,7 +61,8 @@ func TestAPartInTwoConfigMapsIsRefused(t *testing.T) {
 	source.Duplicate = "redis-params-1.0.0"
 	sources[PartParams] = source
 	bundle, errs := Load(sources)
-	want := `redis-params-v1.0.0: the ConfigMap "redis-params-1.0.0" holds the params part of redis 1.0.0 as well: delete one of them`
+	want := `redis-params-v1.0.0: the ConfigMap "redis-params-1.0.0" holds the params part of redis 1.0.0 as well: ` +
+		`delete one of them`
 	if bundle != nil || len(errs) != 1 || errs[0].Error() != want {
 		t.Errorf("Load says\n%s\nwant %q", list(errs), want)
 	}

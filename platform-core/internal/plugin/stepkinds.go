@@ -28,9 +28,11 @@ type stepKind struct {
 func stepKinds() []stepKind {
 	instance := []templateOrigin{ofPlugin, ofEngine}
 	return []stepKind{
-		{name: "agent", given: func(s *OperationStep) bool { return s.Agent != nil }, origins: instance, once: "an agent step goes from pod to pod",
+		{name: "agent", given: func(s *OperationStep) bool { return s.Agent != nil }, origins: instance,
+			once:  "an agent step goes from pod to pod",
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.agent(path, s.Agent) }},
-		{name: "engine", given: func(s *OperationStep) bool { return s.Engine != nil }, origins: instance, once: "an engine step is taken once",
+		{name: "engine", given: func(s *OperationStep) bool { return s.Engine != nil }, origins: instance,
+			once:  "an engine step is taken once",
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.engine(path, s.Engine) }},
 		{name: "wait", given: func(s *OperationStep) bool { return s.Wait != nil }},
 		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil },
@@ -39,8 +41,9 @@ func stepKinds() []stepKind {
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.approval(path, s.Approval) }},
 		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.job(path, s.Job) }},
-		{name: "container", given: func(s *OperationStep) bool { return s.Container != nil }, origins: []templateOrigin{inline},
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.task(path, &s.Container.PodStep) }},
+		{name: "container", given: func(s *OperationStep) bool { return s.Container != nil },
+			origins: []templateOrigin{inline},
+			check:   func(c operationCheck, path document.Path, s *OperationStep) { c.task(path, &s.Container.PodStep) }},
 		{name: "script", given: func(s *OperationStep) bool { return s.Script != nil }, origins: []templateOrigin{inline},
 			check: func(c operationCheck, path document.Path, s *OperationStep) { c.script(path, s.Script) }},
 		{name: "http", given: func(s *OperationStep) bool { return s.HTTP != nil },
@@ -58,7 +61,8 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	for _, kind := range stepKinds() {
 		if len(kind.origins) > 0 && !slices.Contains(kind.origins, c.origin) {
 			if kind.given(step) {
-				c.fail(path.With(kind.name), "is not allowed in %s", cmp.Or(c.origin, "a template of a plugin, whose jobs are like its pods"))
+				c.fail(path.With(kind.name), "is not allowed in %s",
+					cmp.Or(c.origin, "a template of a plugin, whose jobs are like its pods"))
 				return
 			}
 			continue
@@ -82,7 +86,8 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	if step.ForEach != "" && step.Task() != nil && len(step.Task().Outputs) > 0 {
 		c.fail(path.With(kind.name).With("outputs"), "are those of one pod: a forEach has one for each item")
 	}
-	if step.Parallelism > 0 && (step.ForEach == "" || kind.name == "job" || step.Operation != nil && step.Operation.Template == "") {
+	if step.Parallelism > 0 && (step.ForEach == "" || kind.name == "job" || step.Operation != nil &&
+		step.Operation.Template == "") {
 		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation with templateRef")
 	}
 	if kind.check != nil {

@@ -12,8 +12,10 @@ func withKey(t *testing.T, changes ...string) []LoadError {
 	t.Helper()
 	sources := redisSources(t)
 	text := sources[PartComponents].Data[components]
-	for i, changes := 0, append([]string{"    credentials: [default]", "    credentials: [default, key]", "credentials:\n  - name: default", "credentials:\n  - {name: key, username: key, supplied: true}\n  - name: default",
-		"          - key: dir\n", "          - {key: loadmodule, args: [/zeroinfra/secrets/key/password], when: \"'key' in app.supplied\"}\n          - key: dir\n"}, changes...); i < len(changes); i += 2 {
+	for i, changes := 0, append([]string{"    credentials: [default]", "    credentials: [default, key]",
+		"credentials:\n  - name: default", "credentials:\n  - {name: key, username: key, supplied: true}\n  - name: default",
+		"          - key: dir\n", "          - {key: loadmodule, args: [/zeroinfra/secrets/key/password], when: \"'key' in " +
+			"app.supplied\"}\n          - key: dir\n"}, changes...); i < len(changes); i += 2 {
 		if !strings.Contains(text, changes[i]) {
 			t.Fatalf("there is no %q in %s", changes[i], text)
 		}
@@ -30,9 +32,11 @@ func TestCredentialsThatOnlyUsersSupply(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for what, c := range map[string]struct{ old, new, says string }{
-		"the probe":   {"credential: default, key: password}\n      interval", "credential: key, key: password}\n      interval", `names the credential of this component "key"`},
+		"the probe": {"credential: default, key: password}\n      interval",
+			"credential: key, key: password}\n      interval", `names the credential of this component "key"`},
 		"the binding": {"  credential: default\n  uriScheme", "  credential: key\n  uriScheme", `names the credential "key"`},
-		"the driver":  {"      credential: default\n      entitiesFile", "      credential: key\n      entitiesFile", `names the credential of the component "key"`},
+		"the driver": {"      credential: default\n      entitiesFile", "      credential: key\n      entitiesFile",
+			`names the credential of the component "key"`},
 	} {
 		if errs := withKey(t, c.old, c.new); len(errs) == 0 || !strings.Contains(errs[0].Message, c.says) {
 			t.Errorf("%s: %v", what, errs)
@@ -42,13 +46,16 @@ func TestCredentialsThatOnlyUsersSupply(t *testing.T) {
 
 func TestDeclaredConditions(t *testing.T) {
 	condition := func(text string) []LoadError {
-		return withKey(t, "    credentials: [default, key]\n", "    credentials: [default, key]\n    conditions:\n      - "+text+"\n")
+		return withKey(t, "    credentials: [default, key]\n", "    credentials: [default, key]\n    conditions:\n      - "+
+			text+"\n")
 	}
-	if errs := condition(`{type: Saving, roles: [primary], status: "role == 'primary' ? 'True' : ''", reason: "'Saved'", message: "'all is saved'"}`); len(errs) > 0 {
+	if errs := condition(`{type: Saving, roles: [primary], status: "role == 'primary' ? 'True' : ''", reason: ` +
+		`"'Saved'", message: "'all is saved'"}`); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	for text, says := range map[string]string{
-		`{type: Ready, status: "''", reason: "'A'", message: "''"}`:                     "those that the engine has itself are taken",
+		`{type: Ready, status: "''", reason: "'A'", message: "''"}`: "those that the engine has itself " +
+			"are taken",
 		`{type: Saving, roles: [leader], status: "''", reason: "'A'", message: "''"}`:   `names the role "leader"`,
 		`{type: Saving, status: "true", reason: "'A'", message: "''"}`:                  "gives bool: it must give text",
 		`{type: Saving, status: "attributes['nothing']", reason: "'A'", message: "''"}`: `names the attribute "nothing"`,

@@ -13,9 +13,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// TargetMethod says what a RestoreMethod takes to go on to a point in time. Its command finds the target, with the parameters, in the variable
-// RESTORE_TARGET (mover.Target), and each credential as /zeroinfra/secrets/<name>/password. It ends with mover.ExitOutOfRange, after a sentence that
-// says what can be reached, where the target cannot be.
+// TargetMethod says what a RestoreMethod takes to go on to a point in time. Its command finds the target, with the
+// parameters, in the variable RESTORE_TARGET (mover.Target), and each credential as /zeroinfra/secrets/<name>/password.
+// It ends with mover.ExitOutOfRange, after a sentence that says what can be reached, where the target cannot be.
 type TargetMethod struct {
 	// Parameters that say where the logs are, by name.
 	Parameters map[string]TargetParameter `json:"parameters,omitempty"`
@@ -43,8 +43,9 @@ type TargetCredential struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Check says whether a target has what the method takes, and nothing else; the error is a sentence. Where the target names a BackupRepository, the engine says
-// by the archive of the component where the logs are, and the target says nothing more of that.
+// Check says whether a target has what the method takes, and nothing else; the error is a sentence. Where the target
+// names a BackupRepository, the engine says by the archive of the component where the logs are, and the target says
+// nothing more of that.
 func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive) error {
 	if target.RepositoryRef != nil {
 		return aloneIn(target, archive)
@@ -52,7 +53,8 @@ func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive)
 	for _, name := range slices.Sorted(maps.Keys(target.Parameters)) {
 		p, known := m.Parameters[name]
 		if !known {
-			return fmt.Errorf("there is no parameter %q: there are %s", name, cmpNone(strings.Join(slices.Sorted(maps.Keys(m.Parameters)), ", ")))
+			return fmt.Errorf("there is no parameter %q: there are %s", name,
+				cmpNone(strings.Join(slices.Sorted(maps.Keys(m.Parameters)), ", ")))
 		}
 		if err := constraint.CheckText(p.Schema, string(target.Parameters[name])); err != nil {
 			return fmt.Errorf("parameter %q %w", name, err)
@@ -78,16 +80,20 @@ func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive)
 	return nil
 }
 
-// aloneIn says what a target has beside its BackupRepository: all that a method takes is for the place of the logs, which that has.
+// aloneIn says what a target has beside its BackupRepository: all that a method takes is for the place of the logs,
+// which that has.
 func aloneIn(target *platformv1.RestoreTarget, archive *Archive) error {
 	if archive == nil {
-		return fmt.Errorf("this version of the plugin finds no logs in a BackupRepository: take repositoryRef out, and say by parameters where they are")
+		return fmt.Errorf("this version of the plugin finds no logs in a BackupRepository: take repositoryRef out, and say " +
+			"by parameters where they are")
 	}
 	if names := slices.Sorted(maps.Keys(target.Parameters)); len(names) > 0 {
-		return fmt.Errorf("parameter %q says where the logs are, and repositoryRef does so, too: take one of them out", names[0])
+		return fmt.Errorf("parameter %q says where the logs are, and repositoryRef does so, too: take one of them out",
+			names[0])
 	}
 	if len(target.Credentials) > 0 {
-		return fmt.Errorf("credential %q is for logs that parameters lead to, and repositoryRef says where they are: take one of them out", target.Credentials[0].Name)
+		return fmt.Errorf("credential %q is for logs that parameters lead to, and repositoryRef says where they are: take "+
+			"one of them out", target.Credentials[0].Name)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type PodStep struct {
 	FSGroup *int64 `json:"fsGroup,omitempty"`
 	// Confinement of the pod. Default Restricted.
 	Confinement Confinement `json:"confinement,omitempty"`
-	// Outputs are the lines NAME=VALUE that the container writes to /dev/termination-log, 4096 bytes in all: the CUE constraint of each
-	// value by name.
+	// Outputs are the lines NAME=VALUE that the container writes to /dev/termination-log, 4096 bytes in all: the CUE
+	// constraint of each value by name.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
@@ -77,15 +77,16 @@ type TaskMount struct {
 	Scratch JobAmount `json:"scratch,omitempty"`
 }
 
-// ContainerStep runs a container. Command and arguments are those of the image when left out; both may hold placeholders.
+// ContainerStep runs a container. Command and arguments are those of the image when left out; both may hold
+// placeholders.
 type ContainerStep struct {
 	PodStep `json:",inline"`
 	Command []string `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
 }
 
-// ScriptStep runs a program that is written in the template. It holds no placeholders: values reach it as variables, so that no parameter can become
-// part of the program.
+// ScriptStep runs a program that is written in the template. It holds no placeholders: values reach it as variables, so
+// that no parameter can become part of the program.
 type ScriptStep struct {
 	PodStep `json:",inline"`
 	// Interpreter is the command that takes the program as its last argument. Default /bin/sh -ec.
@@ -183,7 +184,8 @@ func (c operationCheck) task(at document.Path, step *PodStep) {
 // script checks a program and its pod.
 func (c operationCheck) script(at document.Path, step *ScriptStep) {
 	if n := len(step.Source); n > maxSource {
-		c.fail(at.With("source"), "has %d bytes: at most %d are allowed; put a longer program into the image or a ConfigMap", n, maxSource)
+		c.fail(at.With("source"), "has %d bytes: at most %d are allowed; put a longer program into the image or a ConfigMap",
+			n, maxSource)
 	}
 	c.task(at, &step.PodStep)
 }

@@ -15,17 +15,27 @@ func TestBrokenTLS(t *testing.T) {
 	}
 	const condition = "- key: tls-port\n            args: [\"6379\"]\n            when: app.tls"
 	run(t, map[string]broken{
-		"condition is no truth":   c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: app.name", "when: app.name", "must give true or false"),
-		"condition is unknown":    c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: app.ssl", "when: app.ssl", "undefined field 'ssl'"),
-		"condition of the pod":    c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: pod.name", "when: pod.name", "cannot look at the pod"),
-		"condition is empty":      c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: ''", "when: ''", "Syntax error"),
-		"condition elsewhere":     c("dir: /data\n      stop", "dir: /data\n      when: app.tls\n      stop", "when: app.tls", `field "components[0].process.when" is not known`),
-		"list as a text":          c("dir: /data\n      stop", "dir: \"${['a']}\"\n      stop", "dir: \"${['a']}\"", "only a command and the arguments of an entry take one"),
-		"list within a text":      c("[redis-server, /zeroinfra/config/redis.conf]", "[redis-server, \"a${['a']}\"]", "[redis-server", "cannot be a part of a text"),
-		"list of numbers":         c("[redis-server, /zeroinfra/config/redis.conf]", "[redis-server, \"${[1]}\"]", "[redis-server", "it gives list(int)"),
-		"reload in two ways":      c("is gone.\n      reload:\n", "is gone.\n      reload:\n        signal: SIGHUP\n", "reload:\n        signal", "must have exactly one of signal and command"),
-		"URI of TLS is missing":   c("  uriSchemeTLS: rediss\n", "", "binding:", "has a uriScheme and no uriSchemeTLS"),
-		"credential has our name": c("  - name: default\n    username", "  - name: a-tls\n    username", "a-tls", "are taken"),
+		"condition is no truth": c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: app.name",
+			"when: app.name", "must give true or false"),
+		"condition is unknown": c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: app.ssl",
+			"when: app.ssl", "undefined field 'ssl'"),
+		"condition of the pod": c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: pod.name",
+			"when: pod.name", "cannot look at the pod"),
+		"condition is empty": c(condition, "- key: tls-port\n            args: [\"6379\"]\n            when: ''",
+			"when: ''", "Syntax error"),
+		"condition elsewhere": c("dir: /data\n      stop", "dir: /data\n      when: app.tls\n      stop", "when: app.tls",
+			`field "components[0].process.when" is not known`),
+		"list as a text": c("dir: /data\n      stop", "dir: \"${['a']}\"\n      stop", "dir: \"${['a']}\"",
+			"only a command and the arguments of an entry take one"),
+		"list within a text": c("[redis-server, /zeroinfra/config/redis.conf]", "[redis-server, \"a${['a']}\"]",
+			"[redis-server", "cannot be a part of a text"),
+		"list of numbers": c("[redis-server, /zeroinfra/config/redis.conf]", "[redis-server, \"${[1]}\"]",
+			"[redis-server", "it gives list(int)"),
+		"reload in two ways": c("is gone.\n      reload:\n", "is gone.\n      reload:\n        signal: SIGHUP\n",
+			"reload:\n        signal", "must have exactly one of signal and command"),
+		"URI of TLS is missing": c("  uriSchemeTLS: rediss\n", "", "binding:", "has a uriScheme and no uriSchemeTLS"),
+		"credential has our name": c("  - name: default\n    username", "  - name: a-tls\n    username", "a-tls",
+			"are taken"),
 	})
 }
 

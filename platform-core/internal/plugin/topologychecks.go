@@ -39,7 +39,8 @@ func (l *loader) checkTopologies() {
 	}
 	for i, c := range l.components.Credentials {
 		for j, name := range c.Topologies {
-			l.oneOf(document.Path{"credentials"}.Index(i).With("topologies").Index(j), name, "topology", slices.Clone(topologies))
+			l.oneOf(document.Path{"credentials"}.Index(i).With("topologies").Index(j), name, "topology",
+				slices.Clone(topologies))
 		}
 		for j, name := range c.PeerTopologies {
 			path := document.Path{"credentials"}.Index(i).With("peerTopologies").Index(j)
@@ -77,7 +78,8 @@ func (l *loader) checkNeeds() {
 	for i, c := range all {
 		// Each cycle is told once, at its first component.
 		if cycle := cycleFrom(c.Name, needs); len(cycle) > 0 && cycle[0] == slices.MinFunc(cycle, byIndex(known)) {
-			l.wrong(componentPath(i, "needs"), "is a circle: %s need each other, and none would start", strings.Join(cycle, ", "))
+			l.wrong(componentPath(i, "needs"), "is a circle: %s need each other, and none would start",
+				strings.Join(cycle, ", "))
 		}
 	}
 }
@@ -92,7 +94,8 @@ func (l *loader) checkNarrower(path document.Path, component *Component, c *Topo
 		for n := own.Min; n <= min(own.Max, placeholder.MaxPeers); n++ {
 			if own.Allows(n) && !whole.Allows(n) {
 				l.warn(PartComponents, componentsKey, l.components.document.Line(path),
-					"%s allows %d, which component %q does not: it takes %s, and a topology can only narrow that", path, n, component.Name, whole)
+					"%s allows %d, which component %q does not: it takes %s, and a topology can only narrow that", path, n,
+					component.Name, whole)
 				return
 			}
 		}
@@ -132,7 +135,8 @@ func (b *Bundle) Alone(component, topology string) bool {
 
 // Wanted are the components of an instance whose user names these ones.
 func (t *Topology) Wanted(named func(component string) bool) []TopologyComponent {
-	return slices.DeleteFunc(slices.Clone(t.Components), func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
+	return slices.DeleteFunc(slices.Clone(t.Components),
+		func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
 }
 
 func byIndex(order []string) func(a, b string) int {

@@ -11,9 +11,9 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what is in force under
-// that, and the credentials, types of entities and Operation templates that are for the topology. A bundle that has no
-// such topology is returned as it is.
+// In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what
+// is in force under that, and the credentials, types of entities and Operation templates that are for the topology. A
+// bundle that has no such topology is returned as it is.
 func (b *Bundle) In(topology string) *Bundle {
 	if view, ok := b.views[topology]; ok {
 		return view
@@ -27,8 +27,10 @@ func (b *Bundle) makeViews() {
 	for i := range b.Components.Topologies {
 		t := &b.Components.Topologies[i]
 		view := *b
-		view.Components.Entities = slices.DeleteFunc(slices.Clone(b.Components.Entities), func(e Entity) bool { return !t.has(e.Component) })
-		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials), func(c Credential) bool { return !c.isFor(t.Name) })
+		view.Components.Entities = slices.DeleteFunc(slices.Clone(b.Components.Entities),
+			func(e Entity) bool { return !t.has(e.Component) })
+		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials),
+			func(c Credential) bool { return !c.isFor(t.Name) })
 		view.Operations = maps.Clone(b.Operations)
 		maps.DeleteFunc(view.Operations, func(_ string, o OperationTemplate) bool {
 			return len(o.Topologies) > 0 && !slices.Contains(o.Topologies, t.Name)
@@ -68,7 +70,8 @@ func (c *Credential) isFor(topology string) bool {
 	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
 }
 
-// settle leaves of failover, switchover, election and membership what goes with the authority, and takes out the actions that are for the other alone.
+// settle leaves of failover, switchover, election and membership what goes with the authority, and takes out the
+// actions that are for the other alone.
 func (c *Component) settle() {
 	var idle []string
 	if f := c.Failover; f != nil && c.Authority == AuthorityMiddleware {
@@ -84,7 +87,8 @@ func (c *Component) settle() {
 		c.Election = nil
 	}
 	if len(idle) > 0 {
-		c.Actions = slices.DeleteFunc(slices.Clone(c.Actions), func(a plan.Action) bool { return slices.Contains(idle, a.Name) })
+		c.Actions = slices.DeleteFunc(slices.Clone(c.Actions),
+			func(a plan.Action) bool { return slices.Contains(idle, a.Name) })
 	}
 }
 
@@ -119,7 +123,8 @@ func (c *Component) checkCredentials(p *plan.Plan) error {
 	}
 	for _, ref := range refs {
 		if ref != nil && !slices.Contains(c.Credentials, ref.Credential) {
-			return fmt.Errorf("credential %q is used, and its topologies do not name this one: add it there, or a when to what uses it", ref.Credential)
+			return fmt.Errorf("credential %q is used, and its topologies do not name this one: add it there, or a when to "+
+				"what uses it", ref.Credential)
 		}
 	}
 	return nil

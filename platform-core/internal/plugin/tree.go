@@ -46,7 +46,8 @@ func (t *tree) compile(path document.Path, text string, kind reflect.Kind, scope
 		return false, err
 	}
 	if template.Kind() == placeholder.List && !inList(path) {
-		return false, errors.New("the placeholder gives a list of texts: only a command and the arguments of an entry take one, as an element")
+		return false, errors.New("the placeholder gives a list of texts: only a command and the arguments of an entry take " +
+			"one, as an element")
 	}
 	if err := fits(template, kind); err != nil {
 		return false, err
@@ -117,7 +118,8 @@ func (t *tree) evaluate(path document.Path, eval func(document.Path, *placeholde
 	return t.copy(t.at(path), path, eval)
 }
 
-func (t *tree) copy(value any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any, error) {
+func (t *tree) copy(value any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any,
+	error) {
 	switch node := value.(type) {
 	case map[string]any:
 		if conditional(path) {
@@ -194,7 +196,8 @@ func inList(path document.Path) bool {
 }
 
 // wanted says whether an element that has a condition fulfils it.
-func (t *tree) wanted(node map[string]any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (bool, error) {
+func (t *tree) wanted(node map[string]any, path document.Path,
+	eval func(document.Path, *placeholder.Template) (any, error)) (bool, error) {
 	condition, ok := node[whenKey]
 	if !ok {
 		return true, nil

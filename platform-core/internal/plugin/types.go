@@ -25,7 +25,8 @@ const (
 	PartComponents Part = "components"
 	// PartPodTemplates has a key "<template>.yaml" for each pod template.
 	PartPodTemplates Part = "podtemplates"
-	// PartParams has the keys "<parameters>.yaml" (ParameterSet) and "<parameters>.cue" (its schema) for each set of parameters.
+	// PartParams has the keys "<parameters>.yaml" (ParameterSet) and "<parameters>.cue" (its schema) for each set of
+	// parameters.
 	PartParams Part = "params"
 	// PartOperations has a key "<Name>.yaml" for each Operation template.
 	PartOperations Part = "operations"
@@ -77,17 +78,18 @@ type Component struct {
 	Container string `json:"container"`
 	// Images by version of the middleware; one for each supported version.
 	Images map[string]string `json:"images"`
-	// Sets is how many sets the component may have. Default exactly 1, named "main"; more are named by the user, or "0", "1"
-	// and so on.
+	// Sets is how many sets the component may have. Default exactly 1, named "main"; more are named by the user, or "0",
+	// "1" and so on.
 	Sets *Range `json:"sets,omitempty"`
 	// Replicas of each set.
 	Replicas Range `json:"replicas"`
-	// Scaling: Online (the default), Sets when more sets can come and nothing else can change, or Fixed when replicas and sets cannot change
-	// once they are made.
+	// Scaling: Online (the default), Sets when more sets can come and nothing else can change, or Fixed when replicas and
+	// sets cannot change once they are made.
 	Scaling Scaling `json:"scaling,omitempty"`
 	// PodManagementPolicy of the sets. Default Parallel.
 	PodManagementPolicy platformv1.PodManagementPolicy `json:"podManagementPolicy,omitempty"`
-	// RestartStrategy: Rolling (the default), or AllAtOnce when the processes of all pods have to be started with the same configuration.
+	// RestartStrategy: Rolling (the default), or AllAtOnce when the processes of all pods have to be started with the same
+	// configuration.
 	RestartStrategy platformv1.RestartStrategy `json:"restartStrategy,omitempty"`
 	// Needs are components of the same topology that have to be ready before this one is started.
 	Needs []string `json:"needs,omitempty"`
@@ -120,13 +122,15 @@ type Component struct {
 	Actions []plan.Action `json:"actions,omitempty"`
 	// Backups are the methods by which its data is backed up.
 	Backups []BackupMethod `json:"backups,omitempty"`
-	// Archive says how it is told where it keeps what it archives; nil for one that cannot keep that in a BackupRepository.
+	// Archive says how it is told where it keeps what it archives; nil for one that cannot keep that in a
+	// BackupRepository.
 	Archive *Archive `json:"archive,omitempty"`
 	// Driver has the ops agent speak the middleware's own protocol; nil when it does not.
 	Driver *Driver `json:"driver,omitempty"`
 	// Switchover says how a pod that takes writes hands over; nil when it cannot.
 	Switchover *Switchover `json:"switchover,omitempty"`
-	// Election says how members report the primary that they elected; nil where the engine goes by what each says of itself.
+	// Election says how members report the primary that they elected; nil where the engine goes by what each says of
+	// itself.
 	Election *Election `json:"election,omitempty"`
 	// Failover says how another pod becomes the writer; nil when none can.
 	Failover *Failover `json:"failover,omitempty"`
@@ -172,7 +176,8 @@ const (
 	TLSChangeOnline TLSChangePolicy = "Online"
 	// TLSChangeStopped: only while no pod runs, since members before and after the change do not talk to each other.
 	TLSChangeStopped TLSChangePolicy = "Stopped"
-	// TLSChangeStoppedOrSinglePod: while no pod runs, or where there is one pod before and after the change, which has no peers.
+	// TLSChangeStoppedOrSinglePod: while no pod runs, or where there is one pod before and after the change, which has no
+	// peers.
 	TLSChangeStoppedOrSinglePod TLSChangePolicy = "StoppedOrSinglePod"
 )
 
@@ -312,7 +317,8 @@ type File struct {
 type Topology struct {
 	Name       string              `json:"name"`
 	Components []TopologyComponent `json:"components"`
-	// From are topologies that an instance can change from: with the same volumes, and what runs goes on or is changed like by any other edit.
+	// From are topologies that an instance can change from: with the same volumes, and what runs goes on or is changed
+	// like by any other edit.
 	From []string `json:"from,omitempty"`
 	// Binding in this topology; that of the plugin when nil.
 	Binding *Binding `json:"binding,omitempty"`
@@ -327,8 +333,8 @@ type TopologyComponent struct {
 	Sets *Range `json:"sets,omitempty"`
 	// Replicas in this topology; the component's own when absent.
 	Replicas *Range `json:"replicas,omitempty"`
-	// Authority in this topology; the component's own when empty. Failover is in force where it is the engine, Switchover where it is the
-	// middleware, of a component that has both.
+	// Authority in this topology; the component's own when empty. Failover is in force where it is the engine, Switchover
+	// where it is the middleware, of a component that has both.
 	Authority Authority `json:"authority,omitempty"`
 }
 
@@ -340,11 +346,13 @@ type Credential struct {
 	Length int `json:"length,omitempty"`
 	// Topologies that have it; all when empty. Nothing that is in force in another one can use it.
 	Topologies []string `json:"topologies,omitempty"`
-	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only in an Application that
-	// names a Secret for it. The variable app.supplied has its name then. A plan can use it no other way than as a file.
+	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only
+	// in an Application that names a Secret for it. The variable app.supplied has its name then. A plan can use it no
+	// other way than as a file.
 	Supplied bool `json:"supplied,omitempty"`
-	// PeerTopologies are the topologies in which the pods log in at each other with it: their processes accept, beside the password, the one in the file "also"
-	// where that is there, and another one is taken over in three steps while more than one pod runs.
+	// PeerTopologies are the topologies in which the pods log in at each other with it: their processes accept, beside the
+	// password, the one in the file "also" where that is there, and another one is taken over in three steps while more
+	// than one pod runs.
 	PeerTopologies []string `json:"peerTopologies,omitempty"`
 }
 
@@ -357,7 +365,8 @@ type Binding struct {
 	Component string `json:"component"`
 	// Service that clients use: the Service's name in its component, with exposure Client.
 	Service string `json:"service,omitempty"`
-	// ReadOnlyService is the Service for clients that only read, where there is one: it adds "host-ro" and, with URIScheme, "uri-ro".
+	// ReadOnlyService is the Service for clients that only read, where there is one: it adds "host-ro" and, with
+	// URIScheme, "uri-ro".
 	ReadOnlyService string `json:"readOnlyService,omitempty"`
 	// Port of the Services, by name. Empty with External.
 	Port string `json:"port,omitempty"`
@@ -373,14 +382,15 @@ type Binding struct {
 	URISchemeTLS string `json:"uriSchemeTLS,omitempty"`
 	// Also are further Services that clients use, where they are there.
 	Also []BoundService `json:"also,omitempty"`
-	// Aliases are further keys, for clients that know what is bound by other names: each has the value of host, port, username, password or
-	// endpoint, which is the URI without a user.
+	// Aliases are further keys, for clients that know what is bound by other names: each has the value of host, port,
+	// username, password or endpoint, which is the URI without a user.
 	Aliases map[string]string `json:"aliases,omitempty"`
 }
 
 // ExternalBinding is where clients find what is not in the pods.
 type ExternalBinding struct {
-	// Endpoint is the parameter of the component with its URL: a scheme, a host and maybe a port. What is bound follows from it.
+	// Endpoint is the parameter of the component with its URL: a scheme, a host and maybe a port. What is bound follows
+	// from it.
 	Endpoint string `json:"endpoint"`
 	// Account is the credential whose password is the user name.
 	Account string `json:"account"`
@@ -397,7 +407,8 @@ const (
 	BoundEndpoint = "endpoint"
 )
 
-// BoundService is a Service beside that of the binding. It adds "<prefix>-host", "<prefix>-port", and "<prefix>-<key>" for each of Values.
+// BoundService is a Service beside that of the binding. It adds "<prefix>-host", "<prefix>-port", and "<prefix>-<key>"
+// for each of Values.
 type BoundService struct {
 	// Prefix of the keys.
 	Prefix string `json:"prefix"`
@@ -415,11 +426,11 @@ type BoundService struct {
 type ParameterSet struct {
 	// Defaults that differ from the middleware's own, by parameter. Values may hold placeholders.
 	Defaults map[string]platformv1.ParameterValue `json:"defaults,omitempty"`
-	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with *
-	// stands for all that begin so.
+	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with
+	// * stands for all that begin so.
 	Dynamic []string `json:"dynamic,omitempty"`
-	// ResetValues are more dynamic parameters, each with the middleware's own default: process.reload.each is run with that value when the
-	// parameter is taken out, which restarts the process for those in Dynamic.
+	// ResetValues are more dynamic parameters, each with the middleware's own default: process.reload.each is run with
+	// that value when the parameter is taken out, which restarts the process for those in Dynamic.
 	ResetValues map[string]platformv1.ParameterValue `json:"resetValues,omitempty"`
 	// Rules tie parameters to each other, where the schema looks at each alone.
 	Rules []ParameterRule `json:"rules,omitempty"`

@@ -111,7 +111,8 @@ func TestBasesOfCases(t *testing.T) {
 	some := []any{map[string]any{"kind": "Service"}}
 	c := cases{}
 	for name, topology := range map[string]string{
-		minimal: "standalone", "tls": "standalone", "big": "cluster", "cluster": "cluster", "zoned": "cluster", "one": "ring", "two": "ring",
+		minimal: "standalone", "tls": "standalone", "big": "cluster", "cluster": "cluster", "zoned": "cluster", "one": "ring",
+		"two": "ring",
 	} {
 		c[name] = &aCase{topology: topology, objects: some}
 	}

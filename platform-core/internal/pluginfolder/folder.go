@@ -32,7 +32,8 @@ func Settings() render.Settings {
 	return render.Settings{AgentImage: "zeroinfra/agent:preview", OperatorNamespace: "zeroinfra-system"}
 }
 
-// absolute is the path of a folder that is there: its name is the version, and that of the folder above the plugin's name.
+// absolute is the path of a folder that is there: its name is the version, and that of the folder above the plugin's
+// name.
 func absolute(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -42,12 +43,14 @@ func absolute(dir string) (string, error) {
 		return "", fmt.Errorf("cannot read folder %q: it is no folder", dir)
 	}
 	if versions, _ := filepath.Glob(filepath.Join(absolute, "*", "manifest.yaml")); len(versions) > 0 {
-		return "", fmt.Errorf("cannot read folder %q: it holds versions: name one, such as %q", dir, filepath.Join(dir, filepath.Base(filepath.Dir(versions[0]))))
+		return "", fmt.Errorf("cannot read folder %q: it holds versions: name one, such as %q", dir,
+			filepath.Join(dir, filepath.Base(filepath.Dir(versions[0]))))
 	}
 	return absolute, nil
 }
 
-// Load reads and checks a plugin. A version that extends another one is put over that, whose folder is beside. Errors name the files of the folders.
+// Load reads and checks a plugin. A version that extends another one is put over that, whose folder is beside. Errors
+// name the files of the folders.
 func Load(dir string) (*plugin.Bundle, map[plugin.Part]plugin.Source, []plugin.LoadError) {
 	absolute, err := absolute(dir)
 	if err != nil {
@@ -76,8 +79,9 @@ func load(versions fs.FS, name, version string) (*plugin.Bundle, map[plugin.Part
 	}
 	if bundle != nil && platformv1.CanonicalPluginVersion(version) != bundle.Manifest.Version {
 		return nil, folder.Sources, []plugin.LoadError{{
-			File:    "manifest.yaml",
-			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version, version),
+			File: "manifest.yaml",
+			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version,
+				version),
 		}}
 	}
 	return bundle, folder.Sources, errs
@@ -98,7 +102,8 @@ func ReadApplication(data []byte, file string) (*platformv1.Application, error) 
 		return nil, fmt.Errorf("cannot read Application %q: %w", file, err)
 	}
 	if app.Kind != "Application" || app.APIVersion != platformv1.GroupVersion.String() {
-		return nil, fmt.Errorf("cannot read Application %q: it is %s %s, not %s Application", file, app.APIVersion, app.Kind, platformv1.GroupVersion)
+		return nil, fmt.Errorf("cannot read Application %q: it is %s %s, not %s Application", file, app.APIVersion, app.Kind,
+			platformv1.GroupVersion)
 	}
 	if app.Name == "" {
 		return nil, fmt.Errorf("cannot read Application %q: metadata.name is missing", file)
@@ -109,8 +114,8 @@ func ReadApplication(data []byte, file string) (*platformv1.Application, error) 
 	return app, nil
 }
 
-// ReadInput reads an Application, and after it, as further documents, what there is of that which it names: the BackupRepository of its archive, and the claim that
-// is on.
+// ReadInput reads an Application, and after it, as further documents, what there is of that which it names: the
+// BackupRepository of its archive, and the claim that is on.
 func ReadInput(data []byte, file string) (*platformv1.Application, archive.Place, error) {
 	var place archive.Place
 	documents := strings.Split(string(data), "\n---\n")
@@ -132,7 +137,8 @@ func ReadInput(data []byte, file string) (*platformv1.Application, archive.Place
 			place.Claim = &corev1.PersistentVolumeClaim{}
 			into = place.Claim
 		default:
-			return nil, place, fmt.Errorf("cannot read what Application %q names: a %q is no BackupRepository and no PersistentVolumeClaim", file, head.Kind)
+			return nil, place, fmt.Errorf("cannot read what Application %q names: a %q is no BackupRepository and no "+
+				"PersistentVolumeClaim", file, head.Kind)
 		}
 		if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
 			return nil, place, fmt.Errorf("cannot read the %s in %q: %w", head.Kind, file, err)
@@ -151,14 +157,16 @@ func Render(bundle *plugin.Bundle, app *platformv1.Application, place archive.Pl
 	}
 	objects, refusal := objectsOf(bundle, app, place)
 	if refusal != nil {
-		data, err := yaml.Marshal(map[string]any{"refused": map[string]string{"reason": refusal.Reason, "message": refusal.Message}})
+		data, err := yaml.Marshal(map[string]any{
+			"refused": map[string]string{"reason": refusal.Reason, "message": refusal.Message}})
 		return data, refusal, err
 	}
 	data, err := Write(objects)
 	return data, nil, err
 }
 
-func objectsOf(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]runtime.Object, *render.Refusal) {
+func objectsOf(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]runtime.Object,
+	*render.Refusal) {
 	specs, refusal := render.Components(bundle, app)
 	if refusal != nil {
 		return nil, refusal

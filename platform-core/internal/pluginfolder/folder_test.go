@@ -118,7 +118,8 @@ func TestTestFindsDifferences(t *testing.T) {
 	if got := fails(); !strings.Contains(got, "make it with --update") {
 		t.Errorf("a missing golden gives %q", got)
 	}
-	if err := os.Rename(filepath.Join(dir, "testdata", "full.in.yaml"), filepath.Join(dir, "testdata", "whole.in.yaml")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "testdata", "full.in.yaml"),
+		filepath.Join(dir, "testdata", "whole.in.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if got := fails(); !strings.Contains(got, "full: the golden file has no input") {
@@ -137,7 +138,9 @@ func TestLoadRefusesWhatAnOperatorWarnsOf(t *testing.T) {
 	dir := copyFolder(t, redis)
 	change(t, filepath.Join(dir, "params", "redis.cue"), "maxmemory?: ", "depth?: =~\"^(0$\"\n\tmaxmemory?: ")
 	bundle, _, errs := Load(dir)
-	if bundle != nil || len(errs) != 1 || !strings.Contains(errs[0].Error(), filepath.Join(dir, "params", "redis.cue")+":") || !strings.Contains(errs[0].Message, "is no regular expression") {
+	if bundle != nil || len(errs) != 1 ||
+		!strings.Contains(errs[0].Error(), filepath.Join(dir, "params", "redis.cue")+":") ||
+		!strings.Contains(errs[0].Message, "is no regular expression") {
 		t.Errorf("Load = %v, %v; want one error", bundle, errs)
 	}
 }
@@ -151,7 +154,8 @@ func TestLoadNamesTheFiles(t *testing.T) {
 	for _, err := range errs {
 		text = append(text, err.Error())
 	}
-	for _, want := range []string{filepath.Join(dir, "components.yaml") + ":4: ", filepath.Join(dir, "manifest.yaml") + ":"} {
+	for _, want := range []string{filepath.Join(dir, "components.yaml") + ":4: ", filepath.Join(dir, "manifest.yaml") +
+		":"} {
 		if !strings.Contains(strings.Join(text, "\n"), want) {
 			t.Errorf("got %q; want %q", text, want)
 		}
@@ -160,10 +164,12 @@ func TestLoadNamesTheFiles(t *testing.T) {
 	if err := os.CopyFS(moved, os.DirFS(redis)); err != nil {
 		t.Fatal(err)
 	}
-	if bundle, _, errs := Load(moved); bundle != nil || len(errs) != 1 || !strings.Contains(errs[0].Message, `the folder is called "2.0.0"`) {
+	if bundle, _, errs := Load(moved); bundle != nil || len(errs) != 1 ||
+		!strings.Contains(errs[0].Message, `the folder is called "2.0.0"`) {
 		t.Errorf("another folder name gives %v", errs)
 	}
-	if _, _, errs := Load(filepath.Join(dir, "absent")); len(errs) != 1 || !strings.Contains(errs[0].Message, "is no folder") {
+	if _, _, errs := Load(filepath.Join(dir, "absent")); len(errs) != 1 ||
+		!strings.Contains(errs[0].Message, "is no folder") {
 		t.Errorf("an absent folder gives %v", errs)
 	}
 }
@@ -193,7 +199,8 @@ func TestPackageLoadsAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			source, ok := plugin.ParseSource(&cm)
-			if !ok || cm.Namespace != "operators" || cm.Annotations["helm.sh/resource-policy"] != "keep" || cm.Labels[platformv1.PluginLabel] != bundle.Manifest.Name {
+			if !ok || cm.Namespace != "operators" || cm.Annotations["helm.sh/resource-policy"] != "keep" ||
+				cm.Labels[platformv1.PluginLabel] != bundle.Manifest.Name {
 				t.Errorf("ConfigMap %s is %+v", cm.Name, cm.ObjectMeta)
 			}
 			read[source.Part] = source
@@ -240,8 +247,10 @@ func TestReadApplicationRefuses(t *testing.T) {
 
 func TestReadInput(t *testing.T) {
 	const head = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\nmetadata: {name: a, namespace: shop}\n"
-	app, place, err := ReadInput([]byte(head+"---\nkind: BackupRepository\nmetadata: {name: store}\nspec: {nfs: {server: s, path: /}}\n---\nkind: PersistentVolumeClaim\nmetadata: {name: store-nfs}\n"), "f")
-	if err != nil || app.Name != "a" || place.Repository == nil || place.Repository.Namespace != "shop" || place.Repository.Spec.NFS.Server != "s" || place.Claim == nil || place.Claim.Name != "store-nfs" {
+	app, place, err := ReadInput([]byte(head+"---\nkind: BackupRepository\nmetadata: {name: store}\nspec: {nfs: "+
+		"{server: s, path: /}}\n---\nkind: PersistentVolumeClaim\nmetadata: {name: store-nfs}\n"), "f")
+	if err != nil || app.Name != "a" || place.Repository == nil || place.Repository.Namespace != "shop" ||
+		place.Repository.Spec.NFS.Server != "s" || place.Claim == nil || place.Claim.Name != "store-nfs" {
 		t.Errorf("it is %+v, %+v, %v", app, place, err)
 	}
 	for says, text := range map[string]string{
@@ -260,7 +269,8 @@ func TestRenderRefusesAnotherPlugin(t *testing.T) {
 		t.Fatal(errs)
 	}
 	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Plugin: "mysql", PluginVersion: "1.0.0"}}
-	if _, _, err := Render(bundle, app, archive.Place{}); err == nil || !strings.Contains(err.Error(), "asks for plugin mysql 1.0.0") {
+	if _, _, err := Render(bundle, app, archive.Place{}); err == nil ||
+		!strings.Contains(err.Error(), "asks for plugin mysql 1.0.0") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -299,7 +309,8 @@ func TestLoadOfAnExtendingVersion(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if got, want := len(bundle.Operations), len(was.Operations)+1; bundle.Manifest.Name != "redis" || got != want || bundle.Digest == was.Digest {
+	if got, want := len(bundle.Operations), len(was.Operations)+1; bundle.Manifest.Name != "redis" || got != want ||
+		bundle.Digest == was.Digest {
 		t.Errorf("%s has %d operations, want %d", bundle.Manifest.Name, got, want)
 	}
 	objects, err := Package(sources, "")
@@ -311,7 +322,8 @@ func TestLoadOfAnExtendingVersion(t *testing.T) {
 		t.Errorf("what is packaged tells of the other version: %v", err)
 	}
 	change(t, filepath.Join(dir, "components.yaml"), "authority: engine", "authority: both")
-	if _, _, errs := Load("."); len(errs) == 0 || errs[0].File != filepath.Join("..", "1.0.0", "components.yaml") || errs[0].Line != 4 {
+	if _, _, errs := Load("."); len(errs) == 0 || errs[0].File != filepath.Join("..", "1.0.0", "components.yaml") ||
+		errs[0].Line != 4 {
 		t.Errorf("what is wrong in the other version gives %v", errs)
 	}
 }

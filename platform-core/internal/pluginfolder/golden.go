@@ -39,9 +39,9 @@ type Result struct {
 	Err error
 }
 
-// Test renders each testdata/*.in.yaml of a plugin and compares the outcome with its *.out.yaml, which holds the objects
-// or the refusal: those of the case minimal in full, and of others what differs from its base. A plugin without cases
-// is an error.
+// Test renders each testdata/*.in.yaml of a plugin and compares the outcome with its *.out.yaml, which holds the
+// objects or the refusal: those of the case minimal in full, and of others what differs from its base. A plugin without
+// cases is an error.
 func Test(dir string, bundle *plugin.Bundle, mode Mode) ([]Result, error) {
 	inputs, err := filepath.Glob(filepath.Join(dir, "testdata", "*"+inputEnding))
 	if err != nil {
@@ -61,7 +61,8 @@ func Test(dir string, bundle *plugin.Bundle, mode Mode) ([]Result, error) {
 	}
 	var results []Result
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		results = append(results, Result{Case: name, Err: all.check(name, filepath.Join(dir, "testdata", name+outputEnding), mode)})
+		results = append(results, Result{Case: name,
+			Err: all.check(name, filepath.Join(dir, "testdata", name+outputEnding), mode)})
 	}
 	for _, output := range outputs {
 		if name := strings.TrimSuffix(filepath.Base(output), outputEnding); all[name] == nil {

@@ -38,7 +38,8 @@ func Package(sources map[plugin.Part]plugin.Source, namespace string) ([]runtime
 			size += len(key) + len(value)
 		}
 		if size > maxPartBytes {
-			return nil, fmt.Errorf("cannot package part %q: it has %d bytes, at most %d are allowed", source.Name, size, maxPartBytes)
+			return nil, fmt.Errorf("cannot package part %q: it has %d bytes, at most %d are allowed", source.Name, size,
+				maxPartBytes)
 		}
 		objects = append(objects, &corev1.ConfigMap{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

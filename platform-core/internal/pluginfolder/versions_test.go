@@ -20,7 +20,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// step is an upgrade from a shipped version of a plugin to one that differs from it by the replacements, and what it does to pods.
+// step is an upgrade from a shipped version of a plugin to one that differs from it by the replacements, and what it
+// does to pods.
 type step struct {
 	plugin string
 	// replacements are pairs of a text in components.yaml and what takes its place.
@@ -34,19 +35,22 @@ type step struct {
 }
 
 var steps = map[string]step{
-	"redis: a probe": {plugin: "redis", replacements: []string{"      intervalSeconds: 2\n", "      intervalSeconds: 3\n"}},
-	"redis: the command of servers that log in at each other": {plugin: "redis", restarts: []string{"replication", "cluster"},
+	"redis: a probe": {plugin: "redis",
+		replacements: []string{"      intervalSeconds: 2\n", "      intervalSeconds: 3\n"}},
+	"redis: the command of servers that log in at each other": {plugin: "redis",
+		restarts:     []string{"replication", "cluster"},
 		replacements: []string{`"$@" - <<END`, `"$@"  - <<END`}},
 	"postgresql: a file that is read anew": {plugin: "postgresql", reloads: true, replacements: []string{
-		"all postgres,zeroinfra_replication,zeroinfra_pooler all", "all postgres,zeroinfra_pooler,zeroinfra_replication all"}},
+		"all postgres,zeroinfra_replication,zeroinfra_pooler all",
+		"all postgres,zeroinfra_pooler,zeroinfra_replication all"}},
 	"postgresql: a credential": {plugin: "postgresql", credential: "extra", replacements: []string{
 		"credentials: [pooler, archive, archive-ca, app]", "credentials: [pooler, archive, archive-ca, app, extra]",
 		"archive-account, app]", "archive-account, app, extra]",
 		"\ncredentials:\n", "\ncredentials:\n  - name: extra\n    username: extra\n    length: 32\n"}},
 }
 
-// An UpgradeApp touches no pod and no process that the version changes nothing of: neither the revision of the pods changes, nor an image
-// or a resource, nor what their processes run with.
+// An UpgradeApp touches no pod and no process that the version changes nothing of: neither the revision of the pods
+// changes, nor an image or a resource, nor what their processes run with.
 func TestVersionsTouchOnlyWhatTheyChange(t *testing.T) {
 	for name, s := range steps {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +95,8 @@ func (s step) next(t *testing.T, dir string) *plugin.Bundle {
 	return bundle
 }
 
-// Members of a Redis show each other each of its passwords. In no topology that has several of them may one be exchanged at once.
+// Members of a Redis show each other each of its passwords. In no topology that has several of them may one be
+// exchanged at once.
 func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
 	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.0.0"))
 	if len(errs) > 0 {
@@ -108,7 +113,8 @@ func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
 
 // leavesPodsAlone goes through all golden cases of the former version.
 func (s step) leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
-	inputs, err := filepath.Glob(filepath.Join(root, "*-operator", "plugins", former.Manifest.Name, former.Manifest.Version, "testdata", "*"+inputEnding))
+	inputs, err := filepath.Glob(filepath.Join(root, "*-operator", "plugins", former.Manifest.Name,
+		former.Manifest.Version, "testdata", "*"+inputEnding))
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("there are no cases: %v", err)
 	}
@@ -144,7 +150,8 @@ func (s step) leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 			if is[name] == nil {
 				continue
 			}
-			if was, is := planOf(t, set).Digest, planOf(t, is[name]).Digest; (was != is) != s.reloads && set.Spec.Component != "pooler" {
+			if was, is := planOf(t, set).Digest, planOf(t, is[name]).Digest; (was != is) != s.reloads &&
+				set.Spec.Component != "pooler" {
 				t.Errorf("%s: what a reload takes over is %s and was %s", name, is, was)
 			}
 		}
@@ -155,7 +162,8 @@ func (s step) leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 }
 
 // setsOf are the WorkloadSets that an Application becomes, or why it is refused, without the version's name.
-func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) (map[string]*platformv1.WorkloadSet, string) {
+func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) (
+	map[string]*platformv1.WorkloadSet, string) {
 	t.Helper()
 	app = app.DeepCopy()
 	app.Spec.PluginVersion = bundle.Manifest.Version
@@ -172,7 +180,8 @@ func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application, pl
 	return sets, ""
 }
 
-// restartsAlone compares what pods are made from where processes are restarted: those have another command or hooks, and nothing else.
+// restartsAlone compares what pods are made from where processes are restarted: those have another command or hooks,
+// and nothing else.
 func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	t.Helper()
 	if is == nil {
@@ -184,7 +193,8 @@ func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 		t.Errorf("%s: nothing restarts the processes: want a restart", name)
 	}
 	after.Process.Command, after.Process.Hooks = before.Process.Command, before.Process.Hooks
-	if !equality.Semantic.DeepEqual(before.Process, after.Process) || !equality.Semantic.DeepEqual(before.Files, after.Files) {
+	if !equality.Semantic.DeepEqual(before.Process, after.Process) ||
+		!equality.Semantic.DeepEqual(before.Files, after.Files) {
 		t.Errorf("%s: the process changes in more than its command and hooks", name)
 	}
 	same := is.DeepCopy()

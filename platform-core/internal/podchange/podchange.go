@@ -49,7 +49,8 @@ func ContainerID(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// Restarting says whether a container that was given another image has yet to restart: until then its pod is ready with the old one.
+// Restarting says whether a container that was given another image has yet to restart: until then its pod is ready with
+// the old one.
 func Restarting(pod *corev1.Pod) bool {
 	before := ImagesBefore(pod)
 	for _, container := range Running(&pod.Spec) {

@@ -135,7 +135,8 @@ func TestFaultOfPlaceAndVolumes(t *testing.T) {
 		"unschedulable, for its volumes": {pod: pod(unscheduled(conflict)), reason: nowhere,
 			want: "or delete what was on it for the pod to begin empty: kubectl delete pvc data-a-0"},
 		"unschedulable, a claim is not bound": {pod: pod(unscheduled(unbound)), claims: inPhase(corev1.ClaimPending),
-			reason: nowhere, want: "unbound immediate PersistentVolumeClaims; see why they are Pending: kubectl describe pvc data"},
+			reason: nowhere, want: "unbound immediate PersistentVolumeClaims; see why they are Pending: kubectl describe pvc " +
+				"data"},
 		"gated": {pod: pod(gated), reason: nowhere,
 			want: "gates are set; whoever set spec.schedulingGates on the pod has to remove them"},
 		"lost volume": {pod: pod(on), claims: inPhase(corev1.ClaimLost), reason: volumes,

@@ -138,7 +138,8 @@ func (c *context) opsContainer(image string) corev1.Container {
 		},
 	}
 	if driver := c.declared.Driver; driver != nil && driver.EntitiesFile != "" {
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volumeConfig, MountPath: plan.ConfigDir})
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: volumeConfig, MountPath: plan.ConfigDir})
 	}
 	c.mountSecrets(&container)
 	c.mountCertificates(&container)
@@ -191,8 +192,8 @@ func (c *context) certificates() corev1.Volume {
 	}}}
 }
 
-// secretSources projects the password of each credential that the component uses to "<credential>/password", and beside it
-// what tells one from another. User names are no secrets: they are part of the plan.
+// secretSources projects the password of each credential that the component uses to "<credential>/password", and beside
+// it what tells one from another. User names are no secrets: they are part of the plan.
 func (c *context) secretSources() []corev1.VolumeProjection {
 	var sources []corev1.VolumeProjection
 	for _, name := range c.declared.Credentials {
@@ -214,7 +215,8 @@ func (c *context) secretSources() []corev1.VolumeProjection {
 
 // acceptsAlso says whether the pods mount what their processes accept beside the password of a credential.
 func (c *context) acceptsAlso(credential string) bool {
-	return slices.ContainsFunc(c.spec.Credentials, func(have platformv1.ComponentCredential) bool { return have.Name == credential && have.Also })
+	return slices.ContainsFunc(c.spec.Credentials,
+		func(have platformv1.ComponentCredential) bool { return have.Name == credential && have.Also })
 }
 
 // passwords are the revisions of the passwords that the processes are to run with, by credential.
@@ -235,7 +237,8 @@ func (c *context) passwords() map[string]string {
 // secretOf says where the password of a credential is: in the user's Secret, or the one that the engine makes.
 func (c *context) secretOf(credential string) platformv1.SecretKeyReference {
 	reference := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, credential)}
-	i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.ComponentCredential) bool { return have.Name == credential })
+	i := slices.IndexFunc(c.spec.Credentials,
+		func(have platformv1.ComponentCredential) bool { return have.Name == credential })
 	if i >= 0 {
 		reference = c.spec.Credentials[i].PasswordFrom
 	}
@@ -256,7 +259,8 @@ func tokenVolume() corev1.Volume {
 	return corev1.Volume{Name: volumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(int32(secretMode)),
 		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token",
+				ExpirationSeconds: new(int64(tokenSeconds))}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: caConfigMap},
 				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},

@@ -15,10 +15,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// ArchiveVolume is the volume of a BackupRepository in pods that keep their archive there. No other volume with a claim is in a template.
+// ArchiveVolume is the volume of a BackupRepository in pods that keep their archive there. No other volume with a claim
+// is in a template.
 const ArchiveVolume = plugin.VolumePrefix + "archive"
 
-// near is the weight by which movers prefer the node where a pod has the volume of their repository: one that a single node can mount they get nowhere else.
+// near is the weight by which movers prefer the node where a pod has the volume of their repository: one that a single
+// node can mount they get nowhere else.
 const near = 100
 
 // archive is where the component keeps what it archives; nil for nowhere that a BackupRepository names.
@@ -52,14 +54,16 @@ func (c *context) takesOverKeys(p *plan.Plan) {
 	}
 }
 
-// opensArchive says whether a credential is one of the engine's own that opens the archive: whichever Secret its BackupRepository names, the pods mount a copy.
+// opensArchive says whether a credential is one of the engine's own that opens the archive: whichever Secret its
+// BackupRepository names, the pods mount a copy.
 func (c *context) opensArchive(name string) bool {
 	place := c.archive()
 	return place != nil && place.Bucket != nil && slices.Contains(c.declared.Archive.CredentialNames(), name)
 }
 
-// mountArchive has the process find the volume of the archive. The group of the movers owns what is on that, and so all volumes of the pod: one volume has
-// one group, and each pod that is to write to it says the same. The group that the plugin names stays beside, for volumes whose owner the kubelet leaves.
+// mountArchive has the process find the volume of the archive. The group of the movers owns what is on that, and so all
+// volumes of the pod: one volume has one group, and each pod that is to write to it says the same. The group that the
+// plugin names stays beside, for volumes whose owner the kubelet leaves.
 func (c *context) mountArchive(t *corev1.PodTemplateSpec) {
 	place := c.archive()
 	if place == nil || place.Claim == "" {
@@ -73,15 +77,19 @@ func (c *context) mountArchive(t *corev1.PodTemplateSpec) {
 	security.FSGroup = new(int64(mover.User))
 	t.Spec.SecurityContext = security
 	t.Spec.Volumes = append(t.Spec.Volumes, claimed(ArchiveVolume, place.Claim))
-	i := slices.IndexFunc(t.Spec.Containers, func(container corev1.Container) bool { return container.Name == c.declared.Container })
-	t.Spec.Containers[i].VolumeMounts = append(t.Spec.Containers[i].VolumeMounts, corev1.VolumeMount{Name: ArchiveVolume, MountPath: plan.ArchiveDir})
+	i := slices.IndexFunc(t.Spec.Containers,
+		func(container corev1.Container) bool { return container.Name == c.declared.Container })
+	t.Spec.Containers[i].VolumeMounts = append(t.Spec.Containers[i].VolumeMounts,
+		corev1.VolumeMount{Name: ArchiveVolume, MountPath: plan.ArchiveDir})
 }
 
 func claimed(name, claim string) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// toLogs completes a target with where the logs are, where it names a BackupRepository, and returns the claim of their volume.
+// toLogs completes a target with where the logs are, where it names a BackupRepository, and returns the claim of their
+// volume.
 func (c *context) toLogs(from *platformv1.ComponentRestore) (claim string) {
 	place := from.Archive
 	if place == nil || from.Target == nil || c.declared.Archive == nil {
@@ -97,7 +105,8 @@ func (c *context) toLogs(from *platformv1.ComponentRestore) (claim string) {
 	return place.Claim
 }
 
-// withLogs mounts the volume that has the logs of a target. The kubelet gives nothing on it to another group, since nobody can write to it here.
+// withLogs mounts the volume that has the logs of a target. The kubelet gives nothing on it to another group, since
+// nobody can write to it here.
 func withLogs(spec *corev1.PodSpec, restore *platformv1.SetRestore) {
 	if restore.Logs == "" {
 		return
@@ -117,7 +126,8 @@ func withLogs(spec *corev1.PodSpec, restore *platformv1.SetRestore) {
 		preferNear(spec, restore.From.Archive.Repository)
 	}
 	container := &spec.Containers[0]
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: plan.ArchiveDir, ReadOnly: true})
+	container.VolumeMounts = append(container.VolumeMounts,
+		corev1.VolumeMount{Name: name, MountPath: plan.ArchiveDir, ReadOnly: true})
 }
 
 // preferNear has a mover run where pods have the volume of a repository mounted all the time, if there are any.
@@ -130,6 +140,7 @@ func preferNear(spec *corev1.PodSpec, repository string) {
 	}
 	terms := &spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	*terms = append(*terms, corev1.WeightedPodAffinityTerm{Weight: near, PodAffinityTerm: corev1.PodAffinityTerm{
-		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{platformv1.ArchiveLabel: repository}},
+		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{platformv1.ArchiveLabel: repository}},
 	}})
 }

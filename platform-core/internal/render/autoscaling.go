@@ -13,20 +13,24 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// checkAutoscaling refuses an autoscaler that could ask for what the plugin does not allow, or that has nothing to go by.
-func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
+// checkAutoscaling refuses an autoscaler that could ask for what the plugin does not allow, or that has nothing to go
+// by.
+func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+	wanted *platformv1.ApplicationComponent) *Refusal {
 	a := wanted.Autoscaling
 	if a == nil {
 		return nil
 	}
 	wrong := func(format string, args ...any) *Refusal {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling %s", spec.Component, fmt.Sprintf(format, args...))
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling %s", spec.Component,
+			fmt.Sprintf(format, args...))
 	}
 	switch {
 	case !declared.Scales():
 		return wrong("and cannot be scaled once it is made: take autoscaling out and set replicas")
 	case declared.Membership != nil:
-		return wrong("and its pods are members of one cluster, which leave it before they go: take autoscaling out and set replicas")
+		return wrong("and its pods are members of one cluster, which leave it before they go: take autoscaling out and set " +
+			"replicas")
 	case wanted.Replicas != nil:
 		return wrong("and replicas: the autoscaler decides how many pods there are, take one of the two out")
 	case a.MinReplicas > a.MaxReplicas:
@@ -36,13 +40,15 @@ func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component
 	}
 	for n := a.MinReplicas; n <= a.MaxReplicas; n++ {
 		if !allowed.Allows(n) {
-			return wrong("from %d to %d replicas: topology %q takes %s, and each number between has to be one of these", a.MinReplicas, a.MaxReplicas, spec.Topology, allowed)
+			return wrong("from %d to %d replicas: topology %q takes %s, and each number between has to be one of these",
+				a.MinReplicas, a.MaxReplicas, spec.Topology, allowed)
 		}
 	}
 	return nil
 }
 
-// checkAutoscaledSets refuses sets that decide their number of pods themselves, or request none of what the autoscaler goes by.
+// checkAutoscaledSets refuses sets that decide their number of pods themselves, or request none of what the autoscaler
+// goes by.
 func checkAutoscaledSets(spec *platformv1.ComponentSpec, wanted *platformv1.ApplicationComponent) *Refusal {
 	a := wanted.Autoscaling
 	if a == nil {
@@ -50,7 +56,8 @@ func checkAutoscaledSets(spec *platformv1.ComponentSpec, wanted *platformv1.Appl
 	}
 	for _, set := range wanted.Sets {
 		if set.Replicas != nil {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling and replicas in set %q: the autoscaler decides how many pods there are, take replicas out", spec.Component, set.Name)
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling and replicas in set %q: the autoscaler "+
+				"decides how many pods there are, take replicas out", spec.Component, set.Name)
 		}
 	}
 	for i := range spec.Sets {
@@ -60,7 +67,8 @@ func checkAutoscaledSets(spec *platformv1.ComponentSpec, wanted *platformv1.Appl
 			target *int32
 		}{{corev1.ResourceCPU, a.CPUUtilization}, {corev1.ResourceMemory, a.MemoryUtilization}} {
 			if by.target != nil && !requested(requests, by.name) {
-				return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling by %s, and its set %q requests none: set resources.requests.%s",
+				return refuse(platformv1.ReasonInvalidSpec,
+					"component %q has autoscaling by %s, and its set %q requests none: set resources.requests.%s",
 					spec.Component, by.name, spec.Sets[i].Name, by.name)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 type Login struct{ Username, Password, Database string }
 
 // Binding returns the data of the Secret that follows the Service Binding
-// specification; nil when the plugin declares none for the topology or its Service is not among the endpoints, which are those of all components.
-// ca is the certificate of the CA
+// specification; nil when the plugin declares none for the topology or its Service is not among the endpoints, which
+// are those of all components. ca is the certificate of the CA
 // where the instance speaks TLS, else empty.
 func Binding(b *plugin.Bundle, application, topology string, endpoints []platformv1.Endpoint, login Login,
 	ca []byte,
@@ -93,8 +93,8 @@ func bindAliases(data map[string][]byte, binding *plugin.Binding, endpoint url.U
 	}
 }
 
-// ExternalBinding returns the data of the same Secret for what is not in the pods; nil while the endpoint is no URL of a scheme and a host. ca is
-// the authority of its certificate, empty for those that every client knows.
+// ExternalBinding returns the data of the same Secret for what is not in the pods; nil while the endpoint is no URL of
+// a scheme and a host. ca is the authority of its certificate, empty for those that every client knows.
 func ExternalBinding(binding *plugin.Binding, endpoint, username, password string, ca []byte) map[string][]byte {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Hostname() == "" {

@@ -16,7 +16,8 @@ import (
 func TestBindingNamesFurtherServices(t *testing.T) {
 	b := changed(t, redisSources(t))
 	for topology, want := range map[string]map[string]string{
-		"sentinel": {"host": "cache.shop.svc", "sentinel-host": "cache-sentinel.shop.svc", "sentinel-port": "26379", "sentinel-master-name": "mymaster"},
+		"sentinel": {"host": "cache.shop.svc", "sentinel-host": "cache-sentinel.shop.svc", "sentinel-port": "26379",
+			"sentinel-master-name": "mymaster"},
 		// Without Sentinels nothing says where they would be.
 		"replication": {"host": "cache.shop.svc", "sentinel-host": "", "sentinel-port": "", "sentinel-master-name": ""},
 	} {
@@ -27,7 +28,8 @@ func TestBindingNamesFurtherServices(t *testing.T) {
 		}
 		var endpoints []platformv1.Endpoint
 		for i := range specs {
-			output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", Domain: "database"}, &specs[i])
+			output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", Domain: "database"},
+				&specs[i])
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
@@ -46,7 +48,8 @@ func TestBindingNamesFurtherServices(t *testing.T) {
 
 // A binding has further keys for clients that look for them, and TLS changes the endpoint among them.
 func TestBindingHasAliases(t *testing.T) {
-	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "storage-operator", "plugins", "minio", "1.0.0")), "minio")
+	sources, errs := plugin.LoadFolder(
+		os.DirFS(filepath.Join("..", "..", "..", "storage-operator", "plugins", "minio", "1.0.0")), "minio")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -57,7 +60,8 @@ func TestBindingHasAliases(t *testing.T) {
 	endpoints := []platformv1.Endpoint{{Name: "media", Host: "media.shop.svc", Port: 9000}}
 	for ca, scheme := range map[string]string{"": "http", "certificate": "https"} {
 		data := Binding(b, "media", "standalone", endpoints, Login{Username: "root", Password: "p:w"}, []byte(ca))
-		for key, want := range map[string]string{"type": "s3", "endpoint": scheme + "://media.shop.svc:9000", "accessKey": "root", "secretKey": "p:w"} {
+		for key, want := range map[string]string{"type": "s3", "endpoint": scheme + "://media.shop.svc:9000",
+			"accessKey": "root", "secretKey": "p:w"} {
 			if string(data[key]) != want {
 				t.Errorf("%s is %q, want %q", key, data[key], want)
 			}
@@ -67,12 +71,17 @@ func TestBindingHasAliases(t *testing.T) {
 
 // What is not in the pods is bound by what is said of it: no Service is.
 func TestBindingOfWhatIsElsewhere(t *testing.T) {
-	binding := &plugin.Binding{Type: "s3", Credential: "key", External: &plugin.ExternalBinding{Endpoint: "endpoint", Account: "account"},
-		Aliases: map[string]string{"endpoint": plugin.BoundEndpoint, "accessKey": plugin.BoundUsername, "secretKey": plugin.BoundPassword}}
+	binding := &plugin.Binding{Type: "s3", Credential: "key",
+		External: &plugin.ExternalBinding{Endpoint: "endpoint", Account: "account"},
+		Aliases: map[string]string{"endpoint": plugin.BoundEndpoint, "accessKey": plugin.BoundUsername,
+			"secretKey": plugin.BoundPassword}}
 	for endpoint, want := range map[string]map[string]string{
-		"https://s3.example.com":   {"endpoint": "https://s3.example.com", "host": "s3.example.com", "port": "443", "uri": "https://me:p%2Fw@s3.example.com", "ca.crt": "certificate", "type": "s3"},
-		"http://[fd00::7]:9000/":   {"endpoint": "http://[fd00::7]:9000", "host": "fd00::7", "port": "9000", "accessKey": "me", "secretKey": "p/w"},
-		"http://s3.example.com:80": {"endpoint": "http://s3.example.com:80", "port": "80", "username": "me", "password": "p/w"},
+		"https://s3.example.com": {"endpoint": "https://s3.example.com", "host": "s3.example.com", "port": "443",
+			"uri": "https://me:p%2Fw@s3.example.com", "ca.crt": "certificate", "type": "s3"},
+		"http://[fd00::7]:9000/": {"endpoint": "http://[fd00::7]:9000", "host": "fd00::7", "port": "9000",
+			"accessKey": "me", "secretKey": "p/w"},
+		"http://s3.example.com:80": {"endpoint": "http://s3.example.com:80", "port": "80", "username": "me",
+			"password": "p/w"},
 	} {
 		data := ExternalBinding(binding, endpoint, "me", "p/w", []byte("certificate"))
 		for key, value := range want {

@@ -21,7 +21,8 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	b = b.In(spec.Topology)
 	declared, ok := b.Component(spec.Component)
 	if !ok {
-		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, spec.Component)
+		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name,
+			spec.Component)
 	}
 	if r := Join(checkVersion(b, spec.Version)); r != nil {
 		return nil, r
@@ -107,7 +108,8 @@ func (c *context) of(set *platformv1.ComponentSet) *setContext {
 func (c *setContext) values() placeholder.Values {
 	v := placeholder.Values{
 		App: placeholder.App{
-			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology, TLS: c.spec.TLS.On(),
+			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology,
+			TLS:      c.spec.TLS.On(),
 			Supplied: supplied(c.bundle, c.spec),
 		},
 		Component: placeholder.Component{
@@ -152,7 +154,8 @@ func (c *context) sets() []placeholder.Set {
 
 // headlessDomain is the DNS name below which each pod has its own.
 func (c *context) headlessDomain() string {
-	return plugin.HeadlessServiceName(c.owner.Application, c.spec.Component) + "." + c.owner.Namespace + ".svc." + c.settings.ClusterDomain
+	return plugin.HeadlessServiceName(c.owner.Application, c.spec.Component) + "." + c.owner.Namespace + ".svc." +
+		c.settings.ClusterDomain
 }
 
 func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
@@ -245,7 +248,8 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}
 	for _, p := range c.declared.Conditions {
-		set.Conditions = append(set.Conditions, platformv1.SetCondition{Type: p.Type, Roles: p.Roles, Status: p.Status, Reason: p.Reason, Message: p.Message})
+		set.Conditions = append(set.Conditions,
+			platformv1.SetCondition{Type: p.Type, Roles: p.Roles, Status: p.Status, Reason: p.Reason, Message: p.Message})
 	}
 	if c.declared.Membership != nil {
 		set.Members = Members(set.Replicas, set.ExcludedOrdinals)

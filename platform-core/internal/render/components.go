@@ -22,12 +22,14 @@ func Components(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Com
 	return specs, Join(refusals)
 }
 
-// CheckedComponents is Components with each thing that is wrong by itself. What cannot be judged before something else is
-// right is left out: the components of an unknown topology, parameters for an unknown version, sets of a component that is wrong.
+// CheckedComponents is Components with each thing that is wrong by itself. What cannot be judged before something else
+// is right is left out: the components of an unknown topology, parameters for an unknown version, sets of a component
+// that is wrong.
 func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentSpec, []*Refusal) {
 	var refusals []*Refusal
 	if length := len(app.Name); length > platformv1.MaxApplicationName {
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName))
 	}
 	if len(validation.IsDNS1035Label(app.Name)) > 0 {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "the name %q cannot be that of a Service: create "+
@@ -87,7 +89,8 @@ func checkVersion(b *plugin.Bundle, version string) []*Refusal {
 	if supports(b, version) {
 		return nil
 	}
-	return []*Refusal{refuse(platformv1.ReasonVersionNotSupported, "plugin %q %s does not support version %q: it supports %s",
+	return []*Refusal{refuse(platformv1.ReasonVersionNotSupported,
+		"plugin %q %s does not support version %q: it supports %s",
 		b.Manifest.Name, b.Manifest.Version, version, strings.Join(b.Manifest.SupportedVersions, ", "))}
 }
 
@@ -120,13 +123,16 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Co
 	own := map[string]platformv1.SecretKeyReference{}
 	for _, c := range app.Spec.Credentials {
 		if _, ok := b.Credential(c.Name); !ok {
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "plugin %q has no credential %q: it has %s", b.Manifest.Name, c.Name, listCredentials(b)))
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "plugin %q has no credential %q: it has %s",
+				b.Manifest.Name, c.Name, listCredentials(b)))
 		}
 		if problems := validation.IsDNS1123Subdomain(c.PasswordFrom.Name); len(problems) > 0 {
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.name %q, which is no name of a Secret", c.Name, c.PasswordFrom.Name))
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+				"credential %q has passwordFrom.name %q, which is no name of a Secret", c.Name, c.PasswordFrom.Name))
 		}
 		if problems := validation.IsConfigMapKey(c.PasswordFrom.Key); c.PasswordFrom.Key != "" && len(problems) > 0 {
-			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.key %q, which is no key of a Secret", c.Name, c.PasswordFrom.Key))
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+				"credential %q has passwordFrom.key %q, which is no key of a Secret", c.Name, c.PasswordFrom.Key))
 		}
 		own[c.Name] = c.PasswordFrom
 	}
@@ -142,7 +148,8 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Co
 		if reference.Key == "" {
 			reference.Key = plugin.SecretKeyPassword
 		}
-		list = append(list, platformv1.ComponentCredential{Credential: platformv1.Credential{Name: c.Name, PasswordFrom: reference}})
+		list = append(list, platformv1.ComponentCredential{
+			Credential: platformv1.Credential{Name: c.Name, PasswordFrom: reference}})
 	}
 	return list, refusals
 }
@@ -158,13 +165,16 @@ func listCredentials(b *plugin.Bundle) string {
 	return strings.Join(list, ", ")
 }
 
-func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.TopologyComponent) (*platformv1.ComponentSpec, []*Refusal) {
+func componentSpec(b *plugin.Bundle, app *platformv1.Application,
+	tc plugin.TopologyComponent) (*platformv1.ComponentSpec, []*Refusal) {
 	declared, ok := b.Component(tc.Name)
 	if !ok {
-		return nil, []*Refusal{refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, tc.Name)}
+		return nil, []*Refusal{refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name,
+			tc.Name)}
 	}
 	var set platformv1.ApplicationComponent
-	if i := slices.IndexFunc(app.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == tc.Name }); i >= 0 {
+	if i := slices.IndexFunc(app.Spec.Components,
+		func(c platformv1.ApplicationComponent) bool { return c.Name == tc.Name }); i >= 0 {
 		set = app.Spec.Components[i]
 	}
 	spec := &platformv1.ComponentSpec{
@@ -229,7 +239,8 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	return spec, refusals
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
+func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range,
+	wanted *platformv1.ApplicationComponent) *Refusal {
 	spec.Replicas = allowed.Default
 	if a := wanted.Autoscaling; a != nil {
 		spec.Replicas = min(max(allowed.Default, a.MinReplicas), a.MaxReplicas)
@@ -240,10 +251,12 @@ func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *
 	if allowed.Allows(spec.Replicas) {
 		return nil
 	}
-	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", spec.Component, spec.Replicas, spec.Topology, allowed)
+	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", spec.Component,
+		spec.Replicas, spec.Topology, allowed)
 }
 
-func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted corev1.ResourceRequirements) *Refusal {
+func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component,
+	wanted corev1.ResourceRequirements) *Refusal {
 	spec.Resources = *declared.Resources.DeepCopy()
 	if hasResources(wanted) {
 		spec.Resources = *wanted.DeepCopy()
@@ -261,13 +274,15 @@ func checkResources(where string, r corev1.ResourceRequirements) *Refusal {
 func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.Storage) *Refusal {
 	switch {
 	case len(declared.Volumes) == 0 && wanted != nil:
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage set: it keeps no data on volumes, take it out", spec.Component)
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage set: it keeps no data on volumes, take it out",
+			spec.Component)
 	case len(declared.Volumes) == 0:
 		return nil
 	case wanted == nil:
 		spec.Storage = &platformv1.Storage{Size: declared.Volumes[0].Size.DeepCopy()}
 	case wanted.Size.Sign() <= 0:
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: it must be greater than 0", spec.Component, wanted.Size.String())
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: it must be greater than 0",
+			spec.Component, wanted.Size.String())
 	case plugin.TooFewBytes(wanted.Size):
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: %s",
 			spec.Component, wanted.Size.String(), plugin.InBytes(wanted.Size))

@@ -29,7 +29,8 @@ func checkBudget(spec *platformv1.ComponentSpec) *Refusal {
 		// A number is a percentage of nothing as little as "150%" is one of all.
 		value, err := intstr.GetScaledValueFromIntOrPercent(limit.value, 100, false)
 		if err != nil || value < 0 || limit.value.Type == intstr.String && value > 100 {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has podDisruptionBudget.%s %q: it must be a number from 0 or a percentage such as 20%%",
+			return refuse(platformv1.ReasonInvalidSpec,
+				"component %q has podDisruptionBudget.%s %q: it must be a number from 0 or a percentage such as 20%%",
 				spec.Component, limit.name, limit.value.String())
 		}
 	}
@@ -37,7 +38,9 @@ func checkBudget(spec *platformv1.ComponentSpec) *Refusal {
 		said++
 	}
 	if said != 1 {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has a podDisruptionBudget with %d of minAvailable, maxUnavailable and disabled: set one of them", spec.Component, said)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"component %q has a podDisruptionBudget with %d of minAvailable, maxUnavailable and disabled: set one of them",
+			spec.Component, said)
 	}
 	return nil
 }

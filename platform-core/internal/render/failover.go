@@ -16,7 +16,8 @@ import (
 )
 
 // fillFailover says how the component fails over, where it does.
-func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted *platformv1.Failover) *Refusal {
+func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+	wanted *platformv1.Failover) *Refusal {
 	f := declared.Failover
 	alone := allowed.Max < 2
 	if f == nil || alone && !f.Single {
@@ -31,7 +32,9 @@ func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, al
 		spec.Failover.After = &metav1.Duration{Duration: time.Duration(f.Seconds()) * time.Second}
 	}
 	if spec.Failover.MaxLag != nil && f.LagAttribute == "" {
-		return refuse(platformv1.ReasonInvalidSpec, "failover.maxLag is set, and the plugin cannot tell how far a pod of component %q is behind: take it out", spec.Component)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"failover.maxLag is set, and the plugin cannot tell how far a pod of component %q is behind: take it out",
+			spec.Component)
 	}
 	return nil
 }
@@ -42,7 +45,8 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 	if app.Spec.Failover == nil || slices.ContainsFunc(specs, changes) {
 		return nil
 	}
-	return refuse(platformv1.ReasonInvalidSpec, "failover is set, and the engine decides of no component of topology %q of plugin %q who writes: take it out",
+	return refuse(platformv1.ReasonInvalidSpec,
+		"failover is set, and the engine decides of no component of topology %q of plugin %q who writes: take it out",
 		app.Spec.Topology, b.Manifest.Name)
 }
 
@@ -64,7 +68,8 @@ func (c *context) opsActions() []plan.Action {
 	if c.spec.Failover == nil {
 		others = append(others, f.Measure, f.Handover)
 	}
-	return slices.DeleteFunc(slices.Clone(c.declared.Actions), func(a plan.Action) bool { return slices.Contains(others, a.Name) })
+	return slices.DeleteFunc(slices.Clone(c.declared.Actions),
+		func(a plan.Action) bool { return slices.Contains(others, a.Name) })
 }
 
 // withWriting has the agents run the process by what the pod is, where the component fails over.
@@ -79,7 +84,8 @@ func (c *setContext) withWriting(p *plan.Plan) {
 			return found
 		}
 		p.Writing = &plan.Writing{Set: c.name, PrimaryArgs: f.PrimaryArgs, ReplicaArgs: f.ReplicaArgs,
-			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.Follow), FollowOnStart: f.FollowOnStart, FollowIntervalSeconds: f.FollowIntervalSeconds}
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.Follow), FollowOnStart: f.FollowOnStart,
+			FollowIntervalSeconds: f.FollowIntervalSeconds}
 		if f.UpdateMembers != "" {
 			p.Writing.UpdateMembers = action(f.UpdateMembers)
 		}
@@ -96,7 +102,9 @@ func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailov
 	if f == nil || c.spec.Failover == nil {
 		return nil
 	}
-	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, LastContactAttribute: f.LastContactAttribute, InSync: f.InSync,
+	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute,
+		HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute,
+		LastContactAttribute: f.LastContactAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
 	for _, before := range f.Before {
 		set.Before = append(set.Before, platformv1.FailoverBefore(before))

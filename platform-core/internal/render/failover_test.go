@@ -17,14 +17,18 @@ func TestMaxLagNeedsAPluginThatTells(t *testing.T) {
 	app := application(func(a *platformv1.Application) {
 		a.Spec.Topology, a.Spec.Failover = "replication", &platformv1.Failover{MaxLag: new(resource.MustParse("1Mi"))}
 	})
-	const says = `failover.maxLag is set, and the plugin cannot tell how far a pod of component "redis" is behind: take it out`
-	if specs, refusal := Components(changed(t, redisSources(t)), app); refusal == nil || specs != nil || refusal.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(refusal.Message, says) {
+	const says = `failover.maxLag is set, and the plugin cannot tell how far a pod of component "redis" is behind: take ` +
+		`it out`
+	if specs, refusal := Components(changed(t, redisSources(t)), app); refusal == nil || specs != nil ||
+		refusal.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(refusal.Message, says) {
 		t.Errorf("got %+v, %v; want %s", specs, refusal, says)
 	}
-	tells := changed(t, redisSources(t), "      measure: measure\n", "      measure: measure\n      lagAttribute: silence\n")
+	tells := changed(t, redisSources(t), "      measure: measure\n",
+		"      measure: measure\n      lagAttribute: silence\n")
 	ws, _ := render(t, tells, settings, app)
 	f := ws.Spec.Failover
-	if f == nil || f.MaxLag == nil || f.MaxLag.Value() != 1<<20 || f.LagAttribute != "silence" || f.Mode != platformv1.FailoverAuto || f.After.Duration != 2*time.Second {
+	if f == nil || f.MaxLag == nil || f.MaxLag.Value() != 1<<20 || f.LagAttribute != "silence" ||
+		f.Mode != platformv1.FailoverAuto || f.After.Duration != 2*time.Second {
 		t.Errorf("the set fails over by %+v", f)
 	}
 }

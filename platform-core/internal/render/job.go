@@ -46,8 +46,9 @@ type Job struct {
 	Deadline time.Duration
 }
 
-// JobOf returns a Job whose pod is like those of a set: the image of container, the user, where it may run; it is confined as they are. The label
-// of the Application lets it through the walls of that. It is no pod of the set: no Service selects it.
+// JobOf returns a Job whose pod is like those of a set: the image of container, the user, where it may run; it is
+// confined as they are. The label of the Application lets it through the walls of that. It is no pod of the set: no
+// Service selects it.
 func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*batchv1.Job, error) {
 	job, err := jobLike(set, container, s, j)
 	if err != nil {
@@ -83,7 +84,8 @@ func jobLike(set *platformv1.WorkloadSet, container string, s Settings, j Job) (
 		ImagePullSecrets:             like.Spec.ImagePullSecrets,
 		Volumes:                      []corev1.Volume{scratch("tmp", corev1.StorageMediumDefault, "64Mi")},
 		Containers: []corev1.Container{{
-			Name: jobContainer, Image: image, Command: j.Command, Env: jobEnv(set.Spec.Application, j.Env), Resources: jobResources(j.Resources),
+			Name: jobContainer, Image: image, Command: j.Command, Env: jobEnv(set.Spec.Application, j.Env),
+			Resources:       jobResources(j.Resources),
 			SecurityContext: like.Spec.Containers[i].SecurityContext,
 			// What a command that fails said last is read there, too.
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -100,7 +102,8 @@ func jobLike(set *platformv1.WorkloadSet, container string, s Settings, j Job) (
 	}
 	withMounts(&spec, j.Mounts, &like.Spec, like.Spec.Containers[i].VolumeMounts)
 	labels := map[string]string{
-		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
+		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application,
+		platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}
 	return &batchv1.Job{
@@ -144,12 +147,14 @@ func withAuthority(spec *corev1.PodSpec, application string, volumes []corev1.Vo
 	if !slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeCerts }) {
 		return
 	}
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName:  platformv1.TrustNameFor(application),
-		Items:       []corev1.KeyToPath{{Key: plan.CAFile, Path: plan.CAFile}},
-		DefaultMode: new(int32(secretMode)),
-	}}})
-	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeCerts, MountPath: plan.CertificatesDir, ReadOnly: true})
+	spec.Volumes = append(spec.Volumes,
+		corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  platformv1.TrustNameFor(application),
+			Items:       []corev1.KeyToPath{{Key: plan.CAFile, Path: plan.CAFile}},
+			DefaultMode: new(int32(secretMode)),
+		}}})
+	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: volumeCerts, MountPath: plan.CertificatesDir, ReadOnly: true})
 }
 
 // jobEnv has passwords by reference.
@@ -159,8 +164,9 @@ func jobEnv(application string, wanted []plugin.JobEnv) []corev1.EnvVar {
 		variable := corev1.EnvVar{Name: one.Name, Value: one.Value}
 		if one.Secret != nil {
 			variable.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: platformv1.CredentialNameFor(application, one.Secret.Credential)},
-				Key:                  cmp.Or(one.Secret.Key, plugin.SecretKeyPassword),
+				LocalObjectReference: corev1.LocalObjectReference{
+					Name: platformv1.CredentialNameFor(application, one.Secret.Credential)},
+				Key: cmp.Or(one.Secret.Key, plugin.SecretKeyPassword),
 			}}
 		}
 		env = append(env, variable)

@@ -38,7 +38,8 @@ func Together(a, b []int32) (replicas int32, excluded []int32) {
 }
 
 // MembershipParameters are those of the actions that bring the members of a component to what they are to be.
-func MembershipParameters(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.ComponentSpec, members plugin.Members) (map[string]string, error) {
+func MembershipParameters(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.ComponentSpec,
+	members plugin.Members) (map[string]string, error) {
 	b = b.In(spec.Topology)
 	declared, ok := b.Component(spec.Component)
 	if !ok || declared.Membership == nil {

@@ -40,7 +40,8 @@ func TestVolumesThatUsersGive(t *testing.T) {
 			NFS: &corev1.NFSVolumeSource{Server: "nas.example.com", Path: "/models", ReadOnly: true}}},
 		"CSI": {
 			platformv1.Mount{Name: "models", CSI: &platformv1.CSIVolume{
-				Driver: "csi.example.com", FSType: "ext4", VolumeAttributes: map[string]string{"a": "b"}, NodePublishSecretRef: named("key"),
+				Driver: "csi.example.com", FSType: "ext4", VolumeAttributes: map[string]string{"a": "b"},
+				NodePublishSecretRef: named("key"),
 			}},
 			corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
 				Driver: "csi.example.com", FSType: new("ext4"), VolumeAttributes: map[string]string{"a": "b"},

@@ -28,7 +28,8 @@ const (
 	opsImagePath = "/agent-ops"
 	// moverUser is who all movers run as, whatever the middleware's image: so each can delete what another one wrote.
 	moverUser = int64(mover.User)
-	// restoreKept is how long a Job stays that filled a volume, or failed to: whoever asked has taken note of that long before.
+	// restoreKept is how long a Job stays that filled a volume, or failed to: whoever asked has taken note of that long
+	// before.
 	restoreKept = time.Hour
 
 	// resticBinary carries files, and is beside the agents' own binaries in their image.
@@ -61,9 +62,10 @@ type Mover struct {
 	From *platformv1.Backup
 }
 
-// MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set, whose pods let it in, with the
-// variables of the method.
-func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover, env []plugin.JobEnv) (*batchv1.Job, error) {
+// MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set,
+// whose pods let it in, with the variables of the method.
+func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover, env []plugin.JobEnv) (*batchv1.Job,
+	error) {
 	job, err := jobLike(set, container, s, Job{Name: m.Name, Env: env, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
@@ -72,10 +74,12 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 	return m.complete(job, s)
 }
 
-// MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user whose they are, who may write into the
-// repository, and nothing on the volume.
-func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod, m Mover) (*batchv1.Job, error) {
-	job, err := jobLike(set, container, s, Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
+// MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user
+// whose they are, who may write into the repository, and nothing on the volume.
+func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod, m Mover) (*batchv1.Job,
+	error) {
+	job, err := jobLike(set, container, s,
+		Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +109,15 @@ func onNode(spec *corev1.PodSpec, node string) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
 	}
-	spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
-	}}}}
+	spec.Affinity.NodeAffinity = &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+		}}}}
 }
 
-// MoverInto returns the Job of a mover that fills the volumes of the first pod of a set as that says: as the user whose files they are to be, who
-// may read what is in the repository and nothing else there.
+// MoverInto returns the Job of a mover that fills the volumes of the first pod of a set as that says: as the user whose
+// files they are to be, who may read what is in the repository and nothing else there.
 func MoverInto(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, error) {
 	restore, ordinals := set.Spec.Restore, set.Spec.Ordinals()
 	if restore == nil || len(ordinals) == 0 {
@@ -123,7 +129,8 @@ func MoverInto(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, 
 		return nil, err
 	}
 	spec := &job.Spec.Template.Spec
-	m.Plan.Command, m.Plan.Volume = restore.Command, &mover.TargetVolume{Folder: restore.Folder, ID: string(restore.From.UID)}
+	m.Plan.Command, m.Plan.Volume = restore.Command,
+		&mover.TargetVolume{Folder: restore.Folder, ID: string(restore.From.UID)}
 	own := spec.SecurityContext.DeepCopy()
 	if job, err = m.complete(job, s); err != nil {
 		return nil, err
@@ -143,7 +150,8 @@ func MoverInto(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, 
 	return job, nil
 }
 
-// MoverThrough returns the Job of a mover that puts the objects of a Backup into the servers of a set, as a client of them.
+// MoverThrough returns the Job of a mover that puts the objects of a Backup into the servers of a set, as a client of
+// them.
 func MoverThrough(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, error) {
 	job, err := moverLike(set, s, Job{Name: m.Name, Deadline: m.Deadline})
 	if err != nil {
@@ -154,13 +162,15 @@ func MoverThrough(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Jo
 	return m.complete(job, s)
 }
 
-// moverLike is a Job like the container of a set that says how it is restored, with a mover of the agents that the set has.
+// moverLike is a Job like the container of a set that says how it is restored, with a mover of the agents that the set
+// has.
 func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job, error) {
 	pod, err := Pod(set, set.Spec.Ordinals()[0])
 	if err != nil {
 		return nil, err
 	}
-	agent := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
+	agent := slices.IndexFunc(pod.Spec.InitContainers,
+		func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
 	if agent < 0 {
 		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
 	}
@@ -183,12 +193,14 @@ func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job,
 // withMover has the only container of a pod run a mover, which comes from the agents' image.
 func withMover(spec *corev1.PodSpec, image string) {
 	spec.InitContainers = []corev1.Container{{
-		Name: plugin.InitContainer, Image: image, Command: []string{agentImagePath, "init", "--with", path.Base(plan.OpsPath)},
+		Name: plugin.InitContainer, Image: image,
+		Command:   []string{agentImagePath, "init", "--with", path.Base(plan.OpsPath)},
 		Resources: agentResources(), VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
 	}}
 	spec.Volumes = append(spec.Volumes, scratch(volumeBin, corev1.StorageMediumDefault, "128Mi"))
 	spec.Containers[0].Command = []string{plan.OpsPath, "mover"}
-	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true})
+	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true})
 }
 
 // MoverAlone returns the Job of a mover that needs nothing of an instance.
@@ -196,14 +208,15 @@ func MoverAlone(s Settings, m Mover) (*batchv1.Job, error) {
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: m.Domain}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: labels},
-		Spec: onceWithin(m.Deadline, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
-			Volumes: []corev1.Volume{scratch("tmp", corev1.StorageMediumDefault, "64Mi")},
-			Containers: []corev1.Container{{
-				Name: MoverContainer, Image: s.AgentImage, Command: []string{opsImagePath, "mover"}, Resources: moverResources(),
-				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
-			}},
-		}}),
+		Spec: onceWithin(m.Deadline, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+				Volumes: []corev1.Volume{scratch("tmp", corev1.StorageMediumDefault, "64Mi")},
+				Containers: []corev1.Container{{
+					Name: MoverContainer, Image: s.AgentImage, Command: []string{opsImagePath, "mover"}, Resources: moverResources(),
+					VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
+				}},
+			}}),
 	}
 	return m.complete(job, s)
 }
@@ -230,21 +243,26 @@ func (m Mover) complete(job *batchv1.Job, s Settings) (*batchv1.Job, error) {
 		}
 	}
 	if m.Plan.Files != nil && m.Plan.Verb != mover.VerbRestore {
-		// restic knows by the name of its host that a lock is of a pod that was there before: those that write for one Backup follow each other.
+		// restic knows by the name of its host that a lock is of a pod that was there before: those that write for one Backup
+		// follow each other.
 		spec.Hostname = "mover-" + string(m.For)
 	}
-	spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(moverUser), RunAsGroup: new(moverUser), FSGroup: new(moverUser)}
+	spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(moverUser), RunAsGroup: new(moverUser),
+		FSGroup: new(moverUser)}
 	container := &spec.Containers[0]
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	mount := func(v corev1.Volume, at string) *corev1.VolumeMount {
 		spec.Volumes = append(spec.Volumes, v)
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: at, ReadOnly: true})
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: at, ReadOnly: true})
 		return &container.VolumeMounts[len(container.VolumeMounts)-1]
 	}
-	mount(corev1.Volume{Name: volumeMover, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-		Path:     path.Base(mover.PlanPath),
-		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + platformv1.MoverPlanAnnotation + "']"},
-	}}}}}, path.Dir(mover.PlanPath))
+	mount(corev1.Volume{Name: volumeMover,
+		VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+			Path: path.Base(mover.PlanPath),
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" +
+				platformv1.MoverPlanAnnotation + "']"},
+		}}}}}, path.Dir(mover.PlanPath))
 	if m.Repository != nil {
 		m.reach(spec, mount)
 	}
@@ -284,11 +302,13 @@ func storeOf(r *platformv1.BackupRepository) mover.Repository {
 func storeKeys(s3 *platformv1.S3Repository) corev1.Volume {
 	sources := []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: s3.CredentialsSecretRef.Name},
-		Items:                []corev1.KeyToPath{{Key: platformv1.StoreAccessKey, Path: "accessKey"}, {Key: platformv1.StoreSecretKey, Path: "secretKey"}},
+		Items: []corev1.KeyToPath{{Key: platformv1.StoreAccessKey, Path: "accessKey"},
+			{Key: platformv1.StoreSecretKey, Path: "secretKey"}},
 	}}}
 	if ca := s3.CASecretRef; ca != nil {
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: ca.Name}, Items: []corev1.KeyToPath{{Key: ca.Key, Path: "ca.crt"}},
+			LocalObjectReference: corev1.LocalObjectReference{Name: ca.Name},
+			Items:                []corev1.KeyToPath{{Key: ca.Key, Path: "ca.crt"}},
 		}})
 	}
 	return corev1.Volume{Name: volumeStoreKeys, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -299,8 +319,9 @@ func storeKeys(s3 *platformv1.S3Repository) corev1.Volume {
 // moverResources are enough for a mover and a tool of the middleware beside it.
 func moverResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+			corev1.ResourceMemory: resource.MustParse("96Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 }
 

@@ -21,9 +21,12 @@ import (
 
 func bucket() *platformv1.BackupRepository {
 	return &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{
-		S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com", Bucket: "backups", Prefix: "a/b", Region: "eu-1", AddressingStyle: platformv1.AddressingVirtualHost,
-			CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}, CASecretRef: &platformv1.AuthorityReference{Name: "ca", Key: "ca.pem"}},
-		Encryption: &platformv1.BackupEncryption{PassphraseSecretRef: platformv1.PassphraseReference{Name: "words", Key: "passphrase"}},
+		S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com", Bucket: "backups", Prefix: "a/b", Region: "eu-1",
+			AddressingStyle:      platformv1.AddressingVirtualHost,
+			CredentialsSecretRef: platformv1.SecretReference{Name: "keys"},
+			CASecretRef:          &platformv1.AuthorityReference{Name: "ca", Key: "ca.pem"}},
+		Encryption: &platformv1.BackupEncryption{
+			PassphraseSecretRef: platformv1.PassphraseReference{Name: "words", Key: "passphrase"}},
 	}}
 }
 
@@ -50,26 +53,34 @@ func TestMoverBeside(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	job, err := MoverBeside(set, "redis", settings, Mover{Namespace: "shop", Name: "mover-1", Domain: "database", For: "uid", Repository: bucket(), Deadline: time.Minute,
-		Plan: mover.Plan{Verb: mover.VerbBackup, Command: []string{"redis-cli"}, Backup: &mover.Backup{Key: "shop/cache/x"}}},
+	job, err := MoverBeside(set, "redis", settings,
+		Mover{Namespace: "shop", Name: "mover-1", Domain: "database", For: "uid", Repository: bucket(), Deadline: time.Minute,
+			Plan: mover.Plan{Verb: mover.VerbBackup, Command: []string{"redis-cli"},
+				Backup: &mover.Backup{Key: "shop/cache/x"}}},
 		[]plugin.JobEnv{{Name: "REDISCLI_AUTH", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod, container := job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
-	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 || !slices.Equal(container.Command, []string{plan.OpsPath, "mover"}) || pod.InitContainers[0].Image != settings.AgentImage {
+	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 ||
+		!slices.Equal(container.Command, []string{plan.OpsPath, "mover"}) ||
+		pod.InitContainers[0].Image != settings.AgentImage {
 		t.Errorf("the job is %+v", job.Spec)
 	}
 	labels := job.Spec.Template.Labels
-	if labels[platformv1.ApplicationLabel] != "cache" || labels[platformv1.BackupLabel] != "uid" || labels[platformv1.ComponentLabel] != "" {
+	if labels[platformv1.ApplicationLabel] != "cache" || labels[platformv1.BackupLabel] != "uid" ||
+		labels[platformv1.ComponentLabel] != "" {
 		t.Errorf("the labels are %v", labels)
 	}
-	if *pod.SecurityContext.RunAsUser != moverUser || *pod.SecurityContext.FSGroup != moverUser || !*pod.SecurityContext.RunAsNonRoot || *pod.AutomountServiceAccountToken ||
-		!*container.SecurityContext.ReadOnlyRootFilesystem || *pod.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
+	if *pod.SecurityContext.RunAsUser != moverUser || *pod.SecurityContext.FSGroup != moverUser ||
+		!*pod.SecurityContext.RunAsNonRoot || *pod.AutomountServiceAccountToken ||
+		!*container.SecurityContext.ReadOnlyRootFilesystem ||
+		*pod.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
 		t.Errorf("the pod is not confined: %+v", pod)
 	}
 	p := planOfMover(t, job)
-	if want := (mover.Repository{Type: mover.TypeS3, Prefix: "a/b", Endpoint: "https://s3.example.com", Bucket: "backups", Region: "eu-1", Addressing: "VirtualHost", Encrypted: true}); p.Repository != want || p.Backup.Key != "shop/cache/x" {
+	if want := (mover.Repository{Type: mover.TypeS3, Prefix: "a/b", Endpoint: "https://s3.example.com", Bucket: "backups",
+		Region: "eu-1", Addressing: "VirtualHost", Encrypted: true}); p.Repository != want || p.Backup.Key != "shop/cache/x" {
 		t.Errorf("the plan is %+v", p)
 	}
 	mounts := mounted(job)
@@ -84,7 +95,8 @@ func TestMoverBeside(t *testing.T) {
 	}
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumeStoreKeys })
 	sources := pod.Volumes[i].Projected.Sources
-	if len(sources) != 2 || sources[0].Secret.Name != "keys" || sources[1].Secret.Items[0] != (corev1.KeyToPath{Key: "ca.pem", Path: "ca.crt"}) {
+	if len(sources) != 2 || sources[0].Secret.Name != "keys" ||
+		sources[1].Secret.Items[0] != (corev1.KeyToPath{Key: "ca.pem", Path: "ca.crt"}) {
 		t.Errorf("the keys are %+v", sources)
 	}
 }
@@ -95,15 +107,20 @@ func TestMoverOver(t *testing.T) {
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
 	m := Mover{Namespace: "shop", Name: "backup-1", Domain: "database", For: "uid", Deadline: time.Minute,
-		Plan:       mover.Plan{Verb: mover.VerbBackup, Files: &mover.Files{Folder: "/data"}, Backup: &mover.Backup{Key: "shop/cache/x"}},
-		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
-	job, err := MoverOver(set, "redis", settings, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cache-redis-main-0"}, Spec: corev1.PodSpec{NodeName: "node-2"}}, m)
+		Plan: mover.Plan{Verb: mover.VerbBackup, Files: &mover.Files{Folder: "/data"},
+			Backup: &mover.Backup{Key: "shop/cache/x"}},
+		Repository: &platformv1.BackupRepository{
+			Spec: platformv1.BackupRepositorySpec{
+				PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
+	job, err := MoverOver(set, "redis", settings,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cache-redis-main-0"}, Spec: corev1.PodSpec{NodeName: "node-2"}}, m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := job.Spec.Template.Spec
 	user := pod.SecurityContext
-	if *user.RunAsUser != 999 || *user.FSGroup != moverUser || !slices.Equal(user.SupplementalGroups, []int64{999}) || !*user.RunAsNonRoot || user.SeccompProfile == nil {
+	if *user.RunAsUser != 999 || *user.FSGroup != moverUser || !slices.Equal(user.SupplementalGroups, []int64{999}) ||
+		!*user.RunAsNonRoot || user.SeccompProfile == nil {
 		t.Errorf("it runs as %+v", user)
 	}
 	for _, volume := range pod.Volumes {
@@ -115,10 +132,12 @@ func TestMoverOver(t *testing.T) {
 		t.Errorf("the mounts are %+v", mounts)
 	}
 	terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if len(terms) != 1 || terms[0].MatchFields[0].Values[0] != "node-2" || pod.Hostname != "mover-uid" || !slices.Contains(pod.InitContainers[0].Command, "restic") {
+	if len(terms) != 1 || terms[0].MatchFields[0].Values[0] != "node-2" || pod.Hostname != "mover-uid" ||
+		!slices.Contains(pod.InitContainers[0].Command, "restic") {
 		t.Errorf("the pod is %+v", pod)
 	}
-	if _, err := MoverOver(set, "redis", settings, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "another-0"}}, m); err == nil {
+	if _, err := MoverOver(set, "redis", settings, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "another-0"}},
+		m); err == nil {
 		t.Error("a pod of another set has a mover")
 	}
 }
@@ -128,12 +147,16 @@ func TestMoverInto(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}},
-		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
+	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute,
+		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}},
+		Repository: &platformv1.BackupRepository{
+			Spec: platformv1.BackupRepositorySpec{
+				PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
 	if _, err := MoverInto(set, settings, m); err == nil {
 		t.Error("a set that begins with nothing has a mover")
 	}
-	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data",
+	set.Spec.Restore = &platformv1.SetRestore{
+		From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data",
 		Command: []string{"load"}, Env: []platformv1.RestoreVariable{{Name: "A", Value: "b"}}}
 	job, err := MoverInto(set, settings, m)
 	if err != nil {
@@ -141,20 +164,24 @@ func TestMoverInto(t *testing.T) {
 	}
 	pod, container := job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
 	user := pod.SecurityContext
-	if *user.RunAsUser != 999 || *user.FSGroup != 999 || !slices.Equal(user.SupplementalGroups, []int64{moverUser}) || !*user.RunAsNonRoot || user.SeccompProfile == nil {
+	if *user.RunAsUser != 999 || *user.FSGroup != 999 || !slices.Equal(user.SupplementalGroups, []int64{moverUser}) ||
+		!*user.RunAsNonRoot || user.SeccompProfile == nil {
 		t.Errorf("it runs as %+v", user)
 	}
 	mounts := mounted(job)
-	if mounts["/data"].ReadOnly || mounts["/data"].Name == "" || mounts[mover.VolumePath].Name == "" || *job.Spec.TTLSecondsAfterFinished != 3600 {
+	if mounts["/data"].ReadOnly || mounts["/data"].Name == "" || mounts[mover.VolumePath].Name == "" ||
+		*job.Spec.TTLSecondsAfterFinished != 3600 {
 		t.Errorf("the mounts are %+v", mounts)
 	}
 	for _, volume := range pod.Volumes {
 		claim := volume.PersistentVolumeClaim
-		if claim != nil && (volume.Name == volumeRepository) != claim.ReadOnly || claim != nil && !claim.ReadOnly && claim.ClaimName != "data-cache-redis-main-0" {
+		if claim != nil && (volume.Name == volumeRepository) != claim.ReadOnly || claim != nil && !claim.ReadOnly &&
+			claim.ClaimName != "data-cache-redis-main-0" {
 			t.Errorf("volume %s is %+v", volume.Name, claim)
 		}
 	}
-	if p := planOfMover(t, job); *p.Volume != (mover.TargetVolume{Folder: "/data", ID: "backup-uid"}) || !slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
+	if p := planOfMover(t, job); *p.Volume != (mover.TargetVolume{Folder: "/data", ID: "backup-uid"}) ||
+		!slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
 		!slices.Contains(container.Env, corev1.EnvVar{Name: "A", Value: "b"}) {
 		t.Errorf("the plan is %+v, the pod %+v", p, pod)
 	}
@@ -165,10 +192,15 @@ func TestMoverThrough(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis", Destination: platformv1.RestoreToServers,
-		Env: []platformv1.RestoreVariable{{Name: mover.ObjectsEndpoint, Value: "http://x"}, {Name: mover.ObjectsSecretKey, Credential: "default", Key: "password"}}}
-	job, err := MoverThrough(set, settings, Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Repository: bucket(),
-		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}})
+	set.Spec.Restore = &platformv1.SetRestore{
+		From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis",
+		Destination: platformv1.RestoreToServers,
+		Env: []platformv1.RestoreVariable{{Name: mover.ObjectsEndpoint, Value: "http://x"},
+			{Name: mover.ObjectsSecretKey, Credential: "default", Key: "password"}}}
+	job, err := MoverThrough(set, settings,
+		Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute,
+			Repository: bucket(),
+			Plan:       mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +211,8 @@ func TestMoverThrough(t *testing.T) {
 		}
 	}
 	env := pod.Containers[0].Env
-	if p.Objects == nil || len(p.Command) > 0 || p.Volume != nil || len(env) < 2 || env[0].Value != "http://x" || env[1].ValueFrom.SecretKeyRef.Key != "password" || *pod.SecurityContext.RunAsUser != moverUser {
+	if p.Objects == nil || len(p.Command) > 0 || p.Volume != nil || len(env) < 2 || env[0].Value != "http://x" ||
+		env[1].ValueFrom.SecretKeyRef.Key != "password" || *pod.SecurityContext.RunAsUser != moverUser {
 		t.Errorf("the plan is %+v, the environment %+v", p, env)
 	}
 }
@@ -189,13 +222,20 @@ func TestMoverToAPointInTime(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	target := &platformv1.RestoreTarget{Time: "2026-02-03T12:00:00.5+01:00", Parameters: map[string]platformv1.ParameterValue{"bucket": "log"},
-		Credentials: []platformv1.Credential{{Name: "log", PasswordFrom: platformv1.SecretKeyReference{Name: "keys"}}, {Name: "ca", PasswordFrom: platformv1.SecretKeyReference{Name: "keys", Key: "ca.crt"}}}}
-	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb", Target: target}, Container: "redis", Folder: "/data", Command: []string{"load"}}
-	from := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x"}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "cache"}},
+	target := &platformv1.RestoreTarget{Time: "2026-02-03T12:00:00.5+01:00",
+		Parameters: map[string]platformv1.ParameterValue{"bucket": "log"},
+		Credentials: []platformv1.Credential{{Name: "log", PasswordFrom: platformv1.SecretKeyReference{Name: "keys"}},
+			{Name: "ca", PasswordFrom: platformv1.SecretKeyReference{Name: "keys", Key: "ca.crt"}}}}
+	set.Spec.Restore = &platformv1.SetRestore{
+		From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb", Target: target}, Container: "redis",
+		Folder: "/data", Command: []string{"load"}}
+	from := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x"},
+		Spec:   platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "cache"}},
 		Status: platformv1.BackupStatus{Facts: map[string]string{"timeline": "3"}}}
-	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}, From: from,
-		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"}}}}
+	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute,
+		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}, From: from,
+		Repository: &platformv1.BackupRepository{
+			Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"}}}}
 	if _, err := MoverInto(set, settings, m); err == nil {
 		t.Error("nobody knows when the Backup was whole, and there is a mover")
 	}
@@ -216,7 +256,8 @@ func TestMoverToAPointInTime(t *testing.T) {
 		if j < 0 || !mount.ReadOnly {
 			t.Fatalf("what is mounted is %+v", mounts)
 		}
-		if source := job.Spec.Template.Spec.Volumes[j].Secret; source.SecretName != "keys" || source.Items[0] != (corev1.KeyToPath{Key: key, Path: "password"}) {
+		if source := job.Spec.Template.Spec.Volumes[j].Secret; source.SecretName != "keys" ||
+			source.Items[0] != (corev1.KeyToPath{Key: key, Path: "password"}) {
 			t.Errorf("the key %s is %+v", credential, source)
 		}
 	}
@@ -224,40 +265,49 @@ func TestMoverToAPointInTime(t *testing.T) {
 
 // A mover alone has the agents' own image, and writes to a volume.
 func TestMoverAlone(t *testing.T) {
-	repository := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}
-	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid", Repository: repository, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
+	repository := &platformv1.BackupRepository{
+		Spec: platformv1.BackupRepositorySpec{
+			PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}
+	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid",
+		Repository: repository, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	container := job.Spec.Template.Spec.Containers[0]
-	if container.Image != settings.AgentImage || container.Command[0] != "/agent-ops" || len(job.Spec.Template.Spec.InitContainers) != 0 || job.Labels[platformv1.DomainLabel] != "database" {
+	if container.Image != settings.AgentImage || container.Command[0] != "/agent-ops" ||
+		len(job.Spec.Template.Spec.InitContainers) != 0 || job.Labels[platformv1.DomainLabel] != "database" {
 		t.Errorf("the pod is %+v", job.Spec.Template)
 	}
 	if mount, ok := mounted(job)[mover.VolumePath]; !ok || mount.ReadOnly {
 		t.Errorf("the volume is mounted as %+v", mount)
 	}
-	if p := planOfMover(t, job); p.Verb != mover.VerbCheck || p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
+	if p := planOfMover(t, job); p.Verb != mover.VerbCheck ||
+		p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
 		t.Errorf("the plan is %+v", p)
 	}
 }
 
 // A repository on NFS is a claim for a mover, bound to the one volume of that server.
 func TestShare(t *testing.T) {
-	r := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}}}
+	r := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{
+		NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}}}
 	r.Namespace, r.Name, r.UID = "shop", "share", "uid"
-	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid", Repository: r, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
+	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid",
+		Repository: r, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	volumes := job.Spec.Template.Spec.Volumes
-	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeRepository }); i < 0 || volumes[i].PersistentVolumeClaim.ClaimName != "share-nfs" {
+	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeRepository }); i < 0 ||
+		volumes[i].PersistentVolumeClaim.ClaimName != "share-nfs" {
 		t.Errorf("the volumes are %+v", volumes)
 	}
 	if p := planOfMover(t, job); p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
 		t.Errorf("the plan is %+v", p)
 	}
 	volume, claim := Share(r, metav1.OwnerReference{Name: "share"})
-	if volume.Spec.NFS.Path != "/export" || volume.Spec.ClaimRef.Name != claim.Name || volume.Spec.ClaimRef.Namespace != "shop" || volume.Spec.StorageClassName != "" ||
+	if volume.Spec.NFS.Path != "/export" || volume.Spec.ClaimRef.Name != claim.Name ||
+		volume.Spec.ClaimRef.Namespace != "shop" || volume.Spec.StorageClassName != "" ||
 		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("the volume is %+v", volume.Spec)
 	}

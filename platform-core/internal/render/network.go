@@ -14,8 +14,8 @@ import (
 )
 
 // networkPolicy lets in: pods of the same Application, to all ports; the operator, to the agents'; whom the user
-// names, or anyone, to the ports that are meant for clients, and those who read metrics to theirs; and nothing else. The kubelet's probes are
-// always let in by the network itself.
+// names, or anyone, to the ports that are meant for clients, and those who read metrics to theirs; and nothing else.
+// The kubelet's probes are always let in by the network itself.
 func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	wanted := c.spec.NetworkPolicy
 	if wanted == nil {
@@ -50,7 +50,8 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: platformv1.ComponentNameFor(c.owner.Application, c.spec.Component), Namespace: c.owner.Namespace, Labels: c.labels(),
+			Name: platformv1.ComponentNameFor(c.owner.Application, c.spec.Component), Namespace: c.owner.Namespace,
+			Labels: c.labels(),
 		},
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: c.selector("")},

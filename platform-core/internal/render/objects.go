@@ -12,8 +12,8 @@ import (
 )
 
 // ObjectsOf returns the objects of an Application with these Components, for people and for golden files: Components,
-// Services, PodDisruptionBudgets, NetworkPolicies, WorkloadSets, plans, Pods and the binding Secret. Passwords are shown
-// as the text "password".
+// Services, PodDisruptionBudgets, NetworkPolicies, WorkloadSets, plans, Pods and the binding Secret. Passwords are
+// shown as the text "password".
 func ObjectsOf(
 	b *plugin.Bundle, s Settings, app *platformv1.Application, specs []platformv1.ComponentSpec,
 ) ([]runtime.Object, *Refusal) {

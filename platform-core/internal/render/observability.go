@@ -27,7 +27,8 @@ var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Ver
 const (
 	// minLogsVolume is the smallest volume of access logs that is worth having.
 	minLogsVolume = 16 << 20
-	// logsShare of a volume, in percent, is what access logs may take: the rest is for what is written until a file is renamed.
+	// logsShare of a volume, in percent, is what access logs may take: the rest is for what is written until a file is
+	// renamed.
 	logsShare = 80
 )
 
@@ -52,16 +53,20 @@ func checkMonitoring(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared 
 		return nil
 	}
 	if declared.Monitoring == nil {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has monitoring.enabled set, and plugin %q %s declares no metrics of it: take it out",
+		return refuse(platformv1.ReasonInvalidSpec,
+			"component %q has monitoring.enabled set, and plugin %q %s declares no metrics of it: take it out",
 			spec.Component, b.Manifest.Name, b.Manifest.Version)
 	}
 	for _, key := range slices.Sorted(maps.Keys(spec.Monitoring.Labels)) {
 		value := spec.Monitoring.Labels[key]
 		switch {
 		case len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0:
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has %q: %q in monitoring.labels, which is no label", spec.Component, key, value)
-		case strings.HasPrefix(key, platformv1.GroupVersion.Group+"/") || slices.Contains([]string{platformv1.ManagedByLabel, platformv1.InstanceLabel, platformv1.NameLabel}, key):
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has %q in monitoring.labels, which is set by the engine: take it out", spec.Component, key)
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has %q: %q in monitoring.labels, which is no label",
+				spec.Component, key, value)
+		case strings.HasPrefix(key, platformv1.GroupVersion.Group+"/") ||
+			slices.Contains([]string{platformv1.ManagedByLabel, platformv1.InstanceLabel, platformv1.NameLabel}, key):
+			return refuse(platformv1.ReasonInvalidSpec,
+				"component %q has %q in monitoring.labels, which is set by the engine: take it out", spec.Component, key)
 		}
 	}
 	return nil
@@ -72,7 +77,8 @@ func checkLogs(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugi
 		return nil
 	}
 	if declared.Logs == nil {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has logs.volume set, and plugin %q %s declares no access logs of it: take it out",
+		return refuse(platformv1.ReasonInvalidSpec,
+			"component %q has logs.volume set, and plugin %q %s declares no access logs of it: take it out",
 			spec.Component, b.Manifest.Name, b.Manifest.Version)
 	}
 	if size := spec.Logs.Volume.Size; size.CmpInt64(minLogsVolume) < 0 {
@@ -125,7 +131,8 @@ func (c *setContext) injectExporter(container *corev1.Container, env []plan.EnvV
 		injected := corev1.EnvVar{Name: v.Name, Value: placeholder.Escape(v.Value)}
 		if v.Secret != nil {
 			injected.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: platformv1.CredentialNameFor(c.owner.Application, v.Secret.Credential)}, Key: plugin.SecretKeyPassword,
+				LocalObjectReference: corev1.LocalObjectReference{
+					Name: platformv1.CredentialNameFor(c.owner.Application, v.Secret.Credential)}, Key: plugin.SecretKeyPassword,
 			}}
 		}
 		container.Env = append(container.Env, injected)
@@ -138,7 +145,8 @@ func (c *context) tellsMetrics() bool {
 	return c.spec.Monitoring.On() && len(c.declared.Monitoring.Queries) > 0
 }
 
-// metricsContainer is an ops agent that asks the driver, in the middleware's own image, since that is on the node. It has no token.
+// metricsContainer is an ops agent that asks the driver, in the middleware's own image, since that is on the node. It
+// has no token.
 func (c *context) metricsContainer(image string) corev1.Container {
 	declared := c.declared.Monitoring
 	command := []string{plan.OpsPath, "metrics", "--path", declared.PathOrDefault()}
@@ -202,7 +210,8 @@ func (c *context) podMonitor() *unstructured.Unstructured {
 	monitor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"selector":            map[string]any{"matchLabels": texts(c.selector(""))},
 		"podMetricsEndpoints": []any{endpoint},
-		"podTargetLabels":     []any{platformv1.ApplicationLabel, platformv1.ComponentLabel, platformv1.SetLabel, platformv1.RoleLabel},
+		"podTargetLabels": []any{platformv1.ApplicationLabel, platformv1.ComponentLabel, platformv1.SetLabel,
+			platformv1.RoleLabel},
 	}}}
 	monitor.SetGroupVersionKind(PodMonitorKind)
 	monitor.SetNamespace(c.owner.Namespace)
@@ -231,7 +240,8 @@ func (c *context) monitorsMayReach() []networkingv1.NetworkPolicyIngressRule {
 	}
 	i := slices.IndexFunc(c.declared.Ports, func(p plugin.Port) bool { return p.Name == c.declared.Monitoring.Port })
 	return []networkingv1.NetworkPolicyIngressRule{{
-		From: c.spec.NetworkPolicy.MonitoringFrom, Ports: []networkingv1.NetworkPolicyPort{policyPort(c.declared.Ports[i].Port)},
+		From:  c.spec.NetworkPolicy.MonitoringFrom,
+		Ports: []networkingv1.NetworkPolicyPort{policyPort(c.declared.Ports[i].Port)},
 	}}
 }
 

@@ -25,12 +25,14 @@ func watched(change func(*platformv1.Monitoring)) func(*platformv1.Application) 
 	})
 }
 
-// Metrics that are not wanted are nothing; wanted, they are another pod; and who reads them how often is nothing that a pod knows.
+// Metrics that are not wanted are nothing; wanted, they are another pod; and who reads them how often is nothing that a
+// pod knows.
 func TestRevisionKnowsMetricsAndNotTheirReaders(t *testing.T) {
 	b := redis(t)
 	without, _ := render(t, b, settings, application(nil))
 	off, output := render(t, b, settings, application(watched(func(m *platformv1.Monitoring) { m.Enabled = false })))
-	if off.Spec.Revision != without.Spec.Revision || string(off.Spec.Template.Raw) != string(without.Spec.Template.Raw) || output.PodMonitor != nil {
+	if off.Spec.Revision != without.Spec.Revision || string(off.Spec.Template.Raw) != string(without.Spec.Template.Raw) ||
+		output.PodMonitor != nil {
 		t.Error("metrics that are not wanted change something")
 	}
 	on, _ := render(t, b, settings, application(watched(nil)))
@@ -53,7 +55,8 @@ func TestRevisionKnowsMetricsAndNotTheirReaders(t *testing.T) {
 	}
 }
 
-// A password is never in a pod; its Secret is named. Where the process is looked at by itself, it has the port, and there is no exporter.
+// A password is never in a pod; its Secret is named. Where the process is looked at by itself, it has the port, and
+// there is no exporter.
 func TestWhoServesMetrics(t *testing.T) {
 	set, _ := render(t, redis(t), settings, application(watched(nil)))
 	pod, err := Pod(&platformv1.WorkloadSet{Spec: set.Spec}, 0)
@@ -69,12 +72,15 @@ func TestWhoServesMetrics(t *testing.T) {
 		t.Errorf("its ports are %v", exporter.Ports)
 	}
 	j := slices.IndexFunc(exporter.Env, func(e corev1.EnvVar) bool { return e.Name == "REDIS_PASSWORD" })
-	if j < 0 || exporter.Env[j].Value != "" || exporter.Env[j].ValueFrom.SecretKeyRef.Name != "cache-default" || exporter.Env[j].ValueFrom.SecretKeyRef.Key != "password" {
+	if j < 0 || exporter.Env[j].Value != "" || exporter.Env[j].ValueFrom.SecretKeyRef.Name != "cache-default" ||
+		exporter.Env[j].ValueFrom.SecretKeyRef.Key != "password" {
 		t.Errorf("its environment is %v", exporter.Env)
 	}
-	without := redis(t, "      exporter: exporter\n", "", "      env:\n        - name: REDIS_ADDR\n          value: \"${app.tls ? 'rediss' : 'redis'}://127.0.0.1:6379\"\n"+
-		"        - name: REDIS_PASSWORD\n          secret: {credential: default, key: password}\n        - name: REDIS_EXPORTER_TLS_CA_CERT_FILE\n"+
-		"          value: /zeroinfra/certs/ca.crt\n          when: app.tls\n", "      tls: true\n")
+	without := redis(t, "      exporter: exporter\n", "",
+		"      env:\n        - name: REDIS_ADDR\n          value: \"${app.tls ? 'rediss' : 'redis'}://127.0.0.1:6379\"\n"+
+			"        - name: REDIS_PASSWORD\n          secret: {credential: default, key: password}\n        - name: "+
+			"REDIS_EXPORTER_TLS_CA_CERT_FILE\n"+
+			"          value: /zeroinfra/certs/ca.crt\n          when: app.tls\n", "      tls: true\n")
 	own, output := render(t, without, settings, application(func(app *platformv1.Application) {
 		watched(nil)(app)
 		withTLS(nil)(app)
@@ -82,7 +88,8 @@ func TestWhoServesMetrics(t *testing.T) {
 	if pod, err = Pod(&platformv1.WorkloadSet{Spec: own.Spec}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" }) {
+	if !slices.ContainsFunc(pod.Spec.Containers[0].Ports,
+		func(p corev1.ContainerPort) bool { return p.Name == "metrics" }) {
 		t.Errorf("the process has the ports %v", pod.Spec.Containers[0].Ports)
 	}
 	endpoints, _, err := unstructured.NestedSlice(output.PodMonitor.Object, "spec", "podMetricsEndpoints")
@@ -92,7 +99,8 @@ func TestWhoServesMetrics(t *testing.T) {
 	endpoint := endpoints[0].(map[string]any)
 	ca, _, _ := unstructured.NestedString(endpoint, "tlsConfig", "ca", "secret", "name")
 	name, _, _ := unstructured.NestedString(endpoint, "tlsConfig", "serverName")
-	if endpoint["scheme"] != "https" || ca != "cache-trust" || !slices.Contains(output.Certificate.Object["spec"].(map[string]any)["dnsNames"].([]any), any(name)) {
+	if endpoint["scheme"] != "https" || ca != "cache-trust" ||
+		!slices.Contains(output.Certificate.Object["spec"].(map[string]any)["dnsNames"].([]any), any(name)) {
 		t.Errorf("the endpoint is %v", endpoint)
 	}
 }
@@ -102,10 +110,12 @@ func TestMonitoringIsRefused(t *testing.T) {
 		change func(*platformv1.Monitoring)
 		says   string
 	}{
-		"no label":        {func(m *platformv1.Monitoring) { m.Labels = map[string]string{"a b": "c"} }, "which is no label"},
-		"no value":        {func(m *platformv1.Monitoring) { m.Labels = map[string]string{"a": "c d"} }, "which is no label"},
-		"engine's label":  {func(m *platformv1.Monitoring) { m.Labels = map[string]string{platformv1.DomainLabel: "sea"} }, "is set by the engine"},
-		"label of others": {func(m *platformv1.Monitoring) { m.Labels = map[string]string{platformv1.ManagedByLabel: "me"} }, "is set by the engine"},
+		"no label": {func(m *platformv1.Monitoring) { m.Labels = map[string]string{"a b": "c"} }, "which is no label"},
+		"no value": {func(m *platformv1.Monitoring) { m.Labels = map[string]string{"a": "c d"} }, "which is no label"},
+		"engine's label": {func(m *platformv1.Monitoring) { m.Labels = map[string]string{platformv1.DomainLabel: "sea"} },
+			"is set by the engine"},
+		"label of others": {func(m *platformv1.Monitoring) { m.Labels = map[string]string{platformv1.ManagedByLabel: "me"} },
+			"is set by the engine"},
 	} {
 		_, refusal := Components(redis(t), application(watched(tc.change)))
 		if refusal == nil || !strings.Contains(refusal.Message, tc.says) {
@@ -142,13 +152,16 @@ func TestNetworkPolicyOfMetrics(t *testing.T) {
 
 // What a volume of logs adds: a claim, a mount, bounds for the agent; and nothing for who asks for none.
 func TestLogsVolume(t *testing.T) {
-	b := redis(t, "    parameters: redis\n    cred", "    logs: {path: /log, files: [a.log], signal: SIGUSR1}\n    parameters: redis\n    cred")
+	b := redis(t, "    parameters: redis\n    cred",
+		"    logs: {path: /log, files: [a.log], signal: SIGUSR1}\n    parameters: redis\n    cred")
 	logged := func(size string) func(*platformv1.Application) {
 		return component(func(c *platformv1.ApplicationComponent) {
-			c.Logs = &platformv1.Logs{Volume: &platformv1.LogsVolume{Size: resource.MustParse(size), StorageClassName: new("fast")}}
+			c.Logs = &platformv1.Logs{Volume: &platformv1.LogsVolume{Size: resource.MustParse(size),
+				StorageClassName: new("fast")}}
 		})
 	}
-	without, _ := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Logs = &platformv1.Logs{} })))
+	without, _ := render(t, b, settings,
+		application(component(func(c *platformv1.ApplicationComponent) { c.Logs = &platformv1.Logs{} })))
 	if plain, _ := render(t, redis(t), settings, application(nil)); plain.Spec.Revision != without.Spec.Revision {
 		t.Error("logs on the standard output change the revision")
 	}
@@ -166,10 +179,12 @@ func TestLogsVolume(t *testing.T) {
 		t.Errorf("the plan has %+v, %v", p.Logs, err)
 	}
 	pod, err := Pod(&platformv1.WorkloadSet{Spec: small.Spec}, 0)
-	if err != nil || !slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "logs" && m.MountPath == "/log" }) {
+	if err != nil || !slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts,
+		func(m corev1.VolumeMount) bool { return m.Name == "logs" && m.MountPath == "/log" }) {
 		t.Errorf("the pod mounts %v, %v", pod.Spec.Containers[0].VolumeMounts, err)
 	}
-	if _, refusal := Components(b, application(logged("15Mi"))); refusal == nil || !strings.Contains(refusal.Message, "at least 16Mi") {
+	if _, refusal := Components(b, application(logged("15Mi"))); refusal == nil ||
+		!strings.Contains(refusal.Message, "at least 16Mi") {
 		t.Errorf("got %v", refusal)
 	}
 }

@@ -33,7 +33,8 @@ full: cache-redis-main
 func TestRevisionsArePinned(t *testing.T) {
 	got := "\n"
 	for _, sample := range []string{"minimal", "full"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0", "testdata", sample+".in.yaml"))
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0", "testdata",
+			sample+".in.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,8 @@ func TestRevisionsArePinned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got += fmt.Sprintf("%s: %s\n  revision %s\n  digest   %s\n  restart  %s\n", sample, set.Name, set.Spec.Revision, p.Digest, p.RestartDigest)
+			got += fmt.Sprintf("%s: %s\n  revision %s\n  digest   %s\n  restart  %s\n", sample, set.Name, set.Spec.Revision,
+				p.Digest, p.RestartDigest)
 		}
 	}
 	if got != pinned {
@@ -56,7 +58,8 @@ func TestRevisionsArePinned(t *testing.T) {
 
 // Entries that a reload takes over are in the digest and not in that of a restart; everything else is in both.
 func TestDigestsOfDynamicEntries(t *testing.T) {
-	b := redis(t, "lists:", "dynamic: [hz]\nlists:", "      # A server that ran", "      reload:\n        each: [redis-cli, CONFIG, SET]\n      # A server that ran")
+	b := redis(t, "lists:", "dynamic: [hz]\nlists:", "      # A server that ran",
+		"      reload:\n        each: [redis-cli, CONFIG, SET]\n      # A server that ran")
 	digests := func(name, value string) (digest, restart string, dynamic bool) {
 		ws, _ := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
 			c.Parameters = platformv1.Parameters{name: platformv1.ParameterValue(value)}
@@ -98,7 +101,8 @@ func TestDigestsOfStaticPlans(t *testing.T) {
 // What a parameter goes back to restarts nothing, and is nothing to take over while no parameter is taken out.
 func TestInitialValuesAreInNoDigest(t *testing.T) {
 	digests := func(initial map[string]string) (string, string) {
-		return planDigests(&plan.Plan{Process: plan.Process{Command: []string{"db"}, Reload: &plan.Reload{Each: []string{"set"}, ResetValues: initial}}})
+		return planDigests(&plan.Plan{Process: plan.Process{Command: []string{"db"},
+			Reload: &plan.Reload{Each: []string{"set"}, ResetValues: initial}}})
 	}
 	was, wasRestart := digests(nil)
 	if is, isRestart := digests(map[string]string{"a": "1"}); was != is || wasRestart != isRestart {
@@ -116,7 +120,8 @@ func TestDomainsAreInTheDigestsOfWhatHoldsNames(t *testing.T) {
 		"none":       {plan.Plan{Process: plan.Process{Command: []string{"db", "${pod.name}"}}}, false},
 		"a command":  {plan.Plan{Process: plan.Process{Command: []string{"db", "${pod.fqdn}"}}}, true},
 		"a variable": {plan.Plan{Process: plan.Process{Env: []plan.EnvVar{{Name: "SELF", Value: "${pod.fqdn}"}}}}, true},
-		"an entry":   {plan.Plan{Files: []plan.File{{Entries: []plan.Entry{{Key: "announce", Args: []string{"${pod.fqdn}:1"}, Dynamic: true}}}}}, true},
+		"an entry": {plan.Plan{Files: []plan.File{
+			{Entries: []plan.Entry{{Key: "announce", Args: []string{"${pod.fqdn}:1"}, Dynamic: true}}}}}, true},
 		"a follower": {plan.Plan{Writing: &plan.Writing{ReplicaArgs: []string{"${primary.fqdn}"}}}, true},
 	} {
 		without, withoutRestart := planDigests(&tc.plan)
@@ -125,7 +130,8 @@ func TestDomainsAreInTheDigestsOfWhatHoldsNames(t *testing.T) {
 			t.Errorf("%s: the default domain is in the digests", name)
 		}
 		tc.plan.Domain = other
-		if digest, restart := planDigests(&tc.plan); (digest != without) != tc.holds || (restart != withoutRestart) != tc.holds {
+		if digest, restart := planDigests(&tc.plan); (digest != without) != tc.holds ||
+			(restart != withoutRestart) != tc.holds {
 			t.Errorf("%s: digest %s, restart %s, without a domain %s and %s", name, digest, restart, without, withoutRestart)
 		}
 	}

@@ -29,9 +29,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// TestASchedulerSpreadsPods has a real one place the pods of instances that say nothing of where they are to run: those of a set share a node only
-// when there are more of them than nodes, and are in all zones alike as far as nodes allow it, whether or not nodes tell of zones. All of
-// them run where there is one node only.
+// TestASchedulerSpreadsPods has a real one place the pods of instances that say nothing of where they are to run: those
+// of a set share a node only when there are more of them than nodes, and are in all zones alike as far as nodes allow
+// it, whether or not nodes tell of zones. All of them run where there is one node only.
 func TestASchedulerSpreadsPods(t *testing.T) {
 	env, err := testkit.Start(testkit.EnvOptions{Own: "a scheduler serves all namespaces"})
 	if err != nil {
@@ -50,11 +50,12 @@ func TestASchedulerSpreadsPods(t *testing.T) {
 		t.Run(nodes, func(t *testing.T) {
 			nodes := nodesIn(t, env, zones)
 			for name, app := range map[string]*testkit.ApplicationBuilder{
-				"redis":      testkit.BuildApplication("", "shop").Topology("replication").Component("redis", 3),
-				"four":       testkit.BuildApplication("", "shop").Topology("replication").Component("redis", 4),
-				"shards":     testkit.BuildApplication("", "shop").Topology("cluster"),
-				"etcd":       testkit.BuildApplication("", "shop").Plugin("etcd", "1.0.0").Version("3.5").Topology("cluster"),
-				"postgresql": testkit.BuildApplication("", "shop").Plugin("postgresql", "1.0.0").Version("17").Topology("replication").Component("postgresql", 3),
+				"redis":  testkit.BuildApplication("", "shop").Topology("replication").Component("redis", 3),
+				"four":   testkit.BuildApplication("", "shop").Topology("replication").Component("redis", 4),
+				"shards": testkit.BuildApplication("", "shop").Topology("cluster"),
+				"etcd":   testkit.BuildApplication("", "shop").Plugin("etcd", "1.0.0").Version("3.5").Topology("cluster"),
+				"postgresql": testkit.BuildApplication("", "shop").Plugin("postgresql", "1.0.0").Version("17").Topology(
+					"replication").Component("postgresql", 3),
 			} {
 				t.Run(name, func(t *testing.T) {
 					pods := podsOf(t, env.Namespace(t), app)
@@ -153,7 +154,8 @@ func podsOf(t *testing.T, namespace string, of *testkit.ApplicationBuilder) []co
 	t.Helper()
 	app := of.Domain("database").Build()
 	app.Namespace = namespace
-	bundle, _, problems := pluginfolder.Load(filepath.Join("..", "..", "..", "database-operator", "plugins", app.Spec.Plugin, app.Spec.PluginVersion))
+	bundle, _, problems := pluginfolder.Load(
+		filepath.Join("..", "..", "..", "database-operator", "plugins", app.Spec.Plugin, app.Spec.PluginVersion))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -161,13 +163,15 @@ func podsOf(t *testing.T, namespace string, of *testkit.ApplicationBuilder) []co
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	output, refusal := render.Component(bundle, render.Settings{AgentImage: "zeroinfra/agent:1"}, render.Meta{Application: app.Name, Namespace: namespace, UID: "u", Domain: "database"}, &specs[0])
+	output, refusal := render.Component(bundle, render.Settings{AgentImage: "zeroinfra/agent:1"},
+		render.Meta{Application: app.Name, Namespace: namespace, UID: "u", Domain: "database"}, &specs[0])
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	var pods []corev1.Pod
 	for i := range output.WorkloadSets {
-		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: output.WorkloadSets[i].Name, Namespace: namespace}, Spec: output.WorkloadSets[i].Spec}
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: output.WorkloadSets[i].Name, Namespace: namespace},
+			Spec: output.WorkloadSets[i].Spec}
 		for ordinal := range set.Spec.Replicas {
 			pod, err := render.Pod(set, ordinal)
 			if err != nil {
@@ -186,7 +190,8 @@ func podsOf(t *testing.T, namespace string, of *testkit.ApplicationBuilder) []co
 	return pods
 }
 
-// nodesIn makes nodes that nobody runs, and returns them by name. The first one is by far the largest: pods that nothing keeps apart all go there.
+// nodesIn makes nodes that nobody runs, and returns them by name. The first one is by far the largest: pods that
+// nothing keeps apart all go there.
 func nodesIn(t *testing.T, env *testkit.Env, zones []string) map[string]*corev1.Node {
 	t.Helper()
 	nodes := map[string]*corev1.Node{}
@@ -209,7 +214,8 @@ func nodesIn(t *testing.T, env *testkit.Env, zones []string) map[string]*corev1.
 		if i == 0 {
 			cpu, memory = "128", "512Gi"
 		}
-		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110")}
+		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110")}
 		node.Status.Capacity, node.Status.Allocatable = room, room
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := env.Client.Status().Update(t.Context(), node); err != nil {
@@ -225,14 +231,16 @@ func schedule(t *testing.T, env *testkit.Env) {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}
-	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: env.Config.CertData, ClientKeyData: env.Config.KeyData, Token: env.Config.BearerToken}
+	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: env.Config.CertData,
+		ClientKeyData: env.Config.KeyData, Token: env.Config.BearerToken}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		t.Fatal(err)
 	}
-	scheduler := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-scheduler"), "--kubeconfig", file, "--leader-elect=false", "--secure-port=0")
+	scheduler := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-scheduler"), "--kubeconfig", file,
+		"--leader-elect=false", "--secure-port=0")
 	scheduler.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := scheduler.Start(); err != nil {
 		t.Fatalf("%v: set KUBEBUILDER_ASSETS to the output of \"devcluster bin\"", err)

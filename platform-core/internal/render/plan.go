@@ -41,8 +41,8 @@ func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
 	return map[string]string{plan.PlanFile: string(data)}, nil
 }
 
-// planDigests are over what has the process take something over: digest over the process, its files and passwords, restart over
-// the same without what a reload takes over.
+// planDigests are over what has the process take something over: digest over the process, its files and passwords,
+// restart over the same without what a reload takes over.
 func planDigests(p *plan.Plan) (digest, restart string) {
 	passwords := maps.Clone(p.Credentials)
 	if reload := p.Process.Reload; reload != nil {
@@ -81,8 +81,8 @@ func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) s
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// namesIn is the domain of the names that agents put into what a process runs by; empty where there are none. The default is left out, so that what
-// runs in nearly every cluster keeps its digests.
+// namesIn is the domain of the names that agents put into what a process runs by; empty where there are none. The
+// default is left out, so that what runs in nearly every cluster keeps its digests.
 func namesIn(p *plan.Plan) string {
 	texts := []any{p.Process, p.Files}
 	if p.Writing != nil {

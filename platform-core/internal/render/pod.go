@@ -70,7 +70,8 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 // OnVolumesOf says whether a pod of a set has the volumes that it would be made with now.
 func OnVolumesOf(set *platformv1.WorkloadSet, pod *corev1.Pod) bool {
 	for _, declared := range set.Spec.Volumes {
-		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == declared.Name && v.PersistentVolumeClaim != nil })
+		i := slices.IndexFunc(pod.Spec.Volumes,
+			func(v corev1.Volume) bool { return v.Name == declared.Name && v.PersistentVolumeClaim != nil })
 		if i >= 0 && pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName != set.Spec.ClaimNameFor(declared.Name, pod.Name) {
 			return false
 		}

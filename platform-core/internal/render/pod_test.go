@@ -15,7 +15,9 @@ import (
 )
 
 func TestPodOfEachOrdinal(t *testing.T) {
-	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env:\n        - {name: SELF, value: \"${pod.fqdn}:${component.headless}\"}\n        - {name: N, value: \"${pod.ordinal}\"}\n        - {name: COST, value: \"$${pod.name}\"}\n      volumeMounts")
+	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env:\n        - {name: SELF, "+
+		"value: \"${pod.fqdn}:${component.headless}\"}\n        - {name: N, value: \"${pod.ordinal}\"}\n        - {name: "+
+		"COST, value: \"$${pod.name}\"}\n      volumeMounts")
 	ws, _ := render(t, b, settings, application(nil))
 	for ordinal, name := range map[int32]string{0: "cache-redis-main-0", 12: "cache-redis-main-12"} {
 		p := pod(t, ws, ordinal)
@@ -27,7 +29,8 @@ func TestPodOfEachOrdinal(t *testing.T) {
 			env[e.Name] = e.Value
 		}
 		domain := "cache-redis-headless.shop.svc.cluster.local"
-		if env["SELF"] != name+"."+domain+":"+domain || env["N"] != strings.TrimPrefix(name, "cache-redis-main-") || env["COST"] != "${pod.name}" {
+		if env["SELF"] != name+"."+domain+":"+domain || env["N"] != strings.TrimPrefix(name, "cache-redis-main-") ||
+			env["COST"] != "${pod.name}" {
 			t.Errorf("environment is %v", env)
 		}
 		volumes := map[string]corev1.Volume{}
@@ -40,7 +43,8 @@ func TestPodOfEachOrdinal(t *testing.T) {
 		if got := volumes["zeroinfra-tls"].Secret.SecretName; got != name+"-agent" {
 			t.Errorf("certificate is %q", got)
 		}
-		if p.Labels[platformv1.RevisionLabel] != ws.Spec.Revision || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
+		if p.Labels[platformv1.RevisionLabel] != ws.Spec.Revision || p.Labels[platformv1.OrdinalLabel] == "" ||
+			p.Labels[platformv1.DomainLabel] != "database" {
 			t.Errorf("labels are %v", p.Labels)
 		}
 		if _, ok := p.Labels[platformv1.RoleLabel]; ok {
@@ -54,18 +58,21 @@ func TestPodOfEachOrdinal(t *testing.T) {
 }
 
 func TestClusterDomain(t *testing.T) {
-	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env: [{name: SELF, value: \"${pod.fqdn}\"}]\n      volumeMounts")
+	b := redis(t, "    - name: redis\n      volumeMounts",
+		"    - name: redis\n      env: [{name: SELF, value: \"${pod.fqdn}\"}]\n      volumeMounts")
 	s := settings
 	s.ClusterDomain = "corp.example"
 	ws, _ := render(t, b, s, application(nil))
-	if got := pod(t, ws, 0).Spec.Containers[0].Env; got[len(got)-1].Value != "cache-redis-main-0.cache-redis-headless.shop.svc.corp.example" {
+	if got := pod(t, ws, 0).Spec.Containers[0].Env; got[len(got)-1].Value !=
+		"cache-redis-main-0.cache-redis-headless.shop.svc.corp.example" {
 		t.Errorf("environment is %v", got)
 	}
 }
 
 // A parameter value is a value: it changes no shape, and is no placeholder in a pod either.
 func TestParameterValuesStayValues(t *testing.T) {
-	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env: [{name: TITLE, value: \"${'proc-title-template' in params ? params['proc-title-template'] : ''}\"}]\n      volumeMounts")
+	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env: [{name: TITLE, value: "+
+		"\"${'proc-title-template' in params ? params['proc-title-template'] : ''}\"}]\n      volumeMounts")
 	const hostile = "${port} $${title}"
 	ws, _ := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
 		c.Parameters = platformv1.Parameters{"proc-title-template": hostile}
@@ -82,7 +89,8 @@ func TestParameterValuesStayValues(t *testing.T) {
 	if last.Key != "proc-title-template" || len(last.Args) != 1 {
 		t.Fatalf("the entry is %+v", last)
 	}
-	if got, err := podtext.Expand(last.Args[0], podtext.PodOf("cache-redis-main-0", p.Domain)); err != nil || got != hostile {
+	if got, err := podtext.Expand(last.Args[0], podtext.PodOf("cache-redis-main-0", p.Domain)); err != nil ||
+		got != hostile {
 		t.Errorf("the agents make %q of %q: %v; want %q", got, last.Args[0], err, hostile)
 	}
 }
@@ -95,7 +103,8 @@ func TestCredentials(t *testing.T) {
 	}{
 		{nil, platformv1.SecretKeyReference{Name: "cache-default", Key: "password"}},
 		{&platformv1.SecretKeyReference{Name: "mine"}, platformv1.SecretKeyReference{Name: "mine", Key: "password"}},
-		{&platformv1.SecretKeyReference{Name: "mine", Key: "redis"}, platformv1.SecretKeyReference{Name: "mine", Key: "redis"}},
+		{&platformv1.SecretKeyReference{Name: "mine", Key: "redis"},
+			platformv1.SecretKeyReference{Name: "mine", Key: "redis"}},
 	} {
 		app := application(func(a *platformv1.Application) {
 			if tc.own != nil {
@@ -123,7 +132,8 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestSettingsOfServices(t *testing.T) {
-	b := redis(t, "        exposure: Client\n", "        exposure: Client\n      - {name: any, ports: [redis], exposure: Client}\n      - {name: own, ports: [redis], exposure: Internal}\n")
+	b := redis(t, "        exposure: Client\n", "        exposure: Client\n      - {name: any, ports: [redis], "+
+		"exposure: Client}\n      - {name: own, ports: [redis], exposure: Internal}\n")
 	dual := corev1.IPFamilyPolicyPreferDualStack
 	exposure := &platformv1.ServiceExposure{
 		ServiceSettings: platformv1.ServiceSettings{
@@ -132,13 +142,15 @@ func TestSettingsOfServices(t *testing.T) {
 		},
 		IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, IPFamilyPolicy: &dual,
 	}
-	_, output := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
+	_, output := render(t, b, settings,
+		application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
 	for i, want := range []struct {
 		name string
 		kind corev1.ServiceType
 		host string
 	}{
-		{"cache-redis-headless", corev1.ServiceTypeClusterIP, ""}, {"cache", corev1.ServiceTypeLoadBalancer, "db.example.com"},
+		{"cache-redis-headless", corev1.ServiceTypeClusterIP, ""},
+		{"cache", corev1.ServiceTypeLoadBalancer, "db.example.com"},
 		{"cache-any", corev1.ServiceTypeClusterIP, ""}, {"cache-own", corev1.ServiceTypeClusterIP, ""},
 	} {
 		got := output.Services[i]
@@ -146,19 +158,25 @@ func TestSettingsOfServices(t *testing.T) {
 			!slices.Equal(got.Spec.IPFamilies, exposure.IPFamilies) || *got.Spec.IPFamilyPolicy != dual {
 			t.Errorf("Service %d is %+v, want %+v", i, got, want)
 		}
-		if first := want.name == "cache"; first != (len(got.Spec.LoadBalancerSourceRanges) > 0) || first != (got.Spec.ExternalTrafficPolicy != "") {
-			t.Errorf("Service %d lets in %v by the policy %q", i, got.Spec.LoadBalancerSourceRanges, got.Spec.ExternalTrafficPolicy)
+		if first := want.name == "cache"; first != (len(got.Spec.LoadBalancerSourceRanges) > 0) ||
+			first != (got.Spec.ExternalTrafficPolicy != "") {
+			t.Errorf("Service %d lets in %v by the policy %q", i, got.Spec.LoadBalancerSourceRanges,
+				got.Spec.ExternalTrafficPolicy)
 		}
 	}
 
-	exposure.Overrides = []platformv1.ServiceOverride{{Name: "any", ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}}
-	_, output = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
+	exposure.Overrides = []platformv1.ServiceOverride{
+		{Name: "any", ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}}
+	_, output = render(t, b, settings, application(
+		component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
 	if other := output.Services[2]; other.Spec.Type != corev1.ServiceTypeNodePort || len(other.Annotations) > 0 {
 		t.Errorf("the other Service is %+v", other)
 	}
-	for name, says := range map[string]string{"own": `its other Services for clients are ["any"]`, "primary": `has service.overrides for "primary"`} {
+	for name, says := range map[string]string{"own": `its other Services for clients are ["any"]`,
+		"primary": `has service.overrides for "primary"`} {
 		exposure.Overrides[0].Name = name
-		if _, refusal := Components(b, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure }))); refusal == nil ||
+		if _, refusal := Components(b, application(
+			component(func(c *platformv1.ApplicationComponent) { c.Service = exposure }))); refusal == nil ||
 			!strings.Contains(refusal.Message, says) {
 			t.Errorf("an override of %q gives %v, want %q", name, refusal, says)
 		}
@@ -169,16 +187,20 @@ func TestServicesAndBinding(t *testing.T) {
 	b := redis(t)
 	annotations := map[string]string{"a": "b"}
 	_, output := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
-		c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: annotations}}
+		c.Service = &platformv1.ServiceExposure{
+			ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: annotations}}
 	})))
 	headless, client := output.Services[0], output.Services[1]
-	if headless.Name != "cache-redis-headless" || headless.Spec.ClusterIP != "None" || !headless.Spec.PublishNotReadyAddresses || headless.Spec.Selector[platformv1.RoleLabel] != "" {
+	if headless.Name != "cache-redis-headless" || headless.Spec.ClusterIP != "None" ||
+		!headless.Spec.PublishNotReadyAddresses || headless.Spec.Selector[platformv1.RoleLabel] != "" {
 		t.Errorf("headless Service is %+v", headless)
 	}
-	if client.Name != "cache" || client.Spec.Type != corev1.ServiceTypeNodePort || client.Annotations["a"] != "b" || client.Spec.Selector[platformv1.RoleLabel] != "primary" {
+	if client.Name != "cache" || client.Spec.Type != corev1.ServiceTypeNodePort || client.Annotations["a"] != "b" ||
+		client.Spec.Selector[platformv1.RoleLabel] != "primary" {
 		t.Errorf("client Service is %+v", client)
 	}
-	want := []platformv1.Endpoint{{Name: "cache", Host: "cache.shop.svc", Port: 6379, Role: "primary", Type: corev1.ServiceTypeNodePort}}
+	want := []platformv1.Endpoint{{Name: "cache", Host: "cache.shop.svc", Port: 6379, Role: "primary",
+		Type: corev1.ServiceTypeNodePort}}
 	if !reflect.DeepEqual(output.Endpoints, want) {
 		t.Errorf("endpoints are %+v", output.Endpoints)
 	}
@@ -202,10 +224,12 @@ func TestServicesAndBinding(t *testing.T) {
 	if Binding(b, "cache", "standalone", nil, Login{Username: "u", Password: "p"}, nil) != nil {
 		t.Error("there is a binding without an endpoint")
 	}
-	replicas := slices.Concat(output.Endpoints, []platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
+	replicas := slices.Concat(output.Endpoints,
+		[]platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
 	b.Components.Binding.ReadOnlyService = "replica"
 	data = Binding(b, "cache", "standalone", replicas, Login{Username: "default", Password: "p"}, nil)
-	if string(data["host-ro"]) != "cache-replica.shop.svc" || string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
+	if string(data["host-ro"]) != "cache-replica.shop.svc" ||
+		string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
 		t.Errorf("for reads the binding names %s and %s", data["host-ro"], data["uri-ro"])
 	}
 }

@@ -36,13 +36,16 @@ func TestSettingsOfAllPods(t *testing.T) {
 		t.Errorf("the revision is %s, and was %s", set.Spec.Revision, before.Spec.Revision)
 	}
 	instance := pod(t, set, 0)
-	if !slices.Equal(instance.Spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "registry"}}) || instance.Labels["sidecar.istio.io/inject"] != "false" ||
-		instance.Labels[platformv1.ComponentLabel] != "redis" || instance.Annotations["linkerd.io/inject"] != "disabled" || instance.Annotations["note"] != "${none}" {
+	if !slices.Equal(instance.Spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "registry"}}) ||
+		instance.Labels["sidecar.istio.io/inject"] != "false" ||
+		instance.Labels[platformv1.ComponentLabel] != "redis" || instance.Annotations["linkerd.io/inject"] != "disabled" ||
+		instance.Annotations["note"] != "${none}" {
 		t.Errorf("the pod is %+v with pull secrets %v", instance.ObjectMeta, instance.Spec.ImagePullSecrets)
 	}
 	for _, container := range slices.Concat(instance.Spec.InitContainers, instance.Spec.Containers) {
 		limit, limited := container.Resources.Limits[corev1.ResourceCPU]
-		if own := container.Name == "redis"; own == limited || !own && (limit.String() != "5m" || container.Resources.Requests.Cpu().Cmp(limit) > 0) {
+		if own := container.Name == "redis"; own == limited || !own &&
+			(limit.String() != "5m" || container.Resources.Requests.Cpu().Cmp(limit) > 0) {
 			t.Errorf("container %s has %+v", container.Name, container.Resources)
 		}
 	}
@@ -54,11 +57,15 @@ func TestSettingsOfAllPodsReachJobs(t *testing.T) {
 	spec, _ := render(t, redis(t), s, application(nil))
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
-	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data"}
-	m := Mover{Namespace: "shop", Name: "mover", Domain: "database", For: types.UID("uid"), Deadline: time.Minute, Repository: bucket(),
-		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}}
+	set.Spec.Restore = &platformv1.SetRestore{
+		From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data"}
+	m := Mover{Namespace: "shop", Name: "mover", Domain: "database", For: types.UID("uid"), Deadline: time.Minute,
+		Repository: bucket(),
+		Plan:       mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}}
 	for name, made := range map[string]func() (*batchv1.Job, error){
-		"job":                   func() (*batchv1.Job, error) { return JobOf(set, "redis", s, Job{Name: "job", Deadline: time.Minute}) },
+		"job": func() (*batchv1.Job, error) {
+			return JobOf(set, "redis", s, Job{Name: "job", Deadline: time.Minute})
+		},
 		"mover beside":          func() (*batchv1.Job, error) { return MoverBeside(set, "redis", s, m, nil) },
 		"mover into a volume":   func() (*batchv1.Job, error) { return MoverInto(set, s, m) },
 		"mover through servers": func() (*batchv1.Job, error) { return MoverThrough(set, s, m) },

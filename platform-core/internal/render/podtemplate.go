@@ -142,7 +142,8 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	c.mountSecrets(container)
 	c.mountCertificates(container)
 	if c.spec.Logs.On() {
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: plugin.LogsVolume, MountPath: c.declared.Logs.Path})
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: plugin.LogsVolume, MountPath: c.declared.Logs.Path})
 	}
 }
 

@@ -33,11 +33,13 @@ func redisSources(t testing.TB) map[plugin.Part]plugin.Source {
 	return sources
 }
 
-// redis is the redis plugin with its topology standalone alone, after changes of the texts of its parts: pairs of old and new.
+// redis is the redis plugin with its topology standalone alone, after changes of the texts of its parts: pairs of old
+// and new.
 func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	t.Helper()
 	sources := redisSources(t)
-	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data, sources[plugin.PartPodTemplates].Data, sources[plugin.PartOperations].Data); err != nil {
+	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data,
+		sources[plugin.PartPodTemplates].Data, sources[plugin.PartOperations].Data); err != nil {
 		t.Fatal(err)
 	}
 	return changed(t, sources, changes...)
@@ -69,7 +71,8 @@ func changed(t testing.TB, sources map[plugin.Part]plugin.Source, changes ...str
 func application(change func(*platformv1.Application)) *platformv1.Application {
 	app := &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "cache", Namespace: "shop", UID: "u"},
-		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
+		Spec: platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0",
+			Topology: "standalone"},
 	}
 	if change != nil {
 		change(app)
@@ -86,18 +89,21 @@ func component(change func(*platformv1.ApplicationComponent)) func(*platformv1.A
 	}
 }
 
-func render(t testing.TB, b *plugin.Bundle, s Settings, app *platformv1.Application) (*platformv1.WorkloadSet, *ComponentOutput) {
+func render(t testing.TB, b *plugin.Bundle, s Settings, app *platformv1.Application) (*platformv1.WorkloadSet,
+	*ComponentOutput) {
 	t.Helper()
 	specs, refusal := Components(b, app)
 	if refusal != nil {
 		t.Fatalf("refused: %v", refusal)
 	}
-	output, refusal := Component(b, s, Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: "database"}, &specs[0])
+	output, refusal := Component(b, s, Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID,
+		Domain: "database"}, &specs[0])
 	if refusal != nil {
 		t.Fatalf("refused: %v", refusal)
 	}
 	set := output.WorkloadSets[0]
-	return &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: app.Namespace}, Spec: set.Spec}, output
+	return &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: app.Namespace},
+		Spec: set.Spec}, output
 }
 
 func pod(t testing.TB, ws *platformv1.WorkloadSet, ordinal int32) *corev1.Pod {
@@ -132,7 +138,8 @@ func TestComponentsRefuses(t *testing.T) {
 		"parameters": {component(func(c *platformv1.ApplicationComponent) {
 			c.Parameters = platformv1.Parameters{"maxmemroy": "1", "hz": "0"}
 		}),
-			platformv1.ReasonInvalidParameters, `parameter "hz" has value "0": it must be a whole number from 1 to 500; parameter "maxmemroy" is not known to redis 7.0: did you mean "maxmemory"?`},
+			platformv1.ReasonInvalidParameters, `parameter "hz" has value "0": it must be a whole number from 1 to 500; ` +
+				`parameter "maxmemroy" is not known to redis 7.0: did you mean "maxmemory"?`},
 		"many parameters": {component(func(c *platformv1.ApplicationComponent) {
 			c.Parameters = platformv1.Parameters{"a": "", "b": "", "c": "", "d": "", "e": "", "f": "", "g": ""}
 		}),
@@ -165,20 +172,25 @@ func TestComponentsRefuses(t *testing.T) {
 			c.Resources.Limits = corev1.ResourceList{"cpu": quantity("0")}
 		}),
 			platformv1.ReasonInvalidSpec, "a limit of 0 of cpu"},
-		"claims": {component(func(c *platformv1.ApplicationComponent) { c.Resources.Claims = []corev1.ResourceClaim{{Name: "x"}} }),
+		"claims": {component(func(c *platformv1.ApplicationComponent) {
+			c.Resources.Claims = []corev1.ResourceClaim{{Name: "x"}}
+		}),
 			platformv1.ReasonInvalidSpec, "resource claims, which are not supported"},
 		"credential": {func(a *platformv1.Application) { a.Spec.Credentials = []platformv1.Credential{{Name: "admin"}} },
 			platformv1.ReasonInvalidSpec, `plugin "redis" has no credential "admin": it has default`},
 		"secret": {func(a *platformv1.Application) {
-			a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "${pod.name}"}}}
+			a.Spec.Credentials = []platformv1.Credential{
+				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "${pod.name}"}}}
 		},
 			platformv1.ReasonInvalidSpec, `passwordFrom.name "${pod.name}", which is no name of a Secret`},
 		"secret's key": {func(a *platformv1.Application) {
-			a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "x", Key: "../y"}}}
+			a.Spec.Credentials = []platformv1.Credential{
+				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "x", Key: "../y"}}}
 		},
 			platformv1.ReasonInvalidSpec, `passwordFrom.key "../y", which is no key of a Secret`},
 		"failover": {func(a *platformv1.Application) { a.Spec.Failover = &platformv1.Failover{MaxLag: new(quantity("1Mi"))} },
-			platformv1.ReasonInvalidSpec, `the engine decides of no component of topology "standalone" of plugin "redis" who writes: take it out`},
+			platformv1.ReasonInvalidSpec, `the engine decides of no component of topology "standalone" of plugin "redis" who ` +
+				`writes: take it out`},
 	} {
 		specs, refusal := Components(b, application(tc.change))
 		if refusal == nil || specs != nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.says) {
@@ -188,8 +200,10 @@ func TestComponentsRefuses(t *testing.T) {
 }
 
 func TestStorageAndServiceNeedAPluginThatHasThem(t *testing.T) {
-	stateless := redis(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "", "      volumeMounts:\n        - name: data\n          mountPath: /data\n", "",
-		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
+	stateless := redis(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "",
+		"      volumeMounts:\n        - name: data\n          mountPath: /data\n", "",
+		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  "+
+			"port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
 	for says, change := range map[string]func(*platformv1.ApplicationComponent){
 		"keeps no data on volumes": func(c *platformv1.ApplicationComponent) {
 			c.Storage = &platformv1.Storage{Size: resource.MustParse("1Gi")}
@@ -219,12 +233,15 @@ func TestComponentRefuses(t *testing.T) {
 	for says, change := range map[string]func(*platformv1.ComponentSpec, *Settings){
 		`no component "x"`:         func(c *platformv1.ComponentSpec, _ *Settings) { c.Component = "x" },
 		"does not support version": func(c *platformv1.ComponentSpec, _ *Settings) { c.Version = "1" },
-		"is not known to redis":    func(c *platformv1.ComponentSpec, _ *Settings) { c.Parameters = platformv1.Parameters{"zz": "1"} },
-		"no agent image":           func(_ *platformv1.ComponentSpec, s *Settings) { s.AgentImage = "" },
+		"is not known to redis": func(c *platformv1.ComponentSpec, _ *Settings) {
+			c.Parameters = platformv1.Parameters{"zz": "1"}
+		},
+		"no agent image": func(_ *platformv1.ComponentSpec, s *Settings) { s.AgentImage = "" },
 	} {
 		spec, s := specs[0].DeepCopy(), settings
 		change(spec, &s)
-		if output, refusal := Component(b, s, Meta{Application: "cache", Namespace: "shop"}, spec); refusal == nil || output != nil || !strings.Contains(refusal.Error(), says) {
+		if output, refusal := Component(b, s, Meta{Application: "cache", Namespace: "shop"}, spec); refusal == nil ||
+			output != nil || !strings.Contains(refusal.Error(), says) {
 			t.Errorf("got %+v, %v; want %q", output, refusal, says)
 		}
 	}
@@ -237,7 +254,8 @@ func TestPodPassesPodSecurityRestricted(t *testing.T) {
 	}
 	ws, _ := render(t, redis(t), settings, application(nil))
 	p := pod(t, ws, 0)
-	for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &p.ObjectMeta, &p.Spec) {
+	for _, result := range evaluator.EvaluatePod(
+		api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &p.ObjectMeta, &p.Spec) {
 		if !result.Allowed {
 			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 		}
@@ -274,8 +292,9 @@ func TestOnlyTheStatusContainerHasTheToken(t *testing.T) {
 
 func TestGracePeriod(t *testing.T) {
 	for want, changes := range map[int64][]string{
-		65:  nil,
-		35:  {"      stop:\n        # Redis writes what its persistence asks for and then exits.\n        signal: SIGTERM\n        timeoutSeconds: 60\n", ""},
+		65: nil,
+		35: {"      stop:\n        # Redis writes what its persistence asks for and then exits.\n        signal: " +
+			"SIGTERM\n        timeoutSeconds: 60\n", ""},
 		200: {"spec:\n", "spec:\n  terminationGracePeriodSeconds: 200\n"},
 	} {
 		ws, _ := render(t, redis(t, changes...), settings, application(nil))

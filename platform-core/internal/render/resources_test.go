@@ -30,7 +30,8 @@ func TestExtendedResourcesOfPods(t *testing.T) {
 }
 
 func TestExtendedResourcesByThePlugin(t *testing.T) {
-	bundle := redis(t, "      requests:\n        cpu: 50m", "      limits: {example.com/fpga: 1}\n      requests:\n        cpu: 50m")
+	bundle := redis(t, "      requests:\n        cpu: 50m",
+		"      limits: {example.com/fpga: 1}\n      requests:\n        cpu: 50m")
 	set, _ := render(t, bundle, settings, application(nil))
 	if fpgas := pod(t, set, 0).Spec.Containers[0].Resources.Limits["example.com/fpga"]; fpgas.Value() != 1 {
 		t.Errorf("the pod has %s; want 1", fpgas.String())

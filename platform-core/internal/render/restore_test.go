@@ -29,12 +29,14 @@ func TestRestoreOfObjectsIsRendered(t *testing.T) {
 	}
 	specs[0].RestoreFrom = &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "objects"}
 	specs[0].Sets = append(specs[0].Sets, platformv1.ComponentSet{Name: "second"})
-	output, refusal := Component(b, settings, Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: "database"}, &specs[0])
+	output, refusal := Component(b, settings,
+		Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: "database"}, &specs[0])
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	first, second := output.WorkloadSets[0].Spec.Restore, output.WorkloadSets[1].Spec.Restore
-	if first == nil || !first.ToServers() || first.Folder != "" || len(first.Command) > 0 || first.Env[2].Credential != "default" || second != nil {
+	if first == nil || !first.ToServers() || first.Folder != "" || len(first.Command) > 0 ||
+		first.Env[2].Credential != "default" || second != nil {
 		t.Errorf("the sets are restored by %+v and %+v", first, second)
 	}
 }
@@ -53,7 +55,9 @@ func TestRestoreIsRendered(t *testing.T) {
             - {name: LIMIT, value: "${'maxmemory' in params ? params['maxmemory'] : 'none'}"}
       - {name: keys, default: true, from: [{role: primary}], command: [dump]}
 `+metrics)
-	app := application(component(func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"maxmemory": "64mb"} }))
+	app := application(component(func(c *platformv1.ApplicationComponent) {
+		c.Parameters = platformv1.Parameters{"maxmemory": "64mb"}
+	}))
 	empty, _ := render(t, b, settings, app)
 	specs, refusal := Components(b, app)
 	if refusal != nil {
@@ -68,7 +72,8 @@ func TestRestoreIsRendered(t *testing.T) {
 	}
 	set := output.WorkloadSets[0].Spec
 	r := set.Restore
-	if empty.Spec.Restore != nil || r == nil || !reflect.DeepEqual(r.From, from) || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
+	if empty.Spec.Restore != nil || r == nil || !reflect.DeepEqual(r.From, from) || r.Container != "redis" ||
+		r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
 		!slices.Equal(r.Env, []platformv1.RestoreVariable{{Name: "LIMIT", Value: "64mb"}}) {
 		t.Errorf("it is restored by %+v", r)
 	}
@@ -82,12 +87,14 @@ func TestRestoreIsRendered(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		if r := output.WorkloadSets[0].Spec.Restore; (r != nil) != (part != "") || r != nil && (r.Part != part || len(r.From.Sets) > 0) {
+		if r := output.WorkloadSets[0].Spec.Restore; (r != nil) != (part != "") || r != nil &&
+			(r.Part != part || len(r.From.Sets) > 0) {
 			t.Errorf("of the sets %q it is restored by %+v", sets, r)
 		}
 	}
 	specs[0].RestoreFrom.Sets, specs[0].RestoreFrom.Method = nil, "keys"
-	if _, refusal := Component(b, settings, owner, &specs[0]); refusal == nil || !strings.Contains(refusal.Message, `restores nothing of method "keys"`) {
+	if _, refusal := Component(b, settings, owner, &specs[0]); refusal == nil ||
+		!strings.Contains(refusal.Message, `restores nothing of method "keys"`) {
 		t.Errorf("a method without a way back: %v", refusal)
 	}
 }

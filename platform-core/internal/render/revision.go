@@ -136,7 +136,8 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, name := range c.declared.Credentials {
 		reference := c.secretOf(name)
 		if c.opensArchive(name) {
-			reference = platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, name), Key: plugin.SecretKeyPassword}
+			reference = platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, name),
+				Key: plugin.SecretKeyPassword}
 		}
 		s.Secrets = append(s.Secrets, structureSecret{name, reference.Name, reference.Key, c.acceptsAlso(name)})
 	}
@@ -185,10 +186,12 @@ func withoutEmpty(tree map[string]any) map[string]any {
 	return tree
 }
 
-// RevisionSeparator is between what tells the password of a credential and what tells the one that is accepted beside it.
+// RevisionSeparator is between what tells the password of a credential and what tells the one that is accepted beside
+// it.
 const RevisionSeparator = "."
 
-// PasswordRevision is the part of a credential's revision that tells the password itself, which is all that who shows it has to know.
+// PasswordRevision is the part of a credential's revision that tells the password itself, which is all that who shows
+// it has to know.
 func PasswordRevision(revision string) string {
 	password, _, _ := strings.Cut(revision, RevisionSeparator)
 	return password

@@ -19,7 +19,8 @@ import (
 // gate is a plugin with routes and permissions, after changes of its texts.
 func gate(t testing.TB, changes ...string) *plugin.Bundle {
 	t.Helper()
-	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "engine", "testdata", "plugins", "gate", "1.0.0")), "gate")
+	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "engine", "testdata", "plugins", "gate", "1.0.0")),
+		"gate")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -66,10 +67,11 @@ func TestRoutesThatCannotBe(t *testing.T) {
 		parameters platformv1.Parameters
 		says       string
 	}{
-		"host":             {platformv1.Parameters{"host": "a b"}, `Ingress has the host "a b", which is no DNS name`},
-		"many in a host":   {platformv1.Parameters{"host": "a.*.example.com"}, "which is no DNS name"},
-		"class":            {platformv1.Parameters{"host": "a", "class": "A"}, `the className "A", which is no name`},
-		"Secret":           {platformv1.Parameters{"host": "a", "certificate": "a/b"}, `the tlsSecret "a/b", which is no name`},
+		"host":           {platformv1.Parameters{"host": "a b"}, `Ingress has the host "a b", which is no DNS name`},
+		"many in a host": {platformv1.Parameters{"host": "a.*.example.com"}, "which is no DNS name"},
+		"class":          {platformv1.Parameters{"host": "a", "class": "A"}, `the className "A", which is no name`},
+		"Secret": {platformv1.Parameters{"host": "a", "certificate": "a/b"},
+			`the tlsSecret "a/b", which is no name`},
 		"gateway":          {platformv1.Parameters{"gateway": "a/b/c"}, `the gateway "a/b/c"`},
 		"namespace":        {platformv1.Parameters{"gateway": "/c"}, `the gateway "/c"`},
 		"gateway, no name": {platformv1.Parameters{"gateway": "c/"}, `HTTPRoute "admin" has the gateway "c/"`},

@@ -49,7 +49,8 @@ func checkScheduling(where string, s *platformv1.Scheduling) *Refusal {
 }
 
 func tolerationProblem(t corev1.Toleration) string {
-	effects := []corev1.TaintEffect{"", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	effects := []corev1.TaintEffect{"", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute}
 	switch {
 	case t.Operator == corev1.TolerationOpExists && t.Value != "":
 		return fmt.Sprintf("the one of key %q has operator Exists and a value: take the value out", t.Key)
@@ -58,7 +59,8 @@ func tolerationProblem(t corev1.Toleration) string {
 	case t.Operator != "" && t.Operator != corev1.TolerationOpExists && t.Operator != corev1.TolerationOpEqual:
 		return fmt.Sprintf("the one of key %q has operator %q: it must be Exists or Equal", t.Key, t.Operator)
 	case !slices.Contains(effects, t.Effect):
-		return fmt.Sprintf("the one of key %q has effect %q: it must be NoSchedule, PreferNoSchedule or NoExecute", t.Key, t.Effect)
+		return fmt.Sprintf("the one of key %q has effect %q: it must be NoSchedule, PreferNoSchedule or NoExecute", t.Key,
+			t.Effect)
 	case t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute:
 		return fmt.Sprintf("the one of key %q has tolerationSeconds: they need effect NoExecute", t.Key)
 	}
@@ -73,7 +75,8 @@ func spreadProblem(c corev1.TopologySpreadConstraint) string {
 	case len(validation.IsQualifiedName(c.TopologyKey)) > 0:
 		return fmt.Sprintf("topologyKey is %q: it must be the key of a node's label", c.TopologyKey)
 	case !slices.Contains(when, c.WhenUnsatisfiable):
-		return fmt.Sprintf("whenUnsatisfiable of %q is %q: it must be DoNotSchedule or ScheduleAnyway", c.TopologyKey, c.WhenUnsatisfiable)
+		return fmt.Sprintf("whenUnsatisfiable of %q is %q: it must be DoNotSchedule or ScheduleAnyway", c.TopologyKey,
+			c.WhenUnsatisfiable)
 	}
 	if _, err := metav1.LabelSelectorAsSelector(c.LabelSelector); err != nil {
 		return fmt.Sprintf("labelSelector of %q: %v", c.TopologyKey, err)
@@ -101,7 +104,8 @@ func (c *setContext) schedule(spec *corev1.PodSpec) error {
 		spec.NodeSelector = merged
 	}
 	for _, t := range s.Tolerations {
-		if !slices.ContainsFunc(spec.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
+		if !slices.ContainsFunc(spec.Tolerations,
+			func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
 			spec.Tolerations = append(spec.Tolerations, t)
 		}
 	}

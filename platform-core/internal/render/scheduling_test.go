@@ -23,13 +23,18 @@ func scheduled(t testing.TB, b *plugin.Bundle, s *platformv1.Scheduling) corev1.
 
 // What the user says goes over what the plugin's template says; what a user writes is no placeholder.
 func TestScheduling(t *testing.T) {
-	b := redis(t, "spec:\n", "spec:\n  nodeSelector: {disk: slow, kind: database}\n  priorityClassName: low\n  tolerations:\n    - {key: db, operator: Exists}\n")
-	affinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-		{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "name", Operator: corev1.NodeSelectorOpIn, Values: []string{"${pod.name}", "$${x}"}}}}},
-	}}}
+	b := redis(t, "spec:\n", "spec:\n  nodeSelector: {disk: slow, kind: database}\n  priorityClassName: low\n  "+
+		"tolerations:\n    - {key: db, operator: Exists}\n")
+	affinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "name", Operator: corev1.NodeSelectorOpIn, Values: []string{"${pod.name}", "$${x}"}}}}},
+		}}}
 	spec := scheduled(t, b, &platformv1.Scheduling{
 		NodeSelector: map[string]string{"disk": "fast"}, PriorityClassName: "high", Affinity: affinity,
-		Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}, {Key: "spot", Value: "yes", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(60))}},
+		Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists},
+			{Key: "spot", Value: "yes", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(60))}},
 	})
 	if want := map[string]string{"disk": "fast", "kind": "database"}; !reflect.DeepEqual(spec.NodeSelector, want) {
 		t.Errorf("nodeSelector is %v", spec.NodeSelector)
@@ -54,20 +59,27 @@ func TestSchedulingIsRefused(t *testing.T) {
 		return &platformv1.Scheduling{Tolerations: []corev1.Toleration{t}}
 	}
 	for says, s := range map[string]*platformv1.Scheduling{
-		"nodeSelector has a=!, which is no label":    {NodeSelector: map[string]string{"a": "!"}},
-		"priorityClassName is \"A B\"":               {PriorityClassName: "A B"},
-		"has operator Exists and a value":            tolerate(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Value: "b"}),
-		"one has no key":                             tolerate(corev1.Toleration{Value: "b"}),
-		"it must be Exists or Equal":                 tolerate(corev1.Toleration{Key: "a", Operator: "In"}),
-		"it must be NoSchedule":                      tolerate(corev1.Toleration{Key: "a", Effect: "Never"}),
-		"they need effect NoExecute":                 tolerate(corev1.Toleration{Key: "a", TolerationSeconds: new(int64(1))}),
-		"maxSkew of \"zone\" is 0":                   spread(corev1.TopologySpreadConstraint{TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}),
-		"topologyKey is \"\"":                        spread(corev1.TopologySpreadConstraint{MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}),
-		"whenUnsatisfiable of \"zone\" is \"Maybe\"": spread(corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "Maybe"}),
-		"labelSelector of \"zone\"": spread(corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}),
+		"nodeSelector has a=!, which is no label": {NodeSelector: map[string]string{"a": "!"}},
+		"priorityClassName is \"A B\"":            {PriorityClassName: "A B"},
+		"has operator Exists and a value": tolerate(
+			corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Value: "b"}),
+		"one has no key":             tolerate(corev1.Toleration{Value: "b"}),
+		"it must be Exists or Equal": tolerate(corev1.Toleration{Key: "a", Operator: "In"}),
+		"it must be NoSchedule":      tolerate(corev1.Toleration{Key: "a", Effect: "Never"}),
+		"they need effect NoExecute": tolerate(corev1.Toleration{Key: "a", TolerationSeconds: new(int64(1))}),
+		"maxSkew of \"zone\" is 0": spread(
+			corev1.TopologySpreadConstraint{TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}),
+		"topologyKey is \"\"": spread(
+			corev1.TopologySpreadConstraint{MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}),
+		"whenUnsatisfiable of \"zone\" is \"Maybe\"": spread(
+			corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "Maybe"}),
+		"labelSelector of \"zone\"": spread(
+			corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}),
 	} {
-		_, refusal := Components(redis(t), application(component(func(c *platformv1.ApplicationComponent) { c.Scheduling = s })))
+		_, refusal := Components(redis(t), application(
+			component(func(c *platformv1.ApplicationComponent) { c.Scheduling = s })))
 		if refusal == nil || refusal.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(refusal.Message, says) {
 			t.Errorf("got %v; want %q", refusal, says)
 		}
@@ -81,7 +93,8 @@ func TestNetworkPolicy(t *testing.T) {
 		t.Errorf("nobody asked for %+v", policy)
 	}
 	policy := output(t, b, closed).NetworkPolicy
-	if len(policy.Spec.PolicyTypes) != 1 || policy.Spec.PolicyTypes[0] != networkingv1.PolicyTypeIngress || len(policy.Spec.Ingress) != 3 {
+	if len(policy.Spec.PolicyTypes) != 1 || policy.Spec.PolicyTypes[0] != networkingv1.PolicyTypeIngress ||
+		len(policy.Spec.Ingress) != 3 {
 		t.Fatalf("policy is %+v", policy.Spec)
 	}
 	clients := policy.Spec.Ingress[2]
@@ -89,8 +102,10 @@ func TestNetworkPolicy(t *testing.T) {
 		t.Errorf("clients get %+v", clients)
 	}
 	// Without a port for clients there is no rule for them: one without ports would open all of them.
-	inner := redis(t, "      - name: redis\n        port: 6379\n", "      - name: redis\n        port: 6379\n        access: Peers\n",
-		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
+	inner := redis(t, "      - name: redis\n        port: 6379\n",
+		"      - name: redis\n        port: 6379\n        access: Peers\n",
+		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  "+
+			"port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
 	if rules := output(t, inner, closed).NetworkPolicy.Spec.Ingress; len(rules) != 2 {
 		t.Errorf("rules are %+v", rules)
 	}

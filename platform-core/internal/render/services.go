@@ -48,7 +48,8 @@ func (c *setContext) setSelector() map[string]string {
 
 // services renders the headless Service, then those that the plugin declares.
 func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
-	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""), slices.DeleteFunc(slices.Clone(c.declared.Ports), func(p plugin.Port) bool { return p.Access == plugin.PortMetrics }))
+	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""),
+		slices.DeleteFunc(slices.Clone(c.declared.Ports), func(p plugin.Port) bool { return p.Access == plugin.PortMetrics }))
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	// Members find each other before they are ready.
 	headless.Spec.PublishNotReadyAddresses = true
@@ -123,7 +124,8 @@ func expose(service *corev1.Service, settings *platformv1.ServiceSettings) {
 }
 
 // fillService takes up how clients reach a component, or says why it cannot be had.
-func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.ServiceExposure) *Refusal {
+func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component,
+	wanted *platformv1.ServiceExposure) *Refusal {
 	clients := clientServices(declared)
 	switch {
 	case len(clients) == 0 && wanted != nil:
@@ -180,7 +182,8 @@ func (c *context) service(name string, selector map[string]string, ports []plugi
 
 // nobodyHas says whether no pod can have a role: where a single pod writes nobody follows.
 func (c *context) nobodyHas(role string) bool {
-	return c.declared.Failover != nil && (c.spec.Failover == nil || c.bundle.Alone(c.spec.Component, c.spec.Topology)) && slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
-		return r.Name == role && r.Access != platformv1.RoleReadWrite
-	})
+	return c.declared.Failover != nil && (c.spec.Failover == nil || c.bundle.Alone(c.spec.Component, c.spec.Topology)) &&
+		slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
+			return r.Name == role && r.Access != platformv1.RoleReadWrite
+		})
 }

@@ -65,7 +65,8 @@ func hasResources(r corev1.ResourceRequirements) bool {
 }
 
 // fillSets gives the component its sets: those that the user names, or as many as the plugin says.
-func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted []platformv1.ComponentSet) []*Refusal {
+func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+	wanted []platformv1.ComponentSet) []*Refusal {
 	names := setNames(declared)
 	for i := range wanted {
 		spec.Sets = append(spec.Sets, *wanted[i].DeepCopy())
@@ -87,7 +88,8 @@ func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin
 		refusals = append(refusals, checkSet(b, spec, set, declared, allowed)...)
 	}
 	if pods > maxPods {
-		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "component %q has %d pods in all of its sets: at most %d are allowed", spec.Component, pods, maxPods))
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"component %q has %d pods in all of its sets: at most %d are allowed", spec.Component, pods, maxPods))
 	}
 	return refusals
 }
@@ -111,26 +113,32 @@ func checkSetNames(spec *platformv1.ComponentSpec, declared *plugin.Component) *
 	seen := map[string]bool{}
 	for _, set := range spec.Sets {
 		if problems := validation.IsDNS1123Label(set.Name); len(problems) > 0 || len(set.Name) > platformv1.MaxSetName {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has a set named %q: use 1 to %d small letters, digits and dashes", spec.Component, set.Name, platformv1.MaxSetName)
+			return refuse(platformv1.ReasonInvalidSpec,
+				"component %q has a set named %q: use 1 to %d small letters, digits and dashes", spec.Component, set.Name,
+				platformv1.MaxSetName)
 		}
 		if seen[set.Name] {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has two sets named %q: names must differ", spec.Component, set.Name)
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has two sets named %q: names must differ", spec.Component,
+				set.Name)
 		}
 		seen[set.Name] = true
 	}
 	if onlySet(declared) {
 		if len(spec.Sets) != 1 || spec.Sets[0].Name != platformv1.DefaultSet {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has exactly one set, named %q: name no other", spec.Component, platformv1.DefaultSet)
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has exactly one set, named %q: name no other",
+				spec.Component, platformv1.DefaultSet)
 		}
 		return nil
 	}
 	if count := int32(len(spec.Sets)); !declared.Sets.Allows(count) {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has %d sets: it takes %s", spec.Component, count, *declared.Sets)
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has %d sets: it takes %s", spec.Component, count,
+			*declared.Sets)
 	}
 	return nil
 }
 
-func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet, declared *plugin.Component, allowed plugin.Range) []*Refusal {
+func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet,
+	declared *plugin.Component, allowed plugin.Range) []*Refusal {
 	where := fmt.Sprintf("set %q of component %q", set.Name, spec.Component)
 	var refusals []*Refusal
 	add := func(r *Refusal) {
@@ -139,7 +147,8 @@ func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.
 		}
 	}
 	if !allowed.Allows(*set.Replicas) {
-		add(refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas, spec.Topology, allowed))
+		add(refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas,
+			spec.Topology, allowed))
 	}
 	for _, ordinal := range set.ExcludedOrdinals {
 		if ordinal < 0 || ordinal > maxOrdinal {
@@ -152,7 +161,8 @@ func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.
 	case len(declared.Volumes) == 0:
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize set: it keeps no data on volumes, take it out", where))
 	case set.StorageSize.Sign() <= 0:
-		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where, set.StorageSize.String()))
+		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where,
+			set.StorageSize.String()))
 	case plugin.TooFewBytes(*set.StorageSize):
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: %s",
 			where, set.StorageSize.String(), plugin.InBytes(*set.StorageSize)))

@@ -20,7 +20,8 @@ import (
 func sharded(t testing.TB, changes ...string) *plugin.Bundle {
 	t.Helper()
 	return redis(t, append([]string{
-		"    replicas: {default: 1, min: 1, max: 1}\n    resources", "    sets: {default: 2, min: 1, max: 4}\n    replicas: {default: 2, min: 1, max: 3}\n    resources",
+		"    replicas: {default: 1, min: 1, max: 1}\n    resources",
+		"    sets: {default: 2, min: 1, max: 4}\n    replicas: {default: 2, min: 1, max: 3}\n    resources",
 		"        replicas: {default: 1, min: 1, max: 1}\n", "        replicas: {default: 2, min: 1, max: 3}\n",
 	}, changes...)...)
 }
@@ -44,10 +45,11 @@ func TestSetsAreNamed(t *testing.T) {
 		app    *platformv1.Application
 		want   []string
 	}{
-		"the only one":           {redis(t), application(nil), []string{"cache-redis-main"}},
-		"the only one, by name":  {redis(t), application(named("main")), []string{"cache-redis-main"}},
-		"the default number":     {sharded(t), application(nil), []string{"cache-redis-0", "cache-redis-1"}},
-		"as the user names them": {sharded(t), application(named("hot", "cold", "0")), []string{"cache-redis-hot", "cache-redis-cold", "cache-redis-0"}},
+		"the only one":          {redis(t), application(nil), []string{"cache-redis-main"}},
+		"the only one, by name": {redis(t), application(named("main")), []string{"cache-redis-main"}},
+		"the default number":    {sharded(t), application(nil), []string{"cache-redis-0", "cache-redis-1"}},
+		"as the user names them": {sharded(t), application(named("hot", "cold", "0")),
+			[]string{"cache-redis-hot", "cache-redis-cold", "cache-redis-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -78,25 +80,35 @@ func TestSetsAreRefused(t *testing.T) {
 		change func(*platformv1.ApplicationComponent)
 	}{
 		`has exactly one set, named "main": name no other`: {redis(t), sets(platformv1.ComponentSet{Name: "0"})},
-		`component "redis" has 5 sets: it takes 1 to 4`:    {sharded(t), sets(platformv1.ComponentSet{Name: "a"}, platformv1.ComponentSet{Name: "b"}, platformv1.ComponentSet{Name: "c"}, platformv1.ComponentSet{Name: "d"}, platformv1.ComponentSet{Name: "e"})},
-		`has two sets named "a"`:                           {sharded(t), sets(platformv1.ComponentSet{Name: "a"}, platformv1.ComponentSet{Name: "a"})},
-		`has a set named "too-long": use 1 to 6`:           {sharded(t), sets(platformv1.ComponentSet{Name: "too-long"})},
-		`set "a" of component "redis" has 4 replicas`:      {sharded(t), with(func(s *platformv1.ComponentSet) { s.Replicas = new(int32(4)) })},
-		`excludes ordinal -1: ordinals are 0 to 9999`:      {sharded(t), with(func(s *platformv1.ComponentSet) { s.ExcludedOrdinals = []int32{-1} })},
+		`component "redis" has 5 sets: it takes 1 to 4`: {sharded(t),
+			sets(platformv1.ComponentSet{Name: "a"}, platformv1.ComponentSet{Name: "b"}, platformv1.ComponentSet{Name: "c"},
+				platformv1.ComponentSet{Name: "d"}, platformv1.ComponentSet{Name: "e"})},
+		`has two sets named "a"`: {sharded(t),
+			sets(platformv1.ComponentSet{Name: "a"}, platformv1.ComponentSet{Name: "a"})},
+		`has a set named "too-long": use 1 to 6`: {sharded(t), sets(platformv1.ComponentSet{Name: "too-long"})},
+		`set "a" of component "redis" has 4 replicas`: {sharded(t),
+			with(func(s *platformv1.ComponentSet) { s.Replicas = new(int32(4)) })},
+		`excludes ordinal -1: ordinals are 0 to 9999`: {sharded(t),
+			with(func(s *platformv1.ComponentSet) { s.ExcludedOrdinals = []int32{-1} })},
 		`set "a" of component "redis" has a limit of 0 of`: {sharded(t), with(func(s *platformv1.ComponentSet) {
 			s.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("0")}
 		})},
-		`has storageSize 0: it must be greater than 0`: {sharded(t), with(func(s *platformv1.ComponentSet) { s.StorageSize = new(resource.MustParse("0")) })},
+		`has storageSize 0: it must be greater than 0`: {sharded(t),
+			with(func(s *platformv1.ComponentSet) { s.StorageSize = new(resource.MustParse("0")) })},
 		`has storageSize 500m: that is less than 1Ki`: {sharded(t), with(func(s *platformv1.ComponentSet) {
 			s.StorageSize = new(resource.MustParse("500m"))
 		})},
-		`set "a" of component "redis": parameter "hz" has va`: {sharded(t), with(func(s *platformv1.ComponentSet) { s.Parameters = platformv1.Parameters{"hz": "0"} })},
+		`set "a" of component "redis": parameter "hz" has va`: {sharded(t),
+			with(func(s *platformv1.ComponentSet) { s.Parameters = platformv1.Parameters{"hz": "0"} })},
 		`nodeSelector has a b=c, which is no label`: {sharded(t), with(func(s *platformv1.ComponentSet) {
 			s.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"a b": "c"}}
 		})},
-		`podDisruptionBudget.maxUnavailable "101%"`: {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("101%")) }},
-		`podDisruptionBudget.maxUnavailable "-1"`:   {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromInt32(-1)) }},
-		`podDisruptionBudget.maxUnavailable "some"`: {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("some")) }},
+		`podDisruptionBudget.maxUnavailable "101%"`: {sharded(t),
+			func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("101%")) }},
+		`podDisruptionBudget.maxUnavailable "-1"`: {sharded(t),
+			func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromInt32(-1)) }},
+		`podDisruptionBudget.maxUnavailable "some"`: {sharded(t),
+			func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("some")) }},
 		`podDisruptionBudget.minAvailable "101%"`: {sharded(t), func(c *platformv1.ApplicationComponent) {
 			c.PodDisruptionBudget = staying(intstr.FromString("101%"))
 		}},
@@ -160,7 +172,8 @@ func TestSetsDiffer(t *testing.T) {
 			parameters[entry.Key] = strings.Join(entry.Args, " ")
 		}
 		got := facts{
-			ws.Spec.Replicas, ws.Spec.Volumes[0].Size.String(), *ws.Spec.Volumes[0].StorageClassName, p.Spec.Containers[0].Resources.Limits.Memory().String(),
+			ws.Spec.Replicas, ws.Spec.Volumes[0].Size.String(), *ws.Spec.Volumes[0].StorageClassName,
+			p.Spec.Containers[0].Resources.Limits.Memory().String(),
 			parameters["hz"], parameters["databases"], p.Spec.NodeSelector["disk"], p.Spec.PriorityClassName, p.Name,
 		}
 		if got != want {
@@ -171,7 +184,10 @@ func TestSetsDiffer(t *testing.T) {
 
 func TestBudgets(t *testing.T) {
 	sized := func(replicas int32, most *platformv1.PodDisruptionBudget) *platformv1.Application {
-		return application(component(func(c *platformv1.ApplicationComponent) { c.Replicas, c.PodDisruptionBudget = &replicas, most }))
+		return application(component(func(c *platformv1.ApplicationComponent) {
+			c.Replicas, c.PodDisruptionBudget = &replicas,
+				most
+		}))
 	}
 	for name, app := range map[string]*platformv1.Application{
 		"one pod":                  sized(1, nil),
@@ -190,26 +206,33 @@ func TestBudgets(t *testing.T) {
 		stay int
 	}{
 		{2, nil, 1}, {3, nil, 2}, {2, budget(intstr.FromInt32(0)), 2}, {2, budget(intstr.FromInt32(5)), 0},
-		{3, budget(intstr.FromString("40%")), 1}, {3, budget(intstr.FromString("100%")), 0}, {3, budget(intstr.FromString("0%")), 3},
+		{3, budget(intstr.FromString("40%")), 1}, {3, budget(intstr.FromString("100%")), 0},
+		{3, budget(intstr.FromString("0%")), 3},
 		{3, staying(intstr.FromInt32(1)), 1}, {3, staying(intstr.FromString("50%")), 2}, {2, staying(intstr.FromInt32(0)), 0},
 		// What is said of one pod holds.
 		{1, staying(intstr.FromInt32(1)), 1}, {1, budget(intstr.FromInt32(0)), 1},
 	} {
 		got := output(t, sharded(t), sized(c.replicas, c.most)).Budgets
-		if len(got) != 2 || got[0].Name != "cache-redis-0" || got[0].Spec.MinAvailable.IntValue() != c.stay || got[0].Spec.MaxUnavailable != nil ||
-			got[1].Spec.Selector.MatchLabels[platformv1.SetLabel] != "1" || *got[0].Spec.UnhealthyPodEvictionPolicy != policyv1.IfHealthyBudget {
+		if len(got) != 2 || got[0].Name != "cache-redis-0" || got[0].Spec.MinAvailable.IntValue() != c.stay ||
+			got[0].Spec.MaxUnavailable != nil ||
+			got[1].Spec.Selector.MatchLabels[platformv1.SetLabel] != "1" ||
+			*got[0].Spec.UnhealthyPodEvictionPolicy != policyv1.IfHealthyBudget {
 			t.Errorf("budgets of %d pods are %+v; want that %d stay", c.replicas, got, c.stay)
 		}
 	}
-	stateless := sharded(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "", "      volumeMounts:\n        - name: data\n          mountPath: /data\n", "")
-	if got := output(t, stateless, sized(2, nil)).Budgets[0]; *got.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+	stateless := sharded(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "",
+		"      volumeMounts:\n        - name: data\n          mountPath: /data\n", "")
+	if got := output(t, stateless, sized(2, nil)).Budgets[0]; *got.Spec.UnhealthyPodEvictionPolicy !=
+		policyv1.AlwaysAllow {
 		t.Errorf("pods without data that are not ready hold up a drain: %+v", got.Spec)
 	}
 }
 
 // Peers are all pods of all sets, in order, as the plan sees them.
 func TestPeers(t *testing.T) {
-	b := sharded(t, "      command: [redis-server, /zeroinfra/config/redis.conf]", "      command: [redis-server, \"${peers.map(p, p.set + ':' + p.name + ':' + string(p.ordinal)).join(' ')}\", \"${peers[0].fqdn}\", \"${set.replicas}/${component.replicas}\"]")
+	b := sharded(t, "      command: [redis-server, /zeroinfra/config/redis.conf]", "      command: [redis-server, "+
+		"\"${peers.map(p, p.set + ':' + p.name + ':' + string(p.ordinal)).join(' ')}\", \"${peers[0].fqdn}\", "+
+		"\"${set.replicas}/${component.replicas}\"]")
 	out := output(t, b, application(component(func(c *platformv1.ApplicationComponent) {
 		c.Sets = []platformv1.ComponentSet{{Name: "b"}, {Name: "a", Replicas: new(int32(1)), ExcludedOrdinals: []int32{0}}}
 	})))

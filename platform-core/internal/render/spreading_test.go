@@ -17,11 +17,13 @@ var ofTheSet = &metav1.LabelSelector{MatchLabels: map[string]string{
 }}
 
 func anyway(label string) corev1.TopologySpreadConstraint {
-	return corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: label, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: ofTheSet}
+	return corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: label, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: ofTheSet}
 }
 
 func away(label string, weight int32) corev1.WeightedPodAffinityTerm {
-	return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: label, LabelSelector: ofTheSet}}
+	return corev1.WeightedPodAffinityTerm{Weight: weight,
+		PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: label, LabelSelector: ofTheSet}}
 }
 
 func apart(terms ...corev1.WeightedPodAffinityTerm) *corev1.PodAntiAffinity {
@@ -31,7 +33,8 @@ func apart(terms ...corev1.WeightedPodAffinityTerm) *corev1.PodAntiAffinity {
 func TestPodsAreSpread(t *testing.T) {
 	byDefault := []corev1.TopologySpreadConstraint{anyway(corev1.LabelHostname)}
 	keepAway := apart(away(corev1.LabelHostname, 100), away(corev1.LabelTopologyZone, 40))
-	for name, s := range map[string]*platformv1.Scheduling{"none": nil, "empty": {}, "of other things": {PriorityClassName: "high"}} {
+	for name, s := range map[string]*platformv1.Scheduling{"none": nil, "empty": {},
+		"of other things": {PriorityClassName: "high"}} {
 		spec := scheduled(t, redis(t), s)
 		if got := spec.TopologySpreadConstraints; !reflect.DeepEqual(got, byDefault) {
 			t.Errorf("scheduling %s: constraints are %+v", name, got)
@@ -64,16 +67,19 @@ func TestConstraints(t *testing.T) {
 	}{
 		"another key": {
 			[]corev1.TopologySpreadConstraint{insist("rack")},
-			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet), theirs, anyway(corev1.LabelHostname)}, apart(node, zone),
+			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet), theirs, anyway(corev1.LabelHostname)},
+			apart(node, zone),
 		},
 		"zones": {
 			[]corev1.TopologySpreadConstraint{insist("rack"), insist(corev1.LabelTopologyZone)},
-			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet), selected(insist(corev1.LabelTopologyZone), ofTheSet), theirs, anyway(corev1.LabelHostname)},
+			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet),
+				selected(insist(corev1.LabelTopologyZone), ofTheSet), theirs, anyway(corev1.LabelHostname)},
 			apart(node),
 		},
 		"nodes": {
 			[]corev1.TopologySpreadConstraint{insist("rack"), selected(insist(corev1.LabelHostname), others)},
-			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet), selected(insist(corev1.LabelHostname), others), theirs}, apart(zone),
+			[]corev1.TopologySpreadConstraint{selected(insist("rack"), ofTheSet), selected(insist(corev1.LabelHostname), others),
+				theirs}, apart(zone),
 		},
 	} {
 		spec := scheduled(t, redis(t, "spec:\n", template), &platformv1.Scheduling{TopologySpreadConstraints: tc.mine})
@@ -84,7 +90,8 @@ func TestConstraints(t *testing.T) {
 			t.Errorf("%s: pods keep apart by %+v", name, got)
 		}
 	}
-	both := &platformv1.Scheduling{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{insist(corev1.LabelHostname), insist(corev1.LabelTopologyZone)}}
+	both := &platformv1.Scheduling{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+		insist(corev1.LabelHostname), insist(corev1.LabelTopologyZone)}}
 	if got := scheduled(t, redis(t), both).Affinity; got != nil {
 		t.Errorf("pods keep apart by %+v", got)
 	}
@@ -119,33 +126,40 @@ func TestAffinities(t *testing.T) {
 		return s
 	}
 	preferred := func(weight int32, name string) corev1.PreferredSchedulingTerm {
-		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{key(name)}}}
+		return corev1.PreferredSchedulingTerm{Weight: weight,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{key(name)}}}
 	}
-	near := corev1.PodAffinityTerm{TopologyKey: "row", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "${pod.name}"}}}
+	near := corev1.PodAffinityTerm{TopologyKey: "row",
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "${pod.name}"}}}
 	far := corev1.PodAffinityTerm{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{}}
 	own := corev1.WeightedPodAffinityTerm{Weight: 3, PodAffinityTerm: corev1.PodAffinityTerm{
-		TopologyKey: "row", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pod": "cache-redis-main-0"}}}}
+		TopologyKey: "row", LabelSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"pod": "cache-redis-main-0"}}}}
 	spec := scheduled(t, redis(t, "spec:\n", template), &platformv1.Scheduling{Affinity: &corev1.Affinity{
 		NodeAffinity: &corev1.NodeAffinity{
 			// No node matches a term that says nothing.
 			RequiredDuringSchedulingIgnoredDuringExecution:  terms([]corev1.NodeSelectorRequirement{key("a"), key("b")}, nil),
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{preferred(2, "c")},
 		},
-		PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{near}},
-		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{far}},
+		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{near}},
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{far}},
 	}})
 	keepAway := apart(own, away(corev1.LabelHostname, 100), away(corev1.LabelTopologyZone, 40))
 	keepAway.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{far}
 	want := &corev1.Affinity{
 		NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: terms(
-				[]corev1.NodeSelectorRequirement{disk("fast"), key("a"), key("b")}, nil, []corev1.NodeSelectorRequirement{disk("slow"), key("a"), key("b")}, nil),
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{preferred(1, "cpu"), preferred(2, "c")},
+				[]corev1.NodeSelectorRequirement{disk("fast"), key("a"), key("b")}, nil,
+				[]corev1.NodeSelectorRequirement{disk("slow"), key("a"), key("b")}, nil),
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{preferred(1, "cpu"),
+				preferred(2, "c")},
 		},
 		PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{near}},
 		PodAntiAffinity: keepAway,
 	}
 	if !reflect.DeepEqual(spec.Affinity, want) {
-		t.Errorf("nodes %+v, pods %+v, away from %+v", spec.Affinity.NodeAffinity, spec.Affinity.PodAffinity, spec.Affinity.PodAntiAffinity)
+		t.Errorf("nodes %+v, pods %+v, away from %+v", spec.Affinity.NodeAffinity, spec.Affinity.PodAffinity,
+			spec.Affinity.PodAntiAffinity)
 	}
 }

@@ -91,7 +91,8 @@ func TestRevision(t *testing.T) {
 			c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
 		},
 		"service": func(c *platformv1.ApplicationComponent) {
-			c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}
+			c.Service = &platformv1.ServiceExposure{
+				ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}
 		},
 		"empty scheduling": func(c *platformv1.ApplicationComponent) { c.Scheduling = &platformv1.Scheduling{} },
 	} {
@@ -106,7 +107,8 @@ func TestRevision(t *testing.T) {
 	} {
 		same[name], _ = render(t, b, settings, application(change))
 	}
-	same["plugin's digest"], _ = render(t, redis(t, "# The user redis of the image.", "# A user."), settings, application(nil))
+	same["plugin's digest"], _ = render(t, redis(t, "# The user redis of the image.", "# A user."), settings,
+		application(nil))
 	for name, ws := range same {
 		if got := ws.Spec.Revision; got != want {
 			t.Errorf("%s: the revision changes from %s to %s", name, want, got)
@@ -115,10 +117,13 @@ func TestRevision(t *testing.T) {
 	different := map[string]*platformv1.WorkloadSet{}
 	different["pod template"], _ = render(t, redis(t, "runAsGroup: 999", "runAsGroup: 998"), settings, application(nil))
 	different["port"], _ = render(t, redis(t, "        port: 6379", "        port: 6380"), settings, application(nil))
-	different["volume"], _ = render(t, redis(t, "      - name: data\n        size", "      - name: other\n        size", "        - name: data\n", "        - name: other\n"), settings, application(nil))
-	different["time to stop"], _ = render(t, redis(t, "timeoutSeconds: 60", "timeoutSeconds: 61"), settings, application(nil))
+	different["volume"], _ = render(t, redis(t, "      - name: data\n        size", "      - name: other\n        size",
+		"        - name: data\n", "        - name: other\n"), settings, application(nil))
+	different["time to stop"], _ = render(t, redis(t, "timeoutSeconds: 60", "timeoutSeconds: 61"), settings,
+		application(nil))
 	different["Secret"], _ = render(t, b, settings, application(func(a *platformv1.Application) {
-		a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine"}}}
+		a.Spec.Credentials = []platformv1.Credential{
+			{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine"}}}
 	}))
 	different["scheduling"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
 		c.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}
@@ -130,13 +135,15 @@ func TestRevision(t *testing.T) {
 	}
 	// Another password restarts the process, and replaces no pod.
 	rotated := withCredentials(t, b, "r2", nil)
-	if was, is := planOf(t, base), planOf(t, rotated); rotated.Spec.Revision != want || was.Digest == is.Digest || was.RestartDigest == is.RestartDigest ||
+	if was, is := planOf(t, base), planOf(t, rotated); rotated.Spec.Revision != want || was.Digest == is.Digest ||
+		was.RestartDigest == is.RestartDigest ||
 		is.Credentials["default"] != "r2" {
 		t.Errorf("another password: revision %s, was %s; plan %+v", rotated.Spec.Revision, want, is)
 	}
 	exported := func(revision string) string {
 		ws := withCredentials(t, b, revision, func(a *platformv1.Application) {
-			a.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
+			a.Spec.Components = []platformv1.ApplicationComponent{
+				{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
 		})
 		return ws.Spec.Revision
 	}
@@ -152,20 +159,24 @@ func TestRevision(t *testing.T) {
 
 // TestPasswordsThatAReloadTakesOver restart nothing.
 func TestPasswordsThatAReloadTakesOver(t *testing.T) {
-	b := redis(t, "      # A server that ran", "      reload:\n        signal: SIGHUP\n        credentials: [default]\n      # A server that ran")
-	if was, is := planOf(t, withCredentials(t, b, "r1", nil)), planOf(t, withCredentials(t, b, "r2", nil)); was.Digest == is.Digest || was.RestartDigest != is.RestartDigest {
+	b := redis(t, "      # A server that ran",
+		"      reload:\n        signal: SIGHUP\n        credentials: [default]\n      # A server that ran")
+	if was, is := planOf(t, withCredentials(t, b, "r1", nil)),
+		planOf(t, withCredentials(t, b, "r2", nil)); was.Digest == is.Digest || was.RestartDigest != is.RestartDigest {
 		t.Errorf("another password: %+v", is)
 	}
 }
 
-func withCredentials(t *testing.T, b *plugin.Bundle, revision string, change func(*platformv1.Application)) *platformv1.WorkloadSet {
+func withCredentials(t *testing.T, b *plugin.Bundle, revision string,
+	change func(*platformv1.Application)) *platformv1.WorkloadSet {
 	t.Helper()
 	specs, refusal := Components(b, application(change))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	specs[0].Credentials[0].Revision = revision
-	output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", UID: "u", Domain: "database"}, &specs[0])
+	output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", UID: "u", Domain: "database"},
+		&specs[0])
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -222,7 +233,8 @@ func TestPlanConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p plan.Plan
-	if err := json.Unmarshal([]byte(data[plan.PlanFile]), &p); err != nil || p.Version != 1 || p.Process.Command[0] != "redis-server" {
+	if err := json.Unmarshal([]byte(data[plan.PlanFile]), &p); err != nil || p.Version != 1 ||
+		p.Process.Command[0] != "redis-server" {
 		t.Errorf("plan is %+v, %v", p, err)
 	}
 	moved := ws.DeepCopy()

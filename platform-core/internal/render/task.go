@@ -41,7 +41,8 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 		image = (&context{settings: s}).image(image)
 	}
 	container := corev1.Container{
-		Name: jobContainer, Image: image, Command: t.Command, Args: t.Args, Env: taskEnv(t.Env), Resources: jobResources(t.Resources),
+		Name: jobContainer, Image: image, Command: t.Command, Args: t.Args, Env: taskEnv(t.Env),
+		Resources: jobResources(t.Resources),
 		// What a command that fails said last is read there, too.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts:             []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
@@ -62,7 +63,8 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 	confineTask(&spec, t.Pod.Confinement)
 	labels := map[string]string{
 		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: t.Domain,
-		platformv1.OperationLabel: platformv1.DerivedName(platformv1.MaxLabelValue, t.Operation), platformv1.StepLabel: t.Step,
+		platformv1.OperationLabel: platformv1.DerivedName(platformv1.MaxLabelValue, t.Operation),
+		platformv1.StepLabel:      t.Step,
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}
 	s.Pods.completeJob(&template)
@@ -88,9 +90,11 @@ func mountTask(spec *corev1.PodSpec, mounts []plugin.TaskMount) error {
 		volume := corev1.Volume{Name: fmt.Sprintf("mount-%d", i)}
 		switch {
 		case mount.Claim != "":
-			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: mount.Claim, ReadOnly: mount.ReadOnly}
+			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: mount.Claim,
+				ReadOnly: mount.ReadOnly}
 		case mount.ConfigMap != "":
-			volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: mount.ConfigMap}}
+			volume.ConfigMap = &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: mount.ConfigMap}}
 		case mount.Secret != "":
 			volume.Secret = &corev1.SecretVolumeSource{SecretName: mount.Secret}
 		default:

@@ -24,12 +24,14 @@ func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 || job.Labels["platform.zeroinfra.github.com/operation"] != "report" {
+	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 ||
+		job.Labels["platform.zeroinfra.github.com/operation"] != "report" {
 		t.Errorf("the Job is %+v", job)
 	}
 	spec := job.Spec.Template.Spec
 	container := spec.Containers[0]
-	if *spec.AutomountServiceAccountToken || !*spec.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem {
+	if *spec.AutomountServiceAccountToken || !*spec.SecurityContext.RunAsNonRoot ||
+		!*container.SecurityContext.ReadOnlyRootFilesystem {
 		t.Errorf("the pod is not confined: %+v", spec)
 	}
 	if ref := container.Env[1].ValueFrom; ref == nil || ref.SecretKeyRef.Name != "s" || container.Env[1].Value != "" {
@@ -44,19 +46,22 @@ func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 }
 
 func TestTaskJobOfABaselinePodMayBeRoot(t *testing.T) {
-	job, err := render.TaskJob(render.Settings{}, task(&plugin.PodStep{Confinement: plugin.ConfinementBaseline, ServiceAccountName: "worker"}))
+	job, err := render.TaskJob(render.Settings{},
+		task(&plugin.PodStep{Confinement: plugin.ConfinementBaseline, ServiceAccountName: "worker"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec := job.Spec.Template.Spec
-	if spec.SecurityContext.RunAsNonRoot != nil || *spec.Containers[0].SecurityContext.AllowPrivilegeEscalation || !*spec.AutomountServiceAccountToken {
+	if spec.SecurityContext.RunAsNonRoot != nil || *spec.Containers[0].SecurityContext.AllowPrivilegeEscalation ||
+		!*spec.AutomountServiceAccountToken {
 		t.Errorf("the pod is %+v", spec)
 	}
 }
 
 func TestTaskJobWithTheAgentsHasTheirImageAsItIs(t *testing.T) {
 	settings := render.Settings{AgentImage: "registry.example/agent:1", ImageRegistry: "mirror.example"}
-	for image, want := range map[string]string{"registry.example/agent:1": "registry.example/agent:1", "example/tool:1": "mirror.example/example/tool:1"} {
+	for image, want := range map[string]string{"registry.example/agent:1": "registry.example/agent:1",
+		"example/tool:1": "mirror.example/example/tool:1"} {
 		one := task(&plugin.PodStep{})
 		one.Image = image
 		job, err := render.TaskJob(settings, one)

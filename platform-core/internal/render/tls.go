@@ -46,12 +46,14 @@ func checkTLS(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin
 	if !spec.TLS.On() || declared.TLS != nil {
 		return nil
 	}
-	return refuse(platformv1.ReasonInvalidSpec, "tls.enabled is set, and component %q of plugin %q %s cannot speak TLS: take it out",
+	return refuse(platformv1.ReasonInvalidSpec,
+		"tls.enabled is set, and component %q of plugin %q %s cannot speak TLS: take it out",
 		spec.Component, b.Manifest.Name, b.Manifest.Version)
 }
 
-// Authority returns the CA that an Application has of its own, as objects of cert-manager without labels: an Issuer that signs
-// itself, the CA's Certificate, and the Issuer that signs with it. None when the user names an issuer, or wants no TLS.
+// Authority returns the CA that an Application has of its own, as objects of cert-manager without labels: an Issuer
+// that signs itself, the CA's Certificate, and the Issuer that signs with it. None when the user names an issuer, or
+// wants no TLS.
 func Authority(app *platformv1.Application) []*unstructured.Unstructured {
 	if !app.Spec.TLS.On() || app.Spec.TLS.IssuerRef != nil {
 		return nil
@@ -73,7 +75,8 @@ func Authority(app *platformv1.Application) []*unstructured.Unstructured {
 	}
 }
 
-func certManagerObject(kind schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+func certManagerObject(kind schema.GroupVersionKind, namespace, name string,
+	spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(kind)
 	object.SetNamespace(namespace)
@@ -100,9 +103,11 @@ func (c *context) certificate(services []*corev1.Service) *unstructured.Unstruct
 	if !c.spec.TLS.On() {
 		return nil
 	}
-	issuer := map[string]any{"name": platformv1.AuthorityNameFor(c.owner.Application), "kind": issuerKind, "group": issuerGroup}
+	issuer := map[string]any{"name": platformv1.AuthorityNameFor(c.owner.Application), "kind": issuerKind,
+		"group": issuerGroup}
 	if wanted := c.spec.TLS.IssuerRef; wanted != nil {
-		issuer = map[string]any{"name": wanted.Name, "kind": cmp.Or(wanted.Kind, issuerKind), "group": cmp.Or(wanted.Group, issuerGroup)}
+		issuer = map[string]any{"name": wanted.Name, "kind": cmp.Or(wanted.Kind, issuerKind),
+			"group": cmp.Or(wanted.Group, issuerGroup)}
 	}
 	name := platformv1.CertificateNameFor(c.owner.Application, c.spec.Component)
 	certificate := certManagerObject(CertificateKind, c.owner.Namespace, name, map[string]any{
@@ -128,7 +133,8 @@ func (c *context) dnsNames(services []*corev1.Service) []any {
 			if prefix != "" && service.Name != headless {
 				continue
 			}
-			for _, domain := range []string{"", "." + c.owner.Namespace, "." + c.owner.Namespace + ".svc", "." + c.owner.Namespace + ".svc." + c.settings.ClusterDomain} {
+			for _, domain := range []string{"", "." + c.owner.Namespace, "." + c.owner.Namespace + ".svc", "." +
+				c.owner.Namespace + ".svc." + c.settings.ClusterDomain} {
 				names = append(names, prefix+service.Name+domain)
 			}
 		}

@@ -20,9 +20,11 @@ func withTLS(issuer *platformv1.IssuerReference) func(*platformv1.Application) {
 func TestTLSIsRefusedWhereThePluginCannot(t *testing.T) {
 	b := loadRelay(t)
 	app := application(withTLS(nil))
-	app.Spec.Plugin, app.Spec.Version, app.Spec.Topology = "relay", b.Manifest.SupportedVersions[0], b.Components.Topologies[0].Name
+	app.Spec.Plugin, app.Spec.Version, app.Spec.Topology = "relay", b.Manifest.SupportedVersions[0],
+		b.Components.Topologies[0].Name
 	_, refusal := Components(b, app)
-	if refusal == nil || refusal.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(refusal.Message, `of plugin "relay" 1.0.0 cannot speak TLS`) {
+	if refusal == nil || refusal.Reason != platformv1.ReasonInvalidSpec ||
+		!strings.Contains(refusal.Message, `of plugin "relay" 1.0.0 cannot speak TLS`) {
 		t.Errorf("got %v", refusal)
 	}
 }
@@ -44,16 +46,20 @@ func loadRelay(t *testing.T) *plugin.Bundle {
 func TestRevisionKnowsTLSAndNotItsIssuer(t *testing.T) {
 	b := redis(t)
 	without, _ := render(t, b, settings, application(nil))
-	off, output := render(t, b, settings, application(func(app *platformv1.Application) { app.Spec.TLS = &platformv1.TLS{} }))
-	if off.Spec.Revision != without.Spec.Revision || string(off.Spec.Plan.Raw) != string(without.Spec.Plan.Raw) || output.Certificate != nil {
+	off, output := render(t, b, settings,
+		application(func(app *platformv1.Application) { app.Spec.TLS = &platformv1.TLS{} }))
+	if off.Spec.Revision != without.Spec.Revision || string(off.Spec.Plan.Raw) != string(without.Spec.Plan.Raw) ||
+		output.Certificate != nil {
 		t.Error("TLS that is off changes something")
 	}
 	own, first := render(t, b, settings, application(withTLS(nil)))
 	if own.Spec.Revision == without.Spec.Revision {
 		t.Error("TLS does not change the revision")
 	}
-	named, second := render(t, b, settings, application(withTLS(&platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"})))
-	if named.Spec.Revision != own.Spec.Revision || string(named.Spec.Template.Raw) != string(own.Spec.Template.Raw) || string(named.Spec.Plan.Raw) != string(own.Spec.Plan.Raw) {
+	named, second := render(t, b, settings,
+		application(withTLS(&platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"})))
+	if named.Spec.Revision != own.Spec.Revision || string(named.Spec.Template.Raw) != string(own.Spec.Template.Raw) ||
+		string(named.Spec.Plan.Raw) != string(own.Spec.Plan.Raw) {
 		t.Error("another issuer changes the pods")
 	}
 	for name, output := range map[string]*ComponentOutput{"cache-ca": first, "house": second} {
@@ -85,7 +91,8 @@ func TestARenewedAuthorityIsTheSameKey(t *testing.T) {
 		certificate *unstructured.Unstructured
 		rotation    string
 	}{"CA": {Authority(application(withTLS(nil)))[1], "Never"}, "component": {output.Certificate, "Always"}} {
-		if got, _, _ := unstructured.NestedString(want.certificate.Object, "spec", "privateKey", "rotationPolicy"); got != want.rotation {
+		if got, _, _ := unstructured.NestedString(want.certificate.Object, "spec", "privateKey", "rotationPolicy"); got !=
+			want.rotation {
 			t.Errorf("the key of the %s goes by %q when its certificate is renewed, want %q", name, got, want.rotation)
 		}
 	}

@@ -37,8 +37,9 @@ func planChange(f Facts) (Step, bool) {
 	return needs[i], true
 }
 
-// planTogether restarts all processes that have another configuration, where they are to start together; also in pods that are to be replaced,
-// since those that replace them would wait for the others. Where an agent is too old for that, the pod goes with them.
+// planTogether restarts all processes that have another configuration, where they are to start together; also in pods
+// that are to be replaced, since those that replace them would wait for the others. Where an agent is too old for that,
+// the pod goes with them.
 func planTogether(f Facts) []Step {
 	if f.RestartStrategy != platformv1.RestartAllAtOnce {
 		return nil
@@ -93,7 +94,8 @@ func (f Facts) Held() []Step {
 	return held
 }
 
-// Disturbs says whether one of the steps takes a pod out that serves and comes back, or has a writer hand over for that.
+// Disturbs says whether one of the steps takes a pod out that serves and comes back, or has a writer hand over for
+// that.
 func (f Facts) Disturbs(steps []Step) bool {
 	if f.Mode == Stopped {
 		return false
@@ -109,11 +111,12 @@ func (f Facts) Disturbs(steps []Step) bool {
 
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
-	return f.Window == Closed && step.Action.Outage() && !halfway(p) && (step.Action != PushPlan && p.Agent != Replace || !f.begun())
+	return f.Window == Closed && step.Action.Outage() && !halfway(p) &&
+		(step.Action != PushPlan && p.Agent != Replace || !f.begun())
 }
 
-// needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:
-// nothing that may be meant for another template, image or size than it has.
+// needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it
+// runs: nothing that may be meant for another template, image or size than it has.
 func (f Facts) needNow(p Pod) (Step, bool) {
 	step, ok := f.need(p)
 	if !ok || !f.waits(p, step) {
@@ -158,8 +161,8 @@ func (f Facts) need(p Pod) (Step, bool) {
 	return configuration, configured
 }
 
-// needConfiguration reloads what runs and can take it over so; everything else is restarted, in another pod where the agent would leave
-// something out.
+// needConfiguration reloads what runs and can take it over so; everything else is restarted, in another pod where the
+// agent would leave something out.
 func (f Facts) needConfiguration(p Pod) (Step, bool) {
 	switch {
 	case p.Report.ConfigDigest == "" || p.Report.ConfigDigest == f.ConfigDigest:

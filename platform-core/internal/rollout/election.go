@@ -12,7 +12,8 @@ import (
 
 // Election is what the engine makes of the primary that the members of a set report.
 type Election struct {
-	// Record is the latest election that a majority reported; nil before the first. It has to be written down before its primary gets its label.
+	// Record is the latest election that a majority reported; nil before the first. It has to be written down before its
+	// primary gets its label.
 	Record *platformv1.ElectionRecord
 	// Named is the one pod that may have the label of a role that takes writes; empty for none.
 	Named string
@@ -42,12 +43,14 @@ type vote struct {
 	epoch           epoch
 }
 
-// Elect follows the election of the middleware: the pod that a majority of the expected members names in one epoch, which is not before the recorded one. An
-// earlier epoch is taken over only where all expected members report it, since the history of the middleware then began anew, as after a restore.
-// Expected are the replicas of the spec, and the pods beyond those for as long as they report.
+// Elect follows the election of the middleware: the pod that a majority of the expected members names in one epoch,
+// which is not before the recorded one. An earlier epoch is taken over only where all expected members report it, since
+// the history of the middleware then began anew, as after a restore. Expected are the replicas of the spec, and the
+// pods beyond those for as long as they report.
 //
-// While a majority reports another primary than the recorded one, no pod may have the label: it is given when the new one is on record. One that is elected
-// again keeps it, whatever the epoch. While no majority reports, a pod keeps the label that it has by the record, and none gets it.
+// While a majority reports another primary than the recorded one, no pod may have the label: it is given when the new
+// one is on record. One that is elected again keeps it, whatever the epoch. While no majority reports, a pod keeps the
+// label that it has by the record, and none gets it.
 func Elect(f Facts, by platformv1.SetElection, recorded *platformv1.ElectionRecord) Election {
 	votes, beyond := f.votes(by)
 	expected := int(f.Replicas) + beyond
@@ -62,15 +65,16 @@ func Elect(f Facts, by platformv1.SetElection, recorded *platformv1.ElectionReco
 	case slices.Equal(elected.epoch, epochOf(recorded.Epoch)) && recorded.Primary == name:
 		return Election{Record: recorded, Named: name, State: ElectionAgreed}
 	}
-	changed := Election{Record: &platformv1.ElectionRecord{Epoch: elected.epoch.String(), Primary: name}, State: ElectionChanged}
+	changed := Election{Record: &platformv1.ElectionRecord{Epoch: elected.epoch.String(), Primary: name},
+		State: ElectionChanged}
 	if recorded != nil && recorded.Primary == name || recorded == nil && f.keep(nil).Named == name {
 		changed.Named = name
 	}
 	return changed
 }
 
-// keep is for reports that no majority makes: the record stays, and so does the label. Where there is no record yet, as after an update of the plugin that
-// begins to declare its election, a pod keeps the label that it had before.
+// keep is for reports that no majority makes: the record stays, and so does the label. Where there is no record yet, as
+// after an update of the plugin that begins to declare its election, a pod keeps the label that it had before.
 func (f Facts) keep(recorded *platformv1.ElectionRecord) Election {
 	kept := Election{Record: recorded, State: ElectionUnknown}
 	for _, p := range f.Pods {
@@ -82,11 +86,12 @@ func (f Facts) keep(recorded *platformv1.ElectionRecord) Election {
 	return kept
 }
 
-// votes are the reports of pods that live on nodes that are reached, and how many of them are beyond the wanted ones. What does not parse is no report, and
-// neither are those of pods that claim to be the same member.
+// votes are the reports of pods that live on nodes that are reached, and how many of them are beyond the wanted ones.
+// What does not parse is no report, and neither are those of pods that claim to be the same member.
 func (f Facts) votes(by platformv1.SetElection) (votes []vote, beyond int) {
 	for _, p := range f.Pods {
-		v := vote{member: p.Report.Attributes[by.Member], primary: p.Report.Attributes[by.Primary], epoch: epochOf(p.Report.Attributes[by.Epoch])}
+		v := vote{member: p.Report.Attributes[by.Member], primary: p.Report.Attributes[by.Primary],
+			epoch: epochOf(p.Report.Attributes[by.Epoch])}
 		if _, unique := f.memberNamed(by, v.member); !unique || v.epoch == nil || p.Life != Alive || p.Node != Reachable {
 			continue
 		}

@@ -17,7 +17,8 @@ import (
 // view is what a member takes for the outcome of the latest election.
 type view struct{ epoch, leader int }
 
-// stored is what the API server has of the set: what the pods last reported, their labels, and the recorded election with its version.
+// stored is what the API server has of the set: what the pods last reported, their labels, and the recorded election
+// with its version.
 type stored struct {
 	reports []view
 	// copying says which of the reports are of members that copy data: they vote, and are not healthy.
@@ -32,7 +33,8 @@ func (s stored) copied() stored {
 	return s
 }
 
-// electorate is a set whose members elect, are cut off from each other and report late or never, and an engine that dies between any two writes.
+// electorate is a set whose members elect, are cut off from each other and report late or never, and an engine that
+// dies between any two writes.
 type electorate struct {
 	*testing.T
 	random *rand.Rand
@@ -68,7 +70,8 @@ func (e *electorate) note(format string, args ...any) {
 	e.log = append(e.log, fmt.Sprintf(format, args...))
 }
 
-// elect has a majority choose among itself, in an epoch above all that its members know. Each of it learns the outcome now or never, the leader now.
+// elect has a majority choose among itself, in an epoch above all that its members know. Each of it learns the outcome
+// now or never, the leader now.
 func (e *electorate) elect() {
 	order := e.random.Perm(len(e.views))
 	voters := order[:len(order)/2+1]
@@ -130,10 +133,13 @@ func (e *electorate) refresh() {
 }
 
 func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
-	f := rollout.Facts{Name: "a", Replicas: int32(len(s.labels)), Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityMiddleware}
+	f := rollout.Facts{Name: "a", Replicas: int32(len(s.labels)), Revision: "r1", ConfigDigest: "d1", Roles: roles,
+		Authority: rollout.AuthorityMiddleware}
 	for i, v := range s.reports {
-		p := rollout.Pod{Name: fmt.Sprintf("a-%d", i), Ordinal: int32(i), Life: rollout.Alive, Ready: rollout.Ready, Role: s.labels[i], Revision: "r1"}
-		p.Report = report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1", Attributes: map[string]string{"id": "m" + strconv.Itoa(i), "term": "", "leader": ""}}
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", i), Ordinal: int32(i), Life: rollout.Alive, Ready: rollout.Ready,
+			Role: s.labels[i], Revision: "r1"}
+		p.Report = report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1",
+			Attributes: map[string]string{"id": "m" + strconv.Itoa(i), "term": "", "leader": ""}}
 		if v.leader == i && v.epoch > 0 {
 			p.Report.Role = "primary"
 		}
@@ -153,7 +159,8 @@ func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
 	return f, elected
 }
 
-// turn is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after so many writes; negative for never.
+// turn is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after
+// so many writes; negative for never.
 func (e *electorate) turn(writes int) {
 	seen := e.cache
 	f, elected := e.facts(seen)
@@ -250,8 +257,8 @@ func (e *electorate) settle() {
 	}
 }
 
-// However reports are lost or late, whatever the members take for true, and wherever the engine dies: never do two pods have the label of a primary, the
-// record never goes back, and once all report the same the label is where it belongs.
+// However reports are lost or late, whatever the members take for true, and wherever the engine dies: never do two pods
+// have the label of a primary, the record never goes back, and once all report the same the label is where it belongs.
 func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // forecastTurns is how often a forecast plans for each pod: more than any change takes.
 const forecastTurns = 12
 
-// Forecast returns the steps that would be taken until the set is as wanted, when each of them works and nothing else happens. What
-// merely follows from them (labels of roles, waiting) is left out. The facts stay as they are.
+// Forecast returns the steps that would be taken until the set is as wanted, when each of them works and nothing else
+// happens. What merely follows from them (labels of roles, waiting) is left out. The facts stay as they are.
 func Forecast(f Facts) []Step {
 	f.Pods = slices.Clone(f.Pods)
 	f.Window = Open
@@ -79,7 +79,8 @@ func (f *Facts) perfect(p Pod) Pod {
 	}
 	return Pod{
 		Name: p.Name, Ordinal: p.Ordinal, Life: Alive, Revision: f.Revision, Ready: Ready, Role: role, Candidacy: p.Candidacy,
-		Report: report.Report{Health: report.Healthy, Role: role, ConfigDigest: f.ConfigDigest, RestartDigest: f.RestartDigest},
+		Report: report.Report{Health: report.Healthy, Role: role, ConfigDigest: f.ConfigDigest,
+			RestartDigest: f.RestartDigest},
 	}
 }
 

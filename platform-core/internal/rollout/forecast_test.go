@@ -38,8 +38,10 @@ func TestForecastsComeTrue(t *testing.T) {
 					w.grow()
 					for _, step := range rollout.Plan(w.Facts) {
 						// A pod that is deleted is made again: a forecast takes that as one.
-						again := step.Action == rollout.CreatePod && slices.ContainsFunc(taken, func(s string) bool { return s[:9] == "DeletePod" && containsPod(s, step.Pod) })
-						if step.Action != rollout.SetRole && step.Action != rollout.Hold && !again && !slices.Contains(taken, step.String()) {
+						again := step.Action == rollout.CreatePod &&
+							slices.ContainsFunc(taken, func(s string) bool { return s[:9] == "DeletePod" && containsPod(s, step.Pod) })
+						if step.Action != rollout.SetRole && step.Action != rollout.Hold && !again &&
+							!slices.Contains(taken, step.String()) {
 							taken = append(taken, step.String())
 						}
 						w.take(step)

@@ -15,8 +15,9 @@ func TestAFirstWriterIsChangedWhileOthersWaitForIt(t *testing.T) {
 		Report: report.Report{Health: report.Healthy, Role: "primary", ConfigDigest: "d1", RestartDigest: "s1"}}
 	waits := rollout.Pod{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Revision: "r1", Ready: rollout.NotReady,
 		Report: report.Report{Health: report.Starting, ConfigDigest: "d2", RestartDigest: "s2"}}
-	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2", Roles: roles, Authority: rollout.AuthorityEngine,
-		Pods: []rollout.Pod{alone, waits}}
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2", Roles: roles,
+		Authority: rollout.AuthorityEngine,
+		Pods:      []rollout.Pod{alone, waits}}
 	if steps := rollout.Plan(f); len(steps) != 0 {
 		t.Errorf("while it is not known why the other waits, the steps are %v", steps)
 	}

@@ -19,21 +19,28 @@ func TestConfigurationFollowsTheLimitOfMemory(t *testing.T) {
 		restart   string
 		want      rollout.Action
 	}{
-		"more memory":                                 {resources: rollout.Outdated, want: rollout.ResizePod},
-		"more that the node has yet to give":          {resources: rollout.Underway},
-		"more that is given":                          {want: rollout.ReloadPlan},
-		"less memory":                                 {resources: rollout.Outdated, tightens: true, want: rollout.ReloadPlan},
-		"less, by a restart":                          {resources: rollout.Outdated, tightens: true, restart: "s2", want: rollout.PushPlan},
-		"less, outside of the windows":                {resources: rollout.Outdated, tightens: true, window: rollout.Closed, want: rollout.ReloadPlan},
-		"less, by a restart, outside of the windows":  {resources: rollout.Outdated, tightens: true, window: rollout.Closed, restart: "s2"},
-		"more, and a restart, outside of the windows": {resources: rollout.Outdated, window: rollout.Closed, restart: "s2", want: rollout.ResizePod},
+		"more memory":                        {resources: rollout.Outdated, want: rollout.ResizePod},
+		"more that the node has yet to give": {resources: rollout.Underway},
+		"more that is given":                 {want: rollout.ReloadPlan},
+		"less memory": {resources: rollout.Outdated, tightens: true,
+			want: rollout.ReloadPlan},
+		"less, by a restart": {resources: rollout.Outdated, tightens: true, restart: "s2",
+			want: rollout.PushPlan},
+		"less, outside of the windows": {resources: rollout.Outdated, tightens: true, window: rollout.Closed,
+			want: rollout.ReloadPlan},
+		"less, by a restart, outside of the windows": {resources: rollout.Outdated, tightens: true, window: rollout.Closed,
+			restart: "s2"},
+		"more, and a restart, outside of the windows": {resources: rollout.Outdated, window: rollout.Closed, restart: "s2",
+			want: rollout.ResizePod},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := rollout.Facts{Name: "a", Replicas: 1, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s1", Roles: roles, Window: test.window}
+			f := rollout.Facts{Name: "a", Replicas: 1, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s1", Roles: roles,
+				Window: test.window}
 			if test.restart != "" {
 				f.RestartDigest = test.restart
 			}
-			f.Pods = []rollout.Pod{{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "primary", Report: healthy,
+			f.Pods = []rollout.Pod{{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "primary",
+				Report:    healthy,
 				Resources: test.resources, Tightens: test.tightens}}
 			var got rollout.Action
 			if steps := rollout.Plan(f); len(steps) > 0 {

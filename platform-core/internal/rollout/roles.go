@@ -35,9 +35,10 @@ func (f Facts) Declares(role string) bool {
 	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == role })
 }
 
-// planRoles takes a writer's label away before it gives one, so that two pods never have it but where the middleware itself says that both write.
-// Those of others wait until it has its label: what leads Services into the pods takes a change over at once after a quiet while, and then once a second. A
-// replica says for a moment that it follows nobody when the writer changes.
+// planRoles takes a writer's label away before it gives one, so that two pods never have it but where the middleware
+// itself says that both write. Those of others wait until it has its label: what leads Services into the pods takes a
+// change over at once after a quiet while, and then once a second. A replica says for a moment that it follows nobody
+// when the writer changes.
 func planRoles(f Facts) []Step {
 	var take, give, others []Step
 	for _, p := range f.Pods {
@@ -78,7 +79,8 @@ func planRoles(f Facts) []Step {
 // succession says whether the pod that may write is well and about to have its label.
 func (f Facts) succession() bool {
 	return f.Promoting && f.Named != nil && slices.ContainsFunc(f.Pods, func(p Pod) bool {
-		return *f.Named == p.Name && p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy && !f.writer(p.Role)
+		return *f.Named == p.Name && p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy &&
+			!f.writer(p.Role)
 	})
 }
 
@@ -100,13 +102,15 @@ func (f Facts) holds(p Pod) bool {
 	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
 }
 
-// removePrimaryLabels takes a writer's label from those that do not answer, are on a node that nobody reaches or are on their way out when
-// another takes over, or has: a middleware may elect another one before the probe of the former has failed.
+// removePrimaryLabels takes a writer's label from those that do not answer, are on a node that nobody reaches or are on
+// their way out when another takes over, or has: a middleware may elect another one before the probe of the former has
+// failed.
 func (f Facts) removePrimaryLabels(give []Step) []Step {
 	successor := ""
 	if len(give) > 0 {
 		successor = give[0].Pod
-	} else if i := slices.IndexFunc(f.Pods, func(p Pod) bool { return f.writer(p.Role) && p.Node == Reachable && f.holds(p) }); i >= 0 {
+	} else if i := slices.IndexFunc(f.Pods,
+		func(p Pod) bool { return f.writer(p.Role) && p.Node == Reachable && f.holds(p) }); i >= 0 {
 		successor = f.Pods[i].Name
 	}
 	if successor == "" {
@@ -118,7 +122,8 @@ func (f Facts) removePrimaryLabels(give []Step) []Step {
 			slices.ContainsFunc(give, func(s Step) bool { return s.Ordinal == p.Ordinal }) {
 			continue
 		}
-		steps = append(steps, Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name, Reason: fmt.Sprintf("%s takes over", successor)})
+		steps = append(steps, Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name,
+			Reason: fmt.Sprintf("%s takes over", successor)})
 	}
 	return steps
 }

@@ -10,24 +10,30 @@
 //     wanted ones go one at a time while all wanted ones are ready; one that is broken goes at once. Excluded
 //     ordinals go first, then the highest, a writer after the others.
 //   - A pod that was evicted from a node that nobody reaches is forgotten when another one may run beside it, since
-//     it keeps nothing and is not counted (interchangeable). Any other stays until the node is back or its end is proved.
+//     it keeps nothing and is not counted (interchangeable). Any other stays until the node is back or its end is
+//     proved.
 //   - A pod that has ended for good (Failed, Succeeded) is replaced.
-//   - Where the middleware elects and members report whom, the pod that most of them name has a writer's label, once that is on record (Elect).
+//   - Where the middleware elects and members report whom, the pod that most of them name has a writer's label, once
+//     that is on record (Elect).
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it. So is one that the others wait for, to be named the first writer.
-//   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer changes no other pod
-//     is touched. One that is not wanted any more stays for as long as no wanted pod can take over, working or broken: the record names nobody else.
+//   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer
+//     changes no other pod is touched. One that is not wanted any more stays for as long as no wanted pod can take
+//     over, working or broken: the record names nobody else.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
 //     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
-//   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
-//   - Where processes have to start with the same configuration, all of them are restarted at once (RestartAllAtOnce): none would be ready
-//     while the others run with another one. So nobody waits for anybody there, and what has begun is not held by a window that closes.
+//   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another
+//     pod can take over.
+//   - Where processes have to start with the same configuration, all of them are restarted at once (RestartAllAtOnce):
+//     none would be ready while the others run with another one. So nobody waits for anybody there, and what has begun
+//     is not held by a window that closes.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
-//     the containers with another image, or another pod. What a process makes of its limit of memory is never above it: of a pod that gets
-//     less, the process takes over its configuration first, and of one that gets more once the node has given it.
-//   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks, stops
-//     or starts goes on; so does a pod that is in the midst of its change.
+//     the containers with another image, or another pod. What a process makes of its limit of memory is never above it:
+//     of a pod that gets less, the process takes over its configuration first, and of one that gets more once the node
+//     has given it.
+//   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks,
+//     stops or starts goes on; so does a pod that is in the midst of its change.
 package rollout
 
 import (
@@ -74,17 +80,19 @@ type Facts struct {
 	Heirs Heirs
 	// Request to hand over, for its own sake.
 	Request Request
-	// Named is the pod that may write, where the engine decides it or follows an election: no other one gets the label of a role that takes writes, and
-	// with an empty name none does. Nil where the pods' reports decide.
+	// Named is the pod that may write, where the engine decides it or follows an election: no other one gets the label of
+	// a role that takes writes, and with an empty name none does. Nil where the pods' reports decide.
 	Named *string
-	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others wait for theirs.
+	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others
+	// wait for theirs.
 	Promoting bool
 	// Spared is the pod that is to have no label but the writer's, which it is about to get; empty for none.
 	Spared string
-	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when somebody else decided
-	// has to be changed before it is named.
+	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when
+	// somebody else decided has to be changed before it is named.
 	Founding bool
-	// Busy says why no pod that could do its work may be taken out now, as while the writer changes; empty when nothing is in the way.
+	// Busy says why no pod that could do its work may be taken out now, as while the writer changes; empty when nothing is
+	// in the way.
 	Busy string
 	// Pods that are there, in any order.
 	Pods []Pod
@@ -133,7 +141,8 @@ type Pod struct {
 	Restart Fit
 	// Resources of its containers.
 	Resources Fit
-	// Tightens says that a container is to have less memory than it has: a process that goes by its limit has to know before.
+	// Tightens says that a container is to have less memory than it has: a process that goes by its limit has to know
+	// before.
 	Tightens bool
 	// Volumes of its own.
 	Volumes Fit
@@ -316,7 +325,8 @@ func (f Facts) Settled(p Pod) Readiness {
 
 // Updated says whether a pod has the current template, images, resources and configuration.
 func (f Facts) Updated(p Pod) bool {
-	return p.Life == Alive && p.Revision == f.Revision && p.Images == Current && p.Restart == Current && p.Resources == Current &&
+	return p.Life == Alive && p.Revision == f.Revision && p.Images == Current && p.Restart == Current &&
+		p.Resources == Current &&
 		p.Report.ConfigDigest == f.ConfigDigest
 }
 
@@ -372,7 +382,8 @@ func planMissing(f Facts) []Step {
 		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
 		switch {
 		case i < 0:
-			steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal), Reason: "it is wanted and not there"})
+			steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal),
+				Reason: "it is wanted and not there"})
 		case Serves(f.Pods[i]):
 			continue
 		}
@@ -384,7 +395,8 @@ func planMissing(f Facts) []Step {
 }
 
 // planExcess removes a pod that is not wanted. The wanted ones have to be ready, so
-// that a set never has fewer than it had before without having those that it should have. What cannot be done without is held.
+// that a set never has fewer than it had before without having those that it should have. What cannot be done without
+// is held.
 func planExcess(f Facts) (Step, bool) {
 	if f.leaving() {
 		return Step{}, false // one at a time
@@ -404,7 +416,8 @@ func planExcess(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	if f.indispensable(*next) {
-		return stepFor(Hold, *next, "it is the one that may write, and no pod that is wanted can take over (%s): it goes once one can; "+
+		return stepFor(Hold, *next, "it is the one that may write, and no pod that is wanted can take over (%s): it goes "+
+			"once one can; "+
 			"to keep it, scale back so that %s is wanted", f.unable(), next.Name), true
 	}
 	if slices.Contains(f.Excluded, next.Ordinal) {
@@ -440,8 +453,8 @@ func (f Facts) leavesBefore(p, q Pod) bool {
 	return p.Ordinal > q.Ordinal
 }
 
-// planLost forgets pods that are on their way out on a node that nobody reaches. When one is to go from there, Kubernetes
-// says: it evicts those that do not tolerate that.
+// planLost forgets pods that are on their way out on a node that nobody reaches. When one is to go from there,
+// Kubernetes says: it evicts those that do not tolerate that.
 func planLost(f Facts) []Step {
 	var steps []Step
 	for _, p := range f.Pods {

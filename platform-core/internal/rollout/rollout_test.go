@@ -50,8 +50,9 @@ type content struct{ image, runs, resources string }
 
 func newWorld(replicas int32, revision, digest string) *world {
 	return &world{
-		Facts: rollout.Facts{Name: "a-redis-main", Replicas: replicas, Revision: revision, ConfigDigest: digest, RestartDigest: "s1",
-			Roles: roles, Authority: rollout.AuthorityEngine},
+		Facts: rollout.Facts{Name: "a-redis-main", Replicas: replicas, Revision: revision, ConfigDigest: digest,
+			RestartDigest: "s1",
+			Roles:         roles, Authority: rollout.AuthorityEngine},
 		image: "i1", resources: "1Gi", has: map[string]content{}, breaks: map[string]bool{}, inPlace: rollout.Outdated,
 	}
 }
@@ -64,17 +65,22 @@ func (w *world) turn() bool {
 		fmt.Fprintln(&w.log, step)
 		w.take(step)
 	}
-	if len(steps) == 1 && steps[0].Action == rollout.Hold && (w.Handover.State == rollout.HandoverFailed || w.Request.From != "" || len(w.behind) > 0) {
+	if len(steps) == 1 && steps[0].Action == rollout.Hold &&
+		(w.Handover.State == rollout.HandoverFailed || w.Request.From != "" || len(w.behind) > 0) {
 		return false // it is the user's turn
 	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {
-		return p.Life == rollout.Terminating && p.Node == rollout.Reachable || p.Restart == rollout.Underway || p.Resources == rollout.Underway
+		return p.Life == rollout.Terminating && p.Node == rollout.Reachable || p.Restart == rollout.Underway ||
+			p.Resources == rollout.Underway
 	})
 }
 
 // grow lets time pass: pods that end are gone, those that start become ready.
 func (w *world) grow() {
-	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool { return p.Life == rollout.Terminating && p.Node == rollout.Reachable })
+	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool {
+		return p.Life == rollout.Terminating &&
+			p.Node == rollout.Reachable
+	})
 	writer := w.chosen()
 	if w.Named != nil {
 		w.Named = &writer
@@ -123,7 +129,8 @@ func (w *world) take(step rollout.Step) {
 	has := w.has[step.Pod]
 	switch step.Action {
 	case rollout.CreatePod:
-		w.Pods = append(w.Pods, rollout.Pod{Name: step.Pod, Ordinal: step.Ordinal, Life: rollout.Alive, Revision: w.Revision, Ready: rollout.NotReady})
+		w.Pods = append(w.Pods, rollout.Pod{Name: step.Pod, Ordinal: step.Ordinal, Life: rollout.Alive, Revision: w.Revision,
+			Ready: rollout.NotReady})
 		has = content{w.image, w.image, w.resources}
 	case rollout.DeletePod:
 		w.Pods[i].Life, w.Pods[i].Ready = rollout.Terminating, rollout.NotReady
@@ -132,7 +139,8 @@ func (w *world) take(step rollout.Step) {
 	case rollout.SetRole:
 		w.Pods[i].Role = step.Role
 	case rollout.PushPlan:
-		w.Pods[i].Report = report.Report{Health: report.Starting, Role: w.Pods[i].Report.Role, ConfigDigest: w.ConfigDigest, RestartDigest: w.RestartDigest}
+		w.Pods[i].Report = report.Report{Health: report.Starting, Role: w.Pods[i].Report.Role, ConfigDigest: w.ConfigDigest,
+			RestartDigest: w.RestartDigest}
 		w.Pods[i].Ready = rollout.NotReady
 	case rollout.ReloadPlan:
 		w.Pods[i].Report.ConfigDigest = w.ConfigDigest
@@ -172,24 +180,32 @@ func TestGoldenRollouts(t *testing.T) {
 		"new-image":         {{"the image changes", func(w *world) { w.image = "i2" }}},
 		"new-resources":     {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
 		"memory-changes": {
-			{"there is more memory, and a reload is to make use of it", func(w *world) { w.resources, w.ConfigDigest = "2Gi", "d2" }},
-			{"there is less, and a reload is to do with it", func(w *world) { w.resources, w.tightens, w.ConfigDigest = "1Gi", true, "d3" }},
-			{"there is less, and it takes a restart", func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "512Mi", "d4", "s4" }},
+			{"there is more memory, and a reload is to make use of it",
+				func(w *world) { w.resources, w.ConfigDigest = "2Gi", "d2" }},
+			{"there is less, and a reload is to do with it",
+				func(w *world) { w.resources, w.tightens, w.ConfigDigest = "1Gi", true, "d3" }},
+			{"there is less, and it takes a restart",
+				func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "512Mi", "d4", "s4" }},
 		},
-		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes", func(w *world) { w.ConfigDigest = "d2" }}},
+		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes",
+			func(w *world) { w.ConfigDigest = "d2" }}},
 		"reload-is-not-enough": {{"a reload is refused where it was thought to be enough", func(w *world) {
 			w.ConfigDigest = "d2"
 			for i := range w.Pods {
 				w.Pods[i].Reload = rollout.Replace
 			}
 		}}},
-		"agents-are-too-old": {{"the configuration changes to one that the agents of pods 0 and 2 would not heed", func(w *world) {
-			w.ConfigDigest, w.RestartDigest = "d2", "s2"
-			w.Pods[0].Agent, w.Pods[2].Agent = rollout.Replace, rollout.Replace
-		}}},
-		"resources-need-other-pods": {{"the resources change to ones that cannot be given in place", func(w *world) { w.resources, w.inPlace = "2Gi", rollout.Replace }}},
-		"all-at-once":               {{"template, image, resources and configuration change", func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
-		"image-and-configuration":   {{"image, resources and configuration change", func(w *world) { w.image, w.resources, w.ConfigDigest, w.RestartDigest = "i2", "2Gi", "d2", "s2" }}},
+		"agents-are-too-old": {{"the configuration changes to one that the agents of pods 0 and 2 would not heed",
+			func(w *world) {
+				w.ConfigDigest, w.RestartDigest = "d2", "s2"
+				w.Pods[0].Agent, w.Pods[2].Agent = rollout.Replace, rollout.Replace
+			}}},
+		"resources-need-other-pods": {{"the resources change to ones that cannot be given in place",
+			func(w *world) { w.resources, w.inPlace = "2Gi", rollout.Replace }}},
+		"all-at-once": {{"template, image, resources and configuration change",
+			func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
+		"image-and-configuration": {{"image, resources and configuration change",
+			func(w *world) { w.image, w.resources, w.ConfigDigest, w.RestartDigest = "i2", "2Gi", "d2", "s2" }}},
 		"bad-template-is-mended": {
 			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
 			{"the template is mended", func(w *world) { w.Revision = "r3" }},
@@ -207,30 +223,40 @@ func TestGoldenRollouts(t *testing.T) {
 			{"the image is what it was", func(w *world) { w.image = "i1" }},
 		},
 		"bad-configuration-is-mended": {
-			{"the configuration changes to one that breaks the process", func(w *world) { w.ConfigDigest, w.breaks["d2"] = "d2", true }},
+			{"the configuration changes to one that breaks the process",
+				func(w *world) { w.ConfigDigest, w.breaks["d2"] = "d2", true }},
 			{"the configuration is mended", func(w *world) { w.ConfigDigest = "d3" }},
 		},
 		"scale-in":  {{"one pod is wanted", func(w *world) { w.Replicas = 1 }}},
 		"scale-out": {{"five pods are wanted", func(w *world) { w.Replicas = 5 }}},
 		"ordered": {
-			{"pods are made in order, and two more are wanted", func(w *world) { w.Policy, w.Replicas = platformv1.PodManagementOrderedReady, 5 }},
+			{"pods are made in order, and two more are wanted",
+				func(w *world) { w.Policy, w.Replicas = platformv1.PodManagementOrderedReady, 5 }},
 		},
-		"named-pod-is-removed":  {{"ordinal 1 is excluded and two pods are wanted", func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
-		"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still", func(w *world) { w.Excluded = []int32{1} }}},
-		"writer-is-removed":     {{"the writer's ordinal is excluded and one pod is wanted", func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
-		"stop-and-start":        {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}, {"it is to run", func(w *world) { w.Mode = rollout.Running }}},
-		"suspended":             {{"it is suspended, and everything changes", func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }}, {"it goes on", func(w *world) { w.Mode = rollout.Running }}},
-		"pod-ends":              {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
+		"named-pod-is-removed": {{"ordinal 1 is excluded and two pods are wanted",
+			func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
+		"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still",
+			func(w *world) { w.Excluded = []int32{1} }}},
+		"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
+			func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
+		"stop-and-start": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
+			{"it is to run", func(w *world) { w.Mode = rollout.Running }}},
+		"suspended": {{"it is suspended, and everything changes",
+			func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }},
+			{"it goes on", func(w *world) { w.Mode = rollout.Running }}},
+		"pod-ends": {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
 		"node-is-lost": {
 			{"nobody reaches the node of pod 0", func(w *world) { w.Pods[0].Node = rollout.Unreachable }},
 			{"it is evicted from there, and may still run", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
 			{"the node is back", func(w *world) { w.Pods[0].Node = rollout.Reachable }},
 		},
 		"node-is-lost-and-pods-are-alike": {
-			{"pods have nothing of their own, and nobody reaches the node of pod 0", func(w *world) { w.Interchangeable, w.Pods[0].Node = true, rollout.Unreachable }},
+			{"pods have nothing of their own, and nobody reaches the node of pod 0",
+				func(w *world) { w.Interchangeable, w.Pods[0].Node = true, rollout.Unreachable }},
 			{"it is evicted from there", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
 		},
-		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken", func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
+		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken",
+			func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
 	}
 	play(t, stories)
 }
@@ -253,15 +279,18 @@ func play(t *testing.T, stories map[string][]change) {
 }
 
 func TestGoldenRestartsTogether(t *testing.T) {
-	together := change{"there are no roles, and processes start together", func(w *world) { w.RestartStrategy, w.Roles = platformv1.RestartAllAtOnce, nil }}
+	together := change{"there are no roles, and processes start together",
+		func(w *world) { w.RestartStrategy, w.Roles = platformv1.RestartAllAtOnce, nil }}
 	play(t, map[string][]change{
-		"together": {together, {"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
+		"together": {together, {"the configuration changes",
+			func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
 		"together-with-a-template": {together, {"configuration and template change", func(w *world) {
 			w.ConfigDigest, w.RestartDigest, w.Revision = "d2", "s2", "r2"
 		}}},
 		"together-in-a-window": {
 			together,
-			{"the configuration changes outside of the maintenance windows", func(w *world) { w.Window, w.ConfigDigest, w.RestartDigest = rollout.Closed, "d2", "s2" }},
+			{"the configuration changes outside of the maintenance windows",
+				func(w *world) { w.Window, w.ConfigDigest, w.RestartDigest = rollout.Closed, "d2", "s2" }},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
 		},
 	})
@@ -269,10 +298,13 @@ func TestGoldenRestartsTogether(t *testing.T) {
 
 // One that has begun is ready only when all have: nobody waits for it, and no window that closes keeps the others back.
 func TestProcessesThatStartTogetherDoNotWaitForEachOther(t *testing.T) {
-	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2", RestartStrategy: platformv1.RestartAllAtOnce, Window: rollout.Closed,
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", RestartDigest: "s2",
+		RestartStrategy: platformv1.RestartAllAtOnce, Window: rollout.Closed,
 		Pods: []rollout.Pod{
-			{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.NotReady, Revision: "r1", Report: report.Report{Health: report.Unhealthy, ConfigDigest: "d2", RestartDigest: "s2"}},
-			{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Report: report.Report{Health: report.Healthy, ConfigDigest: "d1", RestartDigest: "s1"}},
+			{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.NotReady, Revision: "r1",
+				Report: report.Report{Health: report.Unhealthy, ConfigDigest: "d2", RestartDigest: "s2"}},
+			{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
+				Report: report.Report{Health: report.Healthy, ConfigDigest: "d1", RestartDigest: "s1"}},
 		}}
 	if steps := rollout.Plan(f); len(steps) != 1 || steps[0].Action != rollout.PushPlan || steps[0].Pod != "a-1" {
 		t.Fatalf("steps: %v", steps)
@@ -286,7 +318,8 @@ func TestProcessesThatStartTogetherDoNotWaitForEachOther(t *testing.T) {
 func TestGoldenMaintenanceWindows(t *testing.T) {
 	play(t, map[string][]change{
 		"window-is-closed": {
-			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"the template changes outside of the maintenance windows",
+				func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
 			{"four pods are wanted", func(w *world) { w.Replicas = 4 }},
 			{"pod 1 breaks", func(w *world) { w.Pods[1].Report.ConfigDigest, w.breaks["d9"] = "d9", true }},
 			{"it is evicted", func(w *world) { w.Pods[3].Life = rollout.Ended }},
@@ -302,16 +335,19 @@ func TestGoldenMaintenanceWindows(t *testing.T) {
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
 		},
 		"window-closes-while-a-container-restarts": {
-			{"image and configuration change, and the window closes when the first container has yet to restart", func(w *world) {
-				w.image, w.ConfigDigest, w.RestartDigest = "i2", "d2", "s2"
-				w.turn()
-				w.Window = rollout.Closed
-			}},
+			{"image and configuration change, and the window closes when the first container has yet to restart",
+				func(w *world) {
+					w.image, w.ConfigDigest, w.RestartDigest = "i2", "d2", "s2"
+					w.turn()
+					w.Window = rollout.Closed
+				}},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
 		},
 		"window-does-not-hold-what-runs-on": {
-			{"dynamic parameters and resources change outside of the maintenance windows", func(w *world) { w.Window, w.ConfigDigest, w.resources = rollout.Closed, "d2", "2Gi" }},
-			{"what only a restart changes follows, and more resources", func(w *world) { w.ConfigDigest, w.RestartDigest, w.resources = "d3", "s3", "3Gi" }},
+			{"dynamic parameters and resources change outside of the maintenance windows",
+				func(w *world) { w.Window, w.ConfigDigest, w.resources = rollout.Closed, "d2", "2Gi" }},
+			{"what only a restart changes follows, and more resources",
+				func(w *world) { w.ConfigDigest, w.RestartDigest, w.resources = "d3", "s3", "3Gi" }},
 			{"resources change to ones that cannot be given in place, and a reload follows", func(w *world) {
 				w.ConfigDigest, w.RestartDigest, w.resources, w.inPlace = "d4", "s1", "4Gi", rollout.Replace
 			}},
@@ -321,11 +357,13 @@ func TestGoldenMaintenanceWindows(t *testing.T) {
 			{"there is less memory outside of the maintenance windows, and a reload does with it", func(w *world) {
 				w.Window, w.resources, w.tightens, w.ConfigDigest = rollout.Closed, "512Mi", true, "d2"
 			}},
-			{"there is still less, and it takes a restart", func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "256Mi", "d3", "s3" }},
+			{"there is still less, and it takes a restart",
+				func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "256Mi", "d3", "s3" }},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
 		},
 		"window-does-not-hold-a-stop": {
-			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"the template changes outside of the maintenance windows",
+				func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
 			{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
 			{"it is to run", func(w *world) { w.Mode = rollout.Running }},
 		},
@@ -353,8 +391,10 @@ func TestWriterLabelIsTakenBeforeItIsGiven(t *testing.T) {
 		return report.Report{Health: report.Healthy, Role: role, ConfigDigest: "d1"}
 	}
 	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Pods: []rollout.Pod{
-		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "primary", Report: healthy("replica")},
-		{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica", Report: healthy("primary")},
+		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "primary",
+			Report: healthy("replica")},
+		{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica",
+			Report: healthy("primary")},
 	}}
 	steps := rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-0" || steps[0].Role != "replica" {
@@ -367,14 +407,17 @@ func TestWriterLabelIsTakenBeforeItIsGiven(t *testing.T) {
 	}
 }
 
-// A writer on a node that nobody reaches says what it last said for ever: its label goes when another one says that it writes, and
-// does not come back.
+// A writer on a node that nobody reaches says what it last said for ever: its label goes when another one says that it
+// writes, and does not come back.
 func TestWriterThatNobodyReachesLosesItsLabel(t *testing.T) {
 	healthy := report.Report{Health: report.Healthy, Role: "primary", ConfigDigest: "d1"}
-	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: "middleware", Pods: []rollout.Pod{
-		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Node: rollout.Unreachable, Revision: "r1", Role: "primary", Report: healthy},
-		{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica", Report: healthy},
-	}}
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: "middleware",
+		Pods: []rollout.Pod{
+			{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Node: rollout.Unreachable, Revision: "r1", Role: "primary",
+				Report: healthy},
+			{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica",
+				Report: healthy},
+		}}
 	steps := rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-0" || steps[0].Action != rollout.SetRole || steps[0].Role != "" {
 		t.Fatalf("first turn: %v", steps)
@@ -392,7 +435,8 @@ func TestWriterThatNobodyReachesLosesItsLabel(t *testing.T) {
 
 func TestRoleThatThePluginDoesNotDeclareIsNotLabelled(t *testing.T) {
 	f := rollout.Facts{Name: "a", Replicas: 1, Revision: "r1", ConfigDigest: "d1", Roles: roles, Pods: []rollout.Pod{
-		{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Report: report.Report{Health: report.Healthy, Role: "king", ConfigDigest: "d1"}},
+		{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
+			Report: report.Report{Health: report.Healthy, Role: "king", ConfigDigest: "d1"}},
 	}}
 	if steps := rollout.Plan(f); len(steps) != 0 {
 		t.Fatalf("steps: %v", steps)
@@ -401,7 +445,8 @@ func TestRoleThatThePluginDoesNotDeclareIsNotLabelled(t *testing.T) {
 
 func TestBrokenProcessTakesNewConfigurationAtOnce(t *testing.T) {
 	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d2", Roles: roles, Pods: []rollout.Pod{
-		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.NotReady, Revision: "r1", Report: report.Report{Health: report.Unhealthy, ConfigDigest: "d1"}},
+		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Ready: rollout.NotReady, Revision: "r1",
+			Report: report.Report{Health: report.Unhealthy, ConfigDigest: "d1"}},
 		{Name: "a-1", Ordinal: 1, Life: rollout.Terminating, Revision: "r1"},
 	}}
 	steps := rollout.Plan(f)

@@ -56,7 +56,8 @@ type simulation struct {
 	bad map[string]bool
 	// refuses says that nodes give no pod other resources in place.
 	refuses bool
-	// switchover says whether the middleware can hand over; handover is the latest attempt, and switches counts those that were begun.
+	// switchover says whether the middleware can hand over; handover is the latest attempt, and switches counts those that
+	// were begun.
 	switchover rollout.Switchover
 	handover   rollout.Handover
 	switches   int
@@ -94,7 +95,8 @@ func (s *simulation) wanted(m *member) bool {
 
 // current says whether a pod is what the spec asks for, whatever the planner makes of it.
 func (s *simulation) current(m *member) bool {
-	return m.revision == s.spec.revision && m.runs == s.spec.image && m.gets == s.spec.resources && m.digest == s.spec.digest
+	return m.revision == s.spec.revision && m.runs == s.spec.image && m.gets == s.spec.resources &&
+		m.digest == s.spec.digest
 }
 
 func (s *simulation) look() []rollout.Pod {
@@ -102,7 +104,8 @@ func (s *simulation) look() []rollout.Pod {
 	s.uidsOf = map[int32]int{}
 	for _, m := range s.pods {
 		s.uidsOf[m.ordinal] = m.uid
-		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision, Ready: rollout.NotReady, Role: m.role,
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision,
+			Ready: rollout.NotReady, Role: m.role,
 			Candidacy: rollout.CanTakeOver}
 		if s.serves(m) {
 			p.Ready = rollout.Ready
@@ -139,9 +142,11 @@ func (s *simulation) look() []rollout.Pod {
 
 func (s *simulation) facts(pods []rollout.Pod) rollout.Facts {
 	return rollout.Facts{
-		Name: "a", Mode: s.spec.mode, Window: s.spec.window, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
-		Authority: rollout.AuthorityEngine, Revision: s.spec.revision, ConfigDigest: s.spec.digest, RestartDigest: s.spec.restart,
-		Roles: roles, Switchover: s.switchover, Handover: s.handover, Pods: pods,
+		Name: "a", Mode: s.spec.mode, Window: s.spec.window, Replicas: s.spec.replicas, Excluded: s.spec.excluded,
+		Policy:    s.spec.policy,
+		Authority: rollout.AuthorityEngine, Revision: s.spec.revision, ConfigDigest: s.spec.digest,
+		RestartDigest: s.spec.restart,
+		Roles:         roles, Switchover: s.switchover, Handover: s.handover, Pods: pods,
 	}
 }
 
@@ -182,7 +187,8 @@ func (s *simulation) take(step rollout.Step) {
 		if m == nil {
 			s.uids++
 			s.pods = append(s.pods, &member{uid: s.uids, ordinal: step.Ordinal, life: rollout.Alive, revision: s.spec.revision,
-				image: s.spec.image, runs: s.spec.image, resources: s.spec.resources, gets: s.spec.resources, starts: 1 + s.random.IntN(4)})
+				image: s.spec.image, runs: s.spec.image, resources: s.spec.resources, gets: s.spec.resources,
+				starts: 1 + s.random.IntN(4)})
 		}
 		return
 	}
@@ -289,7 +295,8 @@ func (s *simulation) checkLabels() {
 	if writers > 1 {
 		s.failed("%d pods have the writer's label", writers)
 	}
-	if ours := len(slices.DeleteFunc(slices.Clone(s.pods), func(m *member) bool { return !m.ours || !s.wanted(m) })); ours > 1 {
+	if ours := len(slices.DeleteFunc(slices.Clone(s.pods),
+		func(m *member) bool { return !m.ours || !s.wanted(m) })); ours > 1 {
 		s.failed("%d pods are out by our doing", ours)
 	}
 }
@@ -395,9 +402,11 @@ func (s *simulation) edit() {
 			}
 		}
 	case 7:
-		s.spec.mode = []rollout.Mode{rollout.Running, rollout.Running, rollout.Running, rollout.Stopped, rollout.Suspended}[s.random.IntN(5)]
+		s.spec.mode = []rollout.Mode{rollout.Running, rollout.Running, rollout.Running, rollout.Stopped,
+			rollout.Suspended}[s.random.IntN(5)]
 	case 8:
-		s.spec.policy = []platformv1.PodManagementPolicy{platformv1.PodManagementParallel, platformv1.PodManagementOrderedReady}[s.random.IntN(2)]
+		s.spec.policy = []platformv1.PodManagementPolicy{platformv1.PodManagementParallel,
+			platformv1.PodManagementOrderedReady}[s.random.IntN(2)]
 	case 9:
 		s.spec.window = []rollout.Window{rollout.Open, rollout.Closed}[s.random.IntN(2)]
 	}
@@ -433,8 +442,8 @@ func (s *simulation) settled(want int) bool {
 }
 
 // Whatever happens to the pods and the spec: we never have more than one wanted pod out by our own doing, the
-// writer is changed last, no two pods have a writer's label, a suspended set is left alone, nothing that serves is taken out
-// outside of the maintenance windows, and the set settles when nothing more happens.
+// writer is changed last, no two pods have a writer's label, a suspended set is left alone, nothing that serves is
+// taken out outside of the maintenance windows, and the set settles when nothing more happens.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(2000)
 	if testing.Short() {
@@ -459,7 +468,8 @@ func TestRandomHistories(t *testing.T) {
 			s.turn()
 			s.pass()
 		}
-		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false, rollout.Handover{}
+		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false,
+			rollout.Handover{}
 		s.spec.revision, s.spec.image, s.spec.digest = "r7", "i7", "d7"
 		s.note("the spec is mended")
 		s.settle(int(s.spec.replicas))

@@ -69,14 +69,15 @@ const (
 // Heirless says whether pods serve beside this writer of which none can take over from it.
 func (f Facts) Heirless(writer string) bool {
 	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && Serves(p) })
-	return others && !slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
+	return others && !slices.ContainsFunc(f.Pods,
+		func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
 }
 
 // Outage says whether an action takes the process of a pod out for a while.
 func (a Action) Outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
 
-// spare puts a switchover before a step that takes the writer out, as long as another pod could take over. Without it nothing
-// is done to a writer that works; one that is out anyway is changed at once.
+// spare puts a switchover before a step that takes the writer out, as long as another pod could take over. Without it
+// nothing is done to a writer that works; one that is out anyway is changed at once.
 func (f Facts) spare(step Step) Step {
 	p := f.podOf(step.Ordinal)
 	if f.Switchover == NoSwitchover || !step.Action.Outage() || p.Life != Alive || halfway(p) {
@@ -111,15 +112,15 @@ func (f Facts) spare(step Step) Step {
 	return next
 }
 
-// awaitsLabel says whether a pod that writes is about to get its label. Where the members elect, one that no majority names does not
-// get it, and what others need may be what it takes for a majority to answer.
+// awaitsLabel says whether a pod that writes is about to get its label. Where the members elect, one that no majority
+// names does not get it, and what others need may be what it takes for a majority to answer.
 func (f Facts) awaitsLabel(p Pod) bool {
 	unnamed := f.Authority == AuthorityMiddleware && f.Named != nil && *f.Named != p.Name
 	return !f.writer(p.Role) && !unnamed
 }
 
-// indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those that are wanted can take
-// over: once it is gone nobody writes. A set that is to have no pods needs no writer.
+// indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those
+// that are wanted can take over: once it is gone nobody writes. A set that is to have no pods needs no writer.
 func (f Facts) indispensable(p Pod) bool {
 	if f.Authority == AuthorityMiddleware || !f.named(p) || p.Life != Alive || f.Wanted(p) || f.Replicas == 0 {
 		return false
@@ -191,11 +192,13 @@ func (f Facts) writers() []Pod {
 }
 
 // successor is the pod to hand over to: the one that was asked before, so that an attempt is finished; else one that
-// needs no change any more, so that the next writer is not the next one to be taken out. only names the one pod that may; empty for any.
+// needs no change any more, so that the next writer is not the next one to be taken out. only names the one pod that
+// may; empty for any.
 func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
-		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && Serves(p) && !f.writer(p.Report.Role) {
+		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && Serves(p) &&
+			!f.writer(p.Report.Role) {
 			fit = append(fit, p)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// chosen is the pod that the middleware has write: the first of those wanted, and where it can hand over the one that it was
-// handed to for as long as that works.
+// chosen is the pod that the middleware has write: the first of those wanted, and where it can hand over the one that
+// it was handed to for as long as that works.
 func (w *world) chosen() string {
 	first := ""
 	if ordinals := w.Ordinals(); len(ordinals) > 0 {
@@ -64,27 +64,34 @@ func lastWriter(end change) []change {
 
 func TestGoldenSwitchovers(t *testing.T) {
 	stories := map[string][]change{
-		"new-template":       {{"the template changes", func(w *world) { w.Revision = "r2" }}},
-		"new-configuration":  {{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
-		"new-image":          {{"the image changes", func(w *world) { w.image = "i2" }}},
-		"new-resources":      {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
-		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes", func(w *world) { w.ConfigDigest = "d2" }}},
-		"all-at-once":        {{"template, image, resources and configuration change", func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
-		"writer-is-removed":  {{"the writer's ordinal is excluded and one pod is wanted", func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
-		"writer-is-replaced": {{"the writer's ordinal is excluded, and three pods are wanted still", func(w *world) { w.Excluded = []int32{0} }}},
-		"stop":               {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}},
+		"new-template": {{"the template changes", func(w *world) { w.Revision = "r2" }}},
+		"new-configuration": {{"the configuration changes",
+			func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
+		"new-image":     {{"the image changes", func(w *world) { w.image = "i2" }}},
+		"new-resources": {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
+		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes",
+			func(w *world) { w.ConfigDigest = "d2" }}},
+		"all-at-once": {{"template, image, resources and configuration change",
+			func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
+		"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
+			func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
+		"writer-is-replaced": {{"the writer's ordinal is excluded, and three pods are wanted still",
+			func(w *world) { w.Excluded = []int32{0} }}},
+		"stop": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}},
 		"one-pod": {
 			{"one pod is wanted", func(w *world) { w.Replicas = 1 }},
 			{"the template changes", func(w *world) { w.Revision = "r2" }},
 		},
 		"refused": {
-			{"nobody hands over, and the configuration changes", func(w *world) { w.deaf, w.ConfigDigest, w.RestartDigest = true, "d2", "s2" }},
+			{"nobody hands over, and the configuration changes",
+				func(w *world) { w.deaf, w.ConfigDigest, w.RestartDigest = true, "d2", "s2" }},
 			{"it is mended, and the configuration changes again", func(w *world) {
 				w.deaf, w.Handover, w.ConfigDigest, w.RestartDigest = false, rollout.Handover{}, "d3", "s3"
 			}},
 		},
 		"writer-breaks": {
-			{"nobody hands over, and the configuration changes", func(w *world) { w.deaf, w.ConfigDigest, w.RestartDigest = true, "d2", "s2" }},
+			{"nobody hands over, and the configuration changes",
+				func(w *world) { w.deaf, w.ConfigDigest, w.RestartDigest = true, "d2", "s2" }},
 			{"the writer breaks", func(w *world) {
 				w.Pods[0].Revision, w.breaks["r0"] = "r0", true
 			}},
@@ -92,8 +99,10 @@ func TestGoldenSwitchovers(t *testing.T) {
 		"asked": {
 			{"it is asked to hand over", func(w *world) { w.Request.From = w.writer }},
 			{"another pod writes, and nobody has taken the request back", nil},
-			{"the new writer is asked to hand over to pod 2", func(w *world) { w.Request = rollout.Request{From: w.writer, To: w.Pods[2].Name} }},
-			{"it is asked for a pod that is not there", func(w *world) { w.Request = rollout.Request{From: w.writer, To: "redis-a-redis-main-9"} }},
+			{"the new writer is asked to hand over to pod 2",
+				func(w *world) { w.Request = rollout.Request{From: w.writer, To: w.Pods[2].Name} }},
+			{"it is asked for a pod that is not there",
+				func(w *world) { w.Request = rollout.Request{From: w.writer, To: "redis-a-redis-main-9"} }},
 			{"the template changes meanwhile", func(w *world) { w.Revision = "r2" }},
 			{"the request is taken back", func(w *world) { w.Request = rollout.Request{} }},
 			{"it is asked again, and nobody hands over", func(w *world) { w.deaf, w.Request.From = true, w.writer }},
@@ -101,8 +110,10 @@ func TestGoldenSwitchovers(t *testing.T) {
 				w.deaf, w.Handover, w.Request, w.Revision = false, rollout.Handover{}, rollout.Request{}, "r3"
 			}},
 		},
-		"last-writer-stays":         lastWriter(change{"the others have caught up", func(w *world) { w.behind = nil }}),
-		"last-writer-is-back":       lastWriter(change{"three pods are wanted again, and the others have caught up", func(w *world) { w.Replicas, w.behind = 3, nil }}),
+		"last-writer-stays": lastWriter(change{"the others have caught up", func(w *world) { w.behind = nil }}),
+		"last-writer-is-back": lastWriter(
+			change{"three pods are wanted again, and the others have caught up",
+				func(w *world) { w.Replicas, w.behind = 3, nil }}),
 		"last-writer-goes-with-all": lastWriter(change{"no pod is wanted", func(w *world) { w.Replicas = 0 }}),
 		"last-writer-stops":         lastWriter(change{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}),
 		"bad-template-is-mended": {
@@ -129,23 +140,29 @@ func TestGoldenSwitchovers(t *testing.T) {
 
 func TestWriterIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 	pod := func(name string, ordinal int32, role, digest string) rollout.Pod {
-		return rollout.Pod{Name: name, Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: role, Candidacy: rollout.CanTakeOver,
+		return rollout.Pod{Name: name, Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
+			Role: role, Candidacy: rollout.CanTakeOver,
 			Report: report.Report{Health: report.Healthy, Role: role, ConfigDigest: digest}}
 	}
-	f := rollout.Facts{Name: "a", Replicas: 3, Revision: "r1", ConfigDigest: "d2", Roles: roles, Switchover: rollout.BySwitchover,
-		Handover: rollout.Handover{From: "a-0", To: "a-2", State: rollout.HandoverUnderway}}
+	f := rollout.Facts{Name: "a", Replicas: 3, Revision: "r1", ConfigDigest: "d2", Roles: roles,
+		Switchover: rollout.BySwitchover,
+		Handover:   rollout.Handover{From: "a-0", To: "a-2", State: rollout.HandoverUnderway}}
 	for _, test := range []struct {
 		what string
 		pods []rollout.Pod
 		want string
 	}{
-		{"none changed but the one that was asked before", []rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
+		{"none changed but the one that was asked before",
+			[]rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
 			"SwitchOver a-0 to a-2: it writes, and its configuration changed"},
-		{"the old one has given up, the new one has not begun", []rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
+		{"the old one has given up, the new one has not begun",
+			[]rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
 			"Hold a-0: it has given up writing, and no pod says yet that it writes"},
-		{"both say so", []rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "primary", "d2")},
+		{"both say so", []rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"),
+			pod("a-2", 2, "primary", "d2")},
 			"Hold a-0: a-2 says that it writes, too"},
-		{"the new one writes", []rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "primary", "d2")},
+		{"the new one writes", []rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"),
+			pod("a-2", 2, "primary", "d2")},
 			"PushPlan a-0: its configuration changed"},
 	} {
 		f.Pods = test.pods
@@ -165,7 +182,8 @@ func TestWriterIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 		t.Errorf("with nobody who could take over: %v", steps)
 	}
 	f.Heirs = rollout.HeirsExpected
-	if steps := rollout.Plan(f); len(steps) != 1 || steps[0].String() != "Hold a-0: it writes, and no other pod has yet caught up so far that it could take over" {
+	if steps := rollout.Plan(f); len(steps) != 1 ||
+		steps[0].String() != "Hold a-0: it writes, and no other pod has yet caught up so far that it could take over" {
 		t.Errorf("with some who soon can: %v", steps)
 	}
 }

@@ -22,7 +22,8 @@ func (s *simulation) memberNamed(name string) *member {
 // handOver is one call of the action: it succeeds at once, or only says so, or fails; the third failure is the last.
 func (s *simulation) handOver(from, to *member) {
 	name := fmt.Sprintf("a-%d", from.ordinal)
-	if s.handover.From != name || s.handover.State != rollout.HandoverUnderway || s.handover.To != fmt.Sprintf("a-%d", to.ordinal) {
+	if s.handover.From != name || s.handover.State != rollout.HandoverUnderway ||
+		s.handover.To != fmt.Sprintf("a-%d", to.ordinal) {
 		s.switches++
 	}
 	s.handover = rollout.Handover{From: name, To: fmt.Sprintf("a-%d", to.ordinal), State: rollout.HandoverUnderway}
@@ -40,7 +41,8 @@ func (s *simulation) handOver(from, to *member) {
 // followHandover forgets an attempt whose aim is reached, or whose pod is another one.
 func (s *simulation) followHandover() {
 	from := s.memberNamed(s.handover.From)
-	if from == nil || from.life != rollout.Alive || !from.claims && slices.ContainsFunc(s.pods, func(m *member) bool { return m.claims && s.serves(m) }) {
+	if from == nil || from.life != rollout.Alive || !from.claims &&
+		slices.ContainsFunc(s.pods, func(m *member) bool { return m.claims && s.serves(m) }) {
 		s.handover = rollout.Handover{}
 	}
 }
@@ -54,19 +56,22 @@ func (s *simulation) heirs(from *member) []*member {
 
 func (s *simulation) checkSwitchover(step rollout.Step) {
 	from, to := s.member(step.Ordinal), s.memberNamed(step.To)
-	if s.switchover == rollout.NoSwitchover || s.spec.mode != rollout.Running || !from.claims || !slices.Contains(s.heirs(from), to) {
+	if s.switchover == rollout.NoSwitchover || s.spec.mode != rollout.Running || !from.claims ||
+		!slices.Contains(s.heirs(from), to) {
 		s.failed("%s: that makes no sense", step)
 	}
 }
 
 // checkSpared holds that a writer that works is not taken out as long as another pod could take over.
 func (s *simulation) checkSpared(step rollout.Step, m *member) {
-	if s.switchover != rollout.NoSwitchover && disrupts(step.Action) && m.claims && m.known && m.runs == m.image && len(s.heirs(m)) > 0 {
+	if s.switchover != rollout.NoSwitchover && disrupts(step.Action) && m.claims && m.known && m.runs == m.image &&
+		len(s.heirs(m)) > 0 {
 		s.failed("%s although pod %d could take over", step, s.heirs(m)[0].ordinal)
 	}
 }
 
-// When nothing fails, one change takes one switchover at most, whatever it is, and there is none where no writer is taken out.
+// When nothing fails, one change takes one switchover at most, whatever it is, and there is none where no writer is
+// taken out.
 func TestOneSwitchoverForAChange(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 2))

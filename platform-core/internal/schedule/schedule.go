@@ -40,7 +40,8 @@ func Parse(line, zone string) (Schedule, error) {
 		return Schedule{}, fmt.Errorf("there is no time zone %q: name one such as Europe/Berlin or UTC", zone)
 	}
 	if strings.ContainsAny(line, "=@") {
-		return Schedule{}, fmt.Errorf("schedule %q is no cron line: give minute, hour, day of month, month and day of week", line)
+		return Schedule{}, fmt.Errorf("schedule %q is no cron line: give minute, hour, day of month, month and day of week",
+			line)
 	}
 	parsed, err := fields.Parse(line)
 	if err != nil {
@@ -70,8 +71,8 @@ func (s Schedule) Next(after time.Time) time.Time {
 	}
 }
 
-// Last returns the last n times after one time and up to another, in their order, and whether there are more before them. What it
-// costs depends on n and on how uneven the line is, not on how long the span is.
+// Last returns the last n times after one time and up to another, in their order, and whether there are more before
+// them. What it costs depends on n and on how uneven the line is, not on how long the span is.
 func (s Schedule) Last(after, to time.Time, n int) (last []time.Time, more bool) {
 	for span := time.Hour; ; span *= 8 {
 		from := to.Add(-span)
@@ -96,7 +97,8 @@ func wallOf(t time.Time) time.Time {
 
 // first returns when the clocks of a zone first show a time or, should they leave it out, a later one.
 func first(wall time.Time, zone *time.Location) time.Time {
-	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
+	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(),
+		zone)
 	start, end := t.ZoneBounds()
 	// In a gap t is on either side of it.
 	switch shown := wallOf(t); {

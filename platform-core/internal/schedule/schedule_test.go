@@ -13,7 +13,8 @@ import (
 )
 
 func TestNextAgainstEveryMinuteOfTwoYears(t *testing.T) {
-	lines := []string{"0 2 * * *", "30 2 * * 0", "15,45 0-3 * * *", "*/20 * * 3,4,9,10,11 *", "10 1 1-7 * 6", "59 23 28-31 2 *", "0 0 * * *", "5/25 2 */7 * *"}
+	lines := []string{"0 2 * * *", "30 2 * * 0", "15,45 0-3 * * *", "*/20 * * 3,4,9,10,11 *", "10 1 1-7 * 6",
+		"59 23 28-31 2 *", "0 0 * * *", "5/25 2 */7 * *"}
 	for _, name := range []string{"Europe/Berlin", "Australia/Lord_Howe", "America/Santiago"} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
@@ -32,7 +33,8 @@ func TestNextAgainstEveryMinuteOfTwoYears(t *testing.T) {
 				got = append(got, at)
 			}
 			if len(want) == 0 || !slices.EqualFunc(got, want, time.Time.Equal) {
-				t.Errorf("%s in %s comes %d times, %d are right; the first that differ are %s", line, name, len(got), len(want), differ(got, want))
+				t.Errorf("%s in %s comes %d times, %d are right; the first that differ are %s", line, name, len(got), len(want),
+					differ(got, want))
 			}
 			for _, n := range []int{1, 7, 100, len(want)} {
 				last, more := s.Last(from, to.Add(-time.Nanosecond), n)
@@ -55,17 +57,26 @@ func differ(got, want []time.Time) string {
 
 func TestNextFromWithinAChangeOfTheClocks(t *testing.T) {
 	for name, tc := range map[string]struct{ line, zone, after, want string }{
-		"in the gap":                {"30 2 * * *", "Europe/Berlin", "2026-03-29T01:59:59+01:00", "2026-03-29T03:00:00+02:00"},
-		"after the gap":             {"30 2 * * *", "Europe/Berlin", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"},
-		"several in the gap":        {"*/10 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00+01:00", "2026-03-29T03:00:00+02:00"},
-		"a gap at midnight":         {"0 0 * * *", "America/Santiago", "2026-09-05T12:00:00-04:00", "2026-09-06T01:00:00-03:00"},
-		"shown twice, first":        {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:00:00+02:00", "2026-10-25T02:30:00+02:00"},
-		"shown twice, between":      {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:45:00+02:00", "2026-10-26T02:30:00+01:00"},
-		"shown twice, second":       {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:15:00+01:00", "2026-10-26T02:30:00+01:00"},
-		"half an hour":              {"45 1 * * *", "Australia/Lord_Howe", "2026-04-05T01:44:59+11:00", "2026-04-05T01:45:00+11:00"},
-		"half an hour, second time": {"45 1 * * *", "Australia/Lord_Howe", "2026-04-05T01:30:00+10:30", "2026-04-06T01:45:00+10:30"},
-		"leap day":                  {"0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
-		"a fraction":                {"0 2 * * *", "UTC", "2026-01-01T01:59:59.5Z", "2026-01-01T02:00:00Z"},
+		"in the gap": {"30 2 * * *", "Europe/Berlin", "2026-03-29T01:59:59+01:00",
+			"2026-03-29T03:00:00+02:00"},
+		"after the gap": {"30 2 * * *", "Europe/Berlin", "2026-03-29T03:00:00+02:00",
+			"2026-03-30T02:30:00+02:00"},
+		"several in the gap": {"*/10 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00+01:00",
+			"2026-03-29T03:00:00+02:00"},
+		"a gap at midnight": {"0 0 * * *", "America/Santiago", "2026-09-05T12:00:00-04:00",
+			"2026-09-06T01:00:00-03:00"},
+		"shown twice, first": {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:00:00+02:00",
+			"2026-10-25T02:30:00+02:00"},
+		"shown twice, between": {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:45:00+02:00",
+			"2026-10-26T02:30:00+01:00"},
+		"shown twice, second": {"30 2 * * *", "Europe/Berlin", "2026-10-25T02:15:00+01:00",
+			"2026-10-26T02:30:00+01:00"},
+		"half an hour": {"45 1 * * *", "Australia/Lord_Howe", "2026-04-05T01:44:59+11:00",
+			"2026-04-05T01:45:00+11:00"},
+		"half an hour, second time": {"45 1 * * *", "Australia/Lord_Howe", "2026-04-05T01:30:00+10:30",
+			"2026-04-06T01:45:00+10:30"},
+		"leap day":   {"0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
+		"a fraction": {"0 2 * * *", "UTC", "2026-01-01T01:59:59.5Z", "2026-01-01T02:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := schedule.Parse(tc.line, tc.zone)

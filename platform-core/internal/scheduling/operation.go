@@ -15,8 +15,9 @@ import (
 func SpecOf(app *platformv1.Application, spec *platformv1.Schedule) platformv1.OperationSpec {
 	asked := &spec.Operation
 	return platformv1.OperationSpec{
-		TemplateRef:             asked.TemplateRef,
-		TargetRef:               platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name},
+		TemplateRef: asked.TemplateRef,
+		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+			Name: app.Name},
 		Parameters:              maps.Clone(asked.Parameters),
 		Timeout:                 asked.Timeout,
 		TTLSecondsAfterFinished: asked.TTLSecondsAfterFinished,

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// Late is how much later than its time an Operation is made as if on time: an operator that is replaced is back by then.
+	// Late is how much later than its time an Operation is made as if on time: an operator that is replaced is back by
+	// then.
 	Late = 5 * time.Minute
 	// setBack is how far a clock can be behind the record of a schedule and still be believed.
 	setBack = time.Hour
@@ -37,7 +38,8 @@ type Facts struct {
 type Templates struct {
 	// Disrupts says whether it restarts or replaces pods, and so waits for maintenance windows.
 	Disrupts func(templateRef string) bool
-	// Impossible says why it cannot come to anything with this instance, so that its times pass; empty when it can. Nil says so of all.
+	// Impossible says why it cannot come to anything with this instance, so that its times pass; empty when it can. Nil
+	// says so of all.
 	Impossible func(templateRef string) string
 }
 
@@ -95,7 +97,8 @@ func Check(app *platformv1.Application) []error {
 	return problems
 }
 
-// For plans what comes of the schedules of an Application. A schedule that cannot be read does nothing and keeps its record.
+// For plans what comes of the schedules of an Application. A schedule that cannot be read does nothing and keeps its
+// record.
 func For(app *platformv1.Application, f Facts) Plan {
 	p := Plan{Records: Records{}, Passed: map[string]string{}}
 	known := RecordsOf(app)
@@ -114,9 +117,11 @@ func For(app *platformv1.Application, f Facts) Plan {
 		case paused && has && record.Paused:
 			// Its times pass.
 		case !has, paused, record.Paused, record.Schedule != one.text():
-			record = Record{Schedule: one.text(), Since: f.Now.Truncate(time.Second).UTC(), Paused: paused, Last: record.Last, Operation: record.Operation}
+			record = Record{Schedule: one.text(), Since: f.Now.Truncate(time.Second).UTC(), Paused: paused, Last: record.Last,
+				Operation: record.Operation}
 		case record.Since.Sub(f.Now) > setBack:
-			record.Note = fmt.Sprintf("the clock was set back from %s: times count from %s", in(record.Since, line), in(f.Now, line))
+			record.Note = fmt.Sprintf("the clock was set back from %s: times count from %s", in(record.Since, line),
+				in(f.Now, line))
 			record.Since = f.Now.Truncate(time.Second).UTC()
 			p.Passed[spec.Name] = record.Note
 		default:
@@ -138,7 +143,8 @@ func Status(app *platformv1.Application, templates Templates) []platformv1.Sched
 	for i := range app.Spec.Schedules {
 		spec := &app.Spec.Schedules[i]
 		record := records[spec.Name]
-		status := platformv1.ScheduleStatus{Name: spec.Name, LastTime: shown(record.Last), LastOperation: record.Operation, Message: record.Note}
+		status := platformv1.ScheduleStatus{Name: spec.Name, LastTime: shown(record.Last), LastOperation: record.Operation,
+			Message: record.Note}
 		line, err := parse(spec)
 		if why := templates.against(spec); why != "" {
 			status.Reason, status.Message = platformv1.ReasonNotPossible, why
@@ -177,8 +183,10 @@ func parse(spec *platformv1.Schedule) (schedule.Schedule, error) {
 	return schedule.Parse(string(spec.Schedule), string(spec.TimeZone))
 }
 
-// windowsFor returns the windows that a schedule waits for. Those that cannot be read hold nothing: the spec is refused for them.
-func windowsFor(app *platformv1.Application, spec *platformv1.Schedule, disrupts func(string) bool) maintenance.Windows {
+// windowsFor returns the windows that a schedule waits for. Those that cannot be read hold nothing: the spec is refused
+// for them.
+func windowsFor(app *platformv1.Application, spec *platformv1.Schedule,
+	disrupts func(string) bool) maintenance.Windows {
 	if app.Spec.Maintenance == nil || !disrupts(spec.Operation.TemplateRef) {
 		return nil
 	}
@@ -229,7 +237,8 @@ func (t timed) settle(record *Record, f Facts, p *Plan) {
 	record.Since = latest.UTC()
 	why := t.against(latest, f)
 	if why == "" && more && limit > 1 {
-		p.Passed[t.spec.Name] = fmt.Sprintf("times before %s were missed and are more than the limit of %d", in(times[0], t.line), limit)
+		p.Passed[t.spec.Name] = fmt.Sprintf("times before %s were missed and are more than the limit of %d",
+			in(times[0], t.line), limit)
 	}
 	if why != "" {
 		record.Note = fmt.Sprintf("passed over %s: %s", in(latest, t.line), why)
@@ -242,10 +251,12 @@ func (t timed) settle(record *Record, f Facts, p *Plan) {
 	record.Last, record.Operation, record.Note = latest.UTC(), t.name(latest), p.Passed[t.spec.Name]
 }
 
-// mostTimes are how many times are looked at, at most, to find those that have an opening of a maintenance window for themselves.
+// mostTimes are how many times are looked at, at most, to find those that have an opening of a maintenance window for
+// themselves.
 const mostTimes = 10000
 
-// missed are the last times after a moment and until another one, and whether there were more. Of several that wait for one opening the last counts.
+// missed are the last times after a moment and until another one, and whether there were more. Of several that wait for
+// one opening the last counts.
 func (t timed) missed(since, until time.Time, limit int) (times []time.Time, more bool) {
 	if limit == 1 {
 		return t.line.Last(since, until, limit)
@@ -279,7 +290,8 @@ func (t timed) against(at time.Time, f Facts) string {
 			}
 		}
 	}
-	if late := f.Now.Sub(t.effective(at)); late > Late && (t.spec.MissedRuns == "" || t.spec.MissedRuns == platformv1.MissedSkip) {
+	if late := f.Now.Sub(t.effective(at)); late > Late &&
+		(t.spec.MissedRuns == "" || t.spec.MissedRuns == platformv1.MissedSkip) {
 		return fmt.Sprintf("no operator was there until %s later", late.Round(time.Second))
 	}
 	return ""

@@ -54,7 +54,8 @@ func TestAClockThatWasWrongIsNotBelievedForEver(t *testing.T) {
 	if next := w.turn(); !next.Equal(begin.AddDate(0, 0, 3).Add(2 * time.Hour)) {
 		t.Errorf("it comes next at %s", next)
 	}
-	if note := w.status().Message; note != "the clock was set back from 2030-01-01T02:00Z (UTC): times count from 2026-01-04T00:00Z (UTC)" {
+	if note := w.status().Message; note !=
+		"the clock was set back from 2030-01-01T02:00Z (UTC): times count from 2026-01-04T00:00Z (UTC)" {
 		t.Errorf("the status says %q", note)
 	}
 }
@@ -111,17 +112,20 @@ func TestConcurrency(t *testing.T) {
 		w := newWorld(t, "UTC", "0 * * * *")
 		w.spec().Concurrency = policy
 		w.live(begin.Add(90 * time.Minute))
-		plan := scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
-			{Name: "redis-a.it.20260101-0100", Schedule: "it", Phase: scheduling.Unfinished},
-			{Name: "redis-a.other.20260101-0100", Schedule: "other", Phase: scheduling.Unfinished},
-		}})
-		if note := plan.Records["it"].Note; note != want || plan.Passed["it"] != want || (len(plan.Runs) == 0) != (want != "") {
+		plan := scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour),
+			Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
+				{Name: "redis-a.it.20260101-0100", Schedule: "it", Phase: scheduling.Unfinished},
+				{Name: "redis-a.other.20260101-0100", Schedule: "other", Phase: scheduling.Unfinished},
+			}})
+		if note := plan.Records["it"].Note; note != want || plan.Passed["it"] != want ||
+			(len(plan.Runs) == 0) != (want != "") {
 			t.Errorf("%s: %q, %v, runs %v", policy, note, plan.Passed, plan.Runs)
 		}
 		// One that was made for this very time, before a crash, stands in its own way not.
-		plan = scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
-			{Name: "redis-a.it.20260101-0200", Schedule: "it", Phase: scheduling.Unfinished},
-		}})
+		plan = scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour),
+			Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
+				{Name: "redis-a.it.20260101-0200", Schedule: "it", Phase: scheduling.Unfinished},
+			}})
 		if record := plan.Records["it"]; record.Note != "" || record.Operation != "redis-a.it.20260101-0200" {
 			t.Errorf("%s: the record is %+v", policy, record)
 		}
@@ -136,10 +140,12 @@ func TestWhatWasMissedIsTold(t *testing.T) {
 	if got := w.status().Message; got != "passed over 2026-01-01T03:00Z (UTC): no operator was there until 6m0s later" {
 		t.Errorf("it says %q", got)
 	}
-	w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = platformv1.MissedAll, new(int32(2)), platformv1.ConcurrencyQueue
+	w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = platformv1.MissedAll, new(int32(2)),
+		platformv1.ConcurrencyQueue
 	w.now = begin.Add(24 * time.Hour)
 	w.turn()
-	if got := w.status().Message; got != "times before 2026-01-01T23:00Z (UTC) were missed and are more than the limit of 2" {
+	if got := w.status().Message; got !=
+		"times before 2026-01-01T23:00Z (UTC) were missed and are more than the limit of 2" {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -147,13 +153,15 @@ func TestWhatWasMissedIsTold(t *testing.T) {
 func TestABrokenScheduleLeavesTheOthersAlone(t *testing.T) {
 	w := newWorld(t, "UTC", "0 * * * *")
 	w.live(begin.Add(90 * time.Minute))
-	w.app.Spec.Schedules = append(w.app.Spec.Schedules, platformv1.Schedule{Name: "broken", Schedule: "0 0 31 6 *", TimeZone: "UTC"})
+	w.app.Spec.Schedules = append(w.app.Spec.Schedules,
+		platformv1.Schedule{Name: "broken", Schedule: "0 0 31 6 *", TimeZone: "UTC"})
 	w.live(begin.Add(150 * time.Minute))
 	if len(w.times) != 2 {
 		t.Errorf("made %v", w.times)
 	}
 	problems := scheduling.Check(w.app)
-	if len(problems) != 1 || !strings.Contains(problems[0].Error(), `schedules[1] "broken": schedule "0 0 31 6 *" names a day that never comes`) {
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(),
+		`schedules[1] "broken": schedule "0 0 31 6 *" names a day that never comes`) {
 		t.Errorf("problems: %v", problems)
 	}
 	shown := scheduling.Status(w.app, scheduling.Templates{Disrupts: func(string) bool { return false }})
@@ -182,7 +190,8 @@ func TestRecorded(t *testing.T) {
 	w.app.UID = "1"
 	w.live(begin.Add(90 * time.Minute))
 	op := func(hour int) *platformv1.Operation {
-		op := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin.Add(time.Duration(hour) * time.Hour), Name: "x"})
+		op := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin.Add(time.Duration(hour) * time.Hour),
+			Name: "x"})
 		op.OwnerReferences = []metav1.OwnerReference{{UID: "1", Controller: new(true)}}
 		return op
 	}
@@ -202,8 +211,10 @@ func TestOperationsOfTheirTimeSortAndNameIt(t *testing.T) {
 	w.spec().Operation.Parameters = platformv1.Parameters{"a": "b"}
 	run := scheduling.Run{Schedule: w.spec(), Time: at(t, "2026-01-02T02:00:00+09:00"), Name: "redis-a.it.20260101-1700"}
 	op := scheduling.Operation(w.app, run)
-	if op.Annotations[platformv1.ScheduledForAnnotation] != "2026-01-02T02:00:00+09:00" || op.Labels[platformv1.TriggerLabel] != "Schedule" ||
-		op.Labels[platformv1.DomainLabel] != "database" || op.Spec.TargetRef.Name != "redis-a" || op.Spec.Parameters["a"] != "b" {
+	if op.Annotations[platformv1.ScheduledForAnnotation] != "2026-01-02T02:00:00+09:00" ||
+		op.Labels[platformv1.TriggerLabel] != "Schedule" ||
+		op.Labels[platformv1.DomainLabel] != "database" || op.Spec.TargetRef.Name != "redis-a" ||
+		op.Spec.Parameters["a"] != "b" {
 		t.Errorf("the Operation is %+v", op)
 	}
 }
@@ -212,8 +223,11 @@ func TestOperationsOfTheirTimeSortAndNameIt(t *testing.T) {
 func TestOperationsAreAsTheirScheduleSays(t *testing.T) {
 	w := newWorld(t, "UTC", "0 2 * * *")
 	asked := platformv1.ScheduledOperation{
-		TemplateRef: "redis@1.0.0/Restart", Parameters: platformv1.Parameters{"a": "b"}, Timeout: &metav1.Duration{Duration: time.Hour},
-		TTLSecondsAfterFinished: new(int32(60)), Retry: &platformv1.OperationRetry{Limit: 2, Backoff: &metav1.Duration{Duration: time.Minute}}, Force: true,
+		TemplateRef: "redis@1.0.0/Restart", Parameters: platformv1.Parameters{"a": "b"},
+		Timeout:                 &metav1.Duration{Duration: time.Hour},
+		TTLSecondsAfterFinished: new(int32(60)),
+		Retry:                   &platformv1.OperationRetry{Limit: 2, Backoff: &metav1.Duration{Duration: time.Minute}},
+		Force:                   true,
 	}
 	for field, value := range reflect.ValueOf(asked).Fields() {
 		if value.IsZero() {
@@ -222,10 +236,14 @@ func TestOperationsAreAsTheirScheduleSays(t *testing.T) {
 	}
 	w.spec().Operation = asked
 	want := platformv1.OperationSpec{
-		TemplateRef: asked.TemplateRef, Parameters: asked.Parameters, Timeout: asked.Timeout, TTLSecondsAfterFinished: asked.TTLSecondsAfterFinished,
-		Retry: asked.Retry, Force: true, TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "redis-a"},
+		TemplateRef: asked.TemplateRef, Parameters: asked.Parameters, Timeout: asked.Timeout,
+		TTLSecondsAfterFinished: asked.TTLSecondsAfterFinished,
+		Retry:                   asked.Retry, Force: true,
+		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+			Name: "redis-a"},
 	}
-	got := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin, Name: "redis-a.it.20260101-0200"}).Spec
+	got := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin, Name: "redis-a.it.20260101-0200"}).
+		Spec
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the Operation asks for %+v, want %+v", got, want)
 	}
@@ -238,11 +256,14 @@ func TestOperationsAreAsTheirScheduleSays(t *testing.T) {
 func TestTimesPassOfWhatIsNotPossible(t *testing.T) {
 	app := &platformv1.Application{}
 	app.Name = "a"
-	app.Spec.Schedules = []platformv1.Schedule{{Name: "drill", Schedule: "0 * * * *", TimeZone: "UTC", MissedRuns: platformv1.MissedAll}}
+	app.Spec.Schedules = []platformv1.Schedule{
+		{Name: "drill", Schedule: "0 * * * *", TimeZone: "UTC", MissedRuns: platformv1.MissedAll}}
 	why := "the plugin cannot"
-	templates := scheduling.Templates{Disrupts: func(string) bool { return false }, Impossible: func(string) string { return why }}
+	templates := scheduling.Templates{Disrupts: func(string) bool { return false },
+		Impossible: func(string) string { return why }}
 	at := func(hours time.Duration) scheduling.Plan {
-		plan := scheduling.For(app, scheduling.Facts{Now: time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC).Add(hours * time.Hour), Templates: templates})
+		plan := scheduling.For(app, scheduling.Facts{Now: time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC).Add(hours * time.Hour),
+			Templates: templates})
 		app.Annotations = map[string]string{platformv1.SchedulesAnnotation: plan.Records.String()}
 		return plan
 	}
@@ -251,7 +272,8 @@ func TestTimesPassOfWhatIsNotPossible(t *testing.T) {
 			t.Errorf("after %d hours it makes %+v, and looks again at %s", hours, plan.Runs, plan.Next)
 		}
 	}
-	if s := scheduling.Status(app, templates)[0]; s.Reason != platformv1.ReasonNotPossible || s.Message != why || s.NextTime != nil {
+	if s := scheduling.Status(app, templates)[0]; s.Reason != platformv1.ReasonNotPossible || s.Message != why ||
+		s.NextTime != nil {
 		t.Errorf("it says %+v", s)
 	}
 	why = ""

@@ -11,8 +11,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Record is what is remembered of one schedule. It is part of an annotation, so that it outlives the Operations and is copied with the
-// Application.
+// Record is what is remembered of one schedule. It is part of an annotation, so that it outlives the Operations and is
+// copied with the Application.
 type Record struct {
 	// Schedule is the line and the zone that Since was counted with.
 	Schedule string `json:"schedule"`
@@ -30,10 +30,12 @@ type Record struct {
 // Records are those of one Application, by schedule.
 type Records map[string]Record
 
-// RecordsOf reads the records of an Application. Those that cannot be read count as none: then each schedule counts from now on.
+// RecordsOf reads the records of an Application. Those that cannot be read count as none: then each schedule counts
+// from now on.
 func RecordsOf(app *platformv1.Application) Records {
 	records := Records{}
-	if text := app.Annotations[platformv1.SchedulesAnnotation]; text != "" && json.Unmarshal([]byte(text), &records) != nil {
+	if text := app.Annotations[platformv1.SchedulesAnnotation]; text != "" &&
+		json.Unmarshal([]byte(text), &records) != nil {
 		return Records{}
 	}
 	return records
@@ -49,8 +51,8 @@ func (r Records) String() string {
 	return string(text)
 }
 
-// Recorded says whether a time is settled on the record of the Application, so that it would not be made again without the Operation of it. What is
-// no Operation of a schedule that the Application has is recorded.
+// Recorded says whether a time is settled on the record of the Application, so that it would not be made again without
+// the Operation of it. What is no Operation of a schedule that the Application has is recorded.
 func Recorded(app *platformv1.Application, op *platformv1.Operation) bool {
 	name := op.Labels[platformv1.ScheduleLabel]
 	if name == "" || !metav1.IsControlledBy(op, app) {

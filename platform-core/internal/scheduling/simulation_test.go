@@ -52,7 +52,8 @@ func (w *world) spec() *platformv1.Schedule { return &w.app.Spec.Schedules[0] }
 func (w *world) turn() time.Time {
 	w.t.Helper()
 	w.plans++
-	plan := scheduling.For(w.app, scheduling.Facts{Now: w.now, Operations: w.there, Templates: scheduling.Templates{Disrupts: func(string) bool { return w.disrupts }}})
+	plan := scheduling.For(w.app, scheduling.Facts{Now: w.now, Operations: w.there,
+		Templates: scheduling.Templates{Disrupts: func(string) bool { return w.disrupts }}})
 	for _, run := range plan.Runs {
 		if w.crash() {
 			return w.now
@@ -104,7 +105,8 @@ func same(t *testing.T, what string, got, want []time.Time) {
 	}
 	for i := range min(len(got), len(want)) {
 		if !got[i].Equal(want[i]) {
-			t.Fatalf("%s: %d were made, %d are right; number %d is %s, and should be %s", what, len(got), len(want), i, got[i], want[i])
+			t.Fatalf("%s: %d were made, %d are right; number %d is %s, and should be %s", what, len(got), len(want), i, got[i],
+				want[i])
 		}
 	}
 	t.Fatalf("%s: %d were made, %d are right", what, len(got), len(want))
@@ -143,10 +145,12 @@ func TestOutagesAndCrashesAgainstTheOracle(t *testing.T) {
 	for _, name := range zones {
 		// The last outage may end later.
 		for i, times := range oracle.Walk(load(t, name), begin, until.AddDate(0, 6, 0), lines) {
-			for _, policy := range []platformv1.MissedRuns{platformv1.MissedSkip, platformv1.MissedLatest, platformv1.MissedAll} {
+			for _, policy := range []platformv1.MissedRuns{platformv1.MissedSkip, platformv1.MissedLatest,
+				platformv1.MissedAll} {
 				random := rand.New(rand.NewPCG(1, uint64(i)))
 				w := newWorld(t, name, lines[i])
-				w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = policy, new(int32(limit)), platformv1.ConcurrencyQueue
+				w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = policy, new(int32(limit)),
+					platformv1.ConcurrencyQueue
 				w.crash = func() bool { return random.IntN(20) == 0 }
 				w.live(begin.Add(time.Second))
 				var want []time.Time
@@ -162,7 +166,8 @@ func TestOutagesAndCrashesAgainstTheOracle(t *testing.T) {
 					w.live(leaves)
 					w.now = back
 					// What it sees is settled in one turn, crashes aside.
-					want = append(append(want, between(times, from, leaves)...), made(between(times, leaves, back), back, policy, limit)...)
+					want = append(append(want, between(times, from, leaves)...),
+						made(between(times, leaves, back), back, policy, limit)...)
 					from = back
 				}
 				w.live(from.Add(time.Millisecond))

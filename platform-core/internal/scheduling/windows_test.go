@@ -12,7 +12,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// TestTimesOfOneOpeningAreOne, also where all that were missed are made up for: of several that wait for the same window the latest counts.
+// TestTimesOfOneOpeningAreOne, also where all that were missed are made up for: of several that wait for the same
+// window the latest counts.
 func TestTimesOfOneOpeningAreOne(t *testing.T) {
 	weekly := []time.Time{}
 	// The first of January 2026 is a Thursday: the window opens on the 4th, the 11th and the 18th.
@@ -30,8 +31,11 @@ func TestTimesOfOneOpeningAreOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "UTC", "0 1 * * *")
-			w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = platformv1.MissedAll, tc.limit, platformv1.ConcurrencyQueue
-			w.app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{Schedule: "0 2 * * 0", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}}}
+			w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = platformv1.MissedAll, tc.limit,
+				platformv1.ConcurrencyQueue
+			w.app.Spec.Maintenance = &platformv1.Maintenance{
+				Windows: []platformv1.MaintenanceWindow{
+					{Schedule: "0 2 * * 0", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"}}}
 			w.live(begin.Add(time.Hour / 2))
 			w.now = w.now.Add(tc.away)
 			w.live(begin.AddDate(0, 0, 20))

@@ -121,7 +121,8 @@ func TestOwnersAreWokenByTheirSecretOnly(t *testing.T) {
 	}
 
 	stranger := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}}
-	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "password"}, StringData: map[string]string{"password": "a"}}
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "password"},
+		StringData: map[string]string{"password": "a"}}
 	for _, obj := range []client.Object{stranger, mine} {
 		if err := f.client.Create(ctx, obj); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,8 @@ type Live struct {
 // wakers wake what depends on a setting, until that ends.
 type wakers map[*func()]struct{}
 
-// GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone names others.
+// GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone
+// names others.
 var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}
 
 // DefaultEntityInterval is used until another one is set.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package singleton is for controllers of a few objects that are known by name, such as an operator's own Secret: a cache of
-// nothing else, in every replica, and one request whatever happened to any of them.
+// Package singleton is for controllers of a few objects that are known by name, such as an operator's own Secret: a
+// cache of nothing else, in every replica, and one request whatever happened to any of them.
 package singleton
 
 import (
@@ -36,8 +36,9 @@ func Cache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Ca
 	return own, mgr.Add(everyReplica{own})
 }
 
-// everyReplica is a cache that runs in replicas that do not lead, too. One of selected objects does not say so itself, and a manager then
-// starts it in the leader alone: the others would never be ready, and an upgrade would wait for ever.
+// everyReplica is a cache that runs in replicas that do not lead, too. One of selected objects does not say so itself,
+// and a manager then starts it in the leader alone: the others would never be ready, and an upgrade would wait for
+// ever.
 type everyReplica struct{ cache.Cache }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -55,7 +56,8 @@ func named(name string) fields.Selector { return fields.OneTermEqualSelector("me
 
 // Any turns every event into Request.
 func Any[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{Request} })
+	return handler.TypedEnqueueRequestsFromMapFunc(
+		func(context.Context, T) []reconcile.Request { return []reconcile.Request{Request} })
 }
 
 // First is the source that wakes a controller once at its start: of what is absent no watch tells.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stores says whether what a BackupRepository names is there, so that no mover waits for a Secret or a volume that nobody makes.
+// Package stores says whether what a BackupRepository names is there, so that no mover waits for a Secret or a volume
+// that nobody makes.
 package stores
 
 import (
@@ -43,7 +44,8 @@ type Need struct {
 func Needs(r *platformv1.BackupRepository) []Need {
 	var needs []Need
 	if s3 := r.Spec.S3; s3 != nil {
-		needs = append(needs, Need{s3.CredentialsSecretRef.Name, []string{platformv1.StoreAccessKey, platformv1.StoreSecretKey}})
+		needs = append(needs, Need{s3.CredentialsSecretRef.Name,
+			[]string{platformv1.StoreAccessKey, platformv1.StoreSecretKey}})
 		if ca := s3.CASecretRef; ca != nil {
 			needs = append(needs, Need{ca.Name, []string{ca.Key}})
 		}
@@ -60,14 +62,17 @@ func Missing(ctx context.Context, live client.Reader, r *platformv1.BackupReposi
 		secret := &corev1.Secret{}
 		err := live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: need.Secret}, secret)
 		if apierrors.IsNotFound(err) {
-			return Lack{ReasonSecretNotFound, fmt.Sprintf("BackupRepository %q names Secret %q, which is not there: create it in namespace %q", r.Name, need.Secret, r.Namespace)}, nil
+			return Lack{ReasonSecretNotFound, fmt.Sprintf(
+				"BackupRepository %q names Secret %q, which is not there: create it in namespace %q", r.Name, need.Secret,
+				r.Namespace)}, nil
 		}
 		if err != nil {
 			return Lack{}, fmt.Errorf("cannot read Secret %q of BackupRepository %q: %w", need.Secret, r.Name, err)
 		}
 		for _, key := range need.Keys {
 			if len(secret.Data[key]) == 0 {
-				return Lack{ReasonSecretNotFound, fmt.Sprintf("Secret %q of BackupRepository %q has no key %q: add it", need.Secret, r.Name, key)}, nil
+				return Lack{ReasonSecretNotFound, fmt.Sprintf("Secret %q of BackupRepository %q has no key %q: add it", need.Secret,
+					r.Name, key)}, nil
 			}
 			if why := secretvalue.Problem(need.Secret, key, secret.Data[key]); why != "" {
 				return Lack{ReasonSecretInvalid, fmt.Sprintf("BackupRepository %q: %s", r.Name, why)}, nil
@@ -79,9 +84,12 @@ func Missing(ctx context.Context, live client.Reader, r *platformv1.BackupReposi
 		err := live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: claim.ClaimName}, found)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !found.DeletionTimestamp.IsZero():
-			return Lack{ReasonClaimNotFound, fmt.Sprintf("BackupRepository %q names PersistentVolumeClaim %q, which is not there: create it in namespace %q", r.Name, claim.ClaimName, r.Namespace)}, nil
+			return Lack{ReasonClaimNotFound, fmt.Sprintf(
+				"BackupRepository %q names PersistentVolumeClaim %q, which is not there: create it in namespace %q", r.Name,
+				claim.ClaimName, r.Namespace)}, nil
 		case err != nil:
-			return Lack{}, fmt.Errorf("cannot read PersistentVolumeClaim %q of BackupRepository %q: %w", claim.ClaimName, r.Name, err)
+			return Lack{}, fmt.Errorf("cannot read PersistentVolumeClaim %q of BackupRepository %q: %w", claim.ClaimName, r.Name,
+				err)
 		}
 	}
 	return Lack{}, nil

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sure reads objects whose absence has consequences: to end or to let go of something since an object is not there, a cache is not enough.
+// Package sure reads objects whose absence has consequences: to end or to let go of something since an object is not
+// there, a cache is not enough.
 package sure
 
 import (

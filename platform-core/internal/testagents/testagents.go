@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testagents runs real agents for tests of controllers, where no kubelet does: each pod has a loopback address of its own, and
-// its agents are processes of the test.
+// Package testagents runs real agents for tests of controllers, where no kubelet does: each pod has a loopback address
+// of its own, and its agents are processes of the test.
 package testagents
 
 import (
@@ -34,8 +34,8 @@ func source() (string, error) {
 	}
 }
 
-// Main is the body of TestMain of a package whose tests run an agent of the module beside this one: it is built for them, and its path
-// put into *path. The rest is testkit.Main's.
+// Main is the body of TestMain of a package whose tests run an agent of the module beside this one: it is built for
+// them, and its path put into *path. The rest is testkit.Main's.
 func Main(m *testing.M, agent string, path *string, env **testkit.Env, o testkit.EnvOptions) {
 	dir, err := os.MkdirTemp("", "agent")
 	if err == nil {
@@ -114,7 +114,8 @@ var network = sync.OnceValue(func() net.Listener {
 			return claim
 		}
 	}
-	panic(fmt.Sprintf("cannot claim a loopback network: port %d is in use in all of 127.1.0.0/16 to 127.254.0.0/16", networkPort))
+	panic(fmt.Sprintf("cannot claim a loopback network: port %d is in use in all of 127.1.0.0/16 to 127.254.0.0/16",
+		networkPort))
 })
 
 // lastAddress is the last one that Address returned.
@@ -141,7 +142,8 @@ func NewPod(t testing.TB, authority *pki.Authority, namespace, name string, plan
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, data := range map[string][]byte{"plan/" + plan.PlanFile: planJSON, "tls/tls.crt": certificate, "tls/tls.key": key, "tls/ca.crt": authority.Bundle(),
+	for path, data := range map[string][]byte{"plan/" + plan.PlanFile: planJSON, "tls/tls.crt": certificate,
+		"tls/tls.key": key, "tls/ca.crt": authority.Bundle(),
 		"run/.keep": nil, "config/.keep": nil, "secrets/.keep": nil} {
 		p.Write(data, path)
 	}
@@ -167,11 +169,13 @@ func (p *Pod) Write(data []byte, parts ...string) {
 
 // Flags are those that all agents share.
 func (p *Pod) Flags() []string {
-	return []string{"--plan-dir", p.Path("plan"), "--run-dir", p.Path("run"), "--config-dir", p.Path("config"), "--secrets-dir", p.Path("secrets"),
+	return []string{"--plan-dir", p.Path("plan"), "--run-dir", p.Path("run"), "--config-dir", p.Path("config"),
+		"--secrets-dir", p.Path("secrets"),
 		"--socket", p.Path("run", "s")}
 }
 
-// Start starts an agent with the arguments and Flags. It gets the variables beside those of the test. stop ends it gracefully and waits.
+// Start starts an agent with the arguments and Flags. It gets the variables beside those of the test. stop ends it
+// gracefully and waits.
 func (p *Pod) Start(agent string, variables []string, arguments ...string) (stop func()) {
 	p.Helper()
 	cmd := exec.Command(agent, append(arguments, p.Flags()...)...)

@@ -13,8 +13,9 @@ const (
 	ownerOfSets       = "component"
 )
 
-// Made is the transform of caches of Components and WorkloadSets. It leaves who wrote what where somebody else than the engine did, which is how
-// an edit is told from what is rendered otherwise; of all others, which are nearly all, nobody asks.
+// Made is the transform of caches of Components and WorkloadSets. It leaves who wrote what where somebody else than the
+// engine did, which is how an edit is told from what is rendered otherwise; of all others, which are nearly all, nobody
+// asks.
 func Made(obj any) (any, error) {
 	switch made := obj.(type) {
 	case *platformv1.Component:

@@ -15,7 +15,9 @@ import (
 )
 
 func TestPodKeepsWhatIsReadOfIt(t *testing.T) {
-	claimed := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-a-0"}}}
+	claimed := corev1.Volume{Name: "data",
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: "data-a-0"}}}
 	scratch := corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 	kept := corev1.Container{
 		Name: "a", Image: "a:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
@@ -27,12 +29,15 @@ func TestPodKeepsWhatIsReadOfIt(t *testing.T) {
 	full.ReadinessProbe = &corev1.Probe{PeriodSeconds: 2}
 	pod := func(c corev1.Container, volumes ...corev1.Volume) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "a-0", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "a-0", Labels: map[string]string{"a": "b"},
+				Annotations: map[string]string{"c": "d"}},
 			Spec: corev1.PodSpec{
 				InitContainers: []corev1.Container{c}, Containers: []corev1.Container{c}, Volumes: volumes, NodeName: "n",
-				NodeSelector: map[string]string{"e": "f"}, Tolerations: []corev1.Toleration{{Key: "g"}}, Affinity: &corev1.Affinity{},
+				NodeSelector: map[string]string{"e": "f"}, Tolerations: []corev1.Toleration{{Key: "g"}},
+				Affinity: &corev1.Affinity{},
 			},
-			Status: corev1.PodStatus{PodIP: "10.0.0.1", ContainerStatuses: []corev1.ContainerStatus{{Name: "a", ContainerID: "x"}}},
+			Status: corev1.PodStatus{PodIP: "10.0.0.1",
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "a", ContainerID: "x"}}},
 		}
 	}
 	given := pod(full, scratch, claimed)

@@ -16,7 +16,8 @@ import (
 // RestartCall begins the idempotency keys of the calls by which a rollout restarts a process with another plan.
 const RestartCall = "plan"
 
-// unheard is a call to a pod that may take its process out before the pod's report says so: an agent answers as soon as it has noted the call.
+// unheard is a call to a pod that may take its process out before the pod's report says so: an agent answers as soon as
+// it has noted the call.
 type unheard struct {
 	pod types.UID
 	// before is the key of the last call that the pod had reported.
@@ -30,9 +31,9 @@ func (u unheard) from(last string) bool {
 	return last == u.before || strings.HasPrefix(last, u.weaker)
 }
 
-// Note remembers a restart that a rollout is about to ask a pod for. A key that the pod has reported already does nothing again. Weaker begins the
-// keys of reloads that were refused, which the pod may report after it was looked at. It is kept in memory alone: whoever leads next goes by what
-// the reports say.
+// Note remembers a restart that a rollout is about to ask a pod for. A key that the pod has reported already does
+// nothing again. Weaker begins the keys of reloads that were refused, which the pod may report after it was looked at.
+// It is kept in memory alone: whoever leads next goes by what the reports say.
 func (t *Turns) Note(pod *corev1.Pod, key, weaker string) {
 	before := reported(pod).Key
 	if before == key {

@@ -19,7 +19,8 @@ func pod(uid types.UID, key, phase string) *corev1.Pod {
 	if key != "" {
 		said.LastCall = &report.Call{Key: key, Phase: phase}
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s-0", UID: uid, Annotations: map[string]string{platformv1.ReportAnnotation: said.String()}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s-0", UID: uid,
+		Annotations: map[string]string{platformv1.ReportAnnotation: said.String()}}}
 }
 
 func TestCallsThatAreUnheardOf(t *testing.T) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package turns has those who take pods of an Application out do so one at a time: the rollout of its sets and the Operations that work
-// through its pods. Who has the turn sees all that the other one did before, and has recorded what it does itself by the time that it gives the
-// turn back: in the API, or here where a pod is called and has yet to report it. There is one leader, so that it need not leave the process; a turn is as short as one step.
+// Package turns has those who take pods of an Application out do so one at a time: the rollout of its sets and the
+// Operations that work through its pods. Who has the turn sees all that the other one did before, and has recorded what
+// it does itself by the time that it gives the turn back: in the API, or here where a pod is called and has yet to
+// report it. There is one leader, so that it need not leave the process; a turn is as short as one step.
 package turns
 
 import (

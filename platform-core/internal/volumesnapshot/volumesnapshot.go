@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumesnapshot speaks of the VolumeSnapshots of CSI drivers (snapshot.storage.k8s.io/v1), which a cluster may not have: what is asked of an API
-// server that does not know them is an error for which IsAbsent is true. Nothing is watched. The kinds are few and their fields fewer, so that they are
-// read without the types of their project.
+// Package volumesnapshot speaks of the VolumeSnapshots of CSI drivers (snapshot.storage.k8s.io/v1), which a cluster may
+// not have: what is asked of an API server that does not know them is an error for which IsAbsent is true. Nothing is
+// watched. The kinds are few and their fields fewer, so that they are read without the types of their project.
 package volumesnapshot
 
 import (
@@ -45,33 +45,40 @@ const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 // SourceFinalizer is what the snapshot controller keeps on a claim while a snapshot is made of it.
 const SourceFinalizer = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 
-// IsHeld says whether the snapshot controller has not let go of a claim yet. It tries once when a snapshot becomes ready. Where that meets another change, such
-// as a deletion, it comes back only when the snapshot changes, or with its next resync, after 15 minutes by default.
+// IsHeld says whether the snapshot controller has not let go of a claim yet. It tries once when a snapshot becomes
+// ready. Where that meets another change, such as a deletion, it comes back only when the snapshot changes, or with its
+// next resync, after 15 minutes by default.
 func IsHeld(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Finalizers, SourceFinalizer)
 }
 
-// IsAbsent says whether an error is that the cluster does not know the kinds, or knows them no more: then it is not an object that is not found.
+// IsAbsent says whether an error is that the cluster does not know the kinds, or knows them no more: then it is not an
+// object that is not found.
 func IsAbsent(err error) bool {
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) &&
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Snapshot is a VolumeSnapshot as it is.
 type Snapshot struct{ *unstructured.Unstructured }
 
-// NameFor is the name of the last snapshot of a claim: that of the claim, and what tells this claim from a later one of its name.
+// NameFor is the name of the last snapshot of a claim: that of the claim, and what tells this claim from a later one of
+// its name.
 func NameFor(claim *corev1.PersistentVolumeClaim) string {
 	short := string(claim.UID)
 	return platformv1.DerivedName(platformv1.MaxObjectName, claim.Name, short[:min(8, len(short))])
 }
 
-// Of is a snapshot, to be made, of the volume of a claim, as that leaves it. It has the labels of the claim, and whose data it is.
+// Of is a snapshot, to be made, of the volume of a claim, as that leaves it. It has the labels of the claim, and whose
+// data it is.
 func Of(claim *corev1.PersistentVolumeClaim, by Maker) Snapshot {
 	return named(NameFor(claim), claim, by, claim.Labels)
 }
 
-// For is a snapshot, to be made, of the volume of a claim that has the data of a Backup. It is none of those that an Application leaves, and is not found as one.
-func For(b *platformv1.Backup, record *platformv1.VolumeSnapshotRecord, claim *corev1.PersistentVolumeClaim, by Maker) Snapshot {
+// For is a snapshot, to be made, of the volume of a claim that has the data of a Backup. It is none of those that an
+// Application leaves, and is not found as one.
+func For(b *platformv1.Backup, record *platformv1.VolumeSnapshotRecord, claim *corev1.PersistentVolumeClaim,
+	by Maker) Snapshot {
 	labels := maps.Clone(claim.Labels)
 	delete(labels, platformv1.ApplicationUIDLabel)
 	labels[platformv1.BackupLabel] = string(b.UID)
@@ -88,10 +95,12 @@ func named(name string, claim *corev1.PersistentVolumeClaim, by Maker, labels ma
 	s.SetName(name)
 	s.SetLabels(maps.Clone(labels))
 	s.SetAnnotations(map[string]string{
-		platformv1.ClaimAnnotation: claim.Name, platformv1.ClaimUIDAnnotation: string(claim.UID), platformv1.DriverAnnotation: by.Driver,
-		platformv1.DataAnnotation: claim.Annotations[platformv1.DataAnnotation],
+		platformv1.ClaimAnnotation: claim.Name, platformv1.ClaimUIDAnnotation: string(claim.UID),
+		platformv1.DriverAnnotation: by.Driver,
+		platformv1.DataAnnotation:   claim.Annotations[platformv1.DataAnnotation],
 	})
-	s.Object["spec"] = map[string]any{"volumeSnapshotClassName": by.Class, "source": map[string]any{"persistentVolumeClaimName": claim.Name}}
+	s.Object["spec"] = map[string]any{"volumeSnapshotClassName": by.Class,
+		"source": map[string]any{"persistentVolumeClaimName": claim.Name}}
 	return s
 }
 
@@ -102,7 +111,8 @@ func Get(ctx context.Context, live client.Reader, key client.ObjectKey) (Snapsho
 	return s, live.Get(ctx, key, s.Unstructured)
 }
 
-// List reads those of a namespace with these labels that are not being deleted, by name. A cluster that does not know the kind has none.
+// List reads those of a namespace with these labels that are not being deleted, by name. A cluster that does not know
+// the kind has none.
 func List(ctx context.Context, live client.Reader, namespace string, labels client.MatchingLabels) ([]Snapshot, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(Kind.GroupVersion().WithKind(Kind.Kind + "List"))
@@ -194,7 +204,8 @@ func Generations(all []Snapshot) []string {
 
 func (s Snapshot) generation() string { return s.GetLabels()[platformv1.GenerationLabel] }
 
-// Latest are the last snapshots of each claim, by the name that it has without a generation: whoever begins with them has none yet.
+// Latest are the last snapshots of each claim, by the name that it has without a generation: whoever begins with them
+// has none yet.
 func Latest(all []Snapshot) map[string]Snapshot {
 	latest := map[string]Snapshot{}
 	for _, s := range all {
@@ -211,8 +222,10 @@ func Latest(all []Snapshot) map[string]Snapshot {
 
 func (s Snapshot) made() time.Time { return s.GetCreationTimestamp().Time }
 
-// MakerOf finds what makes a snapshot of the volume of a claim. Where there is none, why says so, as a part of a sentence.
-func MakerOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVolumeClaim) (by Maker, why string, err error) {
+// MakerOf finds what makes a snapshot of the volume of a claim. Where there is none, why says so, as a part of a
+// sentence.
+func MakerOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVolumeClaim) (by Maker, why string,
+	err error) {
 	volume := &corev1.PersistentVolume{}
 	err = live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
 	switch {
@@ -221,7 +234,8 @@ func MakerOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVo
 	case err != nil:
 		return by, "", fmt.Errorf("cannot read PersistentVolume %q: %w", claim.Spec.VolumeName, err)
 	case volume.Spec.CSI == nil:
-		return by, fmt.Sprintf("its PersistentVolume %q, of StorageClass %q, is of no CSI driver, and others make no snapshots", volume.Name, volume.Spec.StorageClassName), nil
+		return by, fmt.Sprintf("its PersistentVolume %q, of StorageClass %q, is of no CSI driver, and others make no "+
+			"snapshots", volume.Name, volume.Spec.StorageClassName), nil
 	}
 	by.Driver = volume.Spec.CSI.Driver
 	by.Class, why, err = ClassFor(ctx, live, by.Driver)
@@ -234,7 +248,8 @@ func MakerOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVo
 	return by, why, nil
 }
 
-// ClassFor is the name of the class to make a snapshot after that is of a driver: the default one, or the only one. Where there is none, why says so.
+// ClassFor is the name of the class to make a snapshot after that is of a driver: the default one, or the only one.
+// Where there is none, why says so.
 func ClassFor(ctx context.Context, live client.Reader, driver string) (class, why string, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(ClassKind.GroupVersion().WithKind(ClassKind.Kind + "List"))
@@ -265,7 +280,9 @@ func choose(classes []unstructured.Unstructured, driver string) (class, why stri
 	case len(all) == 1:
 		return all[0], ""
 	case len(all) == 0:
-		return "", fmt.Sprintf("there is no VolumeSnapshotClass of its CSI driver %q: create one, if the driver makes snapshots", driver)
+		return "", fmt.Sprintf("there is no VolumeSnapshotClass of its CSI driver %q: create one, if the driver makes "+
+			"snapshots", driver)
 	}
-	return "", fmt.Sprintf("of its CSI driver %q there are the VolumeSnapshotClasses %s, and none is the default: annotate one with %s: \"true\"", driver, strings.Join(all, ", "), DefaultAnnotation)
+	return "", fmt.Sprintf("of its CSI driver %q there are the VolumeSnapshotClasses %s, and none is the default: "+
+		"annotate one with %s: \"true\"", driver, strings.Join(all, ", "), DefaultAnnotation)
 }

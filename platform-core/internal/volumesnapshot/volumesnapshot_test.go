@@ -33,21 +33,27 @@ func TestChoose(t *testing.T) {
 		classes    []unstructured.Unstructured
 		class, why string
 	}{
-		"none at all":        {nil, "", `there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
-		"none of the driver": {[]unstructured.Unstructured{other}, "", `there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
-		"the only one":       {[]unstructured.Unstructured{other, classOf("a", "disk.csi", "")}, "a", ""},
-		"the default":        {[]unstructured.Unstructured{classOf("a", "disk.csi", ""), classOf("b", "disk.csi", "true")}, "b", ""},
-		"nobody says which":  {[]unstructured.Unstructured{classOf("b", "disk.csi", "false"), classOf("a", "disk.csi", "")}, "", "VolumeSnapshotClasses a, b, and none is the default"},
+		"none at all": {nil, "", `there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
+		"none of the driver": {[]unstructured.Unstructured{other}, "",
+			`there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
+		"the only one": {[]unstructured.Unstructured{other, classOf("a", "disk.csi", "")}, "a", ""},
+		"the default": {[]unstructured.Unstructured{classOf("a", "disk.csi", ""), classOf("b", "disk.csi", "true")},
+			"b", ""},
+		"nobody says which": {[]unstructured.Unstructured{classOf("b", "disk.csi", "false"), classOf("a", "disk.csi", "")},
+			"", "VolumeSnapshotClasses a, b, and none is the default"},
 	} {
-		if class, why := choose(tc.classes, "disk.csi"); class != tc.class || (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+		if class, why := choose(tc.classes, "disk.csi"); class != tc.class || (why == "") != (tc.why == "") ||
+			!strings.Contains(why, tc.why) {
 			t.Errorf("%s: class %q, %q", name, class, why)
 		}
 	}
 }
 
 func TestLatest(t *testing.T) {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "0123456789", Labels: map[string]string{"l": "v"},
-		Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0", "other": "x"}}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "0123456789",
+			Labels:      map[string]string{"l": "v"},
+			Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0", "other": "x"}}}
 	first := Of(claim, Maker{"disk.csi", "fast"})
 	again := claim.DeepCopy()
 	again.UID = "abcdefghij"
@@ -55,7 +61,8 @@ func TestLatest(t *testing.T) {
 	begin := time.Now()
 	first.SetCreationTimestamp(metav1.NewTime(begin))
 	second.SetCreationTimestamp(metav1.NewTime(begin.Add(time.Minute)))
-	if first.GetName() != "data-x-0-01234567" || first.GetName() == second.GetName() || !first.IsOf(claim) || second.IsOf(claim) {
+	if first.GetName() != "data-x-0-01234567" || first.GetName() == second.GetName() || !first.IsOf(claim) ||
+		second.IsOf(claim) {
 		t.Errorf("they are called %s and %s", first.GetName(), second.GetName())
 	}
 	nobodys := Snapshot{second.DeepCopy()}
@@ -74,7 +81,8 @@ func TestLatest(t *testing.T) {
 	if generations := Generations([]Snapshot{third, first, third}); !slices.Equal(generations, []string{"", "0a1b2c3d"}) {
 		t.Errorf("they are of the generations %q", generations)
 	}
-	if labels, notes := first.GetLabels(), first.GetAnnotations(); labels["l"] != "v" || notes[platformv1.DataAnnotation] != "redis/7.0" || notes["other"] != "" || first.Driver() != "disk.csi" {
+	if labels, notes := first.GetLabels(), first.GetAnnotations(); labels["l"] != "v" ||
+		notes[platformv1.DataAnnotation] != "redis/7.0" || notes["other"] != "" || first.Driver() != "disk.csi" {
 		t.Errorf("it says %v, %v", labels, notes)
 	}
 }
@@ -87,9 +95,10 @@ func TestIsAbsent(t *testing.T) {
 		want bool
 	}{
 		"unknown to discovery": {&meta.NoKindMatchError{GroupKind: Kind.GroupKind()}, true},
-		"no such path":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", resource, "a", "404 page not found", 0, true), true},
-		"no such object":       {apierrors.NewNotFound(resource, "a"), false},
-		"nothing":              {nil, false},
+		"no such path": {apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", resource, "a",
+			"404 page not found", 0, true), true},
+		"no such object": {apierrors.NewNotFound(resource, "a"), false},
+		"nothing":        {nil, false},
 	} {
 		if got := IsAbsent(tc.err); got != tc.want {
 			t.Errorf("%s: absent is %t", name, got)
@@ -102,7 +111,8 @@ func TestStatus(t *testing.T) {
 	if size := made.RestoreSize(); made.IsReady() || made.Error() != "" || !size.IsZero() {
 		t.Error("one without a status says something")
 	}
-	made.Object["status"] = map[string]any{"readyToUse": true, "restoreSize": "2Gi", "error": map[string]any{"message": "no room"}}
+	made.Object["status"] = map[string]any{"readyToUse": true, "restoreSize": "2Gi",
+		"error": map[string]any{"message": "no room"}}
 	if size := made.RestoreSize(); !made.IsReady() || made.Error() != "no room" || size.String() != "2Gi" {
 		t.Errorf("it says %v", made.Object)
 	}
@@ -116,13 +126,17 @@ func TestStatus(t *testing.T) {
 func TestSnapshotOfABackup(t *testing.T) {
 	b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "nightly", UID: "0123456789"}}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "u",
-		Labels: map[string]string{platformv1.ApplicationUIDLabel: "app", platformv1.ApplicationLabel: "x"}, Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0"}}}
-	record := &platformv1.VolumeSnapshotRecord{Name: platformv1.BackupSnapshotNameFor(b, "data"), Volume: "data", Claim: claim.Name}
+		Labels:      map[string]string{platformv1.ApplicationUIDLabel: "app", platformv1.ApplicationLabel: "x"},
+		Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0"}}}
+	record := &platformv1.VolumeSnapshotRecord{Name: platformv1.BackupSnapshotNameFor(b, "data"), Volume: "data",
+		Claim: claim.Name}
 	s := For(b, record, claim, Maker{Driver: "disk.csi", Class: "fast"})
-	if s.GetName() != "nightly-01234567-data" || !s.HasDataOf(b) || !s.IsOf(claim) || s.Class() != "fast" || s.Driver() != "disk.csi" || s.GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0" {
+	if s.GetName() != "nightly-01234567-data" || !s.HasDataOf(b) || !s.IsOf(claim) || s.Class() != "fast" ||
+		s.Driver() != "disk.csi" || s.GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0" {
 		t.Errorf("it is %v", s.Object)
 	}
-	if labels := s.GetLabels(); labels[platformv1.ApplicationUIDLabel] != "" || labels[platformv1.ApplicationLabel] != "x" || claim.Labels[platformv1.ApplicationUIDLabel] != "app" {
+	if labels := s.GetLabels(); labels[platformv1.ApplicationUIDLabel] != "" ||
+		labels[platformv1.ApplicationLabel] != "x" || claim.Labels[platformv1.ApplicationUIDLabel] != "app" {
 		t.Errorf("its labels are %v, and those of the claim %v", labels, claim.Labels)
 	}
 	if s.HasDataOf(&platformv1.Backup{ObjectMeta: metav1.ObjectMeta{UID: "another"}}) || s.Taken() != nil {

@@ -85,7 +85,8 @@ func New(c client.Client, owner string) *Applier { return NewWithReader(c, c, ow
 // when it is there all the same; the live reader is asked then, and where this
 // Applier knows that it has made it. The owner is the name of the controller, for example "component".
 func NewWithReader(c client.Client, live client.Reader, owner string) *Applier {
-	return &Applier{client: c, live: live, owner: owner, settled: lru.New(settledSize), made: lru.New(madeSize), checked: lru.New(checkedSize)}
+	return &Applier{client: c, live: live, owner: owner, settled: lru.New(settledSize), made: lru.New(madeSize),
+		checked: lru.New(checkedSize)}
 }
 
 // Apply makes the live object have every field of obj, and lose those that an
@@ -157,8 +158,8 @@ func (a *Applier) Would(ctx context.Context, obj client.Object, without ...strin
 	return Updated, nil
 }
 
-// Handover gives one field of a live object, with the value that it has there, to another field owner, so that ApplyWithout
-// does not remove it. It is refused with a conflict when the object has changed since live was read.
+// Handover gives one field of a live object, with the value that it has there, to another field owner, so that
+// ApplyWithout does not remove it. It is refused with a conflict when the object has changed since live was read.
 func (a *Applier) Handover(ctx context.Context, live client.Object, to string, path ...string) error {
 	gvk, err := apiutil.GVKForObject(live, a.client.Scheme())
 	if err != nil {
@@ -181,7 +182,8 @@ func (a *Applier) Handover(ctx context.Context, live client.Object, to string, p
 	body.SetNamespace(live.GetNamespace())
 	body.SetUID(live.GetUID())
 	body.SetResourceVersion(live.GetResourceVersion())
-	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(to), client.ForceOwnership)
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(to),
+		client.ForceOwnership)
 }
 
 // Create makes obj when there is no object of this name, and never changes one
@@ -273,7 +275,8 @@ func (a *Applier) create(ctx context.Context, obj client.Object, want *desired) 
 }
 
 // bring brings a live object to what is wanted, by a write where it is not so.
-func (a *Applier) bring(ctx context.Context, live client.Object, want *desired, write func(context.Context, client.Object, *desired) error) (Change, error) {
+func (a *Applier) bring(ctx context.Context, live client.Object, want *desired,
+	write func(context.Context, client.Object, *desired) error) (Change, error) {
 	if err := checkOwner(a.client.Scheme(), want.object, live); err != nil {
 		return Unchanged, err
 	}
@@ -300,10 +303,12 @@ func (a *Applier) force(ctx context.Context, live client.Object, want *desired) 
 }
 
 // write applies a patch with what is wanted, which has the server's answer then.
-func (a *Applier) write(ctx context.Context, live client.Object, want *desired, patch *unstructured.Unstructured, options ...client.ApplyOption) error {
+func (a *Applier) write(ctx context.Context, live client.Object, want *desired, patch *unstructured.Unstructured,
+	options ...client.ApplyOption) error {
 	// The UID makes the server refuse when this object was replaced meanwhile.
 	patch.SetUID(live.GetUID())
-	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), append(options, client.FieldOwner(a.owner))...)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		append(options, client.FieldOwner(a.owner))...)
 	if err != nil {
 		return fmt.Errorf("cannot update %s: %w", want, err)
 	}

@@ -61,7 +61,8 @@ func TestContainsLeavesOthersInSharedSets(t *testing.T) {
 		Labels:          map[string]string{"a": "1", "b": "2"},
 	}}
 	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Finalizers: []string{"ours"}, OwnerReferences: []metav1.OwnerReference{{UID: "1"}}, Labels: map[string]string{"a": "1"},
+		Finalizers: []string{"ours"}, OwnerReferences: []metav1.OwnerReference{{UID: "1"}},
+		Labels: map[string]string{"a": "1"},
 	}}
 	if !contains(content(t, live), content(t, want)) {
 		t.Error("finalizers and owners of others count as drift")
@@ -126,8 +127,9 @@ func TestCheckOwner(t *testing.T) {
 		"an earlier one of the same name": {controlled("a", "1"), controlled("a", "0"), outcome.KindWaiting},
 		"a controller where we want none": {meta{}, controlled("b", "2"), outcome.KindStalled},
 		"nobody's":                        {controlled("a", "1"), meta{}, outcome.KindStalled},
-		"orphaned, with our label":        {controlled("a", "1"), labelled(platformv1.ManagedByLabel, platformv1.ManagedBy), outcome.KindDone},
-		"managed by another tool":         {controlled("a", "1"), labelled(platformv1.ManagedByLabel, "Helm"), outcome.KindStalled},
+		"orphaned, with our label": {controlled("a", "1"), labelled(platformv1.ManagedByLabel, platformv1.ManagedBy),
+			outcome.KindDone},
+		"managed by another tool": {controlled("a", "1"), labelled(platformv1.ManagedByLabel, "Helm"), outcome.KindStalled},
 		"of another domain": {
 			labelled(platformv1.DomainLabel, "database"),
 			labelled(platformv1.ManagedByLabel, platformv1.ManagedBy, platformv1.DomainLabel, "message"), outcome.KindStalled,
@@ -139,7 +141,8 @@ func TestCheckOwner(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := checkOwner(clientgoscheme.Scheme, &corev1.Service{ObjectMeta: test.want}, &corev1.Service{ObjectMeta: test.live})
+			err := checkOwner(clientgoscheme.Scheme, &corev1.Service{ObjectMeta: test.want},
+				&corev1.Service{ObjectMeta: test.live})
 			o := Outcome(err)
 			if o.Kind() != test.kind {
 				t.Fatalf("got %v (%v), want %v", o.Kind(), err, test.kind)
@@ -181,8 +184,10 @@ func quantity(t *testing.T, text string) resource.Quantity {
 // An object cannot be made in a namespace that is being deleted: that is no failure.
 func TestOutcomeInANamespaceThatEnds(t *testing.T) {
 	refused := apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("it is being terminated"))
-	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
-	if o := Outcome(fmt.Errorf("cannot create Pod: %w", refused)); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonDeleting {
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	if o := Outcome(fmt.Errorf("cannot create Pod: %w", refused)); o.Kind() != outcome.KindWaiting ||
+		o.Reason() != platformv1.ReasonDeleting {
 		t.Errorf("got %v %s", o.Kind(), o.Reason())
 	}
 	refused.ErrStatus.Details.Causes = nil
@@ -195,7 +200,8 @@ func TestOutcomeInANamespaceThatEnds(t *testing.T) {
 func TestStamp(t *testing.T) {
 	of := func(change func(*platformv1.WorkloadSet)) string {
 		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{
-			Generation: 1, ResourceVersion: "5", Labels: map[string]string{"a": "1", "b": "2"}, OwnerReferences: []metav1.OwnerReference{{UID: "u", Controller: ptr.To(true)}},
+			Generation: 1, ResourceVersion: "5", Labels: map[string]string{"a": "1", "b": "2"},
+			OwnerReferences: []metav1.OwnerReference{{UID: "u", Controller: ptr.To(true)}},
 		}}
 		change(set)
 		return stampOf(set)
@@ -215,7 +221,8 @@ func TestStamp(t *testing.T) {
 			t.Errorf("another %s does not change the stamp", what)
 		}
 	}
-	if stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}) == stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}) {
+	if stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}) == stampOf(
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}) {
 		t.Error("without a generation, another version does not change the stamp")
 	}
 }
@@ -223,7 +230,8 @@ func TestStamp(t *testing.T) {
 // What is taken for checked without looking at its content has to differ with everything that a caller can ask for.
 func TestFingerprintOfWhatIsGiven(t *testing.T) {
 	object := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", Labels: map[string]string{"c": "d", "e": "f"}}, Data: map[string]string{"g": "h"}}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b",
+			Labels: map[string]string{"c": "d", "e": "f"}}, Data: map[string]string{"g": "h"}}
 		change(cm)
 		return cm
 	}

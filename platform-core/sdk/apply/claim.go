@@ -13,8 +13,9 @@ import (
 // claimTries is how often a claim is made of an object whose status others write meanwhile.
 const claimTries = 5
 
-// Claim is ApplyWithout on an object as it was read, which writes although that is as wanted, so that all of its fields are this owner's. It is
-// Unchanged when they were already. It is refused with a conflict when anything but the status of the object has changed since live was read.
+// Claim is ApplyWithout on an object as it was read, which writes although that is as wanted, so that all of its fields
+// are this owner's. It is Unchanged when they were already. It is refused with a conflict when anything but the status
+// of the object has changed since live was read.
 func (a *Applier) Claim(ctx context.Context, live, obj client.Object, without ...string) (Change, error) {
 	want, err := a.desired(obj, without...)
 	if err != nil {
@@ -26,8 +27,9 @@ func (a *Applier) Claim(ctx context.Context, live, obj client.Object, without ..
 	return a.forceOn(ctx, live, want)
 }
 
-// ApplyTo is ApplyWithout on an object as it was read. It is refused with a conflict when somebody else has written since, to anything but the status, what
-// obj says otherwise: who reads the object again sees what that is. What he takes out in that time, of which the server keeps no trace, is put back.
+// ApplyTo is ApplyWithout on an object as it was read. It is refused with a conflict when somebody else has written
+// since, to anything but the status, what obj says otherwise: who reads the object again sees what that is. What he
+// takes out in that time, of which the server keeps no trace, is put back.
 func (a *Applier) ApplyTo(ctx context.Context, live, obj client.Object, without ...string) (Change, error) {
 	a.made.Remove(nameFor(obj))
 	want, err := a.wanted(live, obj, without...)
@@ -37,8 +39,8 @@ func (a *Applier) ApplyTo(ctx context.Context, live, obj client.Object, without 
 	return a.bring(ctx, live, want, a.yielding)
 }
 
-// yielding writes what is wanted where nobody else owns what it changes, or did already when the object was read. So it asks for no version of the
-// object, which its status changes, too.
+// yielding writes what is wanted where nobody else owns what it changes, or did already when the object was read. So it
+// asks for no version of the object, which its status changes, too.
 func (a *Applier) yielding(ctx context.Context, live client.Object, want *desired) error {
 	err := a.write(ctx, live, want, want.patch())
 	if !apierrors.IsConflict(err) {
@@ -52,7 +54,8 @@ func (a *Applier) yielding(ctx context.Context, live client.Object, want *desire
 	return err
 }
 
-// forceOn writes what is wanted on an object as it was read, whatever that is like, and again where only its status has changed since.
+// forceOn writes what is wanted on an object as it was read, whatever that is like, and again where only its status has
+// changed since.
 func (a *Applier) forceOn(ctx context.Context, live client.Object, want *desired) (Change, error) {
 	for tries := 1; ; tries++ {
 		patch := want.patch()
@@ -93,8 +96,8 @@ func (a *Applier) IsAppliedAs(live, obj client.Object, without ...string) (bool,
 	return want.isDigestOf(live), nil
 }
 
-// Drifted says whether a live object was applied as obj and is not so any more: somebody else changed it. One that is yet to be
-// applied as obj, and what the server never kept of it, are no drift.
+// Drifted says whether a live object was applied as obj and is not so any more: somebody else changed it. One that is
+// yet to be applied as obj, and what the server never kept of it, are no drift.
 func (a *Applier) Drifted(live, obj client.Object, without ...string) (bool, error) {
 	given, err := fingerprintOf(obj, without...)
 	if err != nil {

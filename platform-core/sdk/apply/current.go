@@ -16,8 +16,8 @@ import (
 // ErrStale says that the API server has another object than the one that was decided on.
 var ErrStale = errors.New("was changed in the meantime")
 
-// Current asks the API server whether an object is the one that was decided on; the error is ErrStale when it was changed, deleted, or replaced by another
-// one of its name.
+// Current asks the API server whether an object is the one that was decided on; the error is ErrStale when it was
+// changed, deleted, or replaced by another one of its name.
 func (a *Applier) Current(ctx context.Context, obj client.Object) error {
 	kind, err := apiutil.GVKForObject(obj, a.client.Scheme())
 	if err != nil {

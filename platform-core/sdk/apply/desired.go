@@ -57,8 +57,8 @@ func (d *desired) isDigestOf(live client.Object) bool {
 // check is an object that was compared with what is wanted of it.
 type check struct{ given, stamp string }
 
-// fingerprintOf tells an object as a caller gives it, but for the field that is left out, from every other. It takes a fraction
-// of the time that its content takes.
+// fingerprintOf tells an object as a caller gives it, but for the field that is left out, from every other. It takes a
+// fraction of the time that its content takes.
 func fingerprintOf(obj client.Object, without ...string) (string, error) {
 	data, err := json.Marshal([]any{without, obj})
 	if err != nil {
@@ -68,8 +68,8 @@ func fingerprintOf(obj client.Object, without ...string) (string, error) {
 	return string(sum[:16]), nil
 }
 
-// stampOf returns what changes with everything of an object that is compared. The version changes with its status, too, which
-// the generation, where there is one, does not; nor does that change with the metadata.
+// stampOf returns what changes with everything of an object that is compared. The version changes with its status, too,
+// which the generation, where there is one, does not; nor does that change with the metadata.
 func stampOf(live client.Object) string {
 	generation := live.GetGeneration()
 	if generation == 0 {

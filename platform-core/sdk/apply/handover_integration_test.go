@@ -61,7 +61,8 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// What somebody else changed is drift, what is to be applied otherwise is none; a claim makes what he wrote and is as wanted ours as well.
+// What somebody else changed is drift, what is to be applied otherwise is none; a claim makes what he wrote and is as
+// wanted ours as well.
 func TestDriftAndClaim(t *testing.T) {
 	b := newBench(t)
 	config := &corev1.ConfigMap{ObjectMeta: b.meta("edited"), Data: map[string]string{"a": "1", "b": "1"}}
@@ -98,14 +99,15 @@ func TestDriftAndClaim(t *testing.T) {
 	}
 	b.read(live)
 	for _, entry := range live.ManagedFields {
-		if entry.Manager == "test" && entry.Operation == metav1.ManagedFieldsOperationApply && !strings.Contains(entry.FieldsV1.GetRawString(), `"f:b"`) {
+		if entry.Manager == "test" && entry.Operation == metav1.ManagedFieldsOperationApply &&
+			!strings.Contains(entry.FieldsV1.GetRawString(), `"f:b"`) {
 			t.Errorf("ours is %s", entry.FieldsV1.GetRawString())
 		}
 	}
 }
 
-// What somebody else writes after an object was read is not overwritten: the apply is refused, as often as it is tried with what was read before. Once it
-// is seen, and where it is the status alone, it holds up nobody.
+// What somebody else writes after an object was read is not overwritten: the apply is refused, as often as it is tried
+// with what was read before. Once it is seen, and where it is the status alone, it holds up nobody.
 func TestApplyToYields(t *testing.T) {
 	b := newBench(t)
 	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}}}

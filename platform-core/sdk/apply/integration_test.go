@@ -29,7 +29,8 @@ import (
 
 var env *testkit.Env
 
-// An Applier has the rights of an operator, so that it can do what it does with those; others who write are administrators.
+// An Applier has the rights of an operator, so that it can do what it does with those; others who write are
+// administrators.
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"})
 }
@@ -67,7 +68,8 @@ func (b *bench) newOwner(name string) *metav1.OwnerReference {
 func (b *bench) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: b.namespace, Name: name,
-		Labels:          map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: "database"},
+		Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy,
+			platformv1.DomainLabel: "database"},
 		OwnerReferences: []metav1.OwnerReference{*b.owner},
 	}
 }
@@ -108,35 +110,45 @@ func TestApplyWritesOnlyOnce(t *testing.T) {
 	b := newBench(t)
 	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "redis", Image: "redis",
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1024Mi"), corev1.ResourceCPU: resource.MustParse("0.5")}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1024Mi"),
+				corev1.ResourceCPU: resource.MustParse("0.5")}},
 	}}}}
 	objects := []client.Object{
 		&corev1.Service{ObjectMeta: b.meta("service"), Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"a": "b"},
-			Ports:    []corev1.ServicePort{{Name: "redis", Port: 6379, TargetPort: intstr.FromString("redis")}, {Name: "bus", Port: 16379}},
+			Ports: []corev1.ServicePort{{Name: "redis", Port: 6379, TargetPort: intstr.FromString("redis")},
+				{Name: "bus", Port: 16379}},
 		}},
 		&corev1.Service{ObjectMeta: b.meta("headless"), Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Ports: []corev1.ServicePort{{Port: 6379}},
 		}},
 		&rbacv1.Role{ObjectMeta: b.meta("role"), Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"patch"}},
-			{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"workloadsets"}, Verbs: []string{"get"}, ResourceNames: []string{"a"}},
+			{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"workloadsets"}, Verbs: []string{"get"},
+				ResourceNames: []string{"a"}},
 		}},
-		&rbacv1.RoleBinding{ObjectMeta: b.meta("binding"), RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "role", APIGroup: rbacv1.GroupName},
+		&rbacv1.RoleBinding{ObjectMeta: b.meta("binding"),
+			RoleRef:  rbacv1.RoleRef{Kind: "Role", Name: "role", APIGroup: rbacv1.GroupName},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "account", Namespace: b.namespace}}},
 		&corev1.ServiceAccount{ObjectMeta: b.meta("account"), AutomountServiceAccountToken: ptr.To(false)},
-		&corev1.ConfigMap{ObjectMeta: b.meta("config"), Data: map[string]string{"a": "1", "empty": ""}, BinaryData: map[string][]byte{"b": {0, 1}}},
-		&corev1.Secret{ObjectMeta: b.meta("secret"), StringData: map[string]string{"password": "x"}, Data: map[string][]byte{"user": []byte("u")}, Type: corev1.SecretTypeOpaque},
+		&corev1.ConfigMap{ObjectMeta: b.meta("config"), Data: map[string]string{"a": "1", "empty": ""},
+			BinaryData: map[string][]byte{"b": {0, 1}}},
+		&corev1.Secret{ObjectMeta: b.meta("secret"), StringData: map[string]string{"password": "x"},
+			Data: map[string][]byte{"user": []byte("u")}, Type: corev1.SecretTypeOpaque},
 		&corev1.PersistentVolumeClaim{ObjectMeta: b.meta("claim"), Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("local-path"),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1024Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1024Mi")}},
 		}},
 		&policyv1.PodDisruptionBudget{ObjectMeta: b.meta("budget"), Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromString("20%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			MaxUnavailable: ptr.To(intstr.FromString("20%")),
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 		}},
 		&networkingv1.NetworkPolicy{ObjectMeta: b.meta("wall"), Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(6379))}}}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(6379))}}}},
 		}},
 		&corev1.Pod{ObjectMeta: b.meta("pod"), Spec: pod.Spec},
 		b.application("app"),
@@ -157,7 +169,8 @@ func TestApplyWritesOnlyOnce(t *testing.T) {
 
 // service is an object that an operator may also delete, which it may not do with every kind that it makes.
 func (b *bench) service(name string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: b.meta(name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"a": "1"}}}
+	return &corev1.Service{ObjectMeta: b.meta(name),
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"a": "1"}}}
 }
 
 func (b *bench) application(name string) *platformv1.Application {
@@ -165,7 +178,8 @@ func (b *bench) application(name string) *platformv1.Application {
 		Component("redis", 0).Storage("2048Mi").Resources("1000m", "0.5Gi").Parameter("maxmemory", "1000").Build()
 	app.ObjectMeta = b.meta(name)
 	app.Spec.Components[0].Service = &platformv1.ServiceExposure{}
-	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine"}}}
+	app.Spec.Credentials = []platformv1.Credential{
+		{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine"}}}
 	return app
 }
 
@@ -200,7 +214,8 @@ func TestApplyRepairsDrift(t *testing.T) {
 			b.expect(service, apply.Updated, 1)
 			b.expect(service, apply.Unchanged, 0)
 			b.read(live)
-			if live.Spec.Selector["role"] != "primary" || live.Labels[platformv1.DomainLabel] != "database" || !metav1.IsControlledBy(live, owned(b)) {
+			if live.Spec.Selector["role"] != "primary" || live.Labels[platformv1.DomainLabel] != "database" ||
+				!metav1.IsControlledBy(live, owned(b)) {
 				t.Errorf("not repaired: %+v", live)
 			}
 		})
@@ -223,7 +238,8 @@ func TestApplyRemovesWhatIsNoLongerWanted(t *testing.T) {
 	b.expect(config, apply.Updated, 1)
 	b.expect(config, apply.Unchanged, 0)
 	b.read(live)
-	if _, found := live.Data["b"]; found || live.Data["theirs"] != "3" || live.Data["a"] != "1" || live.Annotations["note"] != "" {
+	if _, found := live.Data["b"]; found || live.Data["theirs"] != "3" || live.Data["a"] != "1" ||
+		live.Annotations["note"] != "" {
 		t.Errorf("data is %v, annotations %v", live.Data, live.Annotations)
 	}
 }
@@ -257,12 +273,14 @@ func TestNameTaken(t *testing.T) {
 	foreign := metav1.ObjectMeta{Namespace: b.namespace, Name: "foreign"}
 	for name, live := range map[string]metav1.ObjectMeta{"owned by another": owned, "nobody's": foreign} {
 		t.Run(name, func(t *testing.T) {
-			if err := env.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: live, StringData: map[string]string{"a": "theirs"}}); err != nil {
+			if err := env.Client.Create(t.Context(),
+				&corev1.Secret{ObjectMeta: live, StringData: map[string]string{"a": "theirs"}}); err != nil {
 				t.Fatal(err)
 			}
 			want := &corev1.Secret{ObjectMeta: b.meta(live.Name), StringData: map[string]string{"a": "ours"}}
 			b.writes.Count()
-			for verb, do := range map[string]func(context.Context, client.Object) (apply.Change, error){"apply": b.Apply, "create": b.Create} {
+			for verb, do := range map[string]func(context.Context, client.Object) (apply.Change, error){"apply": b.Apply,
+				"create": b.Create} {
 				change, err := do(t.Context(), want)
 				var taken *apply.NameTakenError
 				if !errors.As(err, &taken) || change != apply.Unchanged || taken.Leaving {
@@ -276,7 +294,8 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// An object of ours that lost its labels is not in the selected cache; an Applier runs into it, reads it and labels it again.
+// An object of ours that lost its labels is not in the selected cache; an Applier runs into it, reads it and labels it
+// again.
 func TestApplyFindsWhatTheCacheHides(t *testing.T) {
 	b := newBench(t)
 	b.Applier = b.hidden()
@@ -315,7 +334,8 @@ func TestApplyLeavesForeignObjectsThatTheCacheHides(t *testing.T) {
 		want.SetName(meta.Name)
 		want.SetLabels(meta.Labels)
 		want.SetOwnerReferences(meta.OwnerReferences)
-		for verb, do := range map[string]func(context.Context, client.Object) (apply.Change, error){"apply": b.Apply, "create": b.Create} {
+		for verb, do := range map[string]func(context.Context, client.Object) (apply.Change, error){"apply": b.Apply,
+			"create": b.Create} {
 			var taken *apply.NameTakenError
 			if change, err := do(t.Context(), want); !errors.As(err, &taken) || change != apply.Unchanged {
 				t.Errorf("%s, %s: %s, %v", name, verb, change, err)

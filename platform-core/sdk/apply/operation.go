@@ -14,8 +14,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Operation returns the Operation of a name that an object controls; nil when there is none. One that the cache lacks, or
-// that has ended, is read from the API server: of those the cache leaves out what happened.
+// Operation returns the Operation of a name that an object controls; nil when there is none. One that the cache lacks,
+// or that has ended, is read from the API server: of those the cache leaves out what happened.
 func (a *Applier) Operation(ctx context.Context, controller client.Object, name string) (*platformv1.Operation, error) {
 	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: controller.GetNamespace(), Name: name}
 	err := a.client.Get(ctx, key, op)

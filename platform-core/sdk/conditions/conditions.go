@@ -98,8 +98,8 @@ func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) 
 	Remove(obj, platformv1.StalledCondition)
 }
 
-// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and what is not True before True. Where no part has it, it is
-// removed. It holds nothing up.
+// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and what is not True
+// before True. Where no part has it, it is removed. It holds nothing up.
 func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platformv1.Conditioned]) {
 	var all *metav1.Condition
 	for part := range parts {
@@ -121,8 +121,8 @@ func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platfor
 	Set(to, *all)
 }
 
-// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have, but for types that
-// the object has by itself.
+// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have, but for types
+// that the object has by itself.
 func SumDeclared(to platformv1.Conditioned, parts iter.Seq[platformv1.Conditioned], own ...string) {
 	types := Declared(to)
 	for part := range parts {

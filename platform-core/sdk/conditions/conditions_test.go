@@ -26,12 +26,16 @@ func TestReport(t *testing.T) {
 		outcome outcome.Outcome
 		want    []string
 	}{
-		"done":     {outcome.Done(), []string{"Ready=True Ready: All is well."}},
-		"done as":  {outcome.DoneAs("Stopped", "It is stopped."), []string{"Ready=True Stopped: It is stopped."}},
-		"waiting":  {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False PodsNotReady: Pods start.", "Reconciling=True PodsNotReady: Pods start."}},
-		"deferred": {outcome.Deferred("WaitingForMaintenance", "It waits."), []string{"Ready=False WaitingForMaintenance: It waits.", "Reconciling=True WaitingForMaintenance: It waits."}},
-		"stalled":  {outcome.Stalled("InvalidSpec", "Mend it."), []string{"Ready=False InvalidSpec: Mend it.", "Stalled=True InvalidSpec: Mend it."}},
-		"failed":   {outcome.Failed(errors.New("boom")), []string{"Ready=False ReconcileFailed: boom", "Reconciling=True ReconcileFailed: boom"}},
+		"done":    {outcome.Done(), []string{"Ready=True Ready: All is well."}},
+		"done as": {outcome.DoneAs("Stopped", "It is stopped."), []string{"Ready=True Stopped: It is stopped."}},
+		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."),
+			[]string{"Ready=False PodsNotReady: Pods start.", "Reconciling=True PodsNotReady: Pods start."}},
+		"deferred": {outcome.Deferred("WaitingForMaintenance", "It waits."),
+			[]string{"Ready=False WaitingForMaintenance: It waits.", "Reconciling=True WaitingForMaintenance: It waits."}},
+		"stalled": {outcome.Stalled("InvalidSpec", "Mend it."),
+			[]string{"Ready=False InvalidSpec: Mend it.", "Stalled=True InvalidSpec: Mend it."}},
+		"failed": {outcome.Failed(errors.New("boom")),
+			[]string{"Ready=False ReconcileFailed: boom", "Reconciling=True ReconcileFailed: boom"}},
 	}
 	for from := range tests {
 		for to, test := range tests {
@@ -62,9 +66,10 @@ func TestHeldKeepsReady(t *testing.T) {
 		before outcome.Outcome
 		want   []string
 	}{
-		"ready":   {outcome.Done(), []string{"Ready=True Suspended: Nothing is done."}},
-		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
-		"held":    {held, []string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
+		"ready": {outcome.Done(), []string{"Ready=True Suspended: Nothing is done."}},
+		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."),
+			[]string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
+		"held": {held, []string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
 	} {
 		app := application()
 		conditions.Report(app, test.before, "")
@@ -90,7 +95,8 @@ func TestHeldKeepsReady(t *testing.T) {
 func TestSetKeepsTheTransitionTimeOfTheSameStatus(t *testing.T) {
 	app := application()
 	past := metav1.NewTime(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
-	conditions.Set(app, metav1.Condition{Type: "Ready", Status: "False", Reason: "A", Message: "a.", LastTransitionTime: past})
+	conditions.Set(app, metav1.Condition{Type: "Ready", Status: "False", Reason: "A", Message: "a.",
+		LastTransitionTime: past})
 	conditions.Set(app, metav1.Condition{Type: "Ready", Status: "False", Reason: "B", Message: "b."})
 	if got := conditions.Get(app, "Ready"); !got.LastTransitionTime.Equal(&past) || got.Reason != "B" {
 		t.Fatalf("same status: %+v", got)
@@ -119,9 +125,11 @@ func TestChangesLeaveTheEarlierImageAlone(t *testing.T) {
 func TestSetSortsAndCuts(t *testing.T) {
 	app := application()
 	for _, conditionType := range []string{"Stalled", "Accepted", "Ready"} {
-		conditions.Set(app, metav1.Condition{Type: conditionType, Status: "True", Reason: "R", Message: strings.Repeat("ä", 20000)})
+		conditions.Set(app, metav1.Condition{Type: conditionType, Status: "True", Reason: "R",
+			Message: strings.Repeat("ä", 20000)})
 	}
-	if !slices.IsSortedFunc(app.Status.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) }) {
+	if !slices.IsSortedFunc(app.Status.Conditions,
+		func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) }) {
 		t.Error("conditions are not sorted")
 	}
 	if n := len(conditions.Get(app, "Ready").Message); n > 32768 || n < 32000 {

@@ -16,7 +16,8 @@ func TestSum(t *testing.T) {
 	part := func(status, message string) platformv1.Conditioned {
 		part := &platformv1.Component{}
 		if status != "" {
-			conditions.Set(part, metav1.Condition{Type: "Saving", Status: metav1.ConditionStatus(status), Reason: "Because", Message: message})
+			conditions.Set(part, metav1.Condition{Type: "Saving", Status: metav1.ConditionStatus(status), Reason: "Because",
+				Message: message})
 		}
 		return part
 	}

@@ -78,8 +78,8 @@ func (r *Recorder) publish(obj client.Object, eventType, reason, note string) {
 	if !r.isNews(id, now) {
 		return
 	}
-	// Whoever writes events down takes those that differ in their note alone for one that came again, and drops the later notes: an action of its own
-	// keeps each.
+	// Whoever writes events down takes those that differ in their note alone for one that came again, and drops the later
+	// notes: an action of its own keeps each.
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(note)) // It never fails.
 	r.events.Eventf(obj, nil, eventType, reason, fmt.Sprintf("%s-%08x", action, sum.Sum32()), "%s", note)

@@ -70,8 +70,8 @@ func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
 	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, gone: gone, pace: NewPace(time.Now)}
 }
 
-// NewReporting returns the frame of a controller whose work fills in the whole status, conditions included. Such a status
-// is never held back.
+// NewReporting returns the frame of a controller whose work fills in the whole status, conditions included. Such a
+// status is never held back.
 func NewReporting[T Object](c client.Client, work Work[T]) *Frame[T] {
 	f := New(c, work, func(T, outcome.Outcome) {})
 	f.reports = true
@@ -147,7 +147,8 @@ func isStalledBy(obj Object, o outcome.Outcome) bool {
 	return stalled != nil && stalled.Reason == o.Reason() && stalled.Message == o.Message()
 }
 
-// hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be written.
+// hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be
+// written.
 func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
 	if !onlyProgress(before, after, o) || f.urgent(before, after) || !patch.Differs(before, after) {
 		f.pace.Forget(request.NamespacedName)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A status that only tells how far the work is waits until it is written: each step of each pod would be a write at every level
-// otherwise. The more objects are at work, the longer it waits, so that all of them together tell so much in a second, and what
-// nobody acts on does not hold up the work itself.
+// A status that only tells how far the work is waits until it is written: each step of each pod would be a write at
+// every level otherwise. The more objects are at work, the longer it waits, so that all of them together tell so much
+// in a second, and what nobody acts on does not hold up the work itself.
 const (
 	// Progress is how long it waits at least.
 	Progress = 2 * time.Second
@@ -31,7 +31,8 @@ type Pace struct {
 // NewPace returns a Pace that nothing is in. now tells the time.
 func NewPace(now func() time.Time) *Pace { return &Pace{now: now} }
 
-// Wait returns how long the status of an object is still to be held back; 0 when its time has come, and then it is forgotten.
+// Wait returns how long the status of an object is still to be held back; 0 when its time has come, and then it is
+// forgotten.
 func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import "sync"
 // atOnce is how many things one turn does at the same time, so that an object of many parts leaves room for others.
 const atOnce = 8
 
-// Together does things that do not depend on each other at the same time: what takes long is the way to the API server and back.
-// It returns when all are through, with the first error in their order.
+// Together does things that do not depend on each other at the same time: what takes long is the way to the API server
+// and back. It returns when all are through, with the first error in their order.
 func Together(tasks ...func() error) error {
 	failures, panics := make([]error, len(tasks)), make([]any, len(tasks))
 	slots := make(chan struct{}, atOnce)

@@ -24,11 +24,13 @@ import (
 // ofDomain are the kinds of which an operator holds only the objects of its domain.
 func ofDomain() []client.Object {
 	return []client.Object{
-		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{}, &platformv1.Entity{},
+		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
+		&platformv1.Entity{},
 		&platformv1.Backup{}, &batchv1.Job{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
-		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &networkingv1.Ingress{},
+		&autoscalingv2.HorizontalPodAutoscaler{},
 	}
 }
 
@@ -61,7 +63,8 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 		}
 		byObject[object] = trimmed
 	}
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject, DefaultNamespaces: namespaces}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject,
+		DefaultNamespaces: namespaces}
 }
 
 // watched returns what a cache is limited to; nil stands for all namespaces.

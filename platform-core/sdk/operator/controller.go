@@ -23,7 +23,8 @@ type Controller interface {
 // Judge is a Controller whose objects are judged before they are stored, where the operator has a webhook.
 type Judge interface {
 	Controller
-	// Judge says what is wrong with an object, by what it says alone; nil for nothing. Of the settings it has those that check something.
+	// Judge says what is wrong with an object, by what it says alone; nil for nothing. Of the settings it has those that
+	// check something.
 	Judge(obj client.Object, s ControllerSettings) error
 }
 
@@ -33,7 +34,8 @@ func checks(o Options) []engine.Check {
 	settings := ControllerSettings{CheckSchedule: engine.CheckSchedule, CheckTemplate: engine.CheckTemplate}
 	for _, c := range o.Controllers {
 		if j, judges := c.(Judge); judges {
-			all = append(all, engine.Check{Object: c.Object, Judge: func(obj client.Object) error { return j.Judge(obj, settings) }})
+			all = append(all, engine.Check{Object: c.Object,
+				Judge: func(obj client.Object) error { return j.Judge(obj, settings) }})
 		}
 	}
 	return all
@@ -57,8 +59,9 @@ type ControllerSettings struct {
 func setupControllers(mgr ctrl.Manager, o Options, s settings, l *live) error {
 	for _, c := range o.Controllers {
 		err := c.Setup(mgr, ControllerSettings{
-			Workers: l.workers, Namespaces: watched(s.watchNamespaces), CheckSchedule: engine.CheckSchedule, CheckTemplate: engine.CheckTemplate,
-			AgentImage: s.agentImage,
+			Workers: l.workers, Namespaces: watched(s.watchNamespaces), CheckSchedule: engine.CheckSchedule,
+			CheckTemplate: engine.CheckTemplate,
+			AgentImage:    s.agentImage,
 		})
 		if err != nil {
 			return err

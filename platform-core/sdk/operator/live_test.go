@@ -17,12 +17,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 )
 
-// What the flags say of Operations and Entities is in effect from the start, what a ConfigMap says from then on, and the flags again without it.
+// What the flags say of Operations and Entities is in effect from the start, what a ConfigMap says from then on, and
+// the flags again without it.
 func TestSettingsReachWhatGoesByThem(t *testing.T) {
 	var s settings
 	flags := pflag.NewFlagSet("operator", pflag.ContinueOnError)
 	s.bind(flags, "database")
-	if err := flags.Parse([]string{"--gitops-managers=fluxcd,kustomize-controller", "--entity-interval=2m", "--operation-history-ttl=48h"}); err != nil {
+	if err := flags.Parse([]string{"--gitops-managers=fluxcd,kustomize-controller", "--entity-interval=2m",
+		"--operation-history-ttl=48h"}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := newLive(s, uberzap.NewAtomicLevel())
@@ -38,13 +40,17 @@ func TestSettingsReachWhatGoesByThem(t *testing.T) {
 		interval time.Duration
 		history  platformv1.OperationHistory
 	}{
-		{"the flags", nil, []string{"fluxcd", "kustomize-controller"}, 2 * time.Minute, platformv1.OperationHistory{TTL: hours(48)}},
+		{"the flags", nil, []string{"fluxcd", "kustomize-controller"}, 2 * time.Minute,
+			platformv1.OperationHistory{TTL: hours(48)}},
 		{"another word", map[string]string{
-			tuning.KeyGitOpsManagers: "kustomize-controller", tuning.KeyEntityInterval: "30s", tuning.KeyHistoryTTL: "", tuning.KeyHistoryLimit: "7",
+			tuning.KeyGitOpsManagers: "kustomize-controller", tuning.KeyEntityInterval: "30s", tuning.KeyHistoryTTL: "",
+			tuning.KeyHistoryLimit: "7",
 		}, []string{"kustomize-controller"}, 30 * time.Second, platformv1.OperationHistory{Limit: new(int32(7))}},
-		{"nobody and nothing", map[string]string{tuning.KeyGitOpsManagers: "", tuning.KeyHistoryLimit: "0", tuning.KeyHistoryTTL: "1h"},
+		{"nobody and nothing", map[string]string{tuning.KeyGitOpsManagers: "", tuning.KeyHistoryLimit: "0",
+			tuning.KeyHistoryTTL: "1h"},
 			nil, 2 * time.Minute, platformv1.OperationHistory{TTL: hours(1), Limit: new(int32(0))}},
-		{"the flags again", map[string]string{}, []string{"fluxcd", "kustomize-controller"}, 2 * time.Minute, platformv1.OperationHistory{TTL: hours(48)}},
+		{"the flags again", map[string]string{}, []string{"fluxcd", "kustomize-controller"}, 2 * time.Minute,
+			platformv1.OperationHistory{TTL: hours(48)}},
 	} {
 		if tc.data != nil {
 			if err := l.keeper.Take(&corev1.ConfigMap{Data: tc.data}); err != nil {

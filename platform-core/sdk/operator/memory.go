@@ -33,8 +33,8 @@ var gcVariables = []string{"GOGC", "GOMEMLIMIT"}
 // roomFor returns how many bytes of garbage there may be beside so many in use.
 func roomFor(inUse uint64) uint64 { return max(roomBytes, inUse/roomShare) }
 
-// percentFor returns Go's percentage of garbage for so many bytes in use. Go's own, 100, has an operator of many objects take
-// twice the memory that it needs.
+// percentFor returns Go's percentage of garbage for so many bytes in use. Go's own, 100, has an operator of many
+// objects take twice the memory that it needs.
 func percentFor(inUse uint64) int {
 	if inUse <= roomBytes {
 		return 100
@@ -42,21 +42,22 @@ func percentFor(inUse uint64) int {
 	return int(roomFor(inUse) * 100 / inUse)
 }
 
-// bounds are those that Go keeps: garbage in percent of what is in use, and bytes in all, near which it collects more often and returns
-// memory at once. It may exceed them rather than stand still.
+// bounds are those that Go keeps: garbage in percent of what is in use, and bytes in all, near which it collects more
+// often and returns memory at once. It may exceed them rather than stand still.
 type bounds struct {
 	percent int
 	bytes   int64
 }
 
-// boundsFor returns those for an operator's use. They leave what Go needs for itself as it is, since no collection makes that less.
+// boundsFor returns those for an operator's use. They leave what Go needs for itself as it is, since no collection
+// makes that less.
 func boundsFor(u usage) bounds {
 	return bounds{percent: percentFor(u.inUse), bytes: int64(u.inUse + roomFor(u.inUse) + u.overhead + marginBytes)}
 }
 
-// givesBack keeps the operator's memory near what it has in use: after each collection it limits the garbage until the next one, and it
-// returns memory to the node once the operator has come to rest. Go would keep for minutes what a rush of work took, and an operator is at rest
-// most of its life.
+// givesBack keeps the operator's memory near what it has in use: after each collection it limits the garbage until the
+// next one, and it returns memory to the node once the operator has come to rest. Go would keep for minutes what a rush
+// of work took, and an operator is at rest most of its life.
 type givesBack struct {
 	allocated uint64
 	free      func()
@@ -83,7 +84,8 @@ func newGivesBack() *givesBack {
 	return g
 }
 
-// begin bounds the memory from now on: before the caches are filled, which is when an operator of many objects needs most.
+// begin bounds the memory from now on: before the caches are filled, which is when an operator of many objects needs
+// most.
 func (g *givesBack) begin(ctx context.Context) {
 	if g.limit != nil {
 		afterEachCollection(ctx, g.bound)
@@ -120,7 +122,8 @@ func (g *givesBack) look() {
 // bound limits what is held by what is in use now.
 func (g *givesBack) bound() { g.limit(boundsFor(g.read())) }
 
-// collected is an object that nothing refers to: that it is cleaned up tells of a collection. It is large enough to stand alone.
+// collected is an object that nothing refers to: that it is cleaned up tells of a collection. It is large enough to
+// stand alone.
 type collected struct{ _ [64]byte }
 
 // afterEachCollection calls do after each collection of garbage, one call at a time, until the context ends.
@@ -136,7 +139,8 @@ func afterEachCollection(ctx context.Context, do func()) {
 
 func readUsage() usage {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/total:bytes"},
 	}
 	metrics.Read(samples)

@@ -30,10 +30,12 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 func TestMemoryIsBoundByWhatIsInUse(t *testing.T) {
 	const mebibyte = 1 << 20
 	for _, c := range []struct{ inUse, overhead, bytes, percent uint64 }{
-		{20, 10, 20 + 24 + 10 + 8, 100}, {48, 10, 48 + 24 + 10 + 8, 50}, {96, 20, 96 + 24 + 20 + 8, 25}, {1536, 100, 1536 + 192 + 100 + 8, 12},
+		{20, 10, 20 + 24 + 10 + 8, 100}, {48, 10, 48 + 24 + 10 + 8, 50}, {96, 20, 96 + 24 + 20 + 8, 25},
+		{1536, 100, 1536 + 192 + 100 + 8, 12},
 	} {
 		var got bounds
-		g := &givesBack{read: func() usage { return usage{inUse: c.inUse * mebibyte, overhead: c.overhead * mebibyte} }, limit: func(b bounds) { got = b }}
+		g := &givesBack{read: func() usage { return usage{inUse: c.inUse * mebibyte, overhead: c.overhead * mebibyte} },
+			limit: func(b bounds) { got = b }}
 		g.bound()
 		if want := (bounds{percent: int(c.percent), bytes: int64(c.bytes * mebibyte)}); got != want {
 			t.Errorf("%d MiB in use are bound by %+v, want %+v", c.inUse, got, want)

@@ -57,7 +57,8 @@ func TestLifeOfAnOperator(t *testing.T) {
 	}
 	ended := time.Since(began)
 	waitForLeader(t, namespace, holder)
-	t.Logf("hand-over: the leader ended after %v, the other led after %v", ended.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("hand-over: the leader ended after %v, the other led after %v", ended.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 	create(t, "two")
 
 	if code := second.end(syscall.SIGTERM); code != 0 {
@@ -70,7 +71,8 @@ func TestLifeOfAnOperator(t *testing.T) {
 		waitForLeader(t, namespace, "")
 		observe(idle / 3)
 	})
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil || !conditions.IsTrue(s, platformv1.StalledCondition) {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil ||
+		!conditions.IsTrue(s, platformv1.StalledCondition) {
 		t.Errorf("after all this the status is %+v, %v", s.Status, err)
 	}
 }
@@ -81,7 +83,8 @@ func observe(period time.Duration) { <-time.After(period) }
 // create makes a Sample and waits until the engine has said what it misses: there is no plugin here.
 func create(t *testing.T, name string) *example.Sample {
 	t.Helper()
-	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: name}, Spec: example.SampleSpec{Version: "7.0"}}
+	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: name},
+		Spec: example.SampleSpec{Version: "7.0"}}
 	if err := env.Client.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +159,8 @@ func expectNoWrites(t *testing.T, when string, do func()) {
 
 func leader(t *testing.T, namespace string) string {
 	t.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database-operator.zeroinfra.github.com"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: "database-operator.zeroinfra.github.com"}}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,8 @@ func leader(t *testing.T, namespace string) string {
 // waitForLeader waits until the lease has a holder other than this one.
 func waitForLeader(t *testing.T, namespace, other string) string {
 	t.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database-operator.zeroinfra.github.com"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: "database-operator.zeroinfra.github.com"}}
 	testkit.WaitFor(t, env.Client, lease, "has a holder", func() error {
 		if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder == "" || holder == other {
 			return fmt.Errorf("it is %q", holder)

@@ -39,7 +39,8 @@ func (o *others) leave(ctx context.Context, found []held) ([]held, error) {
 	return alone, nil
 }
 
-// serve says whether another operator serves a BackupRepository: it speaks of it, and leads. One that leads may be limited to other namespaces.
+// serve says whether another operator serves a BackupRepository: it speaks of it, and leads. One that leads may be
+// limited to other namespaces.
 func (o *others) serve(ctx context.Context, key client.ObjectKey) (bool, error) {
 	repository := &platformv1.BackupRepository{}
 	err := o.live.Get(ctx, key, repository)

@@ -22,14 +22,16 @@ type podSettings struct {
 
 func (s *podSettings) bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.imagePullSecrets, "pod-image-pull-secrets", nil,
-		"Secrets with credentials for registries, in the namespace of each instance, for all pods of instances, movers and jobs")
+		"Secrets with credentials for registries, in the namespace of each instance, for all pods of instances, movers and "+
+			"jobs")
 	flags.StringToStringVar(&s.labels, "pod-labels", nil,
 		"labels of all pods of instances, movers and jobs, such as sidecar.istio.io/inject=false")
 	flags.StringToStringVar(&s.annotations, "pod-annotations", nil,
 		"annotations of all pods of instances, movers and jobs, such as linkerd.io/inject=disabled")
 	flags.StringVar(&s.agentCPU, "agent-cpu-limit", "",
 		"limit of CPU of each container beside the one of the middleware, such as 500m (default: none)")
-	flags.StringVar(&s.jobCPU, "job-cpu-limit", "", "limit of CPU of the containers of movers and jobs, such as 1 (default: none)")
+	flags.StringVar(&s.jobCPU, "job-cpu-limit", "",
+		"limit of CPU of the containers of movers and jobs, such as 1 (default: none)")
 }
 
 // settings returns them as they are rendered, or says which flag cannot work.

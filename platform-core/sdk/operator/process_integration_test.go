@@ -46,7 +46,8 @@ func TestMain(m *testing.M) {
 		})
 		return
 	}
-	testkit.Main(m, &env, testkit.EnvOptions{Own: "an operator installs its definitions and serves all namespaces", AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "an operator installs its definitions and serves all namespaces",
+		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}})
 }
 
 // process is a running operator.
@@ -79,7 +80,8 @@ func accountOf(t *testing.T, namespace string) *testkit.Operator {
 func run(t *testing.T, namespace string, arguments ...string) *process {
 	t.Helper()
 	account := accountOf(t, namespace)
-	p := &process{account: account, T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t), ended: make(chan struct{})}
+	p := &process{account: account, T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t),
+		ended: make(chan struct{})}
 	p.command = exec.Command(os.Args[0], append([]string{
 		"--kubeconfig=" + env.KubeconfigOf(t, account), "--namespace=" + namespace, "--agent-image=agent:test",
 		"--health-probe-bind-address=" + p.health, "--metrics-bind-address=" + p.metric, "--log-format=console",

@@ -60,7 +60,8 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("starting", telemetry.KeyDomain, o.Domain, telemetry.KeyVersion, o.Version, telemetry.KeyNamespace, s.namespace)
+	logger.Info("starting", telemetry.KeyDomain, o.Domain, telemetry.KeyVersion, o.Version, telemetry.KeyNamespace,
+		s.namespace)
 	telemetry.Build(o.Domain, o.Version)
 	memory := newGivesBack()
 	memory.begin(ctx)
@@ -244,7 +245,8 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 	return l.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
 }
 
-// publish has the conditions of all objects of the operator, and what the status of each Application says, among the metrics.
+// publish has the conditions of all objects of the operator, and what the status of each Application says, among the
+// metrics.
 func publish(mgr manager.Manager, o Options) (remove func(), err error) {
 	objects := slices.DeleteFunc(append(ofDomain(), whole(o)...), func(object client.Object) bool {
 		_, conditioned := object.(platformv1.Conditioned)

@@ -33,31 +33,39 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// everyKind is one object of each kind of which an operator holds those of its domain, as small as the API server takes it.
+// everyKind is one object of each kind of which an operator holds those of its domain, as small as the API server takes
+// it.
 func everyKind(t *testing.T) []client.Object {
 	t.Helper()
 	plugin := platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("0", 64)}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
-		Volumes:       []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
-		Containers:    []corev1.Container{{Name: "main", Image: "example/main:1", Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}},
+		Volumes: []corev1.Volume{{Name: "scratch",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Containers: []corev1.Container{{Name: "main", Image: "example/main:1",
+			Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}},
 	}
 	selector := metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
 	raw := runtime.RawExtension{Raw: []byte(`{}`)}
 	return []client.Object{
 		testkit.BuildApplication("", "").Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build(),
-		&platformv1.Component{Spec: platformv1.ComponentSpec{Application: "a", Component: "c", Plugin: plugin, Version: "7.0", Topology: "standalone", Replicas: 1,
+		&platformv1.Component{Spec: platformv1.ComponentSpec{Application: "a", Component: "c", Plugin: plugin, Version: "7.0",
+			Topology: "standalone", Replicas: 1,
 			Sets: []platformv1.ComponentSet{{Name: "main"}}}},
-		&platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Application: "a", Component: "c", Set: "main", Plugin: plugin, Version: "7.0", Replicas: 1,
+		&platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Application: "a", Component: "c", Set: "main",
+			Plugin: plugin, Version: "7.0", Replicas: 1,
 			Revision: "r1", Template: raw, Plan: raw}},
 		&platformv1.Operation{Spec: platformv1.OperationSpec{TemplateRef: "Restart", TargetRef: target()}},
-		&platformv1.Entity{Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "a"}, Type: "acl-user", Name: "e"}},
+		&platformv1.Entity{Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "a"},
+			Type: "acl-user", Name: "e"}},
 		&platformv1.Backup{Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "a"},
 			RepositoryRef: platformv1.RepositoryReference{Name: "r"}, Method: "dump"}},
 		&batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}},
 		&corev1.Pod{Spec: pod},
-		&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}},
+		&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}},
 		&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
 		&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.ServiceAccount{}, &rbacv1.Role{},
 		&rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "a"}},
@@ -66,7 +74,8 @@ func everyKind(t *testing.T) []client.Object {
 		&networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
 			Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}}}},
 		&autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 2,
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: "a"}}},
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: platformv1.GroupVersion.String(),
+				Kind: "WorkloadSet", Name: "a"}}},
 	}
 }
 
@@ -77,7 +86,8 @@ func target() platformv1.TargetReference {
 // owners are the domains whose objects there are in a namespace, by the names of those.
 var owners = map[string]string{"ours": "database", "theirs": "message", "nobodys": ""}
 
-// populate makes objects of every kind in a namespace, those of two domains and those of none. A Backup is made by an engine, as a policy asks for.
+// populate makes objects of every kind in a namespace, those of two domains and those of none. A Backup is made by an
+// engine, as a policy asks for.
 func populate(t *testing.T, namespace string, engine *testkit.Operator) {
 	t.Helper()
 	own, err := client.New(engine.Config, client.Options{Scheme: env.Scheme})
@@ -103,7 +113,8 @@ func populate(t *testing.T, namespace string, engine *testkit.Operator) {
 	}
 }
 
-// An operator holds the objects of its own domain: neither those of another one that works in the same namespace, nor what has nothing to do with any.
+// An operator holds the objects of its own domain: neither those of another one that works in the same namespace, nor
+// what has nothing to do with any.
 func TestACacheHoldsItsOwnDomain(t *testing.T) {
 	// The definitions come with an operator, which does not stay.
 	first := run(t, env.Namespace(t))
@@ -162,7 +173,8 @@ func asJSON(t *testing.T, value any) string {
 	return string(data)
 }
 
-// holds runs a cache with the rights of an operator and says what it holds once it is filled: by kind, and by namespace and name.
+// holds runs a cache with the rights of an operator and says what it holds once it is filled: by kind, and by namespace
+// and name.
 func holds(t *testing.T, account *testkit.Operator, options cache.Options) map[string]map[string]client.Object {
 	t.Helper()
 	options.Scheme = env.Scheme
@@ -185,7 +197,9 @@ func holds(t *testing.T, account *testkit.Operator, options cache.Options) map[s
 	held := map[string]map[string]client.Object{}
 	examples := everyKind(t)
 	for _, object := range operator.OfDomain() {
-		if !slices.ContainsFunc(examples, func(example client.Object) bool { return fmt.Sprintf("%T", example) == fmt.Sprintf("%T", object) }) {
+		if !slices.ContainsFunc(examples, func(example client.Object) bool {
+			return fmt.Sprintf("%T", example) == fmt.Sprintf("%T", object)
+		}) {
 			t.Errorf("the test has no object of %T", object)
 			continue
 		}

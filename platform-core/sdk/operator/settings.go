@@ -62,20 +62,27 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 		"let only one of several replicas act; off, a replica takes the lease over at once, and there must be one only")
 	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
-	flags.StringVar(&s.pprofAddr, "pprof-bind-address", "0", "address of Go's profiles below /debug/pprof, which show what the operator works on; 0 for none")
+	flags.StringVar(&s.pprofAddr, "pprof-bind-address", "0",
+		"address of Go's profiles below /debug/pprof, which show what the operator works on; 0 for none")
 	flags.StringVar(&s.agentImage, "agent-image", "", "image of the agents that run in every pod (required)")
-	flags.StringVar(&s.imageRegistry, "image-registry", "", "registry to take all images of plugins from, in place of their own")
+	flags.StringVar(&s.imageRegistry, "image-registry", "",
+		"registry to take all images of plugins from, in place of their own")
 	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
 	flags.BoolVar(&s.installCRDs, "install-crds", true,
-		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an administrator to do it")
+		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an "+
+			"administrator to do it")
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
 	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
-	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute, "how often the objects of Entities are compared with what the middleware has")
-	flags.DurationVar(&s.historyTTL, "operation-history-ttl", 0, "how long records of Operations are kept whose Application says nothing of that; 0 for ever")
-	flags.IntVar(&s.historyLimit, "operation-history-limit", -1, "how many records of an Application are kept that says nothing of that; -1 for all")
+	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute,
+		"how often the objects of Entities are compared with what the middleware has")
+	flags.DurationVar(&s.historyTTL, "operation-history-ttl", 0,
+		"how long records of Operations are kept whose Application says nothing of that; 0 for ever")
+	flags.IntVar(&s.historyLimit, "operation-history-limit", -1,
+		"how many records of an Application are kept that says nothing of that; -1 for all")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
-	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
+	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(),
+		"field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 	s.webhook.bind(flags)
 	s.pods.bind(flags)
@@ -85,10 +92,13 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 func (s *settings) bindCluster(flags *pflag.FlagSet, domain string) {
 	flags.StringVar(&s.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"namespace of the operator, where its plugins and its lease are (default: environment variable POD_NAMESPACE)")
-	flags.StringSliceVar(&s.watchNamespaces, "watch-namespaces", nil, "namespaces to serve, separated by commas (default: all)")
+	flags.StringSliceVar(&s.watchNamespaces, "watch-namespaces", nil,
+		"namespaces to serve, separated by commas (default: all)")
 	flags.StringVar(&s.configMap, "settings-configmap", domain+"-operator-settings",
-		"ConfigMap in the operator's namespace with settings that take effect at run time, before those of the flags; it may be absent")
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the address and credentials of the cluster (default: those of the pod, else the environment variable KUBECONFIG)")
+		"ConfigMap in the operator's namespace with settings that take effect at run time, before those of the flags; it "+
+			"may be absent")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the address and credentials of the cluster (default: "+
+		"those of the pod, else the environment variable KUBECONFIG)")
 }
 
 // settingsKey names the ConfigMap of the settings.
@@ -116,11 +126,13 @@ func (s *settings) check() error {
 	case s.workers < 1 || s.workers > queue.MostWorkers:
 		return fmt.Errorf("cannot work with %d workers: --workers must be from 1 to %d", s.workers, queue.MostWorkers)
 	case s.qps <= 0 || s.burst < 1:
-		return fmt.Errorf("cannot limit requests to %v per second, %d at once: --kube-api-qps and --kube-api-burst must be above 0", s.qps, s.burst)
+		return fmt.Errorf("cannot limit requests to %v per second, %d at once: --kube-api-qps and --kube-api-burst must be "+
+			"above 0", s.qps, s.burst)
 	}
 	for _, namespace := range s.watchNamespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			return fmt.Errorf("cannot watch namespace %q: --watch-namespaces takes names of namespaces, separated by commas", namespace)
+			return fmt.Errorf("cannot watch namespace %q: --watch-namespaces takes names of namespaces, separated by commas",
+				namespace)
 		}
 	}
 	if _, err := s.tuned(); err != nil {
@@ -144,7 +156,8 @@ func (s *settings) tuned() (tuning.Values, error) {
 	}
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
-		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","), EntityInterval: s.entityInterval,
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level,
+		GitOpsManagers: strings.Join(s.gitOpsManagers, ","), EntityInterval: s.entityInterval,
 		HistoryTTL: s.historyTTL, HistoryLimit: s.historyLimit,
 	}, nil
 }
@@ -156,7 +169,8 @@ func (s *settings) logger(level uberzap.AtomicLevel) (logr.Logger, error) {
 	case "json":
 		options = append(options, zap.UseDevMode(false))
 	case "console":
-		options = append(options, zap.ConsoleEncoder(func(c *zapcore.EncoderConfig) { c.EncodeTime = zapcore.ISO8601TimeEncoder }))
+		options = append(options, zap.ConsoleEncoder(
+			func(c *zapcore.EncoderConfig) { c.EncodeTime = zapcore.ISO8601TimeEncoder }))
 	default:
 		return logr.Logger{}, fmt.Errorf("cannot log as %q: --log-format must be json or console", s.logFormat)
 	}

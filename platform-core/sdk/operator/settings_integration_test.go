@@ -64,7 +64,8 @@ func (o *tuned) said(text string) int { return strings.Count(o.output.String(), 
 func newTuned(t *testing.T, data map[string]string) *tuned {
 	t.Helper()
 	namespace := env.Namespace(t)
-	o := &tuned{process: &process{T: t}, settings: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database-operator-settings"}}}
+	o := &tuned{process: &process{T: t},
+		settings: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database-operator-settings"}}}
 	if data != nil {
 		o.set(data)
 	}
@@ -75,14 +76,16 @@ func newTuned(t *testing.T, data map[string]string) *tuned {
 	return o
 }
 
-// TestSettingsTakeEffectAtRunTime changes each setting of a running operator. What the image registry, the cluster's domain,
-// the managers of GitOps and the interval of Entities do is tested where they are used.
+// TestSettingsTakeEffectAtRunTime changes each setting of a running operator. What the image registry, the cluster's
+// domain, the managers of GitOps and the interval of Entities do is tested where they are used.
 func TestSettingsTakeEffectAtRunTime(t *testing.T) {
 	o := newTuned(t, map[string]string{"workers": "3", "logLevel": "info"})
-	o.waitMetrics(`zeroinfra_setting{name="workers"} 3`, `zeroinfra_setting{name="kubeApi.qps"} 500`, "zeroinfra_settings_refused 0")
+	o.waitMetrics(`zeroinfra_setting{name="workers"} 3`, `zeroinfra_setting{name="kubeApi.qps"} 500`,
+		"zeroinfra_settings_refused 0")
 
 	o.set(map[string]string{"workers": "7", "kubeApi.qps": "300", "kubeApi.burst": "900", "logLevel": "error"})
-	o.waitMetrics(`zeroinfra_setting{name="workers"} 7`, `zeroinfra_setting{name="kubeApi.qps"} 300`, `zeroinfra_setting{name="kubeApi.burst"} 900`)
+	o.waitMetrics(`zeroinfra_setting{name="workers"} 7`, `zeroinfra_setting{name="kubeApi.qps"} 300`,
+		`zeroinfra_setting{name="kubeApi.burst"} 900`)
 	quiet := o.said("uses settings")
 	o.set(map[string]string{"workers": "8", "logLevel": "error"})
 	o.waitMetrics(`zeroinfra_setting{name="workers"} 8`, `zeroinfra_setting{name="kubeApi.qps"} 500`)
@@ -158,7 +161,8 @@ func TestRequestsAreLimitedAtRunTime(t *testing.T) {
 	before := o.requests()
 	began := time.Now()
 	for i := range 10 {
-		s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("s%d", i)}, Spec: example.SampleSpec{Version: "7.0"}}
+		s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("s%d", i)},
+			Spec: example.SampleSpec{Version: "7.0"}}
 		if err := env.Client.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}

@@ -108,12 +108,14 @@ func TestSettingsOfPods(t *testing.T) {
 		}
 		return s.settings()
 	}
-	got, err := flags("--pod-image-pull-secrets=a,b", "--pod-labels=sidecar.istio.io/inject=false", "--pod-annotations=linkerd.io/inject=disabled",
+	got, err := flags("--pod-image-pull-secrets=a,b", "--pod-labels=sidecar.istio.io/inject=false",
+		"--pod-annotations=linkerd.io/inject=disabled",
 		"--pod-annotations=note=x y", "--agent-cpu-limit=500m", "--job-cpu-limit=2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got.ImagePullSecrets, []string{"a", "b"}) || got.Labels["sidecar.istio.io/inject"] != "false" || got.Annotations["linkerd.io/inject"] != "disabled" ||
+	if !slices.Equal(got.ImagePullSecrets, []string{"a", "b"}) || got.Labels["sidecar.istio.io/inject"] != "false" ||
+		got.Annotations["linkerd.io/inject"] != "disabled" ||
 		got.Annotations["note"] != "x y" || got.AgentCPU.String() != "500m" || got.JobCPU.String() != "2" {
 		t.Errorf("got %+v", got)
 	}
@@ -134,19 +136,23 @@ func TestSettingsOfPods(t *testing.T) {
 
 // What a ConfigMap says reaches what pods and names are rendered with, and what else goes by it.
 func TestSettingsReachTheEngine(t *testing.T) {
-	flags := settings{agentImage: "agent:1", clusterDomain: "cluster.local", workers: 1, qps: 1, burst: 1, logLevel: "info", gitOpsManagers: []string{"a"}, entityInterval: time.Minute, historyLimit: -1}
+	flags := settings{agentImage: "agent:1", clusterDomain: "cluster.local", workers: 1, qps: 1, burst: 1,
+		logLevel: "info", gitOpsManagers: []string{"a"}, entityInterval: time.Minute, historyLimit: -1}
 	l, err := newLive(flags, uberzap.NewAtomicLevel())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.rendering.Get(); got.AgentImage != "agent:1" || got.ImageRegistry != "" || got.ClusterDomain != "cluster.local" || !slices.Equal(l.rendering.Respected(), []string{"a"}) || l.rendering.EntityInterval() != time.Minute {
+	if got := l.rendering.Get(); got.AgentImage != "agent:1" || got.ImageRegistry != "" ||
+		got.ClusterDomain != "cluster.local" || !slices.Equal(l.rendering.Respected(), []string{"a"}) ||
+		l.rendering.EntityInterval() != time.Minute {
 		t.Errorf("the flags give %+v, %q and %s", got, l.rendering.Respected(), l.rendering.EntityInterval())
 	}
 	values, err := flags.tuned()
 	if err != nil {
 		t.Fatal(err)
 	}
-	values.ImageRegistry, values.ClusterDomain, values.GitOpsManagers, values.EntityInterval, values.HistoryLimit = "mirror.example.com", "corp.example", "one,two", time.Hour, 3
+	values.ImageRegistry, values.ClusterDomain, values.GitOpsManagers, values.EntityInterval,
+		values.HistoryLimit = "mirror.example.com", "corp.example", "one,two", time.Hour, 3
 	l.use(values)
 	if got := l.rendering.Get(); got.ImageRegistry != "mirror.example.com" || got.ClusterDomain != "corp.example" {
 		t.Errorf("it renders with %+v", got)

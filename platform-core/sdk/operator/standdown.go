@@ -29,7 +29,8 @@ const (
 // standDown stops the operator and waits until nobody holds its lease. Helm deletes rights and
 // Deployment in one go: an operator that ends after its rights could not give the lease back, and the
 // next one would wait until it has run out.
-func standDown(ctx context.Context, live client.Client, out io.Writer, deployment types.NamespacedName, lease string) error {
+func standDown(ctx context.Context, live client.Client, out io.Writer, deployment types.NamespacedName,
+	lease string) error {
 	stopped := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name}}
 	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
 	err := live.SubResource("scale").Patch(ctx, stopped, none, client.WithSubResourceBody(&autoscalingv1.Scale{}))
@@ -38,14 +39,15 @@ func standDown(ctx context.Context, live client.Client, out io.Writer, deploymen
 	}
 	key := types.NamespacedName{Namespace: deployment.Namespace, Name: lease}
 	holder := ""
-	err = wait.PollUntilContextTimeout(ctx, standDownLook, standDownPatience, true, func(ctx context.Context) (bool, error) {
-		found := &coordinationv1.Lease{}
-		if err := live.Get(ctx, key, found); err != nil {
-			return true, client.IgnoreNotFound(err)
-		}
-		holder = scope.HolderAt(found, time.Now())
-		return holder == "", nil
-	})
+	err = wait.PollUntilContextTimeout(ctx, standDownLook, standDownPatience, true,
+		func(ctx context.Context) (bool, error) {
+			found := &coordinationv1.Lease{}
+			if err := live.Get(ctx, key, found); err != nil {
+				return true, client.IgnoreNotFound(err)
+			}
+			holder = scope.HolderAt(found, time.Now())
+			return holder == "", nil
+		})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		// It costs the next operator a wait, and no one anything else.
 		fmt.Fprintf(out, "%s still holds the lease %q after %v\n", holder, key, standDownPatience)

@@ -48,7 +48,9 @@ func TestAnOperatorSendsTraces(t *testing.T) {
 	// The operator serves what the tests before have left as well.
 	take := func() (ours []*v1.Span) {
 		ours, sender = receiver.Take()
-		return slices.DeleteFunc(ours, func(span *v1.Span) bool { return spans.Attributes(span)["k8s.namespace.name"] != s.Namespace })
+		return slices.DeleteFunc(ours, func(span *v1.Span) bool {
+			return spans.Attributes(span)["k8s.namespace.name"] != s.Namespace
+		})
 	}
 	testkit.Eventually(t, "a trace", func(context.Context) error {
 		if received = take(); len(received) == 0 {
@@ -69,7 +71,8 @@ func TestAnOperatorSendsTraces(t *testing.T) {
 	if len(received) != 1 || received[0].Name != "Restart" {
 		t.Fatalf("the spans are %v", received)
 	}
-	if got := received[0]; got.Status.GetCode() != v1.Status_STATUS_CODE_ERROR || got.Status.GetMessage() != op.Status.Error || spans.Attributes(got)["zeroinfra.operation.uid"] != string(op.UID) {
+	if got := received[0]; got.Status.GetCode() != v1.Status_STATUS_CODE_ERROR ||
+		got.Status.GetMessage() != op.Status.Error || spans.Attributes(got)["zeroinfra.operation.uid"] != string(op.UID) {
 		t.Errorf("the span is %v, want one of %s: %s", got, op.UID, op.Status.Error)
 	}
 }

@@ -43,9 +43,10 @@ type uninstall struct {
 func prepareUninstall(o Options) *cobra.Command {
 	u := uninstall{settings: settings{qps: 20, burst: 40}}
 	command := &cobra.Command{
-		Use:   "prepare-uninstall",
-		Short: "Fail while there are objects that only this operator can finish deleting, else have it stop and give its lease back",
-		Args:  cobra.NoArgs,
+		Use: "prepare-uninstall",
+		Short: "Fail while there are objects that only this operator can finish deleting, else have it stop and give its " +
+			"lease back",
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			live, err := u.client(o)
 			if err != nil {
@@ -105,7 +106,8 @@ func (u *uninstall) client(o Options) (client.Client, error) {
 	return live, nil
 }
 
-// check returns an error that names every object of the operator with a finalizer of ours, unless it is told to force it.
+// check returns an error that names every object of the operator with a finalizer of ours, unless it is told to force
+// it.
 func (u *uninstall) check(ctx context.Context, live client.Client, o Options) error {
 	if u.force {
 		return nil
@@ -150,7 +152,8 @@ func (u *uninstall) check(ctx context.Context, live client.Client, o Options) er
 	if len(stranded) == 0 {
 		return nil
 	}
-	return fmt.Errorf("cannot uninstall the %s operator: without it these objects cannot be deleted; delete them first, set their deletionPolicy to Retain, or set %s to \"true\" in ConfigMap %q and uninstall again:\n%w",
+	return fmt.Errorf("cannot uninstall the %s operator: without it these objects cannot be deleted; delete them first, "+
+		"set their deletionPolicy to Retain, or set %s to \"true\" in ConfigMap %q and uninstall again:\n%w",
 		o.Domain, tuning.KeyForce, u.settingsKey(), errors.Join(stranded...))
 }
 
@@ -178,7 +181,8 @@ func (h held) Error() string {
 	return fmt.Sprintf("%s %s has the finalizer %s", h.kind, h.ObjectKey, h.finalizer)
 }
 
-// finalized returns the kinds of the engine, of which the operator has those of its domain, its own typed kinds, and what is of no domain.
+// finalized returns the kinds of the engine, of which the operator has those of its domain, its own typed kinds, and
+// what is of no domain.
 func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 	var kinds []kindOf
 	for _, object := range ofDomain() {
@@ -187,7 +191,8 @@ func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 			return nil, err
 		}
 		if gvk.Group == platformv1.GroupVersion.Group {
-			kinds = append(kinds, kindOf{GroupVersionKind: gvk, selector: client.MatchingLabels{platformv1.DomainLabel: o.Domain}})
+			kinds = append(kinds, kindOf{GroupVersionKind: gvk,
+				selector: client.MatchingLabels{platformv1.DomainLabel: o.Domain}})
 		}
 	}
 	for _, registration := range o.Kinds {
@@ -197,7 +202,8 @@ func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 		}
 		kinds = append(kinds, kindOf{GroupVersionKind: gvk})
 	}
-	return append(kinds, kindOf{GroupVersionKind: platformv1.GroupVersion.WithKind("BackupRepository"), owner: everyOperator}), nil
+	return append(kinds, kindOf{GroupVersionKind: platformv1.GroupVersion.WithKind("BackupRepository"),
+		owner: everyOperator}), nil
 }
 
 // heldObjects returns the objects with a finalizer of ours.

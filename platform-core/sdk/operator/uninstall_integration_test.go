@@ -42,23 +42,27 @@ func TestUninstallIsRefused(t *testing.T) {
 	own := env.Namespace(t)
 	check := func(arguments ...string) error {
 		command := Command(Options{Domain: "database"})
-		command.SetArgs(append([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t)}, arguments...))
+		command.SetArgs(append([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t)},
+			arguments...))
 		return command.ExecuteContext(t.Context())
 	}
 	if err := check(); err != nil {
 		t.Errorf("a cluster without our definitions: %v", err)
 	}
 
-	if _, err := envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}}); err != nil {
+	if _, err := envtest.InstallCRDs(env.Config,
+		envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}}); err != nil {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
 	set := func(name, domain string, finalizers ...string) {
 		t.Helper()
 		obj := &platformv1.WorkloadSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{platformv1.DomainLabel: domain}, Finalizers: finalizers},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+				Labels: map[string]string{platformv1.DomainLabel: domain}, Finalizers: finalizers},
 			Spec: platformv1.WorkloadSetSpec{
-				Application: "a", Component: "c", Set: "s", Version: "1", Plugin: platformv1.PluginReference{Name: "p", Version: "1.0.0"}, Revision: "1",
+				Application: "a", Component: "c", Set: "s", Version: "1",
+				Plugin: platformv1.PluginReference{Name: "p", Version: "1.0.0"}, Revision: "1",
 			},
 		}
 		obj.Spec.Template.Raw, obj.Spec.Plan.Raw = []byte(`{}`), []byte(`{}`)
@@ -74,7 +78,8 @@ func TestUninstallIsRefused(t *testing.T) {
 	}
 	set("held", "database", platformv1.VolumesFinalizer)
 	err := check()
-	if err == nil || !strings.Contains(err.Error(), "WorkloadSet "+namespace+"/held has the finalizer") || strings.Contains(err.Error(), "elsewhere") {
+	if err == nil || !strings.Contains(err.Error(), "WorkloadSet "+namespace+"/held has the finalizer") ||
+		strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("got %v, want an error that names the held object", err)
 	}
 	if err := check("--watch-namespaces=" + own); err != nil {
@@ -98,14 +103,16 @@ func TestUninstallIsRefused(t *testing.T) {
 	if err := check("--force"); err != nil {
 		t.Errorf("it was told to: %v", err)
 	}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "database-operator-settings"}, Data: map[string]string{"uninstall.force": "false"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "database-operator-settings"},
+		Data: map[string]string{"uninstall.force": "false"}}
 	if err := env.Client.Create(t.Context(), settings); err != nil {
 		t.Fatal(err)
 	}
 	if err := check(); err == nil || !strings.Contains(err.Error(), own+"/database-operator-settings") {
 		t.Errorf("got %v, want an error that says where to force it", err)
 	}
-	if err := testkit.Edit(t.Context(), env.Client, settings, func() { settings.Data["uninstall.force"] = "true" }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, settings, func() { settings.Data["uninstall.force"] = "true" }); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if err := check(); err != nil {
@@ -150,11 +157,14 @@ func repositoryIsHeld(t *testing.T, env *testkit.Env, namespace string, check fu
 	t.Helper()
 	repository := &platformv1.BackupRepository{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "share", Finalizers: []string{platformv1.ShareFinalizer}},
-		Spec:       platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
+		Spec: platformv1.BackupRepositorySpec{
+			NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: leaseName("storage")}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
-	}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: leaseName("storage")},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600),
+			RenewTime: ptr.To(metav1.NowMicro()),
+		}}
 	for _, obj := range []client.Object{repository, lease} {
 		if err := env.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
@@ -165,7 +175,8 @@ func repositoryIsHeld(t *testing.T, env *testkit.Env, namespace string, check fu
 		before := repository.DeepCopy()
 		repository.Status.Domains = nil
 		for _, domain := range domains {
-			repository.Status.Domains = append(repository.Status.Domains, platformv1.RepositoryState{Domain: domain, Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
+			repository.Status.Domains = append(repository.Status.Domains,
+				platformv1.RepositoryState{Domain: domain, Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
 		}
 		if err := env.Client.Status().Patch(t.Context(), repository, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
@@ -173,7 +184,8 @@ func repositoryIsHeld(t *testing.T, env *testkit.Env, namespace string, check fu
 	}
 	refused := func(when string) {
 		t.Helper()
-		if err := check(); err == nil || !strings.Contains(err.Error(), "BackupRepository "+namespace+"/share has the finalizer "+platformv1.ShareFinalizer) {
+		if err := check(); err == nil || !strings.Contains(err.Error(), "BackupRepository "+namespace+
+			"/share has the finalizer "+platformv1.ShareFinalizer) {
 			t.Errorf("%s: got %v, want an error that names the BackupRepository", when, err)
 		}
 	}
@@ -196,13 +208,17 @@ func TestStandDown(t *testing.T) {
 	labels := map[string]string{"a": "b"}
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "operator"},
-		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
-		}},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+			}},
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: leaseName("database")}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
-	}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: leaseName("database")},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600),
+			RenewTime: ptr.To(metav1.NowMicro()),
+		}}
 	for _, obj := range []client.Object{deployment, lease} {
 		if err := env.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
@@ -212,7 +228,8 @@ func TestStandDown(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			command := Command(Options{Domain: "database"})
-			command.SetArgs([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t), "--deployment=" + name})
+			command.SetArgs([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t),
+				"--deployment=" + name})
 			ended <- command.ExecuteContext(ctx)
 		}()
 		return ended

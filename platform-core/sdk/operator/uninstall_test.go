@@ -14,7 +14,8 @@ import (
 
 // What only the operator can finish deleting is looked for among all kinds that it may hold.
 func TestFinalizedKinds(t *testing.T) {
-	o := Options{Domain: "database", AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}, Kinds: []typed.Registration{typed.Register(example.Kind{})}}
+	o := Options{Domain: "database", AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme},
+		Kinds: []typed.Registration{typed.Register(example.Kind{})}}
 	scheme, err := schemeOf(o)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,8 @@ func TestFinalizedKinds(t *testing.T) {
 			t.Errorf("%s is of %q", kind.Kind, kind.owner)
 		}
 	}
-	for _, want := range []string{"Application", "Component", "WorkloadSet", "Operation", "Entity", "Backup", "Sample", "BackupRepository"} {
+	for _, want := range []string{"Application", "Component", "WorkloadSet", "Operation", "Entity", "Backup", "Sample",
+		"BackupRepository"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is left out: %q", want, names)
 		}

@@ -35,7 +35,8 @@ func (w *webhookSettings) bind(flags *pflag.FlagSet) {
 // check refuses values that cannot work.
 func (w *webhookSettings) check() error {
 	if _, _, err := w.listen(); err != nil {
-		return fmt.Errorf("cannot listen on %q: --webhook-bind-address must be an address and a port, such as :9443: %w", w.address, err)
+		return fmt.Errorf("cannot listen on %q: --webhook-bind-address must be an address and a port, such as :9443: %w",
+			w.address, err)
 	}
 	if problems := validation.IsDNS1123Subdomain(w.host); w.host != "" && len(problems) > 0 {
 		return fmt.Errorf("cannot be called as %q: --webhook-host must be a DNS name", w.host)

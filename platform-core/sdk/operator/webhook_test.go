@@ -16,10 +16,12 @@ func TestWebhookFlags(t *testing.T) {
 		host      string
 		port      int
 	}{
-		"none":       {nil, true, "", 0},
-		"by chart":   {[]string{"--webhook-configuration=release.system"}, true, "release-webhook.system.svc", 9443},
-		"default":    {[]string{"--webhook-configuration=database-operator"}, true, "database-operator-webhook.system.svc", 9443},
-		"elsewhere":  {[]string{"--webhook-configuration=a", "--webhook-host=localhost", "--webhook-bind-address=127.0.0.1:10443"}, true, "localhost", 10443},
+		"none":     {nil, true, "", 0},
+		"by chart": {[]string{"--webhook-configuration=release.system"}, true, "release-webhook.system.svc", 9443},
+		"default": {[]string{"--webhook-configuration=database-operator"}, true, "database-operator-webhook.system.svc",
+			9443},
+		"elsewhere": {[]string{"--webhook-configuration=a", "--webhook-host=localhost",
+			"--webhook-bind-address=127.0.0.1:10443"}, true, "localhost", 10443},
 		"no port":    {[]string{"--webhook-configuration=a", "--webhook-bind-address=127.0.0.1"}, false, "", 0},
 		"bad port":   {[]string{"--webhook-bind-address=:https"}, false, "", 0},
 		"port 0":     {[]string{"--webhook-bind-address=:0"}, false, "", 0},

@@ -119,8 +119,8 @@ func StalledFor(after time.Duration, reason, message string) Outcome {
 	return Outcome{kind: KindStalled, reason: reason, message: message, after: max(after, 0)}
 }
 
-// Within returns the same outcome with a clock: the object is looked at again after the given time at the latest. A time
-// that is not positive adds none.
+// Within returns the same outcome with a clock: the object is looked at again after the given time at the latest. A
+// time that is not positive adds none.
 func (o Outcome) Within(after time.Duration) Outcome {
 	if after > 0 && (o.after == 0 || after < o.after) {
 		o.after = after

@@ -67,11 +67,15 @@ func TestWorst(t *testing.T) {
 		"nothing":           {nil, outcome.KindDone, "", 0},
 		"done, and says so": {[]outcome.Outcome{done, outcome.DoneAs("Stopped", "s."), done}, outcome.KindDone, "Stopped", 0},
 		"waiting":           {[]outcome.Outcome{done, waiting}, outcome.KindWaiting, "W", 5 * time.Second},
-		"waiting first":     {[]outcome.Outcome{outcome.Deferred("D", "d.").Within(9 * time.Second), waiting}, outcome.KindWaiting, "W", 5 * time.Second},
-		"deferred":          {[]outcome.Outcome{done, outcome.Held("H", "h."), outcome.Deferred("D", "d.").Within(9 * time.Second)}, outcome.KindDeferred, "D", 9 * time.Second},
-		"shortest clock":    {[]outcome.Outcome{waiting, outcome.WaitingFor(time.Second, "X", "x.")}, outcome.KindWaiting, "W", time.Second},
-		"stalled, clocked":  {[]outcome.Outcome{stalled, waiting}, outcome.KindStalled, "S", 5 * time.Second},
-		"failed":            {[]outcome.Outcome{waiting, stalled, failed, done}, outcome.KindFailed, outcome.ReasonFailed, 5 * time.Second},
+		"waiting first": {[]outcome.Outcome{outcome.Deferred("D", "d.").Within(9 * time.Second), waiting},
+			outcome.KindWaiting, "W", 5 * time.Second},
+		"deferred": {[]outcome.Outcome{done, outcome.Held("H", "h."),
+			outcome.Deferred("D", "d.").Within(9 * time.Second)}, outcome.KindDeferred, "D", 9 * time.Second},
+		"shortest clock": {[]outcome.Outcome{waiting, outcome.WaitingFor(time.Second, "X", "x.")}, outcome.KindWaiting, "W",
+			time.Second},
+		"stalled, clocked": {[]outcome.Outcome{stalled, waiting}, outcome.KindStalled, "S", 5 * time.Second},
+		"failed": {[]outcome.Outcome{waiting, stalled, failed, done}, outcome.KindFailed, outcome.ReasonFailed,
+			5 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +94,8 @@ func TestWorst(t *testing.T) {
 
 func TestWithinAndSaying(t *testing.T) {
 	waiting := outcome.WaitingFor(5*time.Second, "W", "w.")
-	for _, tc := range []struct{ after, want time.Duration }{{0, 5 * time.Second}, {-time.Second, 5 * time.Second}, {time.Hour, 5 * time.Second}, {time.Second, time.Second}} {
+	for _, tc := range []struct{ after, want time.Duration }{{0, 5 * time.Second}, {-time.Second, 5 * time.Second},
+		{time.Hour, 5 * time.Second}, {time.Second, time.Second}} {
 		if got := waiting.Within(tc.after).After(); got != tc.want {
 			t.Errorf("within %s it is %s, want %s", tc.after, got, tc.want)
 		}

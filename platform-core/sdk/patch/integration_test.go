@@ -89,7 +89,8 @@ func TestStatus(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), read()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitGone(t, env.Client, &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}})
+	testkit.WaitGone(t, env.Client, &platformv1.Application{
+		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}})
 	step("an object that is gone", 1, func(a *platformv1.Application) { a.Status.Version = "8" })
 }
 

@@ -35,7 +35,8 @@ func Status(ctx context.Context, c client.Client, before, after client.Object) e
 		return nil
 	}
 	// The answer is not looked at, so that it need not hold more than metadata.
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: after.GetNamespace(), Name: after.GetName()}}
+	target := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: after.GetNamespace(), Name: after.GetName()}}
 	gvk, err := apiutil.GVKForObject(after, c.Scheme())
 	if err != nil {
 		return fmt.Errorf("cannot patch the status of %T %q: %w", after, client.ObjectKeyFromObject(after), err)
@@ -70,8 +71,8 @@ type Guarded interface {
 	StatusGuarded() bool
 }
 
-// isAnother says whether a patch was refused since another object has the name by now, or it changed where that counts. A merge
-// patch cannot ask for that: the status subresource looks at no other metadata than resourceVersion.
+// isAnother says whether a patch was refused since another object has the name by now, or it changed where that counts.
+// A merge patch cannot ask for that: the status subresource looks at no other metadata than resourceVersion.
 // The API server answers a test that fails with reason Invalid and no cause; a status that
 // does not fit the schema has causes.
 func isAnother(err error) bool {

@@ -22,16 +22,23 @@ func TestStatusPatch(t *testing.T) {
 		before, after *platformv1.WorkloadSet
 		want          string
 	}{
-		"equal":                      {set(platformv1.WorkloadSetStatus{Replicas: 3}), set(platformv1.WorkloadSetStatus{Replicas: 3}), ""},
+		"equal": {set(platformv1.WorkloadSetStatus{Replicas: 3}),
+			set(platformv1.WorkloadSetStatus{Replicas: 3}), ""},
 		"only the spec and metadata": {set(platformv1.WorkloadSetStatus{Replicas: 3}), touched, ""},
-		"a value":                    {set(platformv1.WorkloadSetStatus{Replicas: 3, Version: "7"}), set(platformv1.WorkloadSetStatus{Version: "7"}), `[{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":0,"updatedReplicas":0,"version":"7"}}]`},
-		"a value that goes":          {set(platformv1.WorkloadSetStatus{Replicas: 3, Version: "7"}), set(platformv1.WorkloadSetStatus{Replicas: 3}), `[{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":3,"updatedReplicas":0}}]`},
-		"everything goes":            {set(platformv1.WorkloadSetStatus{Version: "7"}), set(platformv1.WorkloadSetStatus{}), `[{"op":"remove","path":"/status"}]`},
+		"a value": {set(platformv1.WorkloadSetStatus{Replicas: 3, Version: "7"}),
+			set(platformv1.WorkloadSetStatus{Version: "7"}),
+			`[{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":0,"updatedReplicas":0,"version":"7"}}]`},
+		"a value that goes": {set(platformv1.WorkloadSetStatus{Replicas: 3, Version: "7"}),
+			set(platformv1.WorkloadSetStatus{Replicas: 3}),
+			`[{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":3,"updatedReplicas":0}}]`},
+		"everything goes": {set(platformv1.WorkloadSetStatus{Version: "7"}), set(platformv1.WorkloadSetStatus{}),
+			`[{"op":"remove","path":"/status"}]`},
 		"the very object": {
 			&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, set(platformv1.WorkloadSetStatus{Version: "7"}),
 			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":0,"updatedReplicas":0,"version":"7"}}]`,
 		},
-		"empty lists are none": {set(platformv1.WorkloadSetStatus{Replicas: 3, Conditions: []metav1.Condition{}}), set(platformv1.WorkloadSetStatus{Replicas: 3}), ""},
+		"empty lists are none": {set(platformv1.WorkloadSetStatus{Replicas: 3, Conditions: []metav1.Condition{}}),
+			set(platformv1.WorkloadSetStatus{Replicas: 3}), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

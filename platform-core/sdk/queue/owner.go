@@ -40,8 +40,8 @@ func OwnerOf(mgr ctrl.Manager, owner client.Object) handler.EventHandler {
 // object that is being made has a dozen of them within a moment, most of them its controller's own.
 const settleTime = 100 * time.Millisecond
 
-// Made returns the handler that wakes the owner of what its controller makes, a moment after a change, so that further ones are
-// part of the same turn. What is gone, and updates that are urgent (nil: none), wake it at once.
+// Made returns the handler that wakes the owner of what its controller makes, a moment after a change, so that further
+// ones are part of the same turn. What is gone, and updates that are urgent (nil: none), wake it at once.
 func Made(mgr ctrl.Manager, owner client.Object, urgent func(before, after client.Object) bool) handler.EventHandler {
 	inner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
 	return handler.Funcs{
@@ -71,7 +71,8 @@ type gathering struct {
 // something new is begun, so that of many objects the first are ready while the last have not cost anything yet.
 const begunPriority = 1
 
-// begun has requests wait, and be taken before those of new objects then; a queue that cannot sort them is left as it is.
+// begun has requests wait, and be taken before those of new objects then; a queue that cannot sort them is left as it
+// is.
 func begun(q requests, wait time.Duration) requests {
 	if sorting, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		return gathering{sorting, wait}
@@ -99,7 +100,8 @@ func paced(child client.Object, q requests) requests {
 	if !ok {
 		return begun(q, 0)
 	}
-	if conditions.IsTrue(object, platformv1.ReconcilingCondition) || meta.FindStatusCondition(object.GetConditions(), platformv1.ReadyCondition) == nil {
+	if conditions.IsTrue(object, platformv1.ReconcilingCondition) ||
+		meta.FindStatusCondition(object.GetConditions(), platformv1.ReadyCondition) == nil {
 		return begun(q, gather)
 	}
 	return begun(q, 0)

@@ -31,7 +31,8 @@ func TestBegunComesBeforeNew(t *testing.T) {
 	if n.last.After != settleTime || n.last.Priority == nil || *n.last.Priority <= 0 {
 		t.Errorf("a request comes with %+v", n.last)
 	}
-	q.(gathering).AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority), After: time.Minute}, reconcile.Request{})
+	q.(gathering).AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority), After: time.Minute},
+		reconcile.Request{})
 	if n.last.After != time.Minute || *n.last.Priority != handler.LowPriority {
 		t.Errorf("one that was there at the start comes with %+v", n.last)
 	}

@@ -38,8 +38,10 @@ func Options(limit *Limit) controller.Options {
 		// Goroutines that wait cost little; how many of them work is the limit's to say.
 		MaxConcurrentReconciles: MostWorkers,
 		ReconciliationTimeout:   Deadline,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry, LongestRetry),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry,
+			LongestRetry),
+		NewQueue: func(name string,
+			limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			inner := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) {
 				o.Log, o.RateLimiter = log.Log.WithValues("controller", name), limiter
 			})

@@ -30,7 +30,8 @@ func TestBackOffIsPerObjectAndBounded(t *testing.T) {
 	}
 }
 
-// TestAReconcileEnds: its context has the deadline, so that an API server that does not answer holds a worker up for no longer.
+// TestAReconcileEnds: its context has the deadline, so that an API server that does not answer holds a worker up for no
+// longer.
 func TestAReconcileEnds(t *testing.T) {
 	options := queue.Options(nil)
 	var left time.Duration

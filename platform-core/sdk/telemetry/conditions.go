@@ -73,7 +73,8 @@ func (c *Conditions) Collect(collected chan<- prometheus.Metric) {
 			continue
 		}
 		for key, count := range counts {
-			collected <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, float64(count), kind, key.conditionType, key.status)
+			collected <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, float64(count), kind,
+				key.conditionType, key.status)
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
-// Instances tells of each Application what its status says, when it is scraped, from the cache. Nothing is kept between scrapes: the series of an
-// Application go with it. There are as many as figures below, and one for each role that its plugin declares.
+// Instances tells of each Application what its status says, when it is scraped, from the cache. Nothing is kept between
+// scrapes: the series of an Application go with it. There are as many as figures below, and one for each role that its
+// plugin declares.
 type Instances struct {
 	reader client.Reader
 	// ready, term, primary, durability and loss are of one series at most for each Application; pods of one for each role.
@@ -24,16 +25,20 @@ type Instances struct {
 // NewInstances returns a collector over the Applications of a cache that already watches them.
 func NewInstances(reader client.Reader) *Instances {
 	describe := func(name, help string, further ...string) *prometheus.Desc {
-		return prometheus.NewDesc("zeroinfra_application_"+name, help, append([]string{"namespace", "application"}, further...), nil)
+		return prometheus.NewDesc("zeroinfra_application_"+name, help,
+			append([]string{"namespace", "application"}, further...), nil)
 	}
 	return &Instances{
-		reader:     reader,
-		ready:      describe("ready", "1 while an Application is Ready, else 0."),
-		term:       describe("term", "Grows at each change of the pod that writes, where the engine decides which one does."),
-		primary:    describe("primary", "1 while a pod takes writes, 0 while none does, where the engine decides which one does."),
-		durability: describe("durability", "1, with what becomes of a write that was acknowledged when the pod that took it is lost.", "durability"),
-		loss:       describe("loss_window_seconds", "Of how many seconds acknowledged writes can be lost when another pod takes over; absent where nothing bounds it."),
-		pods:       describe("pods", "Pods of an Application by the role that they have.", "role"),
+		reader: reader,
+		ready:  describe("ready", "1 while an Application is Ready, else 0."),
+		term:   describe("term", "Grows at each change of the pod that writes, where the engine decides which one does."),
+		primary: describe("primary", "1 while a pod takes writes, 0 while none does, where the engine decides which one "+
+			"does."),
+		durability: describe("durability", "1, with what becomes of a write that was acknowledged when the pod that took "+
+			"it is lost.", "durability"),
+		loss: describe("loss_window_seconds",
+			"Of how many seconds acknowledged writes can be lost when another pod takes over; absent where nothing bounds it."),
+		pods: describe("pods", "Pods of an Application by the role that they have.", "role"),
 	}
 }
 

@@ -44,12 +44,13 @@ func Operation(before, after *platformv1.Operation) {
 		operationRetries.WithLabelValues(domain, template).Add(float64(retries))
 	}
 	if s := &after.Status; s.CompletionTime != nil && before.Status.CompletionTime == nil && s.StartTime != nil {
-		operationDuration.WithLabelValues(domain, template, string(s.Phase)).Observe(s.CompletionTime.Sub(s.StartTime.Time).Seconds())
+		operationDuration.WithLabelValues(domain, template, string(s.Phase)).Observe(
+			s.CompletionTime.Sub(s.StartTime.Time).Seconds())
 	}
 }
 
-// templateOf returns the name of the template without the plugin that it is from. Only one that was found has steps, and of those
-// there are no more than plugins declare.
+// templateOf returns the name of the template without the plugin that it is from. Only one that was found has steps,
+// and of those there are no more than plugins declare.
 func templateOf(op *platformv1.Operation) string {
 	if len(op.Status.Steps) == 0 {
 		return unknown

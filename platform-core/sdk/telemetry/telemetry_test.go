@@ -28,7 +28,8 @@ func TestOutcomesAreCounted(t *testing.T) {
 zeroinfra_reconcile_outcomes_total{controller="test",kind="done"} 2
 zeroinfra_reconcile_outcomes_total{controller="test",kind="failed"} 1
 `
-	if err := testutil.GatherAndCompare(metrics.Registry.(prometheus.Gatherer), strings.NewReader(want), "zeroinfra_reconcile_outcomes_total"); err != nil {
+	if err := testutil.GatherAndCompare(metrics.Registry.(prometheus.Gatherer), strings.NewReader(want),
+		"zeroinfra_reconcile_outcomes_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// overlap is how long before the start of this process an Operation may have ended to be told of again: by then the process before it
-	// has sent what it held, or was killed.
+	// overlap is how long before the start of this process an Operation may have ended to be told of again: by then the
+	// process before it has sent what it held, or was killed.
 	overlap = 10 * time.Minute
 	// flush is how long the end of the process waits for spans to be sent.
 	flush = 5 * time.Second
@@ -35,9 +35,10 @@ const (
 	scope = "github.com/zeroinfra/platform-core/operations"
 )
 
-// Traces sends a trace for each Operation that ended, with a span for each of its steps, to a receiver of OTLP. Everything in it comes
-// from the Operation itself: the trace has its UID as its ID, and the IDs of the spans follow from that. So one that is sent twice, by a process
-// and by the one after it, is the same trace, and a crash loses none. A nil *Traces sends nothing.
+// Traces sends a trace for each Operation that ended, with a span for each of its steps, to a receiver of OTLP.
+// Everything in it comes from the Operation itself: the trace has its UID as its ID, and the IDs of the spans follow
+// from that. So one that is sent twice, by a process and by the one after it, is the same trace, and a crash loses
+// none. A nil *Traces sends nothing.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -47,12 +48,14 @@ type Traces struct {
 	sent map[types.NamespacedName]types.UID
 }
 
-// NewTraces returns what sends the traces of an operator, as the standard variables of OpenTelemetry say, which env looks up:
-// OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL (grpc, or http/protobuf, the default), _HEADERS, _CERTIFICATE, _TIMEOUT and the same with
-// OTLP_TRACES_, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER. Without an endpoint, with OTEL_SDK_DISABLED=true or
-// with OTEL_TRACES_EXPORTER=none it returns nil. An error names the variable that cannot be used. A receiver that is away is no error.
+// NewTraces returns what sends the traces of an operator, as the standard variables of OpenTelemetry say, which env
+// looks up: OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL (grpc, or http/protobuf, the default), _HEADERS, _CERTIFICATE,
+// _TIMEOUT and the same with OTLP_TRACES_, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER. Without an
+// endpoint, with OTEL_SDK_DISABLED=true or with OTEL_TRACES_EXPORTER=none it returns nil. An error names the variable
+// that cannot be used. A receiver that is away is no error.
 func NewTraces(ctx context.Context, domain, version string, env func(string) string) (*Traces, error) {
-	if env("OTEL_EXPORTER_OTLP_ENDPOINT")+env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" || strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
+	if env("OTEL_EXPORTER_OTLP_ENDPOINT")+env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" ||
+		strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
 		return nil, nil
 	}
 	switch exporter := env("OTEL_TRACES_EXPORTER"); exporter {
@@ -67,12 +70,14 @@ func NewTraces(ctx context.Context, domain, version string, env func(string) str
 		return nil, err
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", domain+"-operator"), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", domain+"-operator"),
+			attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(identities{}))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
+		sdktrace.WithIDGenerator(identities{}))
 	return &Traces{
 		provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(version)),
 		since: time.Now().Add(-overlap), sent: map[types.NamespacedName]types.UID{},
@@ -92,7 +97,8 @@ func newExporter(ctx context.Context, env func(string) string) (sdktrace.SpanExp
 	case "", "http/protobuf":
 		exporter, err = otlptracehttp.New(ctx)
 	default:
-		return nil, fmt.Errorf("cannot send traces by %q: OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf", protocol)
+		return nil, fmt.Errorf("cannot send traces by %q: OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf",
+			protocol)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot send traces: %w", err)
@@ -126,14 +132,16 @@ func (t *Traces) Ended(op *platformv1.Operation) {
 		return
 	}
 	end := op.Status.CompletionTime.Time
-	ctx, span := t.begin(context.Background(), op, "", cmp.Or(op.Spec.TemplateRef, inline), startOf(op.Status.StartTime, end), about(op), link(op))
+	ctx, span := t.begin(context.Background(), op, "", cmp.Or(op.Spec.TemplateRef, inline),
+		startOf(op.Status.StartTime, end), about(op), link(op))
 	for i := range op.Status.Steps {
 		step := &op.Status.Steps[i]
 		if step.StartTime == nil {
 			continue // It was not wanted, or its turn did not come.
 		}
 		_, child := t.begin(ctx, op, step.Name, step.Name, step.StartTime.Time, trace.WithAttributes(
-			attribute.String("zeroinfra.step.phase", string(step.Phase)), attribute.Int("zeroinfra.step.attempts", int(step.Attempts)),
+			attribute.String("zeroinfra.step.phase", string(step.Phase)),
+			attribute.Int("zeroinfra.step.attempts", int(step.Attempts)),
 			attribute.StringSlice("zeroinfra.step.targets", targetsOf(step))))
 		say(child, step.Phase, step.Message)
 		child.End(trace.WithTimestamp(startOf(step.CompletionTime, end)))
@@ -162,7 +170,8 @@ func (t *Traces) isNews(op *platformv1.Operation) bool {
 }
 
 // begin starts a span whose IDs follow from the Operation and the step.
-func (t *Traces) begin(ctx context.Context, op *platformv1.Operation, step, name string, at time.Time, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+func (t *Traces) begin(ctx context.Context, op *platformv1.Operation, step, name string, at time.Time,
+	options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	ctx = context.WithValue(ctx, identityKey{}, identity{traceID(op.UID), spanID(op.UID, step)})
 	return t.tracer.Start(ctx, name, append(options, trace.WithTimestamp(at))...)
 }
@@ -172,11 +181,14 @@ func about(op *platformv1.Operation) trace.SpanStartOption {
 	attributes := []attribute.KeyValue{
 		attribute.String("k8s.namespace.name", op.Namespace),
 		attribute.String("zeroinfra.operation.name", op.Name), attribute.String("zeroinfra.operation.uid", string(op.UID)),
-		attribute.String("zeroinfra.operation.phase", string(op.Status.Phase)), attribute.String("zeroinfra.operation.trigger", triggerOf(op)),
-		attribute.String("zeroinfra.application", op.Status.Application), attribute.String("zeroinfra.target", target.Kind+"/"+target.Name),
+		attribute.String("zeroinfra.operation.phase", string(op.Status.Phase)),
+		attribute.String("zeroinfra.operation.trigger", triggerOf(op)),
+		attribute.String("zeroinfra.application", op.Status.Application),
+		attribute.String("zeroinfra.target", target.Kind+"/"+target.Name),
 	}
 	if begun := op.Status.StartTime; begun != nil {
-		attributes = append(attributes, attribute.Float64("zeroinfra.operation.queued_seconds", begun.Sub(op.CreationTimestamp.Time).Seconds()))
+		attributes = append(attributes, attribute.Float64("zeroinfra.operation.queued_seconds",
+			begun.Sub(op.CreationTimestamp.Time).Seconds()))
 	}
 	return trace.WithAttributes(attributes...)
 }

@@ -46,14 +46,18 @@ func failedRestart() *platformv1.Operation {
 	}
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: "restart-1", UID: uid, CreationTimestamp: *at(0), Labels: map[string]string{platformv1.DomainLabel: "database"},
+			Namespace: "shop", Name: "restart-1", UID: uid, CreationTimestamp: *at(0),
+			Labels: map[string]string{platformv1.DomainLabel: "database"},
 		},
-		Spec: platformv1.OperationSpec{TemplateRef: "redis@1.0.0/Restart", TargetRef: platformv1.TargetReference{Kind: "Redis", Name: "cache"}},
+		Spec: platformv1.OperationSpec{TemplateRef: "redis@1.0.0/Restart",
+			TargetRef: platformv1.TargetReference{Kind: "Redis", Name: "cache"}},
 		Status: platformv1.OperationStatus{
-			Phase: platformv1.OperationFailed, Application: "redis-cache", StartTime: at(10), CompletionTime: at(40), Error: "the pod does not answer",
+			Phase: platformv1.OperationFailed, Application: "redis-cache", StartTime: at(10), CompletionTime: at(40),
+			Error: "the pod does not answer",
 			Steps: []platformv1.StepStatus{
 				{Name: "reload", Phase: platformv1.OperationSucceeded, Attempts: 1, StartTime: at(10), CompletionTime: at(15)},
-				{Name: "restart", Phase: platformv1.OperationFailed, Attempts: 3, StartTime: at(15), CompletionTime: at(40), Message: "the pod does not answer",
+				{Name: "restart", Phase: platformv1.OperationFailed, Attempts: 3, StartTime: at(15), CompletionTime: at(40),
+					Message: "the pod does not answer",
 					Targets: []platformv1.StepTarget{{Name: "redis-cache-redis-main-0"}}},
 				{Name: "verify", Phase: platformv1.OperationPending},
 			},
@@ -62,7 +66,8 @@ func failedRestart() *platformv1.Operation {
 }
 
 func TestATraceOfAnOperation(t *testing.T) {
-	for protocol, start := range map[string]func(testing.TB) *spans.Receiver{"grpc": spans.OverGRPC, "http/protobuf": spans.OverHTTP} {
+	for protocol, start := range map[string]func(testing.TB) *spans.Receiver{"grpc": spans.OverGRPC,
+		"http/protobuf": spans.OverHTTP} {
 		t.Run(protocol, func(t *testing.T) {
 			r := start(t)
 			traces := sender(t, protocol, r.Endpoint)
@@ -70,7 +75,8 @@ func TestATraceOfAnOperation(t *testing.T) {
 			traces.Ended(op)
 			traces.Ended(op)
 			received, about := sent(t, r, traces)
-			if about["service.name"] != "database-operator" || about["service.version"] != "1.2.3" || about["cluster"] != "test" {
+			if about["service.name"] != "database-operator" || about["service.version"] != "1.2.3" ||
+				about["cluster"] != "test" {
 				t.Errorf("it is told as %v", about)
 			}
 			byName := map[string]*v1.Span{}
@@ -84,24 +90,30 @@ func TestATraceOfAnOperation(t *testing.T) {
 				t.Fatalf("there are %d spans: %v", len(received), byName)
 			}
 			root, step := byName["redis@1.0.0/Restart"], byName["restart"]
-			if len(root.ParentSpanId) > 0 || string(step.ParentSpanId) != string(root.SpanId) || string(byName["reload"].ParentSpanId) != string(root.SpanId) {
+			if len(root.ParentSpanId) > 0 || string(step.ParentSpanId) != string(root.SpanId) ||
+				string(byName["reload"].ParentSpanId) != string(root.SpanId) {
 				t.Error("the steps are not below the Operation")
 			}
-			if root.StartTimeUnixNano != uint64(op.Status.StartTime.UnixNano()) || root.EndTimeUnixNano != uint64(op.Status.CompletionTime.UnixNano()) ||
+			if root.StartTimeUnixNano != uint64(op.Status.StartTime.UnixNano()) ||
+				root.EndTimeUnixNano != uint64(op.Status.CompletionTime.UnixNano()) ||
 				step.StartTimeUnixNano != uint64(op.Status.Steps[1].StartTime.UnixNano()) {
 				t.Error("the times are not those of the status")
 			}
-			if root.Status.Code != v1.Status_STATUS_CODE_ERROR || root.Status.Message != "the pod does not answer" || byName["reload"].Status.Code != v1.Status_STATUS_CODE_OK {
+			if root.Status.Code != v1.Status_STATUS_CODE_ERROR || root.Status.Message != "the pod does not answer" ||
+				byName["reload"].Status.Code != v1.Status_STATUS_CODE_OK {
 				t.Errorf("the states are %v and %v", root.Status, byName["reload"].Status)
 			}
 			got := spans.Attributes(root)
-			for key, want := range map[string]any{"k8s.namespace.name": "shop", "zeroinfra.operation.name": "restart-1", "zeroinfra.application": "redis-cache",
-				"zeroinfra.target": "Redis/cache", "zeroinfra.operation.trigger": "User", "zeroinfra.operation.queued_seconds": int64(10)} {
+			for key, want := range map[string]any{"k8s.namespace.name": "shop", "zeroinfra.operation.name": "restart-1",
+				"zeroinfra.application": "redis-cache",
+				"zeroinfra.target":      "Redis/cache", "zeroinfra.operation.trigger": "User",
+				"zeroinfra.operation.queued_seconds": int64(10)} {
 				if got[key] != want {
 					t.Errorf("%s is %v, want %v", key, got[key], want)
 				}
 			}
-			if got := spans.Attributes(step); got["zeroinfra.step.attempts"] != int64(3) || got["zeroinfra.step.targets"] != "redis-cache-redis-main-0" {
+			if got := spans.Attributes(step); got["zeroinfra.step.attempts"] != int64(3) ||
+				got["zeroinfra.step.targets"] != "redis-cache-redis-main-0" {
 				t.Errorf("the step has %v", got)
 			}
 		})
@@ -162,7 +174,8 @@ func TestTracesAreOffByDefault(t *testing.T) {
 		}
 	}
 	for _, off := range []func(string) string{
-		env(), env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_SDK_DISABLED", "true"), env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_TRACES_EXPORTER", "none"),
+		env(), env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_SDK_DISABLED", "true"),
+		env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_TRACES_EXPORTER", "none"),
 	} {
 		traces, err := NewTraces(t.Context(), "database", "1", off)
 		if traces != nil || err != nil {
@@ -173,8 +186,10 @@ func TestTracesAreOffByDefault(t *testing.T) {
 		traces.Shutdown(t.Context())
 	}
 	for text, bad := range map[string]func(string) string{
-		"OTEL_TRACES_EXPORTER must be otlp or none":                 env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_TRACES_EXPORTER", "zipkin"),
-		"OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf": env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+		"OTEL_TRACES_EXPORTER must be otlp or none": env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x",
+			"OTEL_TRACES_EXPORTER", "zipkin"),
+		"OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf": env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x",
+			"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
 	} {
 		if _, err := NewTraces(t.Context(), "database", "1", bad); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %s", err, text)

@@ -39,8 +39,8 @@ type Operator struct {
 }
 
 // Operator applies platform-core/config/rbac in a namespace, as kustomize and the charts do, and
-// further roles of that shape, each with its binding, and returns the account once it has those rights. It may be called
-// again for the same namespace; names of cluster-wide objects bear that of the namespace.
+// further roles of that shape, each with its binding, and returns the account once it has those rights. It may be
+// called again for the same namespace; names of cluster-wide objects bear that of the namespace.
 func (e *Env) Operator(ctx context.Context, namespace string, roles ...fs.FS) (*Operator, error) {
 	var rights []*unstructured.Unstructured
 	for _, source := range append([]fs.FS{rbac.FS}, roles...) {
@@ -68,7 +68,8 @@ func (e *Env) Operator(ctx context.Context, namespace string, roles ...fs.FS) (*
 }
 
 // Account returns the account of that name, with a token that is bound to an object when one is given.
-func (e *Env) Account(ctx context.Context, namespace, name string, bound *authenticationv1.BoundObjectReference) (*Operator, error) {
+func (e *Env) Account(ctx context.Context, namespace, name string,
+	bound *authenticationv1.BoundObjectReference) (*Operator, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: ptr.To[int64](tokenSeconds), BoundObjectRef: bound,
@@ -93,7 +94,8 @@ func (e *Env) applyRight(ctx context.Context, obj *unstructured.Unstructured, na
 			_ = unstructured.SetNestedField(obj.Object, policy+suffix, "spec", "policyName") // It is a map: it was just read.
 		}
 	}
-	if role, found, _ := unstructured.NestedString(obj.Object, "roleRef", "name"); found && obj.GetKind() == "ClusterRoleBinding" {
+	if role, found, _ := unstructured.NestedString(obj.Object, "roleRef", "name"); found &&
+		obj.GetKind() == "ClusterRoleBinding" {
 		_ = unstructured.SetNestedField(obj.Object, role+suffix, "roleRef", "name") // The same.
 	}
 	subjects, _, _ := unstructured.NestedSlice(obj.Object, "subjects")
@@ -105,14 +107,16 @@ func (e *Env) applyRight(ctx context.Context, obj *unstructured.Unstructured, na
 	if len(subjects) > 0 {
 		_ = unstructured.SetNestedSlice(obj.Object, subjects, "subjects") // The same.
 	}
-	err := e.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testkit"), client.ForceOwnership)
+	err := e.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testkit"),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("cannot apply %s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return nil
 }
 
-// readObjects reads the Kubernetes objects in the .yaml files at the top of a folder; what belongs to kustomize is none.
+// readObjects reads the Kubernetes objects in the .yaml files at the top of a folder; what belongs to kustomize is
+// none.
 func readObjects(source fs.FS) ([]*unstructured.Unstructured, error) {
 	names, err := fs.Glob(source, "*.yaml")
 	if err != nil {

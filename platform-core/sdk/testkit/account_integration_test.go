@@ -56,7 +56,8 @@ func TestOperatorAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []testkit.Access{{Verb: "list", Resource: "pods"}, {Verb: "list", Resource: "namespaces", Refused: true}} {
+	for _, want := range []testkit.Access{{Verb: "list", Resource: "pods"},
+		{Verb: "list", Resource: "namespaces", Refused: true}} {
 		if found[want] != 1 {
 			t.Errorf("the audit log has no %+v: %v", want, found)
 		}
@@ -68,8 +69,10 @@ func TestApplyWithoutTheRightToCreate(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "patcher"}
 	for _, obj := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta},
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}}}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: meta.Namespace, Name: meta.Name}}},
 	} {
 		if err := env.Client.Create(t.Context(), obj); err != nil {
@@ -127,7 +130,8 @@ func TestPolicyOnAgents(t *testing.T) {
 	tries := 0
 	testkit.Eventually(t, "the policy in force", func(context.Context) error {
 		tries++
-		if err := patch(own, types.MergePatchType, fmt.Sprintf(`{"metadata":{"labels":{"try":"%d"}}}`, tries)); !apierrors.IsForbidden(err) {
+		if err := patch(own, types.MergePatchType,
+			fmt.Sprintf(`{"metadata":{"labels":{"try":"%d"}}}`, tries)); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("a label was not forbidden: %w", err)
 		}
 		return nil
@@ -137,7 +141,8 @@ func TestPolicyOnAgents(t *testing.T) {
 		"a label":            patch(own, types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`),
 		"another annotation": patch(own, types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}}}`),
 		"a finalizer":        patch(own, types.MergePatchType, `{"metadata":{"finalizers":["example.com/a"]}}`),
-		"an image":           patch(own, types.JSONPatchType, `[{"op":"replace","path":"/spec/containers/0/image","value":"b"}]`),
+		"an image": patch(own, types.JSONPatchType,
+			`[{"op":"replace","path":"/spec/containers/0/image","value":"b"}]`),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: want 403, got %v", what, err)
@@ -147,7 +152,8 @@ func TestPolicyOnAgents(t *testing.T) {
 
 func podOf(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy}},
-		Spec:       corev1.PodSpec{ServiceAccountName: "agents", Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy}},
+		Spec: corev1.PodSpec{ServiceAccountName: "agents", Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 	}
 }

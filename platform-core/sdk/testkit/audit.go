@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// auditPolicy has the API server write down which account asked for what, and nothing of the content. What tests do themselves is
-// left out: it would be most of the log.
+// auditPolicy has the API server write down which account asked for what, and nothing of the content. What tests do
+// themselves is left out: it would be most of the log.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -57,13 +57,15 @@ type response struct {
 	Message string
 }
 
-// isDenial says whether the answer was no for want of a right, unlike that of an admission. decision is about the request itself; an apply
-// that would make the object is let in for the right to patch, and then denied for want of that to create, for which older servers give no reason.
+// isDenial says whether the answer was no for want of a right, unlike that of an admission. decision is about the
+// request itself; an apply that would make the object is let in for the right to patch, and then denied for want of
+// that to create, for which older servers give no reason.
 func (r response) isDenial(decision string) bool {
 	if r.Code != http.StatusForbidden {
 		return false
 	}
-	return decision == "forbid" || strings.Contains(r.Message, " cannot create resource ") || strings.HasSuffix(r.Message, "is forbidden: ")
+	return decision == "forbid" || strings.Contains(r.Message, " cannot create resource ") ||
+		strings.HasSuffix(r.Message, "is forbidden: ")
 }
 
 // Denied returns an error that names what a user was denied since the API server started; nil when that is nothing.
@@ -75,7 +77,8 @@ func (e *Env) Denied(user string) error {
 	var denied []error
 	for access := range found {
 		if access.Refused {
-			denied = append(denied, fmt.Errorf("%s was denied to %s %s in group %q of namespace %q", user, access.Verb, access.Resource, access.Group, access.Namespace))
+			denied = append(denied, fmt.Errorf("%s was denied to %s %s in group %q of namespace %q", user, access.Verb,
+				access.Resource, access.Group, access.Namespace))
 		}
 	}
 	return errors.Join(denied...)

@@ -16,19 +16,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Define has the API server know a kind of another project, with any fields and a status of its own, unless it does already. Its resource is the kind
-// in lower case with plural, "s" or "es", at its end.
-func (e *Env) Define(t testing.TB, kind schema.GroupVersionKind, plural string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
+// Define has the API server know a kind of another project, with any fields and a status of its own, unless it does
+// already. Its resource is the kind in lower case with plural, "s" or "es", at its end.
+func (e *Env) Define(t testing.TB, kind schema.GroupVersionKind, plural string,
+	scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	singular := strings.ToLower(kind.Kind)
 	definition := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: singular + plural + "." + kind.Group, Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
+		ObjectMeta: metav1.ObjectMeta{Name: singular + plural + "." + kind.Group,
+			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: kind.Group, Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, Plural: singular + plural, Singular: singular, ListKind: kind.Kind + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, Plural: singular + plural, Singular: singular,
+				ListKind: kind.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: kind.Version, Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+				Name: kind.Version, Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
 			}},
 		},
 	}
@@ -38,7 +44,8 @@ func (e *Env) Define(t testing.TB, kind schema.GroupVersionKind, plural string, 
 			return err
 		}
 		live := &apiextensionsv1.CustomResourceDefinition{}
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(definition), live); err != nil || live.DeletionTimestamp == nil {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(definition), live); err != nil ||
+			live.DeletionTimestamp == nil {
 			return err
 		}
 		return fmt.Errorf("one of an earlier test is being deleted")
@@ -90,8 +97,10 @@ func (e *Env) SnapshotClass(t testing.TB, name, driver string) {
 	}
 }
 
-// SnapshotsBecome plays the snapshot controller: it waits until a namespace has this number of VolumeSnapshots, and has all of them say this.
-func (e *Env) SnapshotsBecome(t testing.TB, namespace string, number int, status map[string]any) []unstructured.Unstructured {
+// SnapshotsBecome plays the snapshot controller: it waits until a namespace has this number of VolumeSnapshots, and has
+// all of them say this.
+func (e *Env) SnapshotsBecome(t testing.TB, namespace string, number int,
+	status map[string]any) []unstructured.Unstructured {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(snapshotKind("VolumeSnapshotList"))

@@ -26,8 +26,8 @@ import (
 
 // EnvOptions say what an Env holds beside the types of Kubernetes and of the core API.
 type EnvOptions struct {
-	// Own says why these tests need an API server of their own, for example because they install other definitions. When it is
-	// empty, they use the server that "testserver" shares between packages, if there is one.
+	// Own says why these tests need an API server of their own, for example because they install other definitions. When
+	// it is empty, they use the server that "testserver" shares between packages, if there is one.
 	Own string
 	// AddToScheme registers further types.
 	AddToScheme []func(*runtime.Scheme) error
@@ -77,8 +77,8 @@ func Main(m *testing.M, env **Env, o EnvOptions) {
 	os.Exit(code)
 }
 
-// Start connects to the API server that packages share, or starts one with its etcd from the binaries in KUBEBUILDER_ASSETS,
-// else from where "devcluster bin" says they are. The caller stops it.
+// Start connects to the API server that packages share, or starts one with its etcd from the binaries in
+// KUBEBUILDER_ASSETS, else from where "devcluster bin" says they are. The caller stops it.
 func Start(o EnvOptions) (*Env, error) {
 	scheme := runtime.NewScheme()
 	add := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme}
@@ -120,8 +120,8 @@ func (e *Env) makeSystem(o EnvOptions) error {
 	return err
 }
 
-// check returns what is wrong once all tests have run: the operator was denied something, or what after finds. Of a shared server,
-// testserver looks at what operators were denied, for all packages at once.
+// check returns what is wrong once all tests have run: the operator was denied something, or what after finds. Of a
+// shared server, testserver looks at what operators were denied, for all packages at once.
 func (e *Env) check(after func(*Env) error) error {
 	var denied, found error
 	if e.System != nil && !e.server.shared {
@@ -146,7 +146,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// KubeconfigOf writes a file with the address of the API server and the credentials of an account, and returns its path.
+// KubeconfigOf writes a file with the address of the API server and the credentials of an account, and returns its
+// path.
 func (e *Env) KubeconfigOf(t testing.TB, account *Operator) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// awaitRole waits until the API server grants a user what a role says, which it was bound to: the server hears of roles and bindings
-// in its own time, and what it denies until then would pass for a right that is missing. Other objects than roles need no waiting.
+// awaitRole waits until the API server grants a user what a role says, which it was bound to: the server hears of roles
+// and bindings in its own time, and what it denies until then would pass for a right that is missing. Other objects
+// than roles need no waiting.
 func (e *Env) awaitRole(ctx context.Context, user string, obj *unstructured.Unstructured) error {
 	// Either kind of role reads as one: what matters is the same.
 	role := rbacv1.ClusterRole{}
@@ -26,12 +27,14 @@ func (e *Env) awaitRole(ctx context.Context, user string, obj *unstructured.Unst
 	}
 	// The server takes up a role as a whole, so that one rule stands for all.
 	for _, rule := range role.Rules[:min(1, len(role.Rules))] {
-		asked := &authorizationv1.ResourceAttributes{Namespace: obj.GetNamespace(), Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]}
+		asked := &authorizationv1.ResourceAttributes{Namespace: obj.GetNamespace(), Verb: rule.Verbs[0],
+			Group: rule.APIGroups[0], Resource: rule.Resources[0]}
 		if len(rule.ResourceNames) > 0 {
 			asked.Name = rule.ResourceNames[0]
 		}
 		err := wait.PollUntilContextTimeout(ctx, firstLook, Patience, true, func(ctx context.Context) (bool, error) {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
+			review := &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
 			err := e.Client.Create(ctx, review)
 			return err == nil && review.Status.Allowed, err
 		})

@@ -38,7 +38,8 @@ func HangAdmission(ctx context.Context, c client.Client, namespace string) (*Han
 		begun: make(chan struct{}, mostCalls), ended: make(chan struct{}, mostCalls),
 	}
 	if err := c.Create(ctx, h.webhook); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot have an admission asked about the pods of namespace %q: %w", namespace, err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("cannot have an admission asked about the pods of namespace %q: %w", namespace,
+			err), listener.Close())
 	}
 	go h.take()
 	return h, nil
@@ -92,7 +93,8 @@ func askedAbout(namespace string, address net.Addr) *admissionregistrationv1.Val
 			FailurePolicy:           new(admissionregistrationv1.Fail),
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"pods"}},
 			}},
 		}},
 	}

@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndJob has a Job end with this condition, JobComplete or JobFailed, in the words that the controller of Jobs has in the version of the API server.
+// EndJob has a Job end with this condition, JobComplete or JobFailed, in the words that the controller of Jobs has in
+// the version of the API server.
 func (e *Env) EndJob(ctx context.Context, job *batchv1.Job, condition batchv1.JobConditionType) error {
 	criteria, err := e.Since(meetsCriteria)
 	if err != nil {
@@ -31,7 +32,8 @@ func (e *Env) EndJob(ctx context.Context, job *batchv1.Job, condition batchv1.Jo
 		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
 	}
 	for _, one := range conditions {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: one, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
+		job.Status.Conditions = append(job.Status.Conditions,
+			batchv1.JobCondition{Type: one, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
 	}
 	// The controller of Jobs tries again where somebody has changed the object meanwhile: so no version is asked for.
 	job.ResourceVersion = ""

@@ -73,11 +73,14 @@ func (l *linter) standing() {
 	if ready == nil {
 		return
 	}
-	l.rule(3, ready.Status != metav1.ConditionTrue || !reconciling && !stalled, "Ready is True beside Reconciling or Stalled")
+	l.rule(3, ready.Status != metav1.ConditionTrue || !reconciling && !stalled,
+		"Ready is True beside Reconciling or Stalled")
 	accepted := meta.FindStatusCondition(l.conditions, platformv1.AcceptedCondition)
-	l.rule(4, ready.Status != metav1.ConditionTrue || accepted == nil || accepted.Status == metav1.ConditionTrue, "Ready is True and Accepted is not")
+	l.rule(4, ready.Status != metav1.ConditionTrue || accepted == nil || accepted.Status == metav1.ConditionTrue,
+		"Ready is True and Accepted is not")
 	l.rule(9, ready.Status == metav1.ConditionTrue || ready.Message != "", "Ready is %s and has no message", ready.Status)
-	l.rule(10, ready.Status != metav1.ConditionFalse || reconciling || stalled, "Ready is False, and neither Reconciling nor Stalled is True")
+	l.rule(10, ready.Status != metav1.ConditionFalse || reconciling || stalled,
+		"Ready is False, and neither Reconciling nor Stalled is True")
 }
 
 // condition checks one condition by itself.
@@ -86,9 +89,11 @@ func (l *linter) condition(c metav1.Condition) {
 		l.rule(5, c.Status == metav1.ConditionTrue, "%s is %s: remove it instead", c.Type, c.Status)
 	}
 	l.rule(6, camelCase.MatchString(c.Reason), "the reason %q of %s is not one CamelCase word", c.Reason, c.Type)
-	sentence := !strings.ContainsAny(c.Message, "\n\r") && strings.TrimSpace(c.Message) == c.Message && !sentenceEnd.MatchString(c.Message)
+	sentence := !strings.ContainsAny(c.Message, "\n\r") && strings.TrimSpace(c.Message) == c.Message &&
+		!sentenceEnd.MatchString(c.Message)
 	l.rule(7, sentence, "the message %q of %s is not one sentence", c.Message, c.Type)
-	l.rule(8, c.Reason == platformv1.ReasonWaitingForMaintenance || !timestamps.MatchString(c.Message), "the message %q of %s holds a date or a time", c.Message, c.Type)
+	l.rule(8, c.Reason == platformv1.ReasonWaitingForMaintenance || !timestamps.MatchString(c.Message),
+		"the message %q of %s holds a date or a time", c.Message, c.Type)
 	l.rule(11, c.ObservedGeneration > 0 && c.ObservedGeneration <= l.obj.GetGeneration(),
 		"%s speaks of generation %d, the object has %d", c.Type, c.ObservedGeneration, l.obj.GetGeneration())
 	l.rule(13, !c.LastTransitionTime.IsZero(), "%s has no lastTransitionTime", c.Type)

@@ -25,7 +25,8 @@ type leftovers struct {
 	namespaces []string
 }
 
-// Namespace makes a namespace with a name of its own for one test. What is in those of tests that have ended is deleted before.
+// Namespace makes a namespace with a name of its own for one test. What is in those of tests that have ended is deleted
+// before.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	e.leftovers.mu.Lock()
@@ -95,7 +96,8 @@ func (e *Env) namespaced() ([]schema.GroupVersionResource, error) {
 		}
 		for _, resource := range list.APIResources {
 			// Endpoints go with their Service, and the server warns of them.
-			if resource.Name != "endpoints" && slices.Contains(resource.Verbs, "deletecollection") && slices.Contains(resource.Verbs, "patch") {
+			if resource.Name != "endpoints" && slices.Contains(resource.Verbs, "deletecollection") &&
+				slices.Contains(resource.Verbs, "patch") {
 				found = append(found, gv.WithResource(resource.Name))
 			}
 		}
@@ -105,7 +107,8 @@ func (e *Env) namespaced() ([]schema.GroupVersionResource, error) {
 
 // empty deletes all objects of a resource in a namespace at once.
 func empty(ctx context.Context, objects metadata.ResourceInterface) error {
-	at := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	at := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)),
+		PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if err := objects.DeleteCollection(ctx, at, metav1.ListOptions{}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -114,7 +117,8 @@ func empty(ctx context.Context, objects metadata.ResourceInterface) error {
 		return client.IgnoreNotFound(err)
 	}
 	for _, object := range held.Items {
-		_, err := objects.Patch(ctx, object.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := objects.Patch(ctx, object.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}

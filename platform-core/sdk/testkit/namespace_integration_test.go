@@ -17,7 +17,8 @@ import (
 func TestNamespacesOfEndedTestsAreGone(t *testing.T) {
 	var left *corev1.ConfigMap
 	t.Run("earlier", func(t *testing.T) {
-		left = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "held", Finalizers: []string{"example.com/held"}}}
+		left = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "held",
+			Finalizers: []string{"example.com/held"}}}
 		if err := env.Client.Create(t.Context(), left); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +31,8 @@ func TestNamespacesOfEndedTestsAreGone(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); !apierrors.IsNotFound(err) {
 		t.Errorf("getting what was left: %v", err)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: left.Namespace}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: left.Namespace},
+		&corev1.Namespace{}); !apierrors.IsNotFound(err) {
 		t.Errorf("getting its namespace: %v", err)
 	}
 }

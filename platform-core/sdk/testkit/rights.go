@@ -15,20 +15,22 @@ import (
 	"github.com/zeroinfra/platform-core/config/rbac"
 )
 
-// CheckDenied reads the audit log of a shared server, see Share, and returns an error that names what operators were denied.
+// CheckDenied reads the audit log of a shared server, see Share, and returns an error that names what operators were
+// denied.
 func CheckDenied(folder string) error {
 	denied := map[string]bool{}
 	err := readAudit(filepath.Join(folder, auditFile), ":"+managerAccount, func(user string, access Access) {
 		if access.Refused && isOperator(user) {
-			denied[fmt.Sprintf("%s was denied to %s %s/%s in namespace %q", user, access.Verb, access.Group, access.Resource, access.Namespace)] = true
+			denied[fmt.Sprintf("%s was denied to %s %s/%s in namespace %q", user, access.Verb, access.Group, access.Resource,
+				access.Namespace)] = true
 		}
 	})
 	return errors.Join(err, asError(denied))
 }
 
 // CheckRights reads the audit logs in the folder of a shared server and returns an error that names each right of
-// platform-core/config/rbac that no operator has used, and each in exempt that an operator does not have or does use. The keys
-// of exempt are rights that tests of other levels use, as "verb group/resource".
+// platform-core/config/rbac that no operator has used, and each in exempt that an operator does not have or does use.
+// The keys of exempt are rights that tests of other levels use, as "verb group/resource".
 func CheckRights(folder string, exempt map[string]string) error {
 	logs, err := filepath.Glob(filepath.Join(folder, "*.log"))
 	if err != nil {
@@ -52,7 +54,8 @@ func CheckRights(folder string, exempt map[string]string) error {
 	problems := map[string]bool{}
 	for _, right := range rights {
 		if exempt[right] == "" && !isUsed(right, used) {
-			problems["no test uses the right to "+right+": remove it from config/rbac, or name what uses it in testserver"] = true
+			problems["no test uses the right to "+right+
+				": remove it from config/rbac, or name what uses it in testserver"] = true
 		}
 	}
 	for right := range exempt {

@@ -48,7 +48,8 @@ type server struct {
 	stop   func() error
 }
 
-// connect returns the server that packages share, if there is one and own does not say why another is needed, else one of its own.
+// connect returns the server that packages share, if there is one and own does not say why another is needed, else one
+// of its own.
 func connect(own string, definitions []*apiextensionsv1.CustomResourceDefinition) (*server, error) {
 	if folder := os.Getenv(ServerVariable); folder != "" && own == "" {
 		return join(folder, definitions)
@@ -116,8 +117,8 @@ func launch(folder string, definitions []*apiextensionsv1.CustomResourceDefiniti
 	return &server{config: cfg, kubeconfig: kubeconfig, assets: assets, folder: folder, stop: environment.Stop}, nil
 }
 
-// administrator has the API server know an administrator by a token, and returns it. The certificate that envtest makes for one would be
-// verified again with each request, which is a twentieth of what tests cost.
+// administrator has the API server know an administrator by a token, and returns it. The certificate that envtest makes
+// for one would be verified again with each request, which is a twentieth of what tests cost.
 func administrator(environment *envtest.Environment, folder string) (token string, err error) {
 	token = rand.Text()
 	path := filepath.Join(folder, tokensFile)
@@ -152,7 +153,8 @@ func join(folder string, definitions []*apiextensionsv1.CustomResourceDefinition
 		return nil, fmt.Errorf("cannot reach the API server that packages share: %w", err)
 	}
 	cfg.QPS = -1
-	s := &server{config: cfg, kubeconfig: kubeconfig, assets: assets, folder: folder, shared: true, stop: func() error { return nil }}
+	s := &server{config: cfg, kubeconfig: kubeconfig, assets: assets, folder: folder, shared: true,
+		stop: func() error { return nil }}
 	err = s.exclusively(func() error {
 		_, err := envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: startPatience})
 		return err
@@ -176,7 +178,8 @@ func (s *server) exclusively(do func() error) error {
 	return do()
 }
 
-// keepAudit leaves the audit log of a server that a package had for itself with the shared one, which is asked who uses which right.
+// keepAudit leaves the audit log of a server that a package had for itself with the shared one, which is asked who uses
+// which right.
 func keepAudit(folder string) error {
 	shared := os.Getenv(ServerVariable)
 	if shared == "" {
@@ -191,7 +194,8 @@ func findAssets() (string, error) {
 	if folder == "" {
 		tool, err := exec.LookPath("devcluster")
 		if err != nil {
-			return "", fmt.Errorf("no binaries of Kubernetes: set %s, or have devcluster (hack/devcluster) in PATH", assetsVariable)
+			return "", fmt.Errorf("no binaries of Kubernetes: set %s, or have devcluster (hack/devcluster) in PATH",
+				assetsVariable)
 		}
 		output, err := exec.Command(tool, "bin").Output()
 		if err != nil {

@@ -65,7 +65,8 @@ func TestStatusLintPassesAGoodStatus(t *testing.T) {
 	if err := StatusLint(waiting); err != nil {
 		t.Error(err)
 	}
-	const window = "waits for the maintenance window, next 2026-11-22T02:00+01:00 (Europe/Berlin): pod a-0 is to be replaced"
+	const window = "waits for the maintenance window, next 2026-11-22T02:00+01:00 (Europe/Berlin): pod a-0 is to be " +
+		"replaced"
 	waiting.Status.Conditions = []metav1.Condition{
 		condition("Ready", "False", platformv1.ReasonWaitingForMaintenance, window),
 		condition("Reconciling", "True", platformv1.ReasonWaitingForMaintenance, window),
@@ -91,27 +92,31 @@ func TestStatusLintNamesTheRule(t *testing.T) {
 		rule  string
 		spoil func(*platformv1.Application)
 	}{
-		"no Ready":                     {"rule 1:", set()},
-		"reconciling and stalled":      {"rule 2:", set(notReady, reconciling, stalled)},
-		"ready and reconciling":        {"rule 3:", set(ready, reconciling)},
-		"ready and stalled":            {"rule 3:", set(ready, stalled)},
-		"ready and not accepted":       {"rule 4:", set(condition("Accepted", "False", "PluginNotFound", "it is absent"), ready)},
-		"stalled False":                {"rule 5:", set(ready, condition("Stalled", "False", "Ready", ""))},
-		"a reason with a blank":        {"rule 6:", func(a *platformv1.Application) { a.Status.Conditions[0].Reason = "Not ready" }},
-		"no reason":                    {"rule 6:", func(a *platformv1.Application) { a.Status.Conditions[0].Reason = "" }},
-		"two lines":                    {"rule 7:", message("one\ntwo")},
-		"two sentences":                {"rule 7:", message("It is bad. Mend it")},
-		"a blank at the end":           {"rule 7:", message("it is bad ")},
-		"a date":                       {"rule 8:", message("failed on 2026-01-02")},
-		"a time":                       {"rule 8:", message("failed at 12:13:14")},
-		"not ready without a message":  {"rule 9:", set(condition("Ready", "False", "PodsNotReady", ""), reconciling)},
-		"not ready and nothing else":   {"rule 10:", set(notReady)},
-		"a later generation":           {"rule 11:", func(a *platformv1.Application) { a.Generation = 1 }},
-		"no observedGeneration":        {"rule 11:", func(a *platformv1.Application) { a.Status.ObservedGeneration = 0 }},
-		"a condition of no generation": {"rule 11:", func(a *platformv1.Application) { a.Status.Conditions[0].ObservedGeneration = 0 }},
-		"another order":                {"rule 12:", set(reconciling, notReady)},
-		"a condition twice":            {"rule 12:", set(ready, ready)},
-		"a condition without a time":   {"rule 13:", func(a *platformv1.Application) { a.Status.Conditions[0].LastTransitionTime = metav1.Time{} }},
+		"no Ready":                {"rule 1:", set()},
+		"reconciling and stalled": {"rule 2:", set(notReady, reconciling, stalled)},
+		"ready and reconciling":   {"rule 3:", set(ready, reconciling)},
+		"ready and stalled":       {"rule 3:", set(ready, stalled)},
+		"ready and not accepted": {"rule 4:",
+			set(condition("Accepted", "False", "PluginNotFound", "it is absent"), ready)},
+		"stalled False": {"rule 5:", set(ready, condition("Stalled", "False", "Ready", ""))},
+		"a reason with a blank": {"rule 6:",
+			func(a *platformv1.Application) { a.Status.Conditions[0].Reason = "Not ready" }},
+		"no reason":                   {"rule 6:", func(a *platformv1.Application) { a.Status.Conditions[0].Reason = "" }},
+		"two lines":                   {"rule 7:", message("one\ntwo")},
+		"two sentences":               {"rule 7:", message("It is bad. Mend it")},
+		"a blank at the end":          {"rule 7:", message("it is bad ")},
+		"a date":                      {"rule 8:", message("failed on 2026-01-02")},
+		"a time":                      {"rule 8:", message("failed at 12:13:14")},
+		"not ready without a message": {"rule 9:", set(condition("Ready", "False", "PodsNotReady", ""), reconciling)},
+		"not ready and nothing else":  {"rule 10:", set(notReady)},
+		"a later generation":          {"rule 11:", func(a *platformv1.Application) { a.Generation = 1 }},
+		"no observedGeneration":       {"rule 11:", func(a *platformv1.Application) { a.Status.ObservedGeneration = 0 }},
+		"a condition of no generation": {"rule 11:",
+			func(a *platformv1.Application) { a.Status.Conditions[0].ObservedGeneration = 0 }},
+		"another order":     {"rule 12:", set(reconciling, notReady)},
+		"a condition twice": {"rule 12:", set(ready, ready)},
+		"a condition without a time": {"rule 13:",
+			func(a *platformv1.Application) { a.Status.Conditions[0].LastTransitionTime = metav1.Time{} }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,13 +143,15 @@ func TestAssetsThatAreMissingAreAnError(t *testing.T) {
 }
 
 func TestApplicationBuilder(t *testing.T) {
-	b := BuildApplication("ns", "a").Domain("database").Component("redis", 3).Storage("1Gi").Resources("100m", "64Mi").Parameter("maxmemory", "1")
+	b := BuildApplication("ns", "a").Domain("database").Component("redis", 3).Storage("1Gi").Resources("100m", "64Mi").
+		Parameter("maxmemory", "1")
 	first, second := b.Build(), b.Version("7.2").Build()
 	if first.Spec.Version != "7.0" || second.Spec.Version != "7.2" {
 		t.Errorf("versions are %q and %q", first.Spec.Version, second.Spec.Version)
 	}
 	c := first.Spec.Components[0]
-	if *c.Replicas != 3 || c.Storage.Size.String() != "1Gi" || c.Parameters["maxmemory"] != "1" || first.Labels[platformv1.DomainLabel] != "database" {
+	if *c.Replicas != 3 || c.Storage.Size.String() != "1Gi" || c.Parameters["maxmemory"] != "1" ||
+		first.Labels[platformv1.DomainLabel] != "database" {
 		t.Errorf("built %+v", first)
 	}
 }

@@ -22,7 +22,8 @@ import (
 var Strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 // Object returns an object of a kind whose spec is what is given, with what the YAML adds to it or replaces of it.
-func Object(t testing.TB, kind schema.GroupVersionKind, namespace, name string, spec map[string]any, added string) *unstructured.Unstructured {
+func Object(t testing.TB, kind schema.GroupVersionKind, namespace, name string, spec map[string]any,
+	added string) *unstructured.Unstructured {
 	t.Helper()
 	content := maps.Clone(spec)
 	var more map[string]any
@@ -37,7 +38,8 @@ func Object(t testing.TB, kind schema.GroupVersionKind, namespace, name string, 
 	return obj
 }
 
-// Refused fails the test unless a request was refused with words that hold what is wanted, or was accepted where that is empty.
+// Refused fails the test unless a request was refused with words that hold what is wanted, or was accepted where that
+// is empty.
 func Refused(t testing.TB, err error, want string) {
 	t.Helper()
 	switch {

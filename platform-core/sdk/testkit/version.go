@@ -13,9 +13,11 @@ import (
 var (
 	// Resizes: it gives pods other resources while they run.
 	Resizes = version.MajorMinor(1, 33)
-	// TakesSizesBack: it lets a claim ask for less again, as long as the volume has not grown, and keeps what the storage says of a size.
+	// TakesSizesBack: it lets a claim ask for less again, as long as the volume has not grown, and keeps what the storage
+	// says of a size.
 	TakesSizesBack = version.MajorMinor(1, 32)
-	// meetsCriteria: a Job that is complete has met its criteria before. An earlier one refuses a Job that says so without a successPolicy.
+	// meetsCriteria: a Job that is complete has met its criteria before. An earlier one refuses a Job that says so without
+	// a successPolicy.
 	meetsCriteria = version.MajorMinor(1, 31)
 )
 

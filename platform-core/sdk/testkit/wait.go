@@ -22,7 +22,8 @@ import (
 const (
 	// Patience is how long waits last before they fail the test. It is no budget: a machine may be slow for a while.
 	Patience = 2 * time.Minute
-	// firstLook and lastLook are how long a wait waits between its first looks and after many: each look costs the API server a read.
+	// firstLook and lastLook are how long a wait waits between its first looks and after many: each look costs the API
+	// server a read.
 	firstLook, lastLook = 20 * time.Millisecond, 250 * time.Millisecond
 )
 
@@ -50,13 +51,14 @@ func Eventually(t testing.TB, what string, check func(ctx context.Context) error
 // Edit reads the object anew, changes it and writes it, once more for as long as
 // somebody else writes it in between. It returns any other error of the writing.
 func Edit(ctx context.Context, c client.Client, obj client.Object, change func()) error {
-	return retry.RetryOnConflict(wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 15}, func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
-			return err
-		}
-		change()
-		return c.Update(ctx, obj)
-	})
+	return retry.RetryOnConflict(wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 15},
+		func() error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+				return err
+			}
+			change()
+			return c.Update(ctx, obj)
+		})
 }
 
 // WaitFor waits until the object, read anew each time, is as check wants it. A nil

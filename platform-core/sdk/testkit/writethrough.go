@@ -26,8 +26,8 @@ type Written struct {
 	Compiled string
 }
 
-// WriteThrough proves that what a kind says about where fields of the Application come from is what Compile does: there is an example of each
-// field, which sets the field of the object and finds the value in the Application.
+// WriteThrough proves that what a kind says about where fields of the Application come from is what Compile does: there
+// is an example of each field, which sets the field of the object and finds the value in the Application.
 func WriteThrough[T, O any](t *testing.T, kind WritingKind[T, O], examples map[string]Written) {
 	t.Helper()
 	mapping := kind.WriteThrough()

@@ -22,8 +22,8 @@ import (
 // EntityReporter is a capability of a kind whose objects tell in their status of what they declare inside the
 // middleware.
 type EntityReporter[T Object] interface {
-	// ReportEntities fills in the kind's own status fields from the object's Entities, in the order of their names. One that is not declared any
-	// more may be among them, and one that has just been made is not.
+	// ReportEntities fills in the kind's own status fields from the object's Entities, in the order of their names. One
+	// that is not declared any more may be among them, and one that has just been made is not.
 	ReportEntities(T, []platformv1.Entity)
 }
 

@@ -22,7 +22,8 @@ import (
 )
 
 func entityOf(s *example.Sample, user string) *platformv1.Entity {
-	return &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: platformv1.EntityNameFor("sample-"+s.Name, "acl-user", user)}}
+	return &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace,
+		Name: platformv1.EntityNameFor("sample-"+s.Name, "acl-user", user)}}
 }
 
 // tell plays the engine: it reports an outcome for the Entity's present generation.
@@ -53,7 +54,8 @@ func restsWhileItWaits(t *testing.T, s *example.Sample) (stop func()) {
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
 		t.Fatal(err)
 	}
-	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled == nil || !stalled.LastTransitionTime.Before(&s.CreationTimestamp) {
+	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled == nil ||
+		!stalled.LastTransitionTime.Before(&s.CreationTimestamp) {
 		t.Errorf("the status of what waits was written anew: %+v", stalled)
 	}
 	return stop
@@ -69,7 +71,8 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 	first, second := entityOf(s, "app"), entityOf(s, "Ops@shop")
 	testkit.WaitFor(t, env.Client, second, "is made", nil)
 	testkit.WaitFor(t, env.Client, first, "is made", nil)
-	if !metav1.IsControlledBy(first, s) || first.Labels[platformv1.DomainLabel] != "database" || first.Spec.ApplicationRef.Name != app.Name || first.Spec.DeletionPolicy != platformv1.EntityDelete {
+	if !metav1.IsControlledBy(first, s) || first.Labels[platformv1.DomainLabel] != "database" ||
+		first.Spec.ApplicationRef.Name != app.Name || first.Spec.DeletionPolicy != platformv1.EntityDelete {
 		t.Errorf("it is %+v", first)
 	}
 	says := func(condition, text string) {
@@ -104,7 +107,8 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 
 	// What is declared no more goes, what somebody else made stays, and drift is repaired.
 	foreign := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "by-hand"},
-		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: app.Name}, Type: "acl-user", Name: "hand"}}
+		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: app.Name}, Type: "acl-user",
+			Name: "hand"}}
 	if err := env.Client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
@@ -133,16 +137,19 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 // TestAnEntityOfAnother has an object stall whose Entity's name is somebody else's.
 func TestAnEntityOfAnother(t *testing.T) {
 	start(t)
-	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "v"}, Spec: example.SampleSpec{Version: "7.0", Users: []string{"app"}}}
+	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "v"},
+		Spec: example.SampleSpec{Version: "7.0", Users: []string{"app"}}}
 	taken := entityOf(s, "app")
-	taken.Spec = platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "else"}, Type: "acl-user", Name: "app"}
+	taken.Spec = platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "else"}, Type: "acl-user",
+		Name: "app"}
 	for _, obj := range []client.Object{taken, s} {
 		if err := env.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 	}
 	testkit.WaitForCondition(t, env.Client, s, platformv1.StalledCondition, metav1.ConditionTrue)
-	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled.Reason != platformv1.ReasonNameTaken || !strings.HasPrefix(stalled.Message, `acl-user "app": Entity "`) || !strings.Contains(stalled.Message, taken.Name) {
+	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled.Reason != platformv1.ReasonNameTaken ||
+		!strings.HasPrefix(stalled.Message, `acl-user "app": Entity "`) || !strings.Contains(stalled.Message, taken.Name) {
 		t.Errorf("stalled with %s: %s", stalled.Reason, stalled.Message)
 	}
 }

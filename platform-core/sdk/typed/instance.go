@@ -38,7 +38,8 @@ type Instance struct {
 
 // Application returns what an object with this spec compiles to: topology and the number of pods are the kind's to
 // add. The first component is Component.
-func (i *Instance) Application(from *platformv1.InstanceSpec, version platformv1.PluginVersion) *platformv1.Application {
+func (i *Instance) Application(from *platformv1.InstanceSpec,
+	version platformv1.PluginVersion) *platformv1.Application {
 	spec := from.DeepCopy()
 	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{
 		Plugin:        i.Plugin,
@@ -122,7 +123,8 @@ func EndpointOf(app *platformv1.Application, role string) string {
 func (i *Instance) WriteThrough() map[string]string {
 	of := "components[" + i.Component + "]."
 	fields := map[string]string{
-		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "parameters": "parameters",
+		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of +
+			"parameters": "parameters",
 	}
 	if !i.Size.IsZero() {
 		fields[of+"storage.size"] = "storage.size"
@@ -143,7 +145,8 @@ func (i *Instance) Convert(field string, value any) (any, error) {
 	}
 	pods, ok := value.(int64)
 	if !ok || pods < 1 {
-		return nil, fmt.Errorf("%v pods are asked for, and %s has 1 at least: its primary. To have none, use the Operation Stop", value, i.Whole)
+		return nil, fmt.Errorf("%v pods are asked for, and %s has 1 at least: its primary. To have none, use the Operation "+
+			"Stop", value, i.Whole)
 	}
 	return pods - 1, nil
 }

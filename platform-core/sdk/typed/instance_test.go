@@ -16,7 +16,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-var db = Instance{Plugin: "db", PluginVersion: "1.0.0", Component: "server", Size: resource.MustParse("3Gi"), Role: "primary", Replicas: "replicas", Whole: "a DB"}
+var db = Instance{Plugin: "db", PluginVersion: "1.0.0", Component: "server", Size: resource.MustParse("3Gi"),
+	Role: "primary", Replicas: "replicas", Whole: "a DB"}
 
 // fullInstance says everything that there is to say in an InstanceSpec.
 const fullInstance = `
@@ -61,9 +62,12 @@ func TestApplicationHasEachFieldOfAnInstanceSpec(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"plugin":"db"`, `"pluginVersion":"1.2.0"`, `"version":"7"`, `"name":"server"`, `"limits":{"memory":"1Gi"}`,
-		`"storage":{"size":"4Gi","storageClassName":"fast"}`, `"parameters":{"depth":"4"}`, `"service":{"type":"NodePort"}`, `"tls":{"enabled":true}`,
-		`"scheduling":{"nodeSelector":{"disk":"fast"}}`, `"podDisruptionBudget":{"minAvailable":1}`, `"networkPolicy":{}`, `"duration":"1h0m0s"`,
-		`"name":"nightly"`, `"monitoring":{"enabled":true}`, `"running":false`, `"suspend":true`, `"deletionPolicy":"Delete"`, `"deletionProtection":true`,
+		`"storage":{"size":"4Gi","storageClassName":"fast"}`, `"parameters":{"depth":"4"}`, `"service":{"type":"NodePort"}`,
+		`"tls":{"enabled":true}`,
+		`"scheduling":{"nodeSelector":{"disk":"fast"}}`, `"podDisruptionBudget":{"minAvailable":1}`, `"networkPolicy":{}`,
+		`"duration":"1h0m0s"`,
+		`"name":"nightly"`, `"monitoring":{"enabled":true}`, `"running":false`, `"suspend":true`, `"deletionPolicy":"Delete"`,
+		`"deletionProtection":true`,
 		`"adoptVolumes":"6f2c1c1e"`, `"restoreFrom":{"backup":"nightly"}`, `"operationHistory":{"ttl":"720h0m0s","limit":7}`,
 	} {
 		if !strings.Contains(string(got), want) {
@@ -81,7 +85,8 @@ func TestApplicationHasEachFieldOfAnInstanceSpec(t *testing.T) {
 func TestApplicationOfTheSmallestInstance(t *testing.T) {
 	app := db.Application(&platformv1.InstanceSpec{Running: new(true)}, "")
 	main := app.Spec.Components[0]
-	if app.Spec.PluginVersion != "1.0.0" || app.Spec.DeletionPolicy != platformv1.DeletionPolicyRetain || app.Spec.Running != nil || main.Storage.Size.String() != "3Gi" {
+	if app.Spec.PluginVersion != "1.0.0" || app.Spec.DeletionPolicy != platformv1.DeletionPolicyRetain ||
+		app.Spec.Running != nil || main.Storage.Size.String() != "3Gi" {
 		t.Errorf("got %+v", app.Spec)
 	}
 	without := Instance{Plugin: "keeper", Component: "keeper"}
@@ -93,8 +98,10 @@ func TestApplicationOfTheSmallestInstance(t *testing.T) {
 func TestReportOfAnInstance(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	app := &platformv1.Application{Status: platformv1.ApplicationStatus{
-		Version: "7.1", Ready: "3/3", Binding: &platformv1.Binding{Name: "db-a-binding"}, Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
-		Endpoints: []platformv1.Endpoint{{Name: "db-a-admin", Host: "other", Port: 1}, {Name: "db-a", Host: "db-a.shop.svc", Port: 5432, Role: "primary"}},
+		Version: "7.1", Ready: "3/3", Binding: &platformv1.Binding{Name: "db-a-binding"},
+		Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+		Endpoints: []platformv1.Endpoint{{Name: "db-a-admin", Host: "other", Port: 1},
+			{Name: "db-a", Host: "db-a.shop.svc", Port: 5432, Role: "primary"}},
 		Components: []platformv1.ComponentState{{Name: "server", Pods: []platformv1.PodState{
 			{Name: "a", Set: "main", Role: "primary"}, {Name: "b", Set: "1", Role: "replica"}, {Name: "c", Set: "main"},
 		}}},
@@ -102,12 +109,15 @@ func TestReportOfAnInstance(t *testing.T) {
 		LastVerifiedRestore: &platformv1.VerifiedRestore{Backup: "b0", Operation: "drill", Time: at},
 	}}
 	app.Name = "db-a"
-	kept := platformv1.InstanceStatus{ObservedGeneration: 4, Phase: platformv1.PhaseReady, Conditions: []metav1.Condition{{Type: "Ready"}}}
+	kept := platformv1.InstanceStatus{ObservedGeneration: 4, Phase: platformv1.PhaseReady,
+		Conditions: []metav1.Condition{{Type: "Ready"}}}
 	got := *kept.DeepCopy()
 	db.Report(&got, app)
 	want := *kept.DeepCopy()
-	want.Version, want.Ready, want.Endpoint, want.BindingName, want.Application = "7.1", "3/3", "db-a.shop.svc:5432", "db-a-binding", "db-a"
-	want.Schedules, want.LastBackup, want.LastVerifiedRestore = app.Status.Schedules, app.Status.LastBackup, app.Status.LastVerifiedRestore
+	want.Version, want.Ready, want.Endpoint, want.BindingName, want.Application = "7.1", "3/3", "db-a.shop.svc:5432",
+		"db-a-binding", "db-a"
+	want.Schedules, want.LastBackup, want.LastVerifiedRestore = app.Status.Schedules, app.Status.LastBackup,
+		app.Status.LastVerifiedRestore
 	want.Members = []platformv1.InstanceMember{{Name: "a", Role: "primary"}, {Name: "b", Shard: "1", Role: "replica"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -147,7 +157,8 @@ func TestConvertCountsThePrimary(t *testing.T) {
 	if got, err := pool.Convert("components[server].replicas", int64(0)); got != int64(0) || err != nil {
 		t.Errorf("pods of a kind that counts them so are %v, %v", got, err)
 	}
-	if fields := pool.WriteThrough(); fields["components[server].replicas"] != "" || fields["components[server].storage.size"] != "" {
+	if fields := pool.WriteThrough(); fields["components[server].replicas"] != "" ||
+		fields["components[server].storage.size"] != "" {
 		t.Errorf("what the kind has not is written through: %v", fields)
 	}
 }

@@ -106,7 +106,8 @@ func TestLifeOfATypedObject(t *testing.T) {
 	s := create(t, "a", example.SampleSpec{Version: "7.0", Replicas: 1})
 	app := applicationOf(s)
 	testkit.WaitFor(t, env.Client, app, "is made", nil)
-	if !metav1.IsControlledBy(app, s) || app.Labels[platformv1.DomainLabel] != "database" || app.Labels[platformv1.ManagedByLabel] != platformv1.ManagedBy {
+	if !metav1.IsControlledBy(app, s) || app.Labels[platformv1.DomainLabel] != "database" ||
+		app.Labels[platformv1.ManagedByLabel] != platformv1.ManagedBy {
 		t.Errorf("metadata is %+v", app.ObjectMeta)
 	}
 	testkit.WaitForCondition(t, env.Client, s, platformv1.ReconcilingCondition, metav1.ConditionTrue)
@@ -121,7 +122,8 @@ func TestLifeOfATypedObject(t *testing.T) {
 
 	settle(t, app, outcome.Done(), platformv1.PhaseReady)
 	testkit.WaitForReady(t, env.Client, s)
-	if s.Status.Host != "redis.example" || s.Status.Phase != platformv1.PhaseReady || s.Status.ObservedGeneration != s.Generation {
+	if s.Status.Host != "redis.example" || s.Status.Phase != platformv1.PhaseReady ||
+		s.Status.ObservedGeneration != s.Generation {
 		t.Errorf("status is %+v", s.Status)
 	}
 	lint(t, s)
@@ -194,7 +196,8 @@ func TestWhatDoesNotCompileStalls(t *testing.T) {
 			t.Errorf("stalled with %s: %s", stalled.Reason, stalled.Message)
 		}
 		lint(t, s)
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(applicationOf(s)), &platformv1.Application{}); client.IgnoreNotFound(err) != nil || err == nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(applicationOf(s)),
+			&platformv1.Application{}); client.IgnoreNotFound(err) != nil || err == nil {
 			t.Errorf("an Application was made: %v", err)
 		}
 	}
@@ -219,11 +222,13 @@ func TestVolumesAreKeptAtOnce(t *testing.T) {
 			app := applicationOf(s)
 			testkit.WaitFor(t, env.Client, app, "is made", nil)
 			asks := func(policy platformv1.DeletionPolicy) {
-				if err := testkit.Edit(t.Context(), env.Client, s, func() { hinder(&s.Spec); s.Spec.DeletionPolicy = policy }); err != nil {
+				if err := testkit.Edit(t.Context(), env.Client, s,
+					func() { hinder(&s.Spec); s.Spec.DeletionPolicy = policy }); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, policy := range []platformv1.DeletionPolicy{platformv1.DeletionPolicySnapshot, platformv1.DeletionPolicyRetain} {
+			for _, policy := range []platformv1.DeletionPolicy{platformv1.DeletionPolicySnapshot,
+				platformv1.DeletionPolicyRetain} {
 				asks(policy)
 				testkit.WaitFor(t, env.Client, app, "keeps more", func() error {
 					if app.Spec.DeletionPolicy != policy || app.Spec.Version != "7.0" || *app.Spec.Components[0].Replicas != 0 {
@@ -259,7 +264,8 @@ func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t)
-	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, Spec: example.SampleSpec{Version: "7.0"}}
+	s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"},
+		Spec: example.SampleSpec{Version: "7.0"}}
 	if err := env.Client.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +275,8 @@ func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 	}
 	lint(t, s)
 	// Woken again, it says nothing new.
-	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Labels = map[string]string{"touched": "yes"} }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Labels = map[string]string{"touched": "yes"} }); err !=
+		nil {
 		t.Fatal(err)
 	}
 	events := &eventsv1.EventList{}
@@ -282,11 +289,13 @@ func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if len(events.Items) != 1 || events.Items[0].Reason != platformv1.ReasonNameTaken || events.Items[0].Regarding.Name != "b" {
+	if len(events.Items) != 1 || events.Items[0].Reason != platformv1.ReasonNameTaken ||
+		events.Items[0].Regarding.Name != "b" {
 		t.Errorf("events are %+v", events.Items)
 	}
 	live := &platformv1.Application{}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), live); err != nil || live.ResourceVersion != theirs.ResourceVersion {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), live); err != nil ||
+		live.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("the object of another was touched: %v", err)
 	}
 }
@@ -374,7 +383,8 @@ func TestDeletionIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, s, "says that it is being deleted", func() error {
-		if s.Status.Phase != platformv1.PhaseDeleting || conditions.Get(s, platformv1.ReadyCondition).Reason != platformv1.ReasonDeleting {
+		if s.Status.Phase != platformv1.PhaseDeleting ||
+			conditions.Get(s, platformv1.ReadyCondition).Reason != platformv1.ReasonDeleting {
 			return fmt.Errorf("phase is %q", s.Status.Phase)
 		}
 		return nil

@@ -64,18 +64,18 @@ type Suspender[T Object] interface {
 	Suspended(T) bool
 }
 
-// Writer is a capability of a kind whose objects Operations can change: what an Operation changes of the Application has
-// to be said in the object that declares it. Without it, an Operation that would change anything is refused.
+// Writer is a capability of a kind whose objects Operations can change: what an Operation changes of the Application
+// has to be said in the object that declares it. Without it, an Operation that would change anything is refused.
 type Writer interface {
-	// WriteThrough says, for fields of the Application's spec, which field of the object's spec they come from: for example
-	// "components[redis].storage.size" from "storage.size". A field stands for all that is below it, too.
+	// WriteThrough says, for fields of the Application's spec, which field of the object's spec they come from: for
+	// example "components[redis].storage.size" from "storage.size". A field stands for all that is below it, too.
 	WriteThrough() map[string]string
 }
 
 // Converter is a capability of a Writer, for fields whose value is another one in its objects than in the Application.
 type Converter interface {
-	// Convert returns the value that a field of the object has for this one of the Application, as it is in JSON; value itself for
-	// all others. field is the Application's, as in WriteThrough. An error says why no object can have it.
+	// Convert returns the value that a field of the object has for this one of the Application, as it is in JSON; value
+	// itself for all others. field is the Application's, as in WriteThrough. An error says why no object can have it.
 	Convert(field string, value any) (any, error)
 }
 

@@ -191,7 +191,8 @@ func TestTwoObjectsThatCompileToOneName(t *testing.T) {
 	twice := bundle(t, namespace, "c", nil, strings.Replace(first, "first", "mine", 1), strings.Replace(first, "first",
 		"mine", 1))
 	stalls(t, twice, platformv1.ReasonInvalidSpec, `ConfigMap "mine" is declared twice`)
-	elsewhere := bundle(t, namespace, "d", nil, strings.Replace(first, `"name":"first"`, `"name":"first","namespace":"default"`, 1))
+	elsewhere := bundle(t, namespace, "d", nil,
+		strings.Replace(first, `"name":"first"`, `"name":"first","namespace":"default"`, 1))
 	stalls(t, elsewhere, platformv1.ReasonInvalidSpec, `is in namespace "default"`)
 	if err := testkit.Edit(t.Context(), env.Client, a, func() { a.Spec.Objects = nil }); err != nil {
 		t.Fatal(err)
@@ -199,8 +200,8 @@ func TestTwoObjectsThatCompileToOneName(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, b)
 }
 
-// restricted is the account of an operator that may read Bundles and LimitRanges, and of what a Bundle declares may write
-// ConfigMaps only.
+// restricted is the account of an operator that may read Bundles and LimitRanges, and of what a Bundle declares may
+// write ConfigMaps only.
 func restricted(t *testing.T) *testkit.Operator {
 	t.Helper()
 	namespace := env.Namespace(t)
@@ -255,14 +256,16 @@ func TestAKindThatIsInstalledLater(t *testing.T) {
 	testkit.WaitFor(t, env.Client, configMap(namespace, "first"), "is made", nil)
 
 	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets." + example.GroupVersion.Group},
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + example.GroupVersion.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: example.GroupVersion.Group,
 			Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget",
 				ListKind: "WidgetList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: anything}}}}}
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: anything}}}}}
 	if err := env.Client.Create(t.Context(), definition); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +279,9 @@ func TestAKindThatIsInstalledLater(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
 		t.Fatal(err)
 	}
-	failing := client.RawPatch(client.Merge.Type(), []byte(`{"status":{"conditions":[{"type":"Stalled","status":"True","reason":"NoPaint","message":"there is no paint"}]}}`))
+	failing := client.RawPatch(client.Merge.Type(),
+		[]byte(`{"status":{"conditions":[{"type":"Stalled","status":"True","reason":"NoPaint","message":"there is no `+
+			`paint"}]}}`))
 	if err := env.Client.Status().Patch(t.Context(), w, failing); err != nil {
 		t.Fatal(err)
 	}

@@ -20,30 +20,39 @@ import (
 // The state of an Object follows from its conditions, for kinds of Kubernetes from their own status fields.
 func TestStateOfAnObject(t *testing.T) {
 	condition := func(kind, status, reason string) string {
-		return `"status":{"observedGeneration":2,"conditions":[{"type":"` + kind + `","status":"` + status + `","reason":"` + reason + `","message":"m"}]}`
+		return `"status":{"observedGeneration":2,"conditions":[{"type":"` + kind + `","status":"` + status + `","reason":"` +
+			reason + `","message":"m"}]}`
 	}
 	for name, test := range map[string]struct {
 		object string
 		kind   outcome.Kind
 		reason string
 	}{
-		"no conditions":                {`"kind":"Thing"`, outcome.KindDone, ""},
-		"ready":                        {`"kind":"Thing",` + condition("Ready", "True", "Fine"), outcome.KindDone, ""},
-		"not ready":                    {`"kind":"Thing",` + condition("Ready", "False", "Painting"), outcome.KindWaiting, "Painting"},
-		"a reason that is none":        {`"kind":"Thing",` + condition("Ready", "False", "is being painted"), outcome.KindWaiting, platformv1.ReasonProgressing},
-		"reconciling":                  {`"kind":"Thing",` + condition("Reconciling", "True", "Painting"), outcome.KindWaiting, "Painting"},
-		"stalled":                      {`"kind":"Thing",` + condition("Stalled", "True", "NoPaint"), outcome.KindStalled, "NoPaint"},
-		"an older generation":          {`"kind":"Thing","status":{"observedGeneration":1}`, outcome.KindWaiting, "LatestGenerationNotObserved"},
-		"a claim that is not bound":    {`"kind":"PersistentVolumeClaim","status":{"phase":"Pending"}`, outcome.KindWaiting, "NotBound"},
-		"a claim that is bound":        {`"kind":"PersistentVolumeClaim","status":{"phase":"Bound"}`, outcome.KindDone, ""},
-		"a ConfigMap":                  {`"kind":"ConfigMap"`, outcome.KindDone, ""},
-		"a Service of type ClusterIP":  {`"kind":"Service","spec":{"type":"ClusterIP"}`, outcome.KindDone, ""},
-		"a Service without an address": {`"kind":"Service","spec":{"type":"LoadBalancer"}`, outcome.KindWaiting, "NoIPAssigned"},
+		"no conditions": {`"kind":"Thing"`, outcome.KindDone, ""},
+		"ready":         {`"kind":"Thing",` + condition("Ready", "True", "Fine"), outcome.KindDone, ""},
+		"not ready": {`"kind":"Thing",` + condition("Ready", "False", "Painting"), outcome.KindWaiting,
+			"Painting"},
+		"a reason that is none": {`"kind":"Thing",` + condition("Ready", "False", "is being painted"),
+			outcome.KindWaiting, platformv1.ReasonProgressing},
+		"reconciling": {`"kind":"Thing",` + condition("Reconciling", "True", "Painting"),
+			outcome.KindWaiting, "Painting"},
+		"stalled": {`"kind":"Thing",` + condition("Stalled", "True", "NoPaint"), outcome.KindStalled,
+			"NoPaint"},
+		"an older generation": {`"kind":"Thing","status":{"observedGeneration":1}`, outcome.KindWaiting,
+			"LatestGenerationNotObserved"},
+		"a claim that is not bound": {`"kind":"PersistentVolumeClaim","status":{"phase":"Pending"}`, outcome.KindWaiting,
+			"NotBound"},
+		"a claim that is bound":       {`"kind":"PersistentVolumeClaim","status":{"phase":"Bound"}`, outcome.KindDone, ""},
+		"a ConfigMap":                 {`"kind":"ConfigMap"`, outcome.KindDone, ""},
+		"a Service of type ClusterIP": {`"kind":"Service","spec":{"type":"ClusterIP"}`, outcome.KindDone, ""},
+		"a Service without an address": {`"kind":"Service","spec":{"type":"LoadBalancer"}`, outcome.KindWaiting,
+			"NoIPAssigned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unstructured.Unstructured{}
 			version := `"apiVersion":"v1"`
-			if err := u.UnmarshalJSON([]byte(`{` + version + `,"metadata":{"name":"a","generation":2},` + test.object + `}`)); err != nil {
+			if err := u.UnmarshalJSON([]byte(`{` + version + `,"metadata":{"name":"a","generation":2},` + test.object +
+				`}`)); err != nil {
 				t.Fatal(err)
 			}
 			o := ofObject(keyOf(u), u)
@@ -54,7 +63,8 @@ func TestStateOfAnObject(t *testing.T) {
 	}
 }
 
-// What only a person can mend stalls, and is tried again though no watch tells of it; all else is tried again with back-off.
+// What only a person can mend stalls, and is tried again though no watch tells of it; all else is tried again with
+// back-off.
 func TestRefusalsOfAnObject(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -63,12 +73,15 @@ func TestRefusalsOfAnObject(t *testing.T) {
 		kind   outcome.Kind
 		reason string
 	}{
-		"forbidden":     {apierrors.NewForbidden(resource, "a", errors.New("no")), outcome.KindStalled, platformv1.ReasonForbidden},
-		"no quota left": {apierrors.NewForbidden(resource, "a", errors.New("exceeded quota: q")), outcome.KindFailed, platformv1.ReasonQuotaExceeded},
-		"rejected":      {apierrors.NewInvalid(kind.GroupKind(), "a", nil), outcome.KindStalled, platformv1.ReasonInvalidSpec},
-		"no such kind":  {&meta.NoKindMatchError{GroupKind: kind.GroupKind()}, outcome.KindStalled, platformv1.ReasonKindNotInstalled},
-		"name taken":    {&apply.NameTakenError{Object: "a", Owner: "b"}, outcome.KindStalled, platformv1.ReasonNameTaken},
-		"server fault":  {apierrors.NewInternalError(errors.New("boom")), outcome.KindFailed, outcome.ReasonFailed},
+		"forbidden": {apierrors.NewForbidden(resource, "a", errors.New("no")), outcome.KindStalled,
+			platformv1.ReasonForbidden},
+		"no quota left": {apierrors.NewForbidden(resource, "a", errors.New("exceeded quota: q")), outcome.KindFailed,
+			platformv1.ReasonQuotaExceeded},
+		"rejected": {apierrors.NewInvalid(kind.GroupKind(), "a", nil), outcome.KindStalled, platformv1.ReasonInvalidSpec},
+		"no such kind": {&meta.NoKindMatchError{GroupKind: kind.GroupKind()}, outcome.KindStalled,
+			platformv1.ReasonKindNotInstalled},
+		"name taken":   {&apply.NameTakenError{Object: "a", Owner: "b"}, outcome.KindStalled, platformv1.ReasonNameTaken},
+		"server fault": {apierrors.NewInternalError(errors.New("boom")), outcome.KindFailed, outcome.ReasonFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := refusedObject(objectKey{gvk: kind}, test.err)
@@ -82,7 +95,8 @@ func TestRefusalsOfAnObject(t *testing.T) {
 	}
 }
 
-// An Operation has the same name whenever the same object declares it, and another one when another object of its name does.
+// An Operation has the same name whenever the same object declares it, and another one when another object of its name
+// does.
 func TestNamesOfOperations(t *testing.T) {
 	one := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	two := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "2"}}

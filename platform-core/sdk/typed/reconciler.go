@@ -28,7 +28,8 @@ const syncRecheck = 200 * time.Millisecond
 // mirrored are the conditions that a typed object has from its Application.
 var mirrored = []string{
 	platformv1.AcceptedCondition, platformv1.ReadyCondition,
-	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition, platformv1.ArchiveFoundCondition, platformv1.BackupsVerifiedCondition,
+	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition,
+	platformv1.ArchiveFoundCondition, platformv1.BackupsVerifiedCondition,
 }
 
 // reconciler is the controller of one typed kind.
@@ -64,7 +65,8 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return r.deleting(obj, users)
 	}
 	if r.suspended(obj) {
-		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue, Reason: SuspendedCondition,
+		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue,
+			Reason:  SuspendedCondition,
 			Message: "the spec has the engine do nothing for this object"})
 		return outcome.Failed(r.keepVolumes(ctx, obj))
 	}
@@ -154,7 +156,8 @@ func (r *reconciler[T]) leftApplication(ctx context.Context, obj T, wanted *plat
 }
 
 // refused reports why the Application does not become what the object asks.
-func (r *reconciler[T]) refused(ctx context.Context, obj T, phase platformv1.Phase, why outcome.Outcome) outcome.Outcome {
+func (r *reconciler[T]) refused(ctx context.Context, obj T, phase platformv1.Phase,
+	why outcome.Outcome) outcome.Outcome {
 	report(obj, phase, why)
 	return outcome.Worst(why, outcome.Failed(r.keepVolumes(ctx, obj)))
 }
@@ -197,16 +200,19 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 }
 
 // deployers are the prefixes of labels by which tools find, and prune, what they have deployed.
-var deployers = []string{"applyset.kubernetes.io", "addonmanager.kubernetes.io", "kapp.k14s.io", "objectset.rio.cattle.io"}
+var deployers = []string{"applyset.kubernetes.io", "addonmanager.kubernetes.io", "kapp.k14s.io",
+	"objectset.rio.cattle.io"}
 
-// carried are the labels of an object that its Application has, too, so that whoever selects instances can go by them. Those of the suite have their own
-// meaning on each, and by those of the tools that deploy the object these would take the Application for theirs.
+// carried are the labels of an object that its Application has, too, so that whoever selects instances can go by them.
+// Those of the suite have their own meaning on each, and by those of the tools that deploy the object these would take
+// the Application for theirs.
 func carried(labels map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range labels {
 		prefix, _, _ := strings.Cut(key, "/")
 		switch {
-		case strings.HasSuffix(prefix, "zeroinfra.github.com"), strings.HasPrefix(prefix, "argocd."), strings.HasSuffix(prefix, "fluxcd.io"),
+		case strings.HasSuffix(prefix, "zeroinfra.github.com"), strings.HasPrefix(prefix, "argocd."),
+			strings.HasSuffix(prefix, "fluxcd.io"),
 			slices.Contains(deployers, prefix), key == "app.kubernetes.io/instance", key == platformv1.ManagedByLabel:
 		default:
 			kept[key] = value

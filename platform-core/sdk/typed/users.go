@@ -51,13 +51,14 @@ func (r registration[T]) watchUsers(mgr ctrl.Manager, controller *builder.Builde
 		if err != nil {
 			return nil, err
 		}
-		controller = controller.Watches(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, user User) []reconcile.Request {
-			var all []reconcile.Request
-			for _, name := range used.UsedBy(user) {
-				all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: user.GetNamespace(), Name: name}})
-			}
-			return all
-		}))
+		controller = controller.Watches(object,
+			handler.EnqueueRequestsFromMapFunc(func(_ context.Context, user User) []reconcile.Request {
+				var all []reconcile.Request
+				for _, name := range used.UsedBy(user) {
+					all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: user.GetNamespace(), Name: name}})
+				}
+				return all
+			}))
 	}
 	return controller, nil
 }
@@ -92,7 +93,8 @@ func (r *reconciler[T]) keepUsed(ctx context.Context, obj T) ([]User, error) {
 		return users, nil
 	}
 	// Whoever adds a finalizer meanwhile keeps it.
-	err = r.client.Patch(ctx, changed, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{}), client.FieldOwner(r.owner))
+	err = r.client.Patch(ctx, changed, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(r.owner))
 	return users, client.IgnoreNotFound(err)
 }
 
@@ -126,7 +128,8 @@ func (r *reconciler[T]) users(ctx context.Context, from client.Reader, used Used
 // deleting reports why an object that is being deleted is still there.
 func (r *reconciler[T]) deleting(obj T, users []User) outcome.Outcome {
 	if len(users) == 0 {
-		return report(obj, platformv1.PhaseDeleting, outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed"))
+		return report(obj, platformv1.PhaseDeleting,
+			outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed"))
 	}
 	kind := ""
 	if gvk, err := apiutil.GVKForObject(users[0], r.client.Scheme()); err == nil {
@@ -137,5 +140,6 @@ func (r *reconciler[T]) deleting(obj T, users []User) outcome.Outcome {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	return report(obj, platformv1.PhaseDeleting, outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf(
-		"it is used by %s %q%s, and goes when nothing uses it any more: delete these, or have them use another one", kind, users[0].GetName(), more)))
+		"it is used by %s %q%s, and goes when nothing uses it any more: delete these, or have them use another one", kind,
+		users[0].GetName(), more)))
 }

@@ -34,7 +34,8 @@ func (r *reconciler[T]) keepVolumes(ctx context.Context, obj T) error {
 		said = string(platformv1.DeletionPolicyRetain)
 	}
 	app := &platformv1.Application{}
-	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())}
+	key := client.ObjectKey{Namespace: obj.GetNamespace(),
+		Name: platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())}
 	if err := r.client.Get(ctx, key, app); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -20,7 +20,8 @@ type BackupPolicySpec struct {
 	// timeZone of the schedule by its IANA name, for example Europe/Berlin.
 	// +required
 	TimeZone platformv1.TimeZone `json:"timeZone"`
-	// repositoryRef names a BackupRepository, which has to be in the namespace of each instance. Left out for a method that keeps its data as VolumeSnapshots.
+	// repositoryRef names a BackupRepository, which has to be in the namespace of each instance. Left out for a method
+	// that keeps its data as VolumeSnapshots.
 	// +optional
 	RepositoryRef platformv1.RepositoryReference `json:"repositoryRef,omitzero"`
 	// method of the instances' plugin; its default when left out.
@@ -39,21 +40,24 @@ type BackupPolicySpec struct {
 	// +kubebuilder:default="6h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be greater than 0"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// ttlSecondsAfterFinished is how long the Operation of a backup is kept after its end; as the instance says when left out. The Backup is none of that.
+	// ttlSecondsAfterFinished is how long the Operation of a backup is kept after its end; as the instance says when left
+	// out. The Backup is none of that.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// suspend lets the times pass. They are not made up for afterwards.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// drill has the newest backup of each instance verified at set times, in an instance of its own that is removed at once. Not at all when left out.
+	// drill has the newest backup of each instance verified at set times, in an instance of its own that is removed at
+	// once. Not at all when left out.
 	// +optional
 	Drill *BackupDrill `json:"drill,omitempty"`
 }
 
 // BackupDrill says when backups are verified.
 type BackupDrill struct {
-	// schedule is when the newest backup of each instance is restored and verified, as a cron line of five fields, for example "0 4 * * 0".
+	// schedule is when the newest backup of each instance is restored and verified, as a cron line of five fields, for
+	// example "0 4 * * 0".
 	// +required
 	Schedule platformv1.CronLine `json:"schedule"`
 	// timeZone of the schedule by its IANA name; that of the backups when left out.
@@ -73,7 +77,8 @@ type BackupSelector struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=500
 	Namespaces []string `json:"namespaces,omitempty"`
-	// kinds that declare them, such as Redis or PostgreSQL; Application for those that nothing else declares. All when empty.
+	// kinds that declare them, such as Redis or PostgreSQL; Application for those that nothing else declares. All when
+	// empty.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -88,8 +93,8 @@ type BackupPolicyStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every instance is covered, and its last backup is whole), Reconciling and Stalled; with drill BackupsVerified (the last drill of each
-	// instance that one is possible of found its backup good).
+	// conditions: Ready (every instance is covered, and its last backup is whole), Reconciling and Stalled; with drill
+	// BackupsVerified (the last drill of each instance that one is possible of found its backup good).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -115,7 +120,8 @@ type BackupPolicyStatus struct {
 	// lastSuccessTime is when the latest backup of any of them was whole.
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
-	// sources are the instances: those that are uncovered, then those that fail, then the others, by namespace and name; 500 at most.
+	// sources are the instances: those that are uncovered, then those that fail, then the others, by namespace and name;
+	// 500 at most.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=500
@@ -176,7 +182,8 @@ type BackupPolicySource struct {
 	// drillMessage says why the last drill did not find the backup good, or why no drill is possible.
 	// +optional
 	DrillMessage string `json:"drillMessage,omitempty"`
-	// drillReason is NotPossible where the plugin of the instance does not say how its backups are verified; absent otherwise.
+	// drillReason is NotPossible where the plugin of the instance does not say how its backups are verified; absent
+	// otherwise.
 	// +optional
 	DrillReason string `json:"drillReason,omitempty"`
 }

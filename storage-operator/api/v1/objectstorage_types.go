@@ -40,17 +40,18 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('storage_class_standard' in self.parameters)",fieldPath=".parameters",message="set spec.parity in place of the parameter storage_class_standard"
 type ObjectStorageSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
-	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. External: an S3 elsewhere that is only referenced,
-	// of which the buckets are kept. Immutable.
+	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. External: an S3
+	// elsewhere that is only referenced, of which the buckets are kept. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="backend is immutable: create another ObjectStorage and copy the buckets"
 	Backend Backend `json:"backend"`
 	// external says where the storage is. For the backend External, which needs it.
 	// +optional
 	External *ObjectStorageExternal `json:"external,omitempty"`
-	// pools of servers, over which each object of a pool is spread in parts. Without them it is a single server, and what is lost with its volume is
-	// lost. It grows by more pools, at the end of the list; what a pool is made of never changes. Decided for good when the object is made. A pool
-	// that is added restarts all servers at once: clients are without an answer for some seconds.
+	// pools of servers, over which each object of a pool is spread in parts. Without them it is a single server, and what
+	// is lost with its volume is lost. It grows by more pools, at the end of the list; what a pool is made of never
+	// changes. Decided for good when the object is made. A pool that is added restarts all servers at once: clients are
+	// without an answer for some seconds.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -59,20 +60,22 @@ type ObjectStorageSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.size() || i < self.size() && self[i].name == oldSelf[i].name)",message="a pool cannot go, nor change its name or its place, since objects lie there: put it back; add others after those that are there"
 	// +kubebuilder:validation:XValidation:rule="[0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.size() || i >= self.size() || self[i].name != oldSelf[i].name || self[i].servers == oldSelf[i].servers)",message="servers of a pool are immutable, since its objects are spread over as many: set the number back, and add another pool"
 	Pools []ObjectStoragePool `json:"pools,omitempty"`
-	// parity is how many of the drives of a pool may be lost without an object: each object is that much larger on the drives. It holds for what is
-	// written from then on. Default, by the servers of the first pool: 2 for 4 and 5, 3 for 6 and 7, else 4. A change restarts all servers at once.
+	// parity is how many of the drives of a pool may be lost without an object: each object is that much larger on the
+	// drives. It holds for what is written from then on. Default, by the servers of the first pool: 2 for 4 and 5, 3 for 6
+	// and 7, else 4. A change restarts all servers at once.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	Parity *int32 `json:"parity,omitempty"`
-	// buckets. Each is an Entity that this object owns. An object is Ready when its buckets, policies and users are as asked.
+	// buckets. Each is an Entity that this object owns. An object is Ready when its buckets, policies and users are as
+	// asked.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Buckets []ObjectStorageBucket `json:"buckets,omitempty"`
-	// policies that users can have, beside readonly, readwrite and writeonly, which are there and are for all buckets. Taken out of the list, a policy is
-	// removed.
+	// policies that users can have, beside readonly, readwrite and writeonly, which are there and are for all buckets.
+	// Taken out of the list, a policy is removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -84,12 +87,13 @@ type ObjectStorageSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Users []ObjectStorageUser `json:"users,omitempty"`
-	// trustedCASecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authorities, as PEM, which the servers trust at
-	// targets of replication: beside those that everybody knows, and that of their own certificate. To set it or take it out replaces the pods; a change of
-	// the Secret restarts all servers at once.
+	// trustedCASecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authorities,
+	// as PEM, which the servers trust at targets of replication: beside those that everybody knows, and that of their own
+	// certificate. To set it or take it out replaces the pods; a change of the Secret restarts all servers at once.
 	// +optional
 	TrustedCASecretRef *platformv1.AuthorityReference `json:"trustedCASecretRef,omitempty"`
-	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.0.0.
+	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template
+	// UpgradeApp. Default 1.0.0.
 	// +optional
 	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
@@ -147,8 +151,8 @@ type ObjectStoragePoolStatus struct {
 	Ready int32 `json:"ready"`
 }
 
-// ObjectStorage is a storage for objects that speaks S3: one server, or pools of servers, with buckets and users inside, or one elsewhere whose buckets are
-// kept.
+// ObjectStorage is a storage for objects that speaks S3: one server, or pools of servers, with buckets and users
+// inside, or one elsewhere whose buckets are kept.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=objectstorages,singular=objectstorage,categories=zeroinfra

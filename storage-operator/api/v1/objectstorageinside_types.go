@@ -18,19 +18,20 @@ type ObjectStorageBucket struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self != 'minio' && !self.matches('[.]{2}|[.]-|-[.]|^xn--|^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$')",message="a bucket is not called minio, like an address of a host, or with xn-- at the beginning or a dot beside a dot or a dash"
 	Name string `json:"name"`
-	// versioning: Off, Enabled, which keeps what an object was before, or Suspended, which keeps the versions that there are. It cannot be Off again.
-	// Default Off.
+	// versioning: Off, Enabled, which keeps what an object was before, or Suspended, which keeps the versions that there
+	// are. It cannot be Off again. Default Off.
 	// +optional
 	// +kubebuilder:default=Off
 	Versioning Versioning `json:"versioning,omitempty"`
-	// objectLock has objects be kept for a time in which nobody can remove them. Needs versioning Enabled; decided when the bucket is made.
+	// objectLock has objects be kept for a time in which nobody can remove them. Needs versioning Enabled; decided when
+	// the bucket is made.
 	// +optional
 	ObjectLock bool `json:"objectLock,omitempty"`
 	// retention of objects for which nobody says how long they are kept. Needs objectLock.
 	// +optional
 	Retention *ObjectStorageRetention `json:"retention,omitempty"`
-	// access of anybody, without a key: None; Download, to list and read objects; Upload, to put objects there; or Public, all that and to remove
-	// objects. Default None.
+	// access of anybody, without a key: None; Download, to list and read objects; Upload, to put objects there; or Public,
+	// all that and to remove objects. Default None.
 	// +optional
 	Access Access `json:"access,omitempty"`
 	// policy in place of access, as JSON.
@@ -44,26 +45,27 @@ type ObjectStorageBucket struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Lifecycle []ObjectStorageRule `json:"lifecycle,omitempty"`
-	// quota is how much all objects and their versions may take, such as 10Gi. What comes beyond is refused; it may take a minute to be noticed. Any
-	// amount when left out.
+	// quota is how much all objects and their versions may take, such as 10Gi. What comes beyond is refused; it may take a
+	// minute to be noticed. Any amount when left out.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
 	// +kubebuilder:validation:MaxLength=17
 	Quota string `json:"quota,omitempty"`
-	// replication has what is written to the bucket go to buckets elsewhere, one for each rule. Needs versioning Enabled, at both ends.
+	// replication has what is written to the bucket go to buckets elsewhere, one for each rule. Needs versioning Enabled,
+	// at both ends.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	Replication []ObjectStorageReplication `json:"replication,omitempty"`
-	// deletionPolicy says what becomes of the bucket when it is taken out of the list: Retain leaves it, Delete removes it, once nothing is in it. One
-	// with objectLock is never removed. Default Retain.
+	// deletionPolicy says what becomes of the bucket when it is taken out of the list: Retain leaves it, Delete removes
+	// it, once nothing is in it. One with objectLock is never removed. Default Retain.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.EntityDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// adopt takes over a bucket of this name that somebody made by hand; it becomes what is said here. Without it, such a bucket is left alone and the
-	// object is stalled.
+	// adopt takes over a bucket of this name that somebody made by hand; it becomes what is said here. Without it, such a
+	// bucket is left alone and the object is stalled.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 }
@@ -152,8 +154,8 @@ type ObjectStorageUser struct {
 	// +kubebuilder:validation:MaxLength=56
 	// +kubebuilder:validation:XValidation:rule="self != 'zeroinfra'",message="the user zeroinfra is the instance's own: name another one"
 	Name string `json:"name"`
-	// secretKeyFrom names a Secret in the same namespace and the key in it that holds the secret key, of 8 to 40 characters. The storage follows a
-	// change of it.
+	// secretKeyFrom names a Secret in the same namespace and the key in it that holds the secret key, of 8 to 40
+	// characters. The storage follows a change of it.
 	// +required
 	SecretKeyFrom platformv1.SecretKeyReference `json:"secretKeyFrom"`
 	// enabled is false for a user that cannot log in. Default true.
@@ -166,7 +168,8 @@ type ObjectStorageUser struct {
 	// +listMapKey=bucket
 	// +kubebuilder:validation:MaxItems=32
 	Grants []ObjectStorageGrant `json:"grants,omitempty"`
-	// policies that the user has beside the grants: some of spec.policies, or readonly, readwrite or writeonly for all buckets.
+	// policies that the user has beside the grants: some of spec.policies, or readonly, readwrite or writeonly for all
+	// buckets.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -174,8 +177,8 @@ type ObjectStorageUser struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]*$`
 	// +kubebuilder:validation:XValidation:rule="!('consoleAdmin' in self) && !('diagnostics' in self)",message="the policies consoleAdmin and diagnostics are for nobody: with them a user would be past the engine"
 	Policies []string `json:"policies,omitempty"`
-	// adopt takes over a user of this name that somebody made by hand; it becomes what is said here. Without it, such a user is left alone and the
-	// object is stalled.
+	// adopt takes over a user of this name that somebody made by hand; it becomes what is said here. Without it, such a
+	// user is left alone and the object is stalled.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 }

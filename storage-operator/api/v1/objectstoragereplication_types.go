@@ -4,9 +4,10 @@ package v1
 
 import platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
-// ObjectStorageReplication is a rule by which what is written to a bucket goes to one elsewhere: another ObjectStorage, or a MinIO that is not in this
-// cluster. Before anything is set it is checked that the target is there and takes the account, that it is another bucket, and that both have versions
-// and the same object lock and encryption. What somebody changes of the rule is put right; when it is taken out, the copies stay.
+// ObjectStorageReplication is a rule by which what is written to a bucket goes to one elsewhere: another ObjectStorage,
+// or a MinIO that is not in this cluster. Before anything is set it is checked that the target is there and takes the
+// account, that it is another bucket, and that both have versions and the same object lock and encryption. What
+// somebody changes of the rule is put right; when it is taken out, the copies stay.
 // +kubebuilder:validation:XValidation:rule="has(self.objectStorageRef) != has(self.endpoint)",message="a replication needs one target: set either objectStorageRef or endpoint"
 // +kubebuilder:validation:XValidation:rule="self.bucket == oldSelf.bucket",message="bucket of a replication is immutable, since the copies are there: take the replication out, and add one of another name"
 type ObjectStorageReplication struct {
@@ -15,12 +16,12 @@ type ObjectStorageReplication struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_.-]*$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// objectStorageRef names the ObjectStorage in the same namespace that is the target. One of the backend External stands for its endpoint, and must be a
-	// MinIO.
+	// objectStorageRef names the ObjectStorage in the same namespace that is the target. One of the backend External
+	// stands for its endpoint, and must be a MinIO.
 	// +optional
 	ObjectStorageRef *ObjectStorageReference `json:"objectStorageRef,omitempty"`
-	// endpoint of the target in place of objectStorageRef: the URL of a MinIO with its scheme and without a path. The servers must reach it. No two
-	// replications of a bucket have the same.
+	// endpoint of the target in place of objectStorageRef: the URL of a MinIO with its scheme and without a path. The
+	// servers must reach it. No two replications of a bucket have the same.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?$')",message="endpoint of a replication must be a URL of a scheme and a host, such as https://s3.example.com:9000, without a path"
@@ -35,8 +36,8 @@ type ObjectStorageReplication struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{2,127}$`
 	// +kubebuilder:validation:MaxLength=128
 	AccessKey string `json:"accessKey"`
-	// secretKeyFrom names a Secret in the same namespace and the key in it, password when left out, that holds the secret key of the account. A change
-	// of it is followed.
+	// secretKeyFrom names a Secret in the same namespace and the key in it, password when left out, that holds the secret
+	// key of the account. A change of it is followed.
 	// +required
 	SecretKeyFrom platformv1.SecretKeyReference `json:"secretKeyFrom"`
 	// prefix of the names of the objects that are replicated; all of them when left out.
@@ -53,14 +54,15 @@ type ObjectStorageReplication struct {
 	// existingObjects has what was in the bucket before the rule be copied too.
 	// +optional
 	ExistingObjects bool `json:"existingObjects,omitempty"`
-	// bandwidth that all servers together take at most for this target, in bytes for each second, such as 200M; at least 100M. Any when left out.
+	// bandwidth that all servers together take at most for this target, in bytes for each second, such as 200M; at least
+	// 100M. Any when left out.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
 	// +kubebuilder:validation:MaxLength=17
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('100M')) >= 0",message="bandwidth of a replication is at least 100M, the least that MinIO takes: set more, or take it out"
 	Bandwidth string `json:"bandwidth,omitempty"`
-	// synchronous has who writes wait until the target has the object, or has failed to take it: then the write succeeds all the same, and the object goes
-	// there later. Default: objects follow.
+	// synchronous has who writes wait until the target has the object, or has failed to take it: then the write succeeds
+	// all the same, and the object goes there later. Default: objects follow.
 	// +optional
 	Synchronous bool `json:"synchronous,omitempty"`
 }
@@ -74,7 +76,8 @@ type ObjectStorageReference struct {
 	Name string `json:"name"`
 }
 
-// ObjectStorageReplicationStatus is how far a replication is, as the servers tell it. Counts are since the servers were started.
+// ObjectStorageReplicationStatus is how far a replication is, as the servers tell it. Counts are since the servers were
+// started.
 type ObjectStorageReplicationStatus struct {
 	// bucket that is replicated.
 	Bucket string `json:"bucket"`
@@ -96,7 +99,8 @@ type ObjectStorageReplicationStatus struct {
 	FailedBytes int64 `json:"failedBytes"`
 	// failedLastHour of the attempts.
 	FailedLastHour int64 `json:"failedLastHour"`
-	// existingObjects is how far the copy of what was there before is, for example Ongoing, Completed or Failed; empty where nobody asked for it.
+	// existingObjects is how far the copy of what was there before is, for example Ongoing, Completed or Failed; empty
+	// where nobody asked for it.
 	// +optional
 	ExistingObjects string `json:"existingObjects,omitempty"`
 }

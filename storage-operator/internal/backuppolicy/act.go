@@ -19,8 +19,9 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// act edits some of the instances that are to be edited, others in each turn. What an API server refuses is said of the instance; only what is a fault of the
-// moment is an error. It says when the rest follows: soon where something was changed, and later where these would only be tried again.
+// act edits some of the instances that are to be edited, others in each turn. What an API server refuses is said of the
+// instance; only what is a fault of the moment is an error. It says when the rest follows: soon where something was
+// changed, and later where these would only be tried again.
 func (c *Controller) act(ctx context.Context, f facts, p *plan) (time.Duration, error) {
 	rand.Shuffle(len(p.edits), func(i, j int) { p.edits[i], p.edits[j] = p.edits[j], p.edits[i] })
 	next := later
@@ -33,7 +34,8 @@ func (c *Controller) act(ctx context.Context, f facts, p *plan) (time.Duration, 
 		case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 			p.refused(e, err)
 		default:
-			return 0, fmt.Errorf("cannot edit the schedules of Application %q: %w", client.ObjectKeyFromObject(e.application), err)
+			return 0, fmt.Errorf("cannot edit the schedules of Application %q: %w", client.ObjectKeyFromObject(e.application),
+				err)
 		}
 	}
 	return next, nil
@@ -54,11 +56,12 @@ func (p *plan) refused(e edit, err error) {
 	p.sources[i].Message = fmt.Sprintf("its schedules cannot be edited: %v", err)
 }
 
-// apply brings the schedules of an edit into its Application, or takes them away: what is applied no more by this owner goes.
-// It says whether that changed anything.
+// apply brings the schedules of an edit into its Application, or takes them away: what is applied no more by this owner
+// goes. It says whether that changed anything.
 func (c *Controller) apply(ctx context.Context, f facts, e edit) (bool, error) {
 	// The UID has an Application of that name that is made anew meanwhile refused.
-	metadata := map[string]any{"name": e.application.Name, "namespace": e.application.Namespace, "uid": string(e.application.UID)}
+	metadata := map[string]any{"name": e.application.Name, "namespace": e.application.Namespace,
+		"uid": string(e.application.UID)}
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": platformv1.GroupVersion.String(), "kind": applicationKind, "metadata": metadata,
 	}}
@@ -79,8 +82,10 @@ func (c *Controller) apply(ctx context.Context, f facts, e edit) (bool, error) {
 		metadata["annotations"] = annotations
 		object.Object["spec"] = map[string]any{"schedules": entries}
 	}
-	if by, ours := e.application.Annotations[annotationPrefix+f.name]; ours && len(e.schedules) > 0 && by != string(f.policy.UID) {
-		// It was that of a policy of this name that is gone. Whoever else has taken the entry over keeps it: two who insist would never come to an end.
+	if by, ours := e.application.Annotations[annotationPrefix+f.name]; ours && len(e.schedules) > 0 &&
+		by != string(f.policy.UID) {
+		// It was that of a policy of this name that is gone. Whoever else has taken the entry over keeps it: two who insist
+		// would never come to an end.
 		options = append(options, client.ForceOwnership)
 	}
 	err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)

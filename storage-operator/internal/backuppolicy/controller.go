@@ -67,8 +67,10 @@ func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		Named(owner).
 		For(&storagev1.BackupPolicy{}).
 		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.all)).
-		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), applicationChanged)).
-		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup), backupChanged)).
+		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Application{},
+			handler.EnqueueRequestsFromMapFunc(c.ofApplication), applicationChanged)).
+		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Backup{},
+			handler.EnqueueRequestsFromMapFunc(ofBackup), backupChanged)).
 		WithOptions(queue.Options(s.Workers)).
 		Complete(c)
 }
@@ -148,7 +150,8 @@ func (c *Controller) gone(ctx context.Context, key types.NamespacedName) outcome
 }
 
 // settle edits the instances that are to be edited, and says when to look again.
-func (c *Controller) settle(ctx context.Context, name string, policy *storagev1.BackupPolicy) (facts, plan, time.Duration, error) {
+func (c *Controller) settle(ctx context.Context, name string, policy *storagev1.BackupPolicy) (facts, plan,
+	time.Duration, error) {
 	f, err := c.observe(ctx, name, policy)
 	if err != nil {
 		return f, plan{}, 0, err
@@ -185,7 +188,8 @@ func (c *Controller) observe(ctx context.Context, name string, policy *storagev1
 		}
 	}
 	var backups platformv1.BackupList
-	if err := c.instances.List(ctx, &backups, client.MatchingLabels{platformv1.ScheduleLabel: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.instances.List(ctx, &backups, client.MatchingLabels{platformv1.ScheduleLabel: name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("cannot list Backups: %w", err)
 	}
 	f.backups = backups.Items

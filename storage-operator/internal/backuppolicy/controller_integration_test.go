@@ -46,8 +46,9 @@ func TestMain(m *testing.M) {
 // serve runs the controller until the test ends, or it is told to stop: of the namespaces, of all when none is named.
 func serve(t *testing.T, namespaces ...string) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		NewCache: objectcache.New, Controller: config.Controller{SkipNameValidation: new(true)}})
+	mgr, err := ctrl.NewManager(env.System.Config,
+		ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+			NewCache: objectcache.New, Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func schedules(t *testing.T, app *platformv1.Application, want ...string) {
 func says(t *testing.T, p *storagev1.BackupPolicy, state storagev1.BackupSourceState, text string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, p, string(state)+": "+text, func() error {
-		if len(p.Status.Sources) != 1 || p.Status.Sources[0].State != state || !strings.Contains(p.Status.Sources[0].Message, text) {
+		if len(p.Status.Sources) != 1 || p.Status.Sources[0].State != state ||
+			!strings.Contains(p.Status.Sources[0].Message, text) {
 			return fmt.Errorf("it says %+v", p.Status)
 		}
 		return nil
@@ -129,17 +131,20 @@ func takenUp(t *testing.T, app *platformv1.Application, name string) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, app, "itself", nil)
 	before := app.DeepCopy()
-	app.Status.Schedules = []platformv1.ScheduleStatus{{Name: name, NextTime: new(metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second)))}}
+	app.Status.Schedules = []platformv1.ScheduleStatus{
+		{Name: name, NextTime: new(metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second)))}}
 	if err := env.Client.Status().Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// The schedule comes beside those that are there, is covered once its operator says so, follows the policy, and goes with it, also while nobody serves.
+// The schedule comes beside those that are there, is covered once its operator says so, follows the policy, and goes
+// with it, also while nobody serves.
 func TestLifeOfAPolicy(t *testing.T) {
 	namespace := env.Namespace(t)
 	stop := serve(t)
-	own := platformv1.Schedule{Name: "weekly", Schedule: "0 3 * * 0", TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}
+	own := platformv1.Schedule{Name: "weekly", Schedule: "0 3 * * 0", TimeZone: "UTC",
+		Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}
 	app := testkit.BuildApplication(namespace, "a").Domain("database").Build()
 	app.Spec.Schedules = []platformv1.Schedule{own}
 	p := policy(t, "life", namespace)
@@ -148,7 +153,8 @@ func TestLifeOfAPolicy(t *testing.T) {
 	create(t, store(namespace))
 	schedules(t, app, "weekly", "life")
 	made := app.Spec.Schedules[1]
-	if made.TimeZone != "Europe/Berlin" || made.Operation.TemplateRef != "Backup" || made.Operation.Parameters["repository"] != "store" || made.Operation.Timeout.Duration != 6*time.Hour {
+	if made.TimeZone != "Europe/Berlin" || made.Operation.TemplateRef != "Backup" ||
+		made.Operation.Parameters["repository"] != "store" || made.Operation.Timeout.Duration != 6*time.Hour {
 		t.Errorf("the schedule is %+v", made)
 	}
 	says(t, p, storagev1.SourceUncovered, "has not taken the schedule up")
@@ -177,7 +183,8 @@ func TestLifeOfAPolicy(t *testing.T) {
 	serve(t)
 	schedules(t, app, "weekly")
 	if app.Generation != generation+1 || len(app.Annotations) > 0 {
-		t.Errorf("the Application has generation %d, which was %d, and annotations %v", app.Generation, generation, app.Annotations)
+		t.Errorf("the Application has generation %d, which was %d, and annotations %v", app.Generation, generation,
+			app.Annotations)
 	}
 }
 
@@ -234,7 +241,8 @@ func TestPolicyOfTwoOperators(t *testing.T) {
 	serve(t, two)
 	p := policy(t, "shared", one)
 	p.Spec.Selector.Namespaces = []string{one, two}
-	create(t, testkit.BuildApplication(one, "a").Domain("database").Build(), testkit.BuildApplication(two, "a").Domain("database").Build(), p)
+	create(t, testkit.BuildApplication(one, "a").Domain("database").Build(),
+		testkit.BuildApplication(two, "a").Domain("database").Build(), p)
 	testkit.WaitFor(t, env.Client, p, "the instances of both", func() error {
 		if len(p.Status.Sources) != 2 || p.Status.Selected != 2 {
 			return fmt.Errorf("it says %+v", p.Status)
@@ -258,8 +266,11 @@ func TestPolicyWhoseLastBackupHasNoData(t *testing.T) {
 	if err := env.Client.Status().Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op-backup", Labels: map[string]string{platformv1.ScheduleLabel: "gone"}}, Spec: platformv1.BackupSpec{
-		ApplicationRef: platformv1.ApplicationReference{Name: app.Name}, RepositoryRef: platformv1.RepositoryReference{Name: "store"}, Method: "rdb", Timeout: metav1.Duration{Duration: time.Hour},
+	b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op-backup",
+		Labels: map[string]string{platformv1.ScheduleLabel: "gone"}}, Spec: platformv1.BackupSpec{
+		ApplicationRef: platformv1.ApplicationReference{Name: app.Name},
+		RepositoryRef:  platformv1.RepositoryReference{Name: "store"}, Method: "rdb",
+		Timeout: metav1.Duration{Duration: time.Hour},
 	}}
 	// Nobody but an operator makes one.
 	operators, err := client.New(env.System.Config, client.Options{Scheme: env.Scheme})
@@ -273,7 +284,8 @@ func TestPolicyWhoseLastBackupHasNoData(t *testing.T) {
 		t.Helper()
 		before := b.DeepCopy()
 		b.Status.Phase, b.Status.CompletionTime, b.Status.Message = platformv1.BackupCompleted, &now, message
-		b.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: status, Reason: reason, LastTransitionTime: now}}
+		b.Status.Conditions = []metav1.Condition{
+			{Type: platformv1.ReadyCondition, Status: status, Reason: reason, LastTransitionTime: now}}
 		if err := env.Client.Status().Patch(t.Context(), b, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +315,9 @@ func TestPoliciesThatCannotBe(t *testing.T) {
 	namespace := env.Namespace(t)
 	serve(t)
 	app := testkit.BuildApplication(namespace, "a").Domain("database").Build()
-	app.Spec.Schedules = []platformv1.Schedule{{Name: "taken", Schedule: "0 3 * * 0", TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
+	app.Spec.Schedules = []platformv1.Schedule{
+		{Name: "taken", Schedule: "0 3 * * 0", TimeZone: "UTC",
+			Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
 	taken, never := policy(t, "taken", namespace), policy(t, "never", namespace)
 	never.Spec.Schedule = "0 0 30 2 *"
 	create(t, store(namespace), app, taken, never)
@@ -318,8 +332,10 @@ func TestPoliciesThatCannotBe(t *testing.T) {
 		"a name that is too long":           func(p *storagev1.BackupPolicy) { p.Name = strings.Repeat("a", 25) },
 		"no cron line":                      func(p *storagev1.BackupPolicy) { p.Spec.Schedule = "@daily" },
 		"no zone":                           func(p *storagev1.BackupPolicy) { p.Spec.TimeZone = "Local" },
-		"a retention of nothing":            func(p *storagev1.BackupPolicy) { p.Spec.Retention = &platformv1.BackupRetention{} },
-		"no repository":                     func(p *storagev1.BackupPolicy) { p.Spec.RepositoryRef.Name = "" },
+		"a retention of nothing": func(p *storagev1.BackupPolicy) {
+			p.Spec.Retention = &platformv1.BackupRetention{}
+		},
+		"no repository": func(p *storagev1.BackupPolicy) { p.Spec.RepositoryRef.Name = "" },
 	} {
 		p := policy(t, "bad", namespace)
 		change(p)

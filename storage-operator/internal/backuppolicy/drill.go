@@ -19,7 +19,8 @@ import (
 const defaultDrillTimeout = 6 * time.Hour
 
 // judgeDrill says how it is with the drills of an instance, where the policy asks for some.
-func (p *plan) judgeDrill(f facts, app *platformv1.Application, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) {
+func (p *plan) judgeDrill(f facts, app *platformv1.Application, source *storagev1.BackupPolicySource,
+	backups []*platformv1.Backup) {
 	if f.policy.Spec.Drill == nil {
 		return
 	}
@@ -29,7 +30,8 @@ func (p *plan) judgeDrill(f facts, app *platformv1.Application, source *storagev
 			last, source.Verified, source.VerifiedTime, source.VerifiedBackup = v, v.Outcome, &v.Time, b.Name
 		}
 	}
-	i := slices.IndexFunc(app.Status.Schedules, func(s platformv1.ScheduleStatus) bool { return s.Name == f.name+drillSuffix })
+	i := slices.IndexFunc(app.Status.Schedules,
+		func(s platformv1.ScheduleStatus) bool { return s.Name == f.name+drillSuffix })
 	var status platformv1.ScheduleStatus
 	if i >= 0 {
 		status = app.Status.Schedules[i]
@@ -43,7 +45,8 @@ func (p *plan) judgeDrill(f facts, app *platformv1.Application, source *storagev
 	case last != nil && last.Outcome == platformv1.VerificationFailed:
 		source.DrillMessage = fmt.Sprintf("Backup %q is not good: %s", source.VerifiedBackup, last.Message)
 	case last != nil && last.Outcome != platformv1.VerificationPassed:
-		source.DrillMessage = fmt.Sprintf("it is not known whether Backup %q is good: %s", source.VerifiedBackup, last.Message)
+		source.DrillMessage = fmt.Sprintf("it is not known whether Backup %q is good: %s", source.VerifiedBackup,
+			last.Message)
 	case status.LastTime == nil || last != nil && !last.Time.Before(status.LastTime):
 	default:
 		source.DrillMessage = p.overdue(f, status)
@@ -85,16 +88,21 @@ func reportVerified(policy *storagev1.BackupPolicy, sources []storagev1.BackupPo
 		}
 	}
 	policy.Status.Unverified, policy.Status.Undrillable = unverified.count, undrillable.count
-	condition := metav1.Condition{Type: platformv1.BackupsVerifiedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonVerified,
-		Message: fmt.Sprintf("of %d instances %d had a drill, and it found the last backup of each good", len(sources), verified)}
+	condition := metav1.Condition{Type: platformv1.BackupsVerifiedCondition, Status: metav1.ConditionTrue,
+		Reason: platformv1.ReasonVerified,
+		Message: fmt.Sprintf("of %d instances %d had a drill, and it found the last backup of each good", len(sources),
+			verified)}
 	switch {
 	case unverified.count > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, platformv1.ReasonVerificationFailed
-		condition.Message = fmt.Sprintf("%d of %d instances have no backup that the last drill found good%s", unverified.count, len(sources), unverified.text)
+		condition.Message = fmt.Sprintf("%d of %d instances have no backup that the last drill found good%s",
+			unverified.count, len(sources), unverified.text)
 	case verified == 0 && len(sources) > 0 && int(undrillable.count) == len(sources):
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonNotPossible, "no drill is possible of any instance"+undrillable.text
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonNotPossible,
+			"no drill is possible of any instance"+undrillable.text
 	case verified == 0:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonProgressing, "no drill has come to an end yet"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonProgressing,
+			"no drill has come to an end yet"
 	case undrillable.count > 0:
 		condition.Message += fmt.Sprintf("; no drill is possible of %d others%s", undrillable.count, undrillable.text)
 	}

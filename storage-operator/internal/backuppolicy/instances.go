@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/objectcache"
 )
 
-// newCache returns a cache of the Applications and scheduled Backups of all domains, with no more of them than is read here. That of the manager
-// has those of its own domain alone.
+// newCache returns a cache of the Applications and scheduled Backups of all domains, with no more of them than is read
+// here. That of the manager has those of its own domain alone.
 func newCache(mgr ctrl.Manager, namespaces map[string]cache.Config) (cache.Cache, error) {
 	scheduled, err := labels.NewRequirement(platformv1.ScheduleLabel, selection.Exists, nil)
 	if err != nil {
@@ -44,7 +44,8 @@ func newCache(mgr ctrl.Manager, namespaces map[string]cache.Config) (cache.Cache
 // trimmed is what is kept of the metadata of an object.
 func trimmed(o metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion, CreationTimestamp: o.CreationTimestamp,
+		Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion,
+		CreationTimestamp: o.CreationTimestamp,
 		DeletionTimestamp: o.DeletionTimestamp, Labels: o.Labels, OwnerReferences: o.OwnerReferences,
 	}
 }
@@ -78,7 +79,8 @@ func trimBackup(obj any) (any, error) {
 	}
 	kept.Status.Verified = b.Status.Verified
 	if missing(b) {
-		kept.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing}}
+		kept.Status.Conditions = []metav1.Condition{
+			{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing}}
 	}
 	return kept, nil
 }
@@ -86,11 +88,13 @@ func trimBackup(obj any) (any, error) {
 // missing says whether nothing of a Backup that was whole is in its repository any more, as far as is known.
 func missing(b *platformv1.Backup) bool {
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
-	return b.Status.Phase == platformv1.BackupCompleted && ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing
+	return b.Status.Phase == platformv1.BackupCompleted && ready != nil &&
+		ready.Reason == platformv1.ReasonBackupDataMissing
 }
 
 // applicationChanged passes what makes a difference to policies: most changes of an Application make none.
-var applicationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return differ(e.ObjectOld, e.ObjectNew) }}
+var applicationChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool { return differ(e.ObjectOld, e.ObjectNew) }}
 
 // backupChanged is the same for Backups.
 var backupChanged = applicationChanged

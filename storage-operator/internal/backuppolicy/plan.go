@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	// annotationPrefix is that of the annotation of an Application whose schedule of the name that follows is that of a policy; the value is the policy's UID.
+	// annotationPrefix is that of the annotation of an Application whose schedule of the name that follows is that of a
+	// policy; the value is the policy's UID.
 	annotationPrefix = "backup-policy.storage.zeroinfra.github.com/"
-	// drillPrefix is that of the annotation of one that has the schedule of the policy's drill, too; the value is the same.
+	// drillPrefix is that of the annotation of one that has the schedule of the policy's drill, too; the value is the
+	// same.
 	drillPrefix = "backup-drill.storage.zeroinfra.github.com/"
 	// template that is run, and drillTemplate for a drill.
 	template      = "Backup"
@@ -105,11 +107,13 @@ func decide(f facts) (plan, error) {
 }
 
 // notTakenUp is the message of a source that is pending.
-const notTakenUp = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance accepted?"
+const notTakenUp = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance " +
+	"accepted?"
 
 // take decides on an instance that the policy chooses.
 func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Schedule, backups []*platformv1.Backup) {
-	source := storagev1.BackupPolicySource{Namespace: app.Namespace, Application: app.Name, Kind: kindOf(app), State: storagev1.SourceUncovered}
+	source := storagev1.BackupPolicySource{Namespace: app.Namespace, Application: app.Name, Kind: kindOf(app),
+		State: storagev1.SourceUncovered}
 	succeeded(&source, backups)
 	_, ours := app.Annotations[annotationPrefix+f.name]
 	taken := slices.IndexFunc(wanted, func(s platformv1.Schedule) bool { return scheduleIn(app, s.Name) != nil })
@@ -120,7 +124,8 @@ func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Sc
 	case taken >= 0 && !ours:
 		source.Message = fmt.Sprintf("it has a schedule %q of its own: give one of the two another name", wanted[taken].Name)
 	case !kept && f.policy.Spec.RepositoryRef.Name != "":
-		source.Message = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it", f.policy.Spec.RepositoryRef.Name, app.Namespace)
+		source.Message = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it",
+			f.policy.Spec.RepositoryRef.Name, app.Namespace)
 		if ours {
 			p.edits = append(p.edits, edit{application: app})
 		}
@@ -135,7 +140,8 @@ func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Sc
 }
 
 // judge says how it is with an instance that has the schedule, or is to have it.
-func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) {
+func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.BackupPolicySource,
+	backups []*platformv1.Backup) {
 	i := slices.IndexFunc(app.Status.Schedules, func(s platformv1.ScheduleStatus) bool { return s.Name == f.name })
 	var status platformv1.ScheduleStatus
 	if i >= 0 {
@@ -161,7 +167,8 @@ func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.Bac
 }
 
 // against says why the last time did not lead to a backup that is there; empty when it did, or still may.
-func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) string {
+func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storagev1.BackupPolicySource,
+	backups []*platformv1.Backup) string {
 	if status.Message != "" {
 		return status.Message
 	}
@@ -173,8 +180,10 @@ func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storag
 	case i >= 0 && !backups[i].Ended():
 		return ""
 	case last != nil && missing(last):
-		return fmt.Sprintf("the last Backup %q has no data any more: %s", last.Name, cmp.Or(last.Status.Message, "put it back, or delete that Backup"))
-	case i >= 0, status.LastTime == nil, source.LastSuccessTime != nil && !source.LastSuccessTime.Time.Before(status.LastTime.Time):
+		return fmt.Sprintf("the last Backup %q has no data any more: %s", last.Name,
+			cmp.Or(last.Status.Message, "put it back, or delete that Backup"))
+	case i >= 0, status.LastTime == nil, source.LastSuccessTime != nil &&
+		!source.LastSuccessTime.Time.Before(status.LastTime.Time):
 		return ""
 	}
 	if until := status.LastTime.Add(grace); f.now.Before(until) {
@@ -199,7 +208,8 @@ func newest(backups []*platformv1.Backup) *platformv1.Backup {
 	var last *platformv1.Backup
 	for _, b := range backups {
 		at := b.Status.CompletionTime
-		if b.Status.Phase == platformv1.BackupCompleted && at != nil && (last == nil || last.Status.CompletionTime.Before(at)) {
+		if b.Status.Phase == platformv1.BackupCompleted && at != nil &&
+			(last == nil || last.Status.CompletionTime.Before(at)) {
 			last = b
 		}
 	}
@@ -222,10 +232,12 @@ func schedulesOf(policy *storagev1.BackupPolicy) []platformv1.Schedule {
 	schedules := []platformv1.Schedule{scheduleOf(policy)}
 	if drill := policy.Spec.Drill; drill != nil {
 		schedules = append(schedules, platformv1.Schedule{
-			Name: policy.Name + drillSuffix, Schedule: drill.Schedule, TimeZone: cmp.Or(drill.TimeZone, policy.Spec.TimeZone), Suspend: policy.Spec.Suspend,
+			Name: policy.Name + drillSuffix, Schedule: drill.Schedule, TimeZone: cmp.Or(drill.TimeZone, policy.Spec.TimeZone),
+			Suspend:    policy.Spec.Suspend,
 			MissedRuns: platformv1.MissedLatest, Concurrency: platformv1.ConcurrencySkip,
-			Operation: platformv1.ScheduledOperation{TemplateRef: drillTemplate, Parameters: platformv1.Parameters{"schedule": platformv1.ParameterValue(policy.Name)},
-				Timeout: drill.Timeout, TTLSecondsAfterFinished: policy.Spec.TTLSecondsAfterFinished},
+			Operation: platformv1.ScheduledOperation{TemplateRef: drillTemplate,
+				Parameters: platformv1.Parameters{"schedule": platformv1.ParameterValue(policy.Name)},
+				Timeout:    drill.Timeout, TTLSecondsAfterFinished: policy.Spec.TTLSecondsAfterFinished},
 		})
 	}
 	return schedules
@@ -253,7 +265,8 @@ func scheduleOf(policy *storagev1.BackupPolicy) platformv1.Schedule {
 	return platformv1.Schedule{
 		Name: policy.Name, Schedule: spec.Schedule, TimeZone: spec.TimeZone, Suspend: spec.Suspend,
 		MissedRuns: platformv1.MissedLatest, Concurrency: platformv1.ConcurrencySkip,
-		Operation: platformv1.ScheduledOperation{TemplateRef: template, Parameters: parameters, Timeout: spec.Timeout, TTLSecondsAfterFinished: spec.TTLSecondsAfterFinished},
+		Operation: platformv1.ScheduledOperation{TemplateRef: template, Parameters: parameters, Timeout: spec.Timeout,
+			TTLSecondsAfterFinished: spec.TTLSecondsAfterFinished},
 	}
 }
 
@@ -294,9 +307,11 @@ func kindOf(app *platformv1.Application) string {
 
 // sorted has what somebody has to look at first.
 func sorted(sources []storagev1.BackupPolicySource) []storagev1.BackupPolicySource {
-	order := map[storagev1.BackupSourceState]int{storagev1.SourceUncovered: 0, storagev1.SourceFailing: 1, storagev1.SourceCovered: 2}
+	order := map[storagev1.BackupSourceState]int{storagev1.SourceUncovered: 0, storagev1.SourceFailing: 1,
+		storagev1.SourceCovered: 2}
 	slices.SortFunc(sources, func(a, b storagev1.BackupPolicySource) int {
-		return cmp.Or(cmp.Compare(order[a.State], order[b.State]), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Application, b.Application))
+		return cmp.Or(cmp.Compare(order[a.State], order[b.State]), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Application, b.Application))
 	})
 	return sources
 }

@@ -21,9 +21,11 @@ func at(after time.Duration) *metav1.Time { return new(metav1.NewTime(epoch.Add(
 
 // nightly is a policy for everything.
 func nightly(changes ...func(*storagev1.BackupPolicySpec)) *storagev1.BackupPolicy {
-	p := &storagev1.BackupPolicy{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "policy"}, Spec: storagev1.BackupPolicySpec{
-		Schedule: "0 2 * * *", TimeZone: "UTC", RepositoryRef: platformv1.RepositoryReference{Name: "store"}, Timeout: &metav1.Duration{Duration: 6 * time.Hour},
-	}}
+	p := &storagev1.BackupPolicy{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "policy"},
+		Spec: storagev1.BackupPolicySpec{
+			Schedule: "0 2 * * *", TimeZone: "UTC", RepositoryRef: platformv1.RepositoryReference{Name: "store"},
+			Timeout: &metav1.Duration{Duration: 6 * time.Hour},
+		}}
 	for _, change := range changes {
 		change(&p.Spec)
 	}
@@ -33,8 +35,10 @@ func nightly(changes ...func(*storagev1.BackupPolicySpec)) *storagev1.BackupPoli
 // instance is a Redis in namespace shop.
 func instance(changes ...func(*platformv1.Application)) platformv1.Application {
 	controller := true
-	app := platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a", UID: "app", Labels: map[string]string{"tier": "gold"},
-		Annotations: map[string]string{}, OwnerReferences: []metav1.OwnerReference{{Kind: "Redis", Name: "a", Controller: &controller}}}}
+	app := platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a", UID: "app",
+		Labels:      map[string]string{"tier": "gold"},
+		Annotations: map[string]string{}, OwnerReferences: []metav1.OwnerReference{
+			{Kind: "Redis", Name: "a", Controller: &controller}}}}
 	for _, change := range changes {
 		change(&app)
 	}
@@ -46,7 +50,8 @@ func placed(p *storagev1.BackupPolicy) func(*platformv1.Application) {
 	return func(app *platformv1.Application) {
 		app.Annotations[annotationPrefix+p.Name] = string(p.UID)
 		app.Spec.Schedules = append(app.Spec.Schedules, schedulesOf(p)...)
-		app.Status.Schedules = []platformv1.ScheduleStatus{{Name: p.Name, NextTime: at(24 * time.Hour), LastTime: at(0), LastOperation: "op"}}
+		app.Status.Schedules = []platformv1.ScheduleStatus{
+			{Name: p.Name, NextTime: at(24 * time.Hour), LastTime: at(0), LastOperation: "op"}}
 	}
 }
 
@@ -62,7 +67,8 @@ func another(app *platformv1.Application) {
 	app.Annotations[annotationPrefix+"nightly"] = "the one before"
 }
 func unable(app *platformv1.Application) {
-	app.Status.Schedules[0] = platformv1.ScheduleStatus{Name: "nightly", Reason: platformv1.ReasonNotPossible, Message: "the plugin does not say how"}
+	app.Status.Schedules[0] = platformv1.ScheduleStatus{Name: "nightly", Reason: platformv1.ReasonNotPossible,
+		Message: "the plugin does not say how"}
 }
 func elsewhere(app *platformv1.Application) { app.Namespace = "bank" }
 
@@ -74,14 +80,18 @@ func backup(name string, phase platformv1.BackupPhase, completed time.Duration) 
 
 // lost is a Backup whose data the inventory did not find.
 func lost(b platformv1.Backup) platformv1.Backup {
-	b.Status.Message = `what was kept in shop/redis-a/x is not in BackupRepository "store" any more: put it back, or delete this Backup`
-	b.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing, Message: b.Status.Message, ObservedGeneration: 3}}
+	b.Status.Message = `what was kept in shop/redis-a/x is not in BackupRepository "store" any more: put it back, or ` +
+		`delete this Backup`
+	b.Status.Conditions = []metav1.Condition{
+		{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing,
+			Message: b.Status.Message, ObservedGeneration: 3}}
 	return b
 }
 
 func TestDecide(t *testing.T) {
 	p := nightly()
-	whole, failed, running := backup("op-backup", platformv1.BackupCompleted, time.Minute), backup("op-backup", platformv1.BackupFailed, time.Minute), backup("op-backup", platformv1.BackupRunning, 0)
+	whole, failed, running := backup("op-backup", platformv1.BackupCompleted, time.Minute),
+		backup("op-backup", platformv1.BackupFailed, time.Minute), backup("op-backup", platformv1.BackupRunning, 0)
 	earlier := backup("earlier-backup", platformv1.BackupCompleted, -24*time.Hour)
 	suspended := nightly(func(s *storagev1.BackupPolicySpec) { s.Suspend = true })
 	for name, tc := range map[string]struct {
@@ -94,43 +104,68 @@ func TestDecide(t *testing.T) {
 		says    string
 		success bool
 	}{
-		"new":                           {p, instance(), nil, 0, 1, storagev1.SourceUncovered, "has not taken the schedule up", false},
-		"placed, and nobody heard":      {p, instance(placed(p), unheard), nil, 0, 0, storagev1.SourceUncovered, "is it installed", false},
-		"placed":                        {p, instance(placed(p), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
-		"backed up":                     {p, instance(placed(p)), []platformv1.Backup{earlier, whole}, time.Hour, 0, storagev1.SourceCovered, "", true},
-		"its plugin cannot":             {p, instance(placed(p), unable), nil, time.Hour, 0, storagev1.SourceUncovered, "does not say how", false},
-		"being backed up":               {p, instance(placed(p)), []platformv1.Backup{earlier, running}, time.Hour, 0, storagev1.SourceCovered, "", true},
-		"it failed":                     {p, instance(placed(p)), []platformv1.Backup{earlier, failed}, time.Hour, 0, storagev1.SourceFailing, "no room", true},
-		"its data is gone":              {p, instance(placed(p)), []platformv1.Backup{lost(whole)}, time.Hour, 0, storagev1.SourceFailing, `Backup "op-backup" has no data any more: what was kept in shop/redis-a/x`, false},
-		"gone, and one before is there": {p, instance(placed(p)), []platformv1.Backup{earlier, lost(whole)}, time.Hour, 0, storagev1.SourceFailing, "put it back, or delete this Backup", true},
-		"that of one before is gone":    {p, instance(placed(p)), []platformv1.Backup{lost(earlier), whole}, time.Hour, 0, storagev1.SourceCovered, "", true},
-		"gone, and it is made anew":     {p, instance(placed(p)), []platformv1.Backup{lost(earlier), running}, time.Hour, 0, storagev1.SourceCovered, "", false},
-		"gone, and the next one failed": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), failed}, time.Hour, 0, storagev1.SourceFailing, "no room", false},
-		"gone before it ever ran":       {p, instance(placed(p), unrun), []platformv1.Backup{lost(earlier)}, time.Hour, 0, storagev1.SourceFailing, `Backup "earlier-backup" has no data`, false},
-		"gone, and it is about to be":   {p, instance(placed(p)), []platformv1.Backup{lost(earlier)}, time.Minute, 0, storagev1.SourceFailing, "put it back", false},
-		"it was deleted":                {p, instance(placed(p)), nil, time.Hour, 0, storagev1.SourceFailing, "or somebody deleted it", false},
-		"the Operation has begun":       {p, instance(placed(p)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
-		"the Operation made none":       {p, instance(placed(p)), []platformv1.Backup{earlier}, grace, 0, storagev1.SourceFailing, `Operation "op" has made no Backup`, true},
-		"a time was passed over":        {p, instance(placed(p), passed), []platformv1.Backup{whole}, time.Hour, 0, storagev1.SourceFailing, "passed over", true},
-		"somebody edited it":            {p, instance(placed(p), edited), []platformv1.Backup{whole}, time.Hour, 1, storagev1.SourceCovered, "", true},
-		"of a policy of before":         {p, instance(placed(p), another), []platformv1.Backup{whole}, time.Hour, 1, storagev1.SourceCovered, "", true},
-		"a schedule of its own":         {p, instance(placed(p), itsOwn), nil, 0, 0, storagev1.SourceUncovered, "of its own", false},
-		"no repository":                 {p, instance(elsewhere), nil, 0, 0, storagev1.SourceUncovered, `no BackupRepository "store" in namespace "bank"`, false},
-		"no repository any more":        {p, instance(placed(p), elsewhere), nil, 0, 1, storagev1.SourceUncovered, "create it", false},
-		"the instance is suspended":     {p, instance(placed(p), asleep), nil, 0, 0, storagev1.SourceUncovered, "the instance is suspended", false},
-		"the policy is suspended":       {suspended, instance(placed(suspended)), nil, 0, 0, storagev1.SourceUncovered, "the policy is suspended", false},
+		"new": {p, instance(), nil, 0, 1, storagev1.SourceUncovered,
+			"has not taken the schedule up", false},
+		"placed, and nobody heard": {p, instance(placed(p), unheard), nil, 0, 0, storagev1.SourceUncovered,
+			"is it installed", false},
+		"placed": {p, instance(placed(p), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
+		"backed up": {p, instance(placed(p)), []platformv1.Backup{earlier, whole}, time.Hour, 0,
+			storagev1.SourceCovered, "", true},
+		"its plugin cannot": {p, instance(placed(p), unable), nil, time.Hour, 0, storagev1.SourceUncovered,
+			"does not say how", false},
+		"being backed up": {p, instance(placed(p)), []platformv1.Backup{earlier, running}, time.Hour, 0,
+			storagev1.SourceCovered, "", true},
+		"it failed": {p, instance(placed(p)), []platformv1.Backup{earlier, failed}, time.Hour, 0,
+			storagev1.SourceFailing, "no room", true},
+		"its data is gone": {p, instance(placed(p)), []platformv1.Backup{lost(whole)}, time.Hour, 0,
+			storagev1.SourceFailing, `Backup "op-backup" has no data any more: what was kept in shop/redis-a/x`, false},
+		"gone, and one before is there": {p, instance(placed(p)), []platformv1.Backup{earlier, lost(whole)}, time.Hour, 0,
+			storagev1.SourceFailing, "put it back, or delete this Backup", true},
+		"that of one before is gone": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), whole}, time.Hour, 0,
+			storagev1.SourceCovered, "", true},
+		"gone, and it is made anew": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), running}, time.Hour, 0,
+			storagev1.SourceCovered, "", false},
+		"gone, and the next one failed": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), failed}, time.Hour, 0,
+			storagev1.SourceFailing, "no room", false},
+		"gone before it ever ran": {p, instance(placed(p), unrun), []platformv1.Backup{lost(earlier)}, time.Hour, 0,
+			storagev1.SourceFailing, `Backup "earlier-backup" has no data`, false},
+		"gone, and it is about to be": {p, instance(placed(p)), []platformv1.Backup{lost(earlier)}, time.Minute, 0,
+			storagev1.SourceFailing, "put it back", false},
+		"it was deleted": {p, instance(placed(p)), nil, time.Hour, 0, storagev1.SourceFailing,
+			"or somebody deleted it", false},
+		"the Operation has begun": {p, instance(placed(p)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
+		"the Operation made none": {p, instance(placed(p)), []platformv1.Backup{earlier}, grace, 0,
+			storagev1.SourceFailing, `Operation "op" has made no Backup`, true},
+		"a time was passed over": {p, instance(placed(p), passed), []platformv1.Backup{whole}, time.Hour, 0,
+			storagev1.SourceFailing, "passed over", true},
+		"somebody edited it": {p, instance(placed(p), edited), []platformv1.Backup{whole}, time.Hour, 1,
+			storagev1.SourceCovered, "", true},
+		"of a policy of before": {p, instance(placed(p), another), []platformv1.Backup{whole}, time.Hour, 1,
+			storagev1.SourceCovered, "", true},
+		"a schedule of its own": {p, instance(placed(p), itsOwn), nil, 0, 0, storagev1.SourceUncovered, "of its own",
+			false},
+		"no repository": {p, instance(elsewhere), nil, 0, 0, storagev1.SourceUncovered,
+			`no BackupRepository "store" in namespace "bank"`, false},
+		"no repository any more": {p, instance(placed(p), elsewhere), nil, 0, 1, storagev1.SourceUncovered,
+			"create it", false},
+		"the instance is suspended": {p, instance(placed(p), asleep), nil, 0, 0, storagev1.SourceUncovered,
+			"the instance is suspended", false},
+		"the policy is suspended": {suspended, instance(placed(suspended)), nil, 0, 0, storagev1.SourceUncovered,
+			"the policy is suspended", false},
 		"it is being deleted":           {p, instance(leaving), nil, 0, 0, "", "", false},
 		"the policy is gone":            {nil, instance(placed(p)), nil, 0, 1, "", "", false},
 		"gone, and the schedule is own": {nil, instance(placed(p), itsOwn), nil, 0, 0, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := facts{now: epoch.Add(tc.after), name: "nightly", policy: tc.policy, applications: []platformv1.Application{tc.app}, backups: tc.backups,
+			f := facts{now: epoch.Add(tc.after), name: "nightly", policy: tc.policy,
+				applications: []platformv1.Application{tc.app}, backups: tc.backups,
 				repositories: map[string]struct{}{"shop": {}}}
 			got, err := decide(f)
 			if err != nil || len(got.edits) != tc.edits {
 				t.Fatalf("it edits %+v: %v", got.edits, err)
 			}
-			if (tc.policy == nil || strings.HasPrefix(name, "no repository any")) && tc.edits > 0 && len(got.edits[0].schedules) > 0 {
+			if (tc.policy == nil || strings.HasPrefix(name, "no repository any")) && tc.edits > 0 &&
+				len(got.edits[0].schedules) > 0 {
 				t.Errorf("it brings %+v", got.edits[0].schedules)
 			}
 			if tc.state == "" {
@@ -140,7 +175,8 @@ func TestDecide(t *testing.T) {
 				return
 			}
 			source := got.sources[0]
-			if source.State != tc.state || !strings.Contains(source.Message, tc.says) || tc.says == "" && source.Message != "" || (source.LastSuccessTime != nil) != tc.success {
+			if source.State != tc.state || !strings.Contains(source.Message, tc.says) || tc.says == "" && source.Message != "" ||
+				(source.LastSuccessTime != nil) != tc.success {
 				t.Errorf("it is %+v", source)
 			}
 			if name == "the Operation has begun" && !got.next.Equal(epoch.Add(grace)) {
@@ -167,7 +203,8 @@ func TestWhatIsKeptOfABackup(t *testing.T) {
 	if missing(there) || len(there.Status.Conditions) != 0 {
 		t.Errorf("of one that is whole it keeps %+v", there.Status.Conditions)
 	}
-	if !missing(gone) || len(gone.Status.Conditions) != 1 || gone.Status.Conditions[0].Message != "" || !strings.Contains(gone.Status.Message, "put it back") {
+	if !missing(gone) || len(gone.Status.Conditions) != 1 || gone.Status.Conditions[0].Message != "" ||
+		!strings.Contains(gone.Status.Message, "put it back") {
 		t.Errorf("of one without data it keeps %+v", gone.Status)
 	}
 	if !differ(there, gone) || !differ(gone, there) {
@@ -184,23 +221,27 @@ func TestSelector(t *testing.T) {
 		app      platformv1.Application
 		want     bool
 	}{
-		"everything":         {storagev1.BackupSelector{}, instance(), true},
-		"the kind":           {storagev1.BackupSelector{Kinds: []string{"PostgreSQL", "Redis"}}, instance(), true},
-		"another kind":       {storagev1.BackupSelector{Kinds: []string{"PostgreSQL"}}, instance(), false},
-		"none declares it":   {storagev1.BackupSelector{Kinds: []string{"Application"}}, instance(alone), true},
-		"a Redis is none":    {storagev1.BackupSelector{Kinds: []string{"Application"}}, instance(), false},
-		"the namespace":      {storagev1.BackupSelector{Namespaces: []string{"shop"}}, instance(), true},
-		"another namespace":  {storagev1.BackupSelector{Namespaces: []string{"shop"}}, instance(elsewhere), false},
-		"the labels":         {storagev1.BackupSelector{Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}, instance(), true},
-		"other labels":       {storagev1.BackupSelector{Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "tin"}}}, instance(), false},
-		"all have to be met": {storagev1.BackupSelector{Namespaces: []string{"shop"}, Kinds: []string{"PostgreSQL"}}, instance(), false},
+		"everything":        {storagev1.BackupSelector{}, instance(), true},
+		"the kind":          {storagev1.BackupSelector{Kinds: []string{"PostgreSQL", "Redis"}}, instance(), true},
+		"another kind":      {storagev1.BackupSelector{Kinds: []string{"PostgreSQL"}}, instance(), false},
+		"none declares it":  {storagev1.BackupSelector{Kinds: []string{"Application"}}, instance(alone), true},
+		"a Redis is none":   {storagev1.BackupSelector{Kinds: []string{"Application"}}, instance(), false},
+		"the namespace":     {storagev1.BackupSelector{Namespaces: []string{"shop"}}, instance(), true},
+		"another namespace": {storagev1.BackupSelector{Namespaces: []string{"shop"}}, instance(elsewhere), false},
+		"the labels": {storagev1.BackupSelector{
+			Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}, instance(), true},
+		"other labels": {storagev1.BackupSelector{
+			Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "tin"}}}, instance(), false},
+		"all have to be met": {storagev1.BackupSelector{Namespaces: []string{"shop"}, Kinds: []string{"PostgreSQL"}},
+			instance(), false},
 	} {
 		chosen, err := selectorOf(&tc.selector)
 		if err != nil || chosen(&tc.app) != tc.want {
 			t.Errorf("%s: chosen %v, want %v: %v", name, !tc.want, tc.want, err)
 		}
 	}
-	bad := &storagev1.BackupSelector{Labels: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
+	bad := &storagev1.BackupSelector{Labels: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
 	if _, err := selectorOf(bad); err == nil || !strings.Contains(err.Error(), "selector.labels") {
 		t.Errorf("a selector that cannot be: %v", err)
 	}
@@ -213,23 +254,30 @@ func TestSchedule(t *testing.T) {
 		s.Method, s.Compression, s.Suspend, s.TTLSecondsAfterFinished = "base", platformv1.CompressionGzip, true, &ttl
 		s.Retention = &platformv1.BackupRetention{MaxCount: &count, MaxAge: &metav1.Duration{Duration: 720 * time.Hour}}
 	}))
-	want := platformv1.Parameters{"repository": "store", "method": "base", "compression": "Gzip", "maxCount": "7", "maxAge": "720h0m0s"}
+	want := platformv1.Parameters{"repository": "store", "method": "base", "compression": "Gzip", "maxCount": "7",
+		"maxAge": "720h0m0s"}
 	for name, value := range want {
 		if got.Operation.Parameters[name] != value {
 			t.Errorf("parameter %q is %q, want %q", name, got.Operation.Parameters[name], value)
 		}
 	}
-	if len(got.Operation.Parameters) != len(want) || got.Name != "nightly" || !got.Suspend || got.MissedRuns != platformv1.MissedLatest || got.Concurrency != platformv1.ConcurrencySkip ||
-		got.Operation.TemplateRef != "Backup" || got.Operation.Timeout.Duration != 6*time.Hour || *got.Operation.TTLSecondsAfterFinished != ttl {
+	if len(got.Operation.Parameters) != len(want) || got.Name != "nightly" || !got.Suspend ||
+		got.MissedRuns != platformv1.MissedLatest || got.Concurrency != platformv1.ConcurrencySkip ||
+		got.Operation.TemplateRef != "Backup" || got.Operation.Timeout.Duration != 6*time.Hour ||
+		*got.Operation.TTLSecondsAfterFinished != ttl {
 		t.Errorf("it is %+v", got)
 	}
 }
 
 func TestReport(t *testing.T) {
-	covered := storagev1.BackupPolicySource{Namespace: "b", Application: "c", State: storagev1.SourceCovered, NextTime: at(time.Hour), LastSuccessTime: at(-time.Hour)}
-	later := storagev1.BackupPolicySource{Namespace: "a", Application: "l", State: storagev1.SourceCovered, NextTime: at(2 * time.Hour), LastSuccessTime: at(-2 * time.Hour)}
-	failing := storagev1.BackupPolicySource{Namespace: "z", Application: "f", State: storagev1.SourceFailing, Message: "no room"}
-	uncovered := storagev1.BackupPolicySource{Namespace: "z", Application: "u", State: storagev1.SourceUncovered, Message: "no repository"}
+	covered := storagev1.BackupPolicySource{Namespace: "b", Application: "c", State: storagev1.SourceCovered,
+		NextTime: at(time.Hour), LastSuccessTime: at(-time.Hour)}
+	later := storagev1.BackupPolicySource{Namespace: "a", Application: "l", State: storagev1.SourceCovered,
+		NextTime: at(2 * time.Hour), LastSuccessTime: at(-2 * time.Hour)}
+	failing := storagev1.BackupPolicySource{Namespace: "z", Application: "f", State: storagev1.SourceFailing,
+		Message: "no room"}
+	uncovered := storagev1.BackupPolicySource{Namespace: "z", Application: "u", State: storagev1.SourceUncovered,
+		Message: "no repository"}
 	for name, tc := range map[string]struct {
 		sources []storagev1.BackupPolicySource
 		pending int
@@ -238,24 +286,30 @@ func TestReport(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"nothing":      {nil, 0, "", metav1.ConditionTrue, "", "all of 0"},
-		"all is well":  {[]storagev1.BackupPolicySource{covered, later}, 0, "", metav1.ConditionTrue, "", "all of 2"},
-		"one fails":    {[]storagev1.BackupPolicySource{covered, failing}, 0, "", metav1.ConditionFalse, reasonFailing, "z/f: no room"},
-		"one is not":   {[]storagev1.BackupPolicySource{covered, failing, uncovered}, 0, "", metav1.ConditionFalse, reasonUncovered, "1 of 3 instances are not covered: z/u: no repository"},
-		"one is about": {[]storagev1.BackupPolicySource{covered, uncovered}, 1, "", metav1.ConditionFalse, platformv1.ReasonProgressing, "z/u"},
+		"nothing":     {nil, 0, "", metav1.ConditionTrue, "", "all of 0"},
+		"all is well": {[]storagev1.BackupPolicySource{covered, later}, 0, "", metav1.ConditionTrue, "", "all of 2"},
+		"one fails": {[]storagev1.BackupPolicySource{covered, failing}, 0, "", metav1.ConditionFalse, reasonFailing,
+			"z/f: no room"},
+		"one is not": {[]storagev1.BackupPolicySource{covered, failing, uncovered}, 0, "", metav1.ConditionFalse,
+			reasonUncovered, "1 of 3 instances are not covered: z/u: no repository"},
+		"one is about": {[]storagev1.BackupPolicySource{covered, uncovered}, 1, "", metav1.ConditionFalse,
+			platformv1.ReasonProgressing, "z/u"},
 		"it cannot be": {nil, 0, "no such day", metav1.ConditionFalse, platformv1.ReasonInvalidSpec, "no such day"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := nightly()
 			report(policy, plan{sources: tc.sources, pending: tc.pending}, tc.refusal)
 			ready := conditions.Get(policy, platformv1.ReadyCondition)
-			if ready == nil || ready.Status != tc.ready || tc.reason != "" && ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.says) {
+			if ready == nil || ready.Status != tc.ready || tc.reason != "" && ready.Reason != tc.reason ||
+				!strings.Contains(ready.Message, tc.says) {
 				t.Errorf("Ready is %+v", ready)
 			}
-			if name == "all is well" && (policy.Status.Sources[0].Application != "l" || !policy.Status.NextTime.Equal(at(time.Hour)) || !policy.Status.LastSuccessTime.Equal(at(-time.Hour))) {
+			if name == "all is well" && (policy.Status.Sources[0].Application != "l" ||
+				!policy.Status.NextTime.Equal(at(time.Hour)) || !policy.Status.LastSuccessTime.Equal(at(-time.Hour))) {
 				t.Errorf("the status is %+v", policy.Status)
 			}
-			if name == "one is not" && (policy.Status.Sources[0].State != storagev1.SourceUncovered || policy.Status.Sources[1].State != storagev1.SourceFailing) {
+			if name == "one is not" && (policy.Status.Sources[0].State != storagev1.SourceUncovered ||
+				policy.Status.Sources[1].State != storagev1.SourceFailing) {
 				t.Errorf("the sources are %+v", policy.Status.Sources)
 			}
 		})

@@ -35,7 +35,8 @@ const (
 // report fills in the status of a policy with what has come of it, and returns that.
 func report(policy *storagev1.BackupPolicy, p plan, refusal string) outcome.Outcome {
 	sources := sorted(p.sources)
-	s := storagev1.BackupPolicyStatus{ObservedGeneration: policy.Status.ObservedGeneration, Conditions: policy.Status.Conditions, Selected: int32(len(sources))}
+	s := storagev1.BackupPolicyStatus{ObservedGeneration: policy.Status.ObservedGeneration,
+		Conditions: policy.Status.Conditions, Selected: int32(len(sources))}
 	for i := range sources {
 		one := &sources[i]
 		switch one.State {
@@ -74,11 +75,17 @@ func outcomeOf(policy *storagev1.BackupPolicy, p plan, refusal string) outcome.O
 	case policy.Spec.Suspend:
 		return outcome.Held(platformv1.ReasonSuspended, "nothing is backed up: spec.suspend")
 	case int(s.Uncovered) > p.pending:
-		return outcome.Stalled(reasonUncovered, fmt.Sprintf("%d of %d instances are not covered: %s", s.Uncovered, s.Selected, named(s.Sources, storagev1.SourceUncovered)))
+		return outcome.Stalled(reasonUncovered,
+			fmt.Sprintf("%d of %d instances are not covered: %s", s.Uncovered, s.Selected,
+				named(s.Sources, storagev1.SourceUncovered)))
 	case s.Uncovered > 0:
-		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%d of %d instances are not covered: %s", s.Uncovered, s.Selected, named(s.Sources, storagev1.SourceUncovered)))
+		return outcome.Waiting(platformv1.ReasonProgressing,
+			fmt.Sprintf("%d of %d instances are not covered: %s", s.Uncovered, s.Selected,
+				named(s.Sources, storagev1.SourceUncovered)))
 	case s.Failing > 0:
-		return outcome.Stalled(reasonFailing, fmt.Sprintf("%d of %d instances have no backup of the last time: %s", s.Failing, s.Selected, named(s.Sources, storagev1.SourceFailing)))
+		return outcome.Stalled(reasonFailing,
+			fmt.Sprintf("%d of %d instances have no backup of the last time: %s", s.Failing, s.Selected,
+				named(s.Sources, storagev1.SourceFailing)))
 	}
 	return outcome.Done()
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/zeroinfra/storage-operator/internal/kind/objectstorage"
 )
 
-// A replication follows the storage that it names, as that comes, gets an address, and goes, and the status of the source tells how far it is.
+// A replication follows the storage that it names, as that comes, gets an address, and goes, and the status of the
+// source tells how far it is.
 func TestReplicationFollowsTheStorageThatItNames(t *testing.T) {
 	namespace := env.Namespace(t)
 	kindtest.Serve(t, env, typed.Register[*storagev1.ObjectStorage](objectstorage.Kind{}))
@@ -38,12 +39,15 @@ func TestReplicationFollowsTheStorageThatItNames(t *testing.T) {
 		}
 		return obj
 	}
-	source := storage("source", storagev1.ObjectStorageBucket{Name: "abc", Versioning: storagev1.VersioningEnabled, Replication: []storagev1.ObjectStorageReplication{{
-		Name: "beside", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy", AccessKey: "replicator",
-		SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"},
-	}}})
+	source := storage("source", storagev1.ObjectStorageBucket{Name: "abc", Versioning: storagev1.VersioningEnabled,
+		Replication: []storagev1.ObjectStorageReplication{{
+			Name: "beside", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy",
+			AccessKey:     "replicator",
+			SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"},
+		}}})
 	rule := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
-		Name: platformv1.EntityNameFor(platformv1.ApplicationNameFor("ObjectStorage", source.Name), "replication", "abc/beside")}}
+		Name: platformv1.EntityNameFor(platformv1.ApplicationNameFor("ObjectStorage", source.Name), "replication",
+			"abc/beside")}}
 	goesTo := func(want string) {
 		t.Helper()
 		testkit.WaitFor(t, env.Client, rule, fmt.Sprintf("goes to %q", want), func() error {
@@ -56,7 +60,8 @@ func TestReplicationFollowsTheStorageThatItNames(t *testing.T) {
 	goesTo("")
 	vault := storage("vault")
 	// The storage has the address that its Application has, once that speaks of what it was asked for.
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: platformv1.ApplicationNameFor("ObjectStorage", vault.Name)}}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: platformv1.ApplicationNameFor("ObjectStorage", vault.Name)}}
 	at := func(host string) {
 		t.Helper()
 		testkit.WaitFor(t, env.Client, app, "is made", nil)
@@ -118,8 +123,10 @@ func onlyTheRuleGoes(t *testing.T, source *storagev1.ObjectStorage) {
 		for _, name := range []string{"abc", "logs", "media"} {
 			b := storagev1.ObjectStorageBucket{Name: name, Versioning: storagev1.VersioningEnabled}
 			for i := range rules {
-				b.Replication = append(b.Replication, storagev1.ObjectStorageReplication{Name: fmt.Sprintf("to-%d", i), Endpoint: fmt.Sprintf("https://s%d.example.com", i), Bucket: "copy",
-					AccessKey: "replicator", SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"}})
+				b.Replication = append(b.Replication,
+					storagev1.ObjectStorageReplication{Name: fmt.Sprintf("to-%d", i),
+						Endpoint: fmt.Sprintf("https://s%d.example.com", i), Bucket: "copy",
+						AccessKey: "replicator", SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"}})
 			}
 			source.Spec.Buckets = append(source.Spec.Buckets, b)
 		}

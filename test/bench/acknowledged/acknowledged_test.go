@@ -46,7 +46,8 @@ func serve(t *testing.T, s *server) *redis.ClusterClient {
 			go s.talk(conn)
 		}
 	}()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{listener.Addr().String()}, MaxRedirects: 2, Protocol: 2, DisableIdentity: true})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{listener.Addr().String()}, MaxRedirects: 2,
+		Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -104,9 +105,10 @@ func TestSet(t *testing.T) {
 		says string
 		has  bool
 	}{
-		"a replica has it":    {&server{watch: ok, wait: ":1"}, "", true},
-		"no replica has it":   {&server{watch: ok, wait: ":0"}, "no replica has it", true},
-		"the server is down":  {&server{watch: func(int) string { return "-CLUSTERDOWN The cluster is down" }}, "CLUSTERDOWN", false},
+		"a replica has it":  {&server{watch: ok, wait: ":1"}, "", true},
+		"no replica has it": {&server{watch: ok, wait: ":0"}, "no replica has it", true},
+		"the server is down": {&server{watch: func(int) string { return "-CLUSTERDOWN The cluster is down" }}, "CLUSTERDOWN",
+			false},
 		"WAIT is not allowed": {&server{watch: ok, wait: "-NOPERM no"}, "NOPERM", true},
 	} {
 		t.Run(name, func(t *testing.T) {

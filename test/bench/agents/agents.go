@@ -72,7 +72,8 @@ func New(o Options) (*Simulator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a cache: %w", err)
 	}
-	return &Simulator{cache: watched, kubelet: reader, agents: writer, pods: newRegistry(), work: make(chan struct{}, writers)}, nil
+	return &Simulator{cache: watched, kubelet: reader, agents: writer, pods: newRegistry(),
+		work: make(chan struct{}, writers)}, nil
 }
 
 // Run works until the context ends.
@@ -175,7 +176,8 @@ func (s *Simulator) report(ctx context.Context, m *member) {
 
 // write sends the request that a status agent sends.
 func (s *Simulator) write(ctx context.Context, pod types.NamespacedName, text string) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{platformv1.ReportAnnotation: text}}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{platformv1.ReportAnnotation: text}}})
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,8 @@ func (m *member) call(what effect, key string, text []byte) (report.Call, error)
 			return report.Call{}, fmt.Errorf("cannot read the plan: %w", err)
 		}
 		if what == reloads && p.RestartDigest != m.now.RestartDigest {
-			return report.Call{Key: key, Phase: report.CallFailed, Reason: report.ReasonRestartRequired, Message: "a restart is required"}, nil
+			return report.Call{Key: key, Phase: report.CallFailed, Reason: report.ReasonRestartRequired,
+				Message: "a restart is required"}, nil
 		}
 		m.now.ConfigDigest, m.now.RestartDigest = p.Digest, p.RestartDigest
 	}

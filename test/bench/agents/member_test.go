@@ -48,7 +48,8 @@ func TestMemberReportsOncePerChange(t *testing.T) {
 		t.Error("a process that has not started takes a call")
 	}
 	m.start(plan.Plan{Digest: "a", RestartDigest: "r"})
-	if r := reported(t, m); r.Health != report.Healthy || r.Role != primary || r.ConfigDigest != "a" || r.RestartDigest != "r" || r.Starts != 1 {
+	if r := reported(t, m); r.Health != report.Healthy || r.Role != primary || r.ConfigDigest != "a" ||
+		r.RestartDigest != "r" || r.Starts != 1 {
 		t.Errorf("after the start: %+v", r)
 	}
 	for range 2 {

@@ -33,9 +33,10 @@ func (s *Simulator) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve process managers: %w", err)
 	}
-	identity := &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		return s.identity(ctx, hello.ServerName)
-	}}
+	identity := &tls.Config{MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			return s.identity(ctx, hello.ServerName)
+		}}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(identity)))
 	agentv1.RegisterProcessServiceServer(server, &processes{simulator: s, ctx: ctx})
 	stop := context.AfterFunc(ctx, server.Stop)
@@ -99,7 +100,8 @@ func (p *processes) Reload(ctx context.Context, request *agentv1.ReloadRequest) 
 	return p.call(ctx, reloads, request.GetHeader(), request.GetPlan())
 }
 
-func (p *processes) call(ctx context.Context, what effect, header *agentv1.CallHeader, text []byte) (*agentv1.CallResponse, error) {
+func (p *processes) call(ctx context.Context, what effect, header *agentv1.CallHeader,
+	text []byte) (*agentv1.CallResponse, error) {
 	m, err := p.callee(ctx)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())

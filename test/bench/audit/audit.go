@@ -33,7 +33,8 @@ func (r Request) Write() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		// These ask for an answer, and change nothing.
-		return !strings.HasSuffix(r.Resource, "reviews.authentication.k8s.io") && !strings.HasSuffix(r.Resource, "reviews.authorization.k8s.io")
+		return !strings.HasSuffix(r.Resource, "reviews.authentication.k8s.io") &&
+			!strings.HasSuffix(r.Resource, "reviews.authorization.k8s.io")
 	}
 	return false
 }

@@ -13,8 +13,9 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // event is a line of the log, so many seconds after noon.
 func event(seconds int, user, verb, group, resource string, code int) string {
-	return fmt.Sprintf(`{"kind":"Event","verb":%q,"user":{"username":%q},"objectRef":{"resource":%q,"apiGroup":%q,"namespace":"n"},`+
-		`"responseStatus":{"code":%d},"requestReceivedTimestamp":%q}`+"\n",
+	return fmt.Sprintf(
+		`{"kind":"Event","verb":%q,"user":{"username":%q},"objectRef":{"resource":%q,"apiGroup":%q,"namespace":"n"},`+
+			`"responseStatus":{"code":%d},"requestReceivedTimestamp":%q}`+"\n",
 		verb, user, resource, group, code, noon.Add(time.Duration(seconds)*time.Second).Format(time.RFC3339Nano))
 }
 
@@ -57,7 +58,8 @@ func TestCount(t *testing.T) {
 }
 
 func TestCountRefusesWhatIsNoLog(t *testing.T) {
-	if _, err := Count(strings.NewReader("hello\n"), nil, strings.ToUpper); err == nil || !strings.Contains(err.Error(), "audit log") {
+	if _, err := Count(strings.NewReader("hello\n"), nil, strings.ToUpper); err == nil ||
+		!strings.Contains(err.Error(), "audit log") {
 		t.Errorf("got %v", err)
 	}
 }

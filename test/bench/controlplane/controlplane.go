@@ -159,7 +159,8 @@ func (p *Plane) startControllers(o Options) error {
 		arguments               []string
 	}{
 		{"kube-controller-manager", filepath.Join(o.Assets, "kube-controller-manager"), ControllerManager, "", []string{
-			"--use-service-account-credentials", "--allocate-node-cidrs=false", "--leader-elect=false", "--bind-address=127.0.0.1",
+			"--use-service-account-credentials", "--allocate-node-cidrs=false", "--leader-elect=false",
+			"--bind-address=127.0.0.1",
 			"--service-account-private-key-file=" + filepath.Join(serverDir, "sa-signer.key"), "--root-ca-file=" + authority,
 			"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst,
 		}},
@@ -206,7 +207,8 @@ func (p *Plane) kubeconfig(name, user, group string) (string, error) {
 
 // As returns how to reach the API server under a name of the bench's own, with all rights and no limits.
 func (p *Plane) As(user string) (*rest.Config, error) {
-	added, err := p.environment.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, &rest.Config{QPS: -1})
+	added, err := p.environment.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}},
+		&rest.Config{QPS: -1})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make user %q: %w", user, err)
 	}

@@ -87,12 +87,14 @@ func TestPodsBecomeReady(t *testing.T) {
 	if err := yaml.UnmarshalStrict(render(t, "pod-up", pod), &status); err != nil {
 		t.Fatal(err)
 	}
-	if status.Phase != corev1.PodRunning || status.PodIP != "10.1.0.1" || status.HostIP != nodeAddress || len(status.Conditions) != 3 ||
+	if status.Phase != corev1.PodRunning || status.PodIP != "10.1.0.1" || status.HostIP != nodeAddress ||
+		len(status.Conditions) != 3 ||
 		len(status.InitContainerStatuses) != 1 || len(status.ContainerStatuses) != 2 {
 		t.Errorf("got %+v", status)
 	}
 	for i, container := range status.ContainerStatuses {
-		if container.Name != pod.Spec.Containers[i].Name || container.Image != "b" || !container.Ready || container.State.Running == nil {
+		if container.Name != pod.Spec.Containers[i].Name || container.Image != "b" || !container.Ready ||
+			container.State.Running == nil {
 			t.Errorf("container: %+v", container)
 		}
 	}
@@ -146,7 +148,8 @@ func TestPolicyLeavesLeasesOut(t *testing.T) {
 	if err := yaml.Unmarshal(auditPolicy, &policy); err != nil {
 		t.Fatal(err)
 	}
-	if len(policy.Rules) != 3 || policy.Rules[0].Level != "None" || policy.Rules[2].Level != "Metadata" || !strings.Contains(string(auditPolicy), "leases") {
+	if len(policy.Rules) != 3 || policy.Rules[0].Level != "None" || policy.Rules[2].Level != "Metadata" ||
+		!strings.Contains(string(auditPolicy), "leases") {
 		t.Errorf("got %+v", policy)
 	}
 }

@@ -33,8 +33,8 @@ func NewComparison() *Comparison {
 // Add notes a trial of a fault on a side.
 func (c *Comparison) Add(side Side, name string, trial Trial) { c.sides[side].Add(name, trial) }
 
-// String is a table with a line for each fault that both sides have trials of; empty where there is none. "Ours / bare" is how many times as long the
-// gaps of ours are.
+// String is a table with a line for each fault that both sides have trials of; empty where there is none. "Ours / bare"
+// is how many times as long the gaps of ours are.
 func (c *Comparison) String() string {
 	ours, bare := c.sides[Ours], c.sides[Bare]
 	ours.mu.Lock()
@@ -49,7 +49,8 @@ func (c *Comparison) String() string {
 			continue
 		}
 		if lines++; lines == 1 {
-			fmt.Fprintln(table, "fault\ttrials\tlost\tours: gap p50\tp95\tmax\ttrials\tlost\tbare: gap p50\tp95\tmax\tours / bare p50\tp95\tmax\t")
+			fmt.Fprintln(table, "fault\ttrials\tlost\tours: gap p50\tp95\tmax\ttrials\tlost\tbare: gap p50\tp95\tmax\tours / "+
+				"bare p50\tp95\tmax\t")
 		}
 		o, b := ours.sum(name), bare.sum(name)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", name, o.told(), b.told(), ratios(o.gaps, b.gaps))

@@ -62,8 +62,9 @@ func (t *Table) Add(name string, trial Trial) {
 	t.trials[name] = append(t.trials[name], trial)
 }
 
-// String is a table with a line for each fault; empty when nothing was tried. "No writer" is the longest time of a trial in which no
-// member took writes, "gap" that without a write that was acknowledged, as a client sees it, and "budget" what its p95 may be.
+// String is a table with a line for each fault; empty when nothing was tried. "No writer" is the longest time of a
+// trial in which no member took writes, "gap" that without a write that was acknowledged, as a client sees it, and
+// "budget" what its p95 may be.
 func (t *Table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,14 +76,16 @@ func (t *Table) String() string {
 	fmt.Fprintln(table, "fault\ttrials\twrites\tlost\tno writer p50\tp95\tmax\tgap p50\tp95\tmax\tbudget\t")
 	for _, name := range t.names {
 		s := t.sum(name)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\t%s\n", name, len(s.gaps), s.acknowledged, s.lost, spread(s.vacancies), spread(s.gaps), t.judged(name, s))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\t%s\n", name, len(s.gaps), s.acknowledged, s.lost, spread(s.vacancies),
+			spread(s.gaps), t.judged(name, s))
 	}
 	// A strings.Builder takes everything.
 	_ = table.Flush()
 	return text.String()
 }
 
-// Missed says in a sentence each what must not be: a firm budget that the trials of a fault are over, and writes that are lost.
+// Missed says in a sentence each what must not be: a firm budget that the trials of a fault are over, and writes that
+// are lost.
 func (t *Table) Missed() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +96,8 @@ func (t *Table) Missed() []string {
 			missed = append(missed, fmt.Sprintf("%s: %d of %d acknowledged writes are lost", name, s.lost, s.acknowledged))
 		}
 		if budget, ok := t.budgets[name]; ok && budget.Weight == Firm && s.p95() > budget.P95 {
-			missed = append(missed, fmt.Sprintf("%s: the p95 of the gaps of %d trials is %s, over the budget of %s", name, len(s.gaps), seconds(s.p95()), seconds(budget.P95)))
+			missed = append(missed, fmt.Sprintf("%s: the p95 of the gaps of %d trials is %s, over the budget of %s", name,
+				len(s.gaps), seconds(s.p95()), seconds(budget.P95)))
 		}
 	}
 	return missed
@@ -133,7 +137,8 @@ func (t *Table) judged(name string, s summary) string {
 }
 
 func spread(samples []time.Duration) string {
-	return strings.Join([]string{seconds(quantile.Of(samples, 0.5)), seconds(quantile.Of(samples, 0.95)), seconds(quantile.Of(samples, 1))}, "\t")
+	return strings.Join([]string{seconds(quantile.Of(samples, 0.5)), seconds(quantile.Of(samples, 0.95)),
+		seconds(quantile.Of(samples, 1))}, "\t")
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

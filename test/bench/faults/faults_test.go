@@ -11,7 +11,8 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	table := New(map[string]Budget{"killed": {P95: 3 * time.Second}, "stopped": {P95: time.Second}, "elected": {P95: time.Second, Weight: Aim}, "never tried": {}})
+	table := New(map[string]Budget{"killed": {P95: 3 * time.Second}, "stopped": {P95: time.Second},
+		"elected": {P95: time.Second, Weight: Aim}, "never tried": {}})
 	if got := table.String(); got != "" || table.Missed() != nil {
 		t.Errorf("without trials it says %q, %v", got, table.Missed())
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Record is a file of trials, a line of JSON for each, so that the rounds of several runs come to one table. It is safe for concurrent use. A nil one keeps
-// nothing.
+// Record is a file of trials, a line of JSON for each, so that the rounds of several runs come to one table. It is safe
+// for concurrent use. A nil one keeps nothing.
 type Record struct {
 	mu   sync.Mutex
 	file *os.File
@@ -36,8 +36,8 @@ type entry struct {
 	Version      string  `json:"version,omitempty"`
 }
 
-// Resume adds the trials that a file has to a table, and those of both sides to a comparison, and returns the record that further ones of a version are
-// written to. A file that is not there begins empty.
+// Resume adds the trials that a file has to a table, and those of both sides to a comparison, and returns the record
+// that further ones of a version are written to. A file that is not there begins empty.
 func Resume(path, version string, table *Table, comparison *Comparison) (*Record, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -56,7 +56,8 @@ func Resume(path, version string, table *Table, comparison *Comparison) (*Record
 		case e.Side == "":
 			table.Add(e.Fault, trial)
 		case comparison.sides[e.Side] == nil:
-			return nil, errors.Join(fmt.Errorf("%s:%d is of the side %q, which there is none of: take the line out", path, number, e.Side), file.Close())
+			return nil, errors.Join(fmt.Errorf("%s:%d is of the side %q, which there is none of: take the line out", path,
+				number, e.Side), file.Close())
 		default:
 			comparison.Add(e.Side, e.Fault, trial)
 		}
@@ -76,7 +77,8 @@ func (r *Record) Add(side Side, name string, trial Trial) {
 	if r == nil {
 		return
 	}
-	line, err := json.Marshal(entry{Fault: name, Side: side, Gap: trial.Gap.Round(time.Millisecond).Seconds(), Vacancy: trial.Vacancy.Round(time.Millisecond).Seconds(),
+	line, err := json.Marshal(entry{Fault: name, Side: side, Gap: trial.Gap.Round(time.Millisecond).Seconds(),
+		Vacancy:      trial.Vacancy.Round(time.Millisecond).Seconds(),
 		Acknowledged: trial.Acknowledged, Lost: trial.Lost, Version: r.version})
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,8 +28,9 @@ const (
 // Application returns an Application as a user writes it.
 func Application(key types.NamespacedName) *platformv1.Application {
 	return &platformv1.Application{
-		TypeMeta:   metav1.TypeMeta{APIVersion: platformv1.GroupVersion.String(), Kind: "Application"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{platformv1.DomainLabel: domain}},
+		TypeMeta: metav1.TypeMeta{APIVersion: platformv1.GroupVersion.String(), Kind: "Application"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{platformv1.DomainLabel: domain}},
 		Spec: platformv1.ApplicationSpec{
 			Plugin: Plugin, PluginVersion: PluginVersion, Version: "1.0", Topology: topology,
 			Components: []platformv1.ApplicationComponent{{Name: component, Replicas: new(int32(Replicas))}},
@@ -50,7 +51,8 @@ func (f Fleet) RemoveApplications(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		platformv1.GroupVersion.WithKind("ComponentList"), platformv1.GroupVersion.WithKind("WorkloadSetList"), corev1.SchemeGroupVersion.WithKind("SecretList"),
+		platformv1.GroupVersion.WithKind("ComponentList"), platformv1.GroupVersion.WithKind("WorkloadSetList"),
+		corev1.SchemeGroupVersion.WithKind("SecretList"),
 	} {
 		if err := f.gone(ctx, kind); err != nil {
 			return err
@@ -61,7 +63,8 @@ func (f Fleet) RemoveApplications(ctx context.Context) error {
 
 // SetLevel changes a parameter of each Application, which a reload takes over.
 func (f Fleet) SetLevel(level int) func(context.Context) error {
-	return f.patch(fmt.Sprintf(`{"spec":{"components":[{"name":%q,"replicas":%d,"parameters":{"level":%d}}]}}`, component, Replicas, level))
+	return f.patch(fmt.Sprintf(`{"spec":{"components":[{"name":%q,"replicas":%d,"parameters":{"level":%d}}]}}`, component,
+		Replicas, level))
 }
 
 // Note gives each Application an annotation that means nothing to anybody.
@@ -78,7 +81,8 @@ func (f Fleet) patch(body string) func(context.Context) error {
 	}
 }
 
-// ApplicationReady is true of an Application whose status speaks of this generation of its spec, or a later one, and says Ready.
+// ApplicationReady is true of an Application whose status speaks of this generation of its spec, or a later one, and
+// says Ready.
 func ApplicationReady(generation int64) func(client.Object) bool {
 	return func(object client.Object) bool {
 		app, ok := object.(*platformv1.Application)

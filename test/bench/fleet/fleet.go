@@ -120,7 +120,8 @@ func (p Progress) Total() time.Duration { return p.Ready[len(p.Ready)-1] }
 
 // Await acts on the objects and waits until each is ready, as the watch tells of it. alive says
 // whether what is waited for still runs.
-func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(client.Object) bool, act func(context.Context) error, alive func() error) (Progress, error) {
+func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(client.Object) bool,
+	act func(context.Context) error, alive func() error) (Progress, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := f.Client.Watch(ctx, list)

@@ -75,8 +75,10 @@ func TestBaselineHasThePodsOfTheApplication(t *testing.T) {
 	}
 	set := objects[1].(*appsv1.StatefulSet)
 	pod := set.Spec.Template
-	if set.Name != "a" || set.Namespace != "n" || *set.Spec.Replicas != Replicas || pod.Labels["of"] != "a" || pod.Labels[selectorLabel] != "a" ||
-		pod.Spec.ServiceAccountName != "" || pod.Spec.Containers[0].Image != "x" || pod.Spec.Volumes[0].Secret.SecretName != "a-agent" {
+	if set.Name != "a" || set.Namespace != "n" || *set.Spec.Replicas != Replicas || pod.Labels["of"] != "a" ||
+		pod.Labels[selectorLabel] != "a" ||
+		pod.Spec.ServiceAccountName != "" || pod.Spec.Containers[0].Image != "x" ||
+		pod.Spec.Volumes[0].Secret.SecretName != "a-agent" {
 		t.Errorf("got %+v", set)
 	}
 	if _, err := NewBaseline([]byte("kind: Component\n")); err == nil || !strings.Contains(err.Error(), "WorkloadSet") {

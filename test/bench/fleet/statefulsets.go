@@ -51,7 +51,8 @@ func NewBaseline(rendered []byte) (Baseline, error) {
 
 // Objects returns a StatefulSet and its Service.
 func (b Baseline) Objects(key types.NamespacedName) ([]client.Object, error) {
-	text := strings.NewReplacer(Sample.Name, key.Name, Sample.Namespace, key.Namespace, "${pod.name}", key.Name).Replace(b.template)
+	text := strings.NewReplacer(Sample.Name, key.Name, Sample.Namespace, key.Namespace, "${pod.name}", key.Name).Replace(
+		b.template)
 	var template corev1.PodTemplateSpec
 	if err := json.Unmarshal([]byte(text), &template); err != nil {
 		return nil, fmt.Errorf("cannot read the pod template: %w", err)
@@ -109,7 +110,8 @@ func (f Fleet) RemoveStatefulSets(ctx context.Context) error {
 func (f Fleet) remove(ctx context.Context, kinds ...client.Object) error {
 	for i := range f.Namespaces {
 		for _, object := range kinds {
-			err := f.Client.DeleteAllOf(ctx, object, client.InNamespace(f.namespace(i)), client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := f.Client.DeleteAllOf(ctx, object, client.InNamespace(f.namespace(i)),
+				client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if err != nil {
 				return fmt.Errorf("cannot delete what was made: %w", err)
 			}

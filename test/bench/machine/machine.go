@@ -30,7 +30,8 @@ type Programs struct {
 
 // Facts returns what is to be known about this machine.
 func Facts(ctx context.Context, p Programs) (result.Machine, error) {
-	m := result.Machine{Cores: runtime.NumCPU(), Date: time.Now().UTC().Format(time.DateOnly), Commit: p.Commit, Components: map[string]string{"Go": runtime.Version()}}
+	m := result.Machine{Cores: runtime.NumCPU(), Date: time.Now().UTC().Format(time.DateOnly), Commit: p.Commit,
+		Components: map[string]string{"Go": runtime.Version()}}
 	cpu, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return m, err

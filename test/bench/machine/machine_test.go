@@ -15,7 +15,8 @@ func TestField(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for out, want := range map[string]string{"etcd Version: 3.6.1\nGit SHA: x\n": "3.6.1", "Kubernetes v1.34.4\n": "v1.34.4", "": "unknown"} {
+	for out, want := range map[string]string{"etcd Version: 3.6.1\nGit SHA: x\n": "3.6.1",
+		"Kubernetes v1.34.4\n": "v1.34.4", "": "unknown"} {
 		if got := version([]byte(out)); got != want {
 			t.Errorf("%q gives %q, want %q", out, got, want)
 		}

@@ -33,7 +33,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	if _, err := parse([]byte(strings.ReplaceAll(page, "workqueue_depth", "depth"))); err == nil || !strings.Contains(err.Error(), "workqueue_depth") {
+	if _, err := parse([]byte(strings.ReplaceAll(page, "workqueue_depth", "depth"))); err == nil ||
+		!strings.Contains(err.Error(), "workqueue_depth") {
 		t.Errorf("a missing metric: got %v", err)
 	}
 	if _, err := parse([]byte("{")); err == nil {

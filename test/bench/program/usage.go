@@ -22,8 +22,8 @@ type Usage struct {
 	ResidentMiB, PeakMiB float64
 }
 
-// CPUByName returns what all processes that are to be seen have used so far, in seconds, by the name of the program. The kernel
-// cuts names to 15 characters.
+// CPUByName returns what all processes that are to be seen have used so far, in seconds, by the name of the program.
+// The kernel cuts names to 15 characters.
 func CPUByName() (map[string]float64, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

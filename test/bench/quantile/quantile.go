@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Of returns the smallest of the samples that so large a share of them is not above (0.95 is the 95th percentile); 0 when there are none.
+// Of returns the smallest of the samples that so large a share of them is not above (0.95 is the 95th percentile); 0
+// when there are none.
 func Of(samples []time.Duration, share float64) time.Duration {
 	if len(samples) == 0 {
 		return 0

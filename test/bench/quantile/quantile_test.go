@@ -19,8 +19,10 @@ func TestQuantiles(t *testing.T) {
 		share   float64
 		want    time.Duration
 	}{
-		{nil, 0.5, 0}, {[]time.Duration{7}, 0.5, 7}, {[]time.Duration{7}, 0.99, 7}, {[]time.Duration{3, 1, 2}, 0.5, 2}, {[]time.Duration{4, 3, 1, 2}, 0.5, 2},
-		{hundred, 0, 1}, {hundred, 0.5, 50}, {hundred, 0.95, 95}, {hundred, 0.99, 99}, {hundred, 1, 100}, {hundred[:20], 0.95, 99},
+		{nil, 0.5, 0}, {[]time.Duration{7}, 0.5, 7}, {[]time.Duration{7}, 0.99, 7}, {[]time.Duration{3, 1, 2}, 0.5, 2},
+		{[]time.Duration{4, 3, 1, 2}, 0.5, 2},
+		{hundred, 0, 1}, {hundred, 0.5, 50}, {hundred, 0.95, 95}, {hundred, 0.99, 99}, {hundred, 1, 100},
+		{hundred[:20], 0.95, 99},
 	} {
 		if got := quantile.Of(test.samples, test.share); got != test.want {
 			t.Errorf("%v of %v is %v, want %v", test.share, test.samples, got, test.want)

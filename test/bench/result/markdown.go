@@ -13,17 +13,21 @@ import (
 // Markdown writes the report as a page. plot is the path of the picture, seen from the page.
 func (r Report) Markdown(plot string) string {
 	var page strings.Builder
-	page.WriteString("# What the bench found\n\nWritten by `make bench`; how it works and how to repeat it is in [README.md](README.md).\n\n")
+	page.WriteString("# What the bench found\n\nWritten by `make bench`; how it works and how to repeat it is in " +
+		"[README.md](README.md).\n\n")
 	r.Machine.write(&page)
 	fmt.Fprintf(&page, "\n![Applications and StatefulSets that are Ready, over time](%s)\n", plot)
-	page.WriteString("\nThe budgets are for 1,000 Applications on a quiet machine; smaller runs show how the figures grow.\n")
+	page.WriteString("\nThe budgets are for 1,000 Applications on a quiet machine; smaller runs show how the figures " +
+		"grow.\n")
 	if growth, found := r.Growth(); found {
-		fmt.Fprintf(&page, "From the first run to the last, each further Application costs the operator %s MiB at rest.\n", number(growth))
+		fmt.Fprintf(&page, "From the first run to the last, each further Application costs the operator %s MiB at rest.\n",
+			number(growth))
 	}
 	missed := 0
 	for _, run := range r.Runs {
 		fmt.Fprintf(&page, "\n## %d Applications × %d pods\n\n", run.Applications, run.Pods/run.Applications)
-		fmt.Fprintf(&page, "In %d namespaces, on %d simulated nodes. The run took %s s.\n\n", run.Namespaces, run.Nodes, number(run.Seconds))
+		fmt.Fprintf(&page, "In %d namespaces, on %d simulated nodes. The run took %s s.\n\n", run.Namespaces, run.Nodes,
+			number(run.Seconds))
 		missed += run.writeVerdicts(&page)
 		run.writePhases(&page)
 		run.writeRequests(&page)
@@ -43,7 +47,8 @@ func (r Report) Markdown(plot string) string {
 }
 
 func (m Machine) write(page *strings.Builder) {
-	fmt.Fprintf(page, "| machine | |\n|---|---|\n| processor | %s, %d cores |\n| memory | %s GiB |\n| kernel | %s |\n| load before the start | %s |\n| date | %s |\n| commit | %s |\n",
+	fmt.Fprintf(page, "| machine | |\n|---|---|\n| processor | %s, %d cores |\n| memory | %s GiB |\n| kernel | %s |\n| "+
+		"load before the start | %s |\n| date | %s |\n| commit | %s |\n",
 		m.Processor, m.Cores, number(m.MemoryGiB), m.Kernel, m.Load, m.Date, m.Commit)
 	for _, name := range slices.Sorted(maps.Keys(m.Components)) {
 		fmt.Fprintf(page, "| %s | %s |\n", name, m.Components[name])
@@ -83,7 +88,8 @@ func (r Run) phases() []phase {
 }
 
 func (r Run) writePhases(page *strings.Builder) {
-	page.WriteString("\n| phase | seconds | operator CPU s | operator CPU ms per Application | writes by the operator | by agents | by others | conflicts |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	page.WriteString("\n| phase | seconds | operator CPU s | operator CPU ms per Application | writes by the operator | " +
+		"by agents | by others | conflicts |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, p := range r.phases() {
 		others := 0
 		for actor, tally := range p.Requests {
@@ -99,16 +105,20 @@ func (r Run) writePhases(page *strings.Builder) {
 		for _, seconds := range p.Without {
 			without = append(without, number(seconds))
 		}
-		fmt.Fprintf(page, "\n%d more Applications were Ready after %s s beside one whose plugin is broken, one whose pods hang in an admission and one whose pods never start; without these after %s s.\n",
+		fmt.Fprintf(page, "\n%d more Applications were Ready after %s s beside one whose plugin is broken, one whose pods "+
+			"hang in an admission and one whose pods never start; without these after %s s.\n",
 			p.Healthy, number(p.Beside), strings.Join(without, " and "))
 	}
-	fmt.Fprintf(page, "\nMemory of the operator, MiB: %s before the first Application, %s at rest with all, %s at most; after a restart %s, %s at most.\n",
-		number(r.Memory.Empty), number(r.Memory.Rest), number(r.Memory.Peak), number(r.Memory.Restarted), number(r.Memory.RestartedPeak))
+	fmt.Fprintf(page, "\nMemory of the operator, MiB: %s before the first Application, %s at rest with all, %s at most; "+
+		"after a restart %s, %s at most.\n",
+		number(r.Memory.Empty), number(r.Memory.Rest), number(r.Memory.Peak), number(r.Memory.Restarted),
+		number(r.Memory.RestartedPeak))
 }
 
 // writeRequests lists who asked for what, by verb, and what each wrote, and the CPU time that it took.
 func (r Run) writeRequests(page *strings.Builder) {
-	page.WriteString("\n<details><summary>Requests by verb and by who sent them</summary>\n\n| phase | who | requests | conflicts | refused |\n|---|---|---|---:|---:|\n")
+	page.WriteString("\n<details><summary>Requests by verb and by who sent them</summary>\n\n| phase | who | requests | " +
+		"conflicts | refused |\n|---|---|---|---:|---:|\n")
 	for _, p := range r.phases() {
 		for _, actor := range Actors {
 			tally := p.of(actor)
@@ -131,7 +141,8 @@ func (r Run) writeRequests(page *strings.Builder) {
 
 // writePrograms lists the CPU time that each program took.
 func (r Run) writePrograms(page *strings.Builder) {
-	page.WriteString("\nCPU seconds of all programs (bench: the agents, and who makes and watches):\n\n| phase | CPU s |\n|---|---|\n")
+	page.WriteString("\nCPU seconds of all programs (bench: the agents, and who makes and watches):\n\n| phase | CPU s " +
+		"|\n|---|---|\n")
 	for _, p := range r.phases() {
 		names := slices.SortedFunc(maps.Keys(p.Programs), func(a, b string) int {
 			return cmp.Or(cmp.Compare(p.Programs[b], p.Programs[a]), strings.Compare(a, b))

@@ -28,7 +28,8 @@ func (r Report) SVG() string {
 	width := marginLeft + len(r.Runs)*(panelWidth+gap)
 	height := marginTop + panelHeight + marginBottom
 	var picture strings.Builder
-	fmt.Fprintf(&picture, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(&picture, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `+
+		`font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
 	picture.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	for i, run := range r.Runs {
 		panel := panel{picture: &picture, left: marginLeft + i*(panelWidth+gap), seconds: ceiling(run.lastSecond())}
@@ -57,7 +58,8 @@ func (p panel) x(seconds float64) float64 {
 func (p panel) y(percent float64) float64 { return marginTop + panelHeight*(1-percent/100) }
 
 func (p panel) draw(run Run) {
-	p.text(float64(p.left)+panelWidth/2, marginTop-16, "middle", fmt.Sprintf("%d × %d pods: percent Ready over seconds", run.Applications, run.Pods/run.Applications))
+	p.text(float64(p.left)+panelWidth/2, marginTop-16, "middle",
+		fmt.Sprintf("%d × %d pods: percent Ready over seconds", run.Applications, run.Pods/run.Applications))
 	const ticks = 5
 	for i := range ticks + 1 {
 		percent, seconds := float64(i)*100/ticks, float64(i)*p.seconds/ticks
@@ -88,15 +90,18 @@ func (p panel) curve(ready []float64, colour string) {
 	for i, seconds := range ready {
 		points[i] = fmt.Sprintf("%.1f,%.1f", p.x(seconds), p.y(float64(i)*100/float64(len(ready)-1)))
 	}
-	fmt.Fprintf(p.picture, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`+"\n", colour, strings.Join(points, " "))
+	fmt.Fprintf(p.picture, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`+"\n", colour,
+		strings.Join(points, " "))
 }
 
 func (p panel) line(x1, y1, x2, y2 float64, colour, dashes string) {
-	fmt.Fprintf(p.picture, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="%s"/>`+"\n", x1, y1, x2, y2, colour, dashes)
+	fmt.Fprintf(p.picture, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="%s"/>`+"\n", x1,
+		y1, x2, y2, colour, dashes)
 }
 
 func (p panel) text(x, y float64, anchor, text string) {
-	fmt.Fprintf(p.picture, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(text))
+	fmt.Fprintf(p.picture, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor,
+		html.EscapeString(text))
 }
 
 // ceiling is the next number above that divides well into five parts.

@@ -118,7 +118,8 @@ type Poisoned struct {
 	Without []float64 `json:"without"`
 }
 
-// Ratio of the time beside the others and the longer one without them: by as much as those two differ nobody delays anybody. NaN without figures.
+// Ratio of the time beside the others and the longer one without them: by as much as those two differ nobody delays
+// anybody. NaN without figures.
 func (p Poisoned) Ratio() float64 {
 	if len(p.Without) == 0 {
 		return math.NaN()
@@ -215,16 +216,18 @@ const (
 // writesBudget is what the design grants operator and agents for the creation of an Application of so many pods.
 func writesBudget(pods int) int { return perPod*pods + perOwner*(componentsOf+setsOf) + perInstanceOf }
 
-// Judge puts the figures of a run beside the budgets. Firm are those of requests and of pods, which are counted, and the ratio of two times
-// that the operator itself takes in one run. Seconds and memory depend on the machine, and so does how the operator compares with a program
-// that asks for less: the fewer the cores, the more of the time is the API server's.
+// Judge puts the figures of a run beside the budgets. Firm are those of requests and of pods, which are counted, and
+// the ratio of two times that the operator itself takes in one run. Seconds and memory depend on the machine, and so
+// does how the operator compares with a program that asks for less: the fewer the cores, the more of the time is the
+// API server's.
 func (r Run) Judge() []Verdict {
 	apps := float64(r.Applications)
 	return []Verdict{
 		verdict("time until all are Ready, as a multiple of StatefulSets", " ×", r.Ratio(), slowest),
 		verdict("operator, most memory resident", " MiB", max(r.Memory.Peak, r.Memory.RestartedPeak), residentMiB),
 		verdict("operator, memory per Application at rest", " MiB", r.PerApplication(), perInstance),
-		verdict("API writes per Application until Ready and quiet, operator and agents", "", float64(r.Create.product())/apps, float64(writesBudget(r.Pods/r.Applications))).firm(),
+		verdict("API writes per Application until Ready and quiet, operator and agents", "", float64(r.Create.product())/apps,
+			float64(writesBudget(r.Pods/r.Applications))).firm(),
 		verdict("conflicts while they are made", "", float64(r.Create.conflicts()), 0).firm(),
 		verdict("API writes while idle", "", float64(r.Idle.product()), 0).firm(),
 		verdict("API writes after an annotation that changes nothing", "", float64(r.Annotation.product()), 0).firm(),
@@ -232,7 +235,8 @@ func (r Run) Judge() []Verdict {
 		verdict("operator restarted: time until caught up", " s", r.Restart.Seconds, caughtUp),
 		verdict("operator restarted: API writes", "", float64(r.Restart.product()), 0).firm(),
 		verdict("operator restarted: pods touched", "", float64(r.PodsTouched), 0).firm(),
-		verdict("time until Ready beside 3 that cannot be made, as a multiple of that without", " ×", r.Poisoned.Ratio(), measurable).firm(),
+		verdict("time until Ready beside 3 that cannot be made, as a multiple of that without", " ×", r.Poisoned.Ratio(),
+			measurable).firm(),
 	}
 }
 
@@ -242,7 +246,8 @@ func (r Report) Failed() error {
 	for _, run := range r.Runs {
 		for _, v := range run.Judge() {
 			if v.Firm && v.Met != Kept {
-				missed = append(missed, fmt.Errorf("%d Applications: %s is %s, budget %s", run.Applications, v.What, v.Figure, v.Budget))
+				missed = append(missed, fmt.Errorf("%d Applications: %s is %s, budget %s", run.Applications, v.What, v.Figure,
+					v.Budget))
 			}
 		}
 	}

@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "write the golden files")
 // sample keeps all budgets.
 func sample() Run {
 	tally := func(writes int) *audit.Tally {
-		return &audit.Tally{Writes: writes, Reads: 3, Verbs: map[string]int{"patch": writes, "get": 3}, Changes: map[string]int{"patch pods": writes}}
+		return &audit.Tally{Writes: writes, Reads: 3, Verbs: map[string]int{"patch": writes, "get": 3},
+			Changes: map[string]int{"patch pods": writes}}
 	}
 	curve := func(last float64) []float64 {
 		points := make([]float64, 101)
@@ -32,12 +33,16 @@ func sample() Run {
 	return Run{
 		Applications: 10, Pods: 30, Namespaces: 2, Nodes: 3, Seconds: 200.4,
 		StatefulSets: Phase{Seconds: 8, Ready: curve(8), Requests: map[string]*audit.Tally{Controllers: tally(100)}},
-		Create:       Phase{Seconds: 12, CPUSeconds: 3.3, Programs: map[string]float64{"kube-apiserver": 7.5, "operator": 3.3, "kwok": 0}, Ready: curve(12), Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
-		Parameter:    Phase{Seconds: 5, CPUSeconds: 1, Requests: map[string]*audit.Tally{Operator: tally(60), Agents: tally(30)}},
-		Annotation:   Phase{Seconds: 1, Requests: map[string]*audit.Tally{Bench: tally(10)}},
-		Restart:      Phase{Seconds: 30, CPUSeconds: 0.5, Requests: map[string]*audit.Tally{Operator: {Reads: 12, Verbs: map[string]int{"list": 12}}}},
-		Memory:       Memory{Empty: 40, Rest: 42.5, Peak: 300, Restarted: 41, RestartedPeak: 50},
-		Poisoned:     Poisoned{Healthy: 10, Beside: 12, Without: []float64{9, 10}},
+		Create: Phase{Seconds: 12, CPUSeconds: 3.3,
+			Programs: map[string]float64{"kube-apiserver": 7.5, "operator": 3.3, "kwok": 0}, Ready: curve(12),
+			Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
+		Parameter: Phase{Seconds: 5, CPUSeconds: 1,
+			Requests: map[string]*audit.Tally{Operator: tally(60), Agents: tally(30)}},
+		Annotation: Phase{Seconds: 1, Requests: map[string]*audit.Tally{Bench: tally(10)}},
+		Restart: Phase{Seconds: 30, CPUSeconds: 0.5,
+			Requests: map[string]*audit.Tally{Operator: {Reads: 12, Verbs: map[string]int{"list": 12}}}},
+		Memory:   Memory{Empty: 40, Rest: 42.5, Peak: 300, Restarted: 41, RestartedPeak: 50},
+		Poisoned: Poisoned{Healthy: 10, Beside: 12, Without: []float64{9, 10}},
 	}
 }
 
@@ -83,14 +88,19 @@ func TestEachBudgetCanBeMissed(t *testing.T) {
 	}
 }
 
-// The bench fails for what is counted and for the ratio of one run, whatever the machine, and never for seconds or memory.
+// The bench fails for what is counted and for the ratio of one run, whatever the machine, and never for seconds or
+// memory.
 func TestFirmBudgetsFailTheBench(t *testing.T) {
 	if err := (Report{Runs: []Run{sample(), sample()}}).Failed(); err != nil {
 		t.Errorf("it fails with all budgets kept: %v", err)
 	}
 	for what, spoil := range map[string]func(*Run){
-		"API writes while idle is 1, budget ≤ 0":              func(r *Run) { r.Idle.Requests = map[string]*audit.Tally{Agents: {Writes: 1}} },
-		"API writes after an annotation":                      func(r *Run) { r.Annotation.Requests[Operator] = &audit.Tally{Writes: 1} },
+		"API writes while idle is 1, budget ≤ 0": func(r *Run) {
+			r.Idle.Requests = map[string]*audit.Tally{Agents: {Writes: 1}}
+		},
+		"API writes after an annotation": func(r *Run) {
+			r.Annotation.Requests[Operator] = &audit.Tally{Writes: 1}
+		},
 		"API writes per Application until Ready":              func(r *Run) { r.Create.Requests[Agents].Writes++ },
 		"conflicts while they are made is 1":                  func(r *Run) { r.Create.Requests[Operator].Conflicts = 1 },
 		"pods replaced":                                       func(r *Run) { r.PodsReplaced = 1 },
@@ -100,7 +110,8 @@ func TestFirmBudgetsFailTheBench(t *testing.T) {
 	} {
 		run := sample()
 		spoil(&run)
-		if err := (Report{Runs: []Run{sample(), run}}).Failed(); err == nil || !strings.Contains(err.Error(), "10 Applications: ") || !strings.Contains(err.Error(), what) {
+		if err := (Report{Runs: []Run{sample(), run}}).Failed(); err == nil ||
+			!strings.Contains(err.Error(), "10 Applications: ") || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: it says %v", what, err)
 		}
 	}
@@ -156,7 +167,8 @@ func TestGrowthLeavesOutWhatIsThereAtOnce(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for want, v := range map[string]float64{"0": 0, "1000": 1000, "123": 123.4, "12.3": 12.34, "1.23": 1.234, "0.012": 0.0123} {
+	for want, v := range map[string]float64{"0": 0, "1000": 1000, "123": 123.4, "12.3": 12.34, "1.23": 1.234,
+		"0.012": 0.0123} {
 		if got := number(v); got != want {
 			t.Errorf("%v is written %s, want %s", v, got, want)
 		}
@@ -175,8 +187,9 @@ func report() Report {
 	spoilt := sample()
 	spoilt.Applications, spoilt.Pods, spoilt.Create.Seconds = 20, 60, 20
 	return Report{
-		Machine: Machine{Processor: "P <1>", Cores: 2, MemoryGiB: 16, Kernel: "6.1", Load: "0.10", Date: "2026-01-01", Commit: "abc", Components: map[string]string{"KWOK": "v1", "Kubernetes": "v2"}},
-		Runs:    []Run{sample(), spoilt},
+		Machine: Machine{Processor: "P <1>", Cores: 2, MemoryGiB: 16, Kernel: "6.1", Load: "0.10", Date: "2026-01-01",
+			Commit: "abc", Components: map[string]string{"KWOK": "v1", "Kubernetes": "v2"}},
+		Runs: []Run{sample(), spoilt},
 	}
 }
 

@@ -130,7 +130,8 @@ func (b *bench) load(ctx context.Context, o *operator) error {
 func writeKubeconfig(path string, account *testkit.Operator) error {
 	const name = "bench"
 	file := clientcmdapi.NewConfig()
-	file.Clusters[name] = &clientcmdapi.Cluster{Server: account.Config.Host, CertificateAuthorityData: account.Config.CAData}
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: account.Config.Host,
+		CertificateAuthorityData: account.Config.CAData}
 	file.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: account.Config.BearerToken}
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
@@ -178,7 +179,8 @@ func (o *operator) quiet(ctx context.Context, atLeast int) (last time.Time, err 
 		return time.Since(last) >= calm, nil
 	})
 	if err != nil {
-		return last, fmt.Errorf("the operator does not come to rest (%d queued, %d active, %d reconciled): %w", before.Queued, before.Active, before.Reconciled, err)
+		return last, fmt.Errorf("the operator does not come to rest (%d queued, %d active, %d reconciled): %w", before.Queued,
+			before.Active, before.Reconciled, err)
 	}
 	return last, nil
 }

@@ -117,7 +117,8 @@ func (b *bench) change(ctx context.Context, f fleet.Fleet, run *result.Run) erro
 	}
 	run.PodsReplaced = replaced(before, after)
 	if touched(before, after) == 0 {
-		return fmt.Errorf("no pod of %d has reported the change of a parameter: what was changed is not what pods run with", len(before))
+		return fmt.Errorf("no pod of %d has reported the change of a parameter: what was changed is not what pods run with",
+			len(before))
 	}
 	return nil
 }

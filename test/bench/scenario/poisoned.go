@@ -30,8 +30,8 @@ const (
 	brokenNamespace, hangingNamespace, neverNamespace = "poisoned-broken", "poisoned-hanging", "poisoned-never"
 )
 
-// poisoned makes Applications, the same beside three that hold on to what they can of the operator, and the same without
-// them again, so that what the machine does meanwhile shows in the figures that are compared with.
+// poisoned makes Applications, the same beside three that hold on to what they can of the operator, and the same
+// without them again, so that what the machine does meanwhile shows in the figures that are compared with.
 func (b *bench) poisoned(ctx context.Context, run *result.Run) error {
 	before, err := b.round(ctx, "before")
 	if err != nil {
@@ -56,7 +56,8 @@ func (b *bench) poisoned(ctx context.Context, run *result.Run) error {
 		return err
 	}
 	run.Poisoned = result.Poisoned{
-		Healthy: min(b.Applications, mostHealthy), Beside: beside.Seconds(), Without: []float64{before.Seconds(), after.Seconds()},
+		Healthy: min(b.Applications, mostHealthy), Beside: beside.Seconds(),
+		Without: []float64{before.Seconds(), after.Seconds()},
 	}
 	return nil
 }
@@ -79,8 +80,8 @@ func (b *bench) round(ctx context.Context, prefix string) (time.Duration, error)
 	return progress.Total(), f.RemoveApplications(ctx)
 }
 
-// poison makes one Application whose plugin is broken, one whose pods an admission is asked about that never answers, and
-// one whose pods no node takes, and waits until the operator has its trouble with each. remedy removes them.
+// poison makes one Application whose plugin is broken, one whose pods an admission is asked about that never answers,
+// and one whose pods no node takes, and waits until the operator has its trouble with each. remedy removes them.
 func (b *bench) poison(ctx context.Context) (remedy func() error, err error) {
 	admission, err := testkit.HangAdmission(ctx, b.driver, hangingNamespace)
 	if err != nil {
@@ -115,7 +116,8 @@ func (b *bench) poison(ctx context.Context) (remedy func() error, err error) {
 		if err := b.driver.List(ctx, &never, client.InNamespace(neverNamespace)); err != nil {
 			return false, err
 		}
-		return meta.IsStatusConditionTrue(broken.Status.Conditions, platformv1.StalledCondition) && len(never.Items) == fleet.Replicas && len(admission.Begun()) > 0, b.alive()
+		return meta.IsStatusConditionTrue(broken.Status.Conditions, platformv1.StalledCondition) &&
+			len(never.Items) == fleet.Replicas && len(admission.Begun()) > 0, b.alive()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the operator has no trouble with them: %w", err)
@@ -148,6 +150,7 @@ func poisonedApplications() []*platformv1.Application {
 	broken.Spec.PluginVersion = brokenVersion
 	hanging := fleet.Application(types.NamespacedName{Namespace: hangingNamespace, Name: "hanging"})
 	never := fleet.Application(types.NamespacedName{Namespace: neverNamespace, Name: "never"})
-	never.Spec.Components[0].Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"example.com/node": "none"}}
+	never.Spec.Components[0].Scheduling = &platformv1.Scheduling{
+		NodeSelector: map[string]string{"example.com/node": "none"}}
 	return []*platformv1.Application{broken, hanging, never}
 }

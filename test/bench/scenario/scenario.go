@@ -82,7 +82,8 @@ func Run(ctx context.Context, c Config) (run result.Run, err error) {
 	}
 	b := &bench{Config: c}
 	b.Say("starting a control plane with %d simulated nodes", run.Nodes)
-	b.plane, err = controlplane.Start(ctx, controlplane.Options{Assets: c.Assets, KWOK: c.KWOK, Folder: c.Folder, Nodes: run.Nodes})
+	b.plane, err = controlplane.Start(ctx,
+		controlplane.Options{Assets: c.Assets, KWOK: c.KWOK, Folder: c.Folder, Nodes: run.Nodes})
 	defer func() { err = errors.Join(err, b.plane.Stop()) }()
 	if err != nil {
 		return run, err
@@ -128,7 +129,8 @@ func (b *bench) compared(ctx context.Context, run *result.Run) error {
 	if err != nil {
 		return err
 	}
-	progress, err := f.Await(ctx, &appsv1.StatefulSetList{}, fleet.StatefulSetReady, f.MakeStatefulSets(baseline), b.plane.Failure)
+	progress, err := f.Await(ctx, &appsv1.StatefulSetList{}, fleet.StatefulSetReady, f.MakeStatefulSets(baseline),
+		b.plane.Failure)
 	if err != nil {
 		return err
 	}

@@ -70,13 +70,17 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.Assets, "assets", "", "folder with the programs of Kubernetes (devcluster bin)")
 	flag.StringVar(&s.KWOK, "kwok", "", "path of kwok")
 	flag.StringVar(&s.Operator, "operator", "", "path of the operator")
-	flags := flag.String("operator-flags", "", "further flags of the operator, separated by blanks, such as \"--workers=20 --kube-api-qps=200\"")
+	flags := flag.String("operator-flags", "",
+		"further flags of the operator, separated by blanks, such as \"--workers=20 --kube-api-qps=200\"")
 	flag.StringVar(&s.Zictl, "zictl", "", "path of zictl")
 	flag.StringVar(&s.Plugin, "plugin", "bench/plugin/cell/1.0.0", "folder of the bench's plugin")
-	flag.StringVar(&s.Roles, "roles", "../database-operator/config/rbac", "folder with the role of the operator's own kinds")
+	flag.StringVar(&s.Roles, "roles", "../database-operator/config/rbac",
+		"folder with the role of the operator's own kinds")
 	flag.StringVar(&s.out, "out", "../docs/bench", "folder for the results")
-	flag.StringVar(&s.workDir, "work", "", "folder for logs and state (default: a temporary one, which is kept after an error)")
-	flag.StringVar(&s.Profiles, "profiles", "", "folder for profiles of CPU time and heap of the operator and the API server (default: none are taken)")
+	flag.StringVar(&s.workDir, "work", "",
+		"folder for logs and state (default: a temporary one, which is kept after an error)")
+	flag.StringVar(&s.Profiles, "profiles", "",
+		"folder for profiles of CPU time and heap of the operator and the API server (default: none are taken)")
 	flag.StringVar(&s.commit, "commit", "unknown", "what was built, for the page")
 	flag.StringVar(&s.render, "render", "", "only write page and plot again, from this file of results")
 	flag.Parse()
@@ -104,7 +108,8 @@ func parseSizes(text string) ([]int, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || size < 1 || size > most {
-			return nil, fmt.Errorf("cannot make %q Applications: -sizes takes numbers from 1 to %d, separated by commas", word, most)
+			return nil, fmt.Errorf("cannot make %q Applications: -sizes takes numbers from 1 to %d, separated by commas", word,
+				most)
 		}
 		sizes = append(sizes, size)
 	}
@@ -112,7 +117,8 @@ func parseSizes(text string) ([]int, error) {
 	return slices.Compact(sizes), nil
 }
 
-// measure runs the scenario for each size and writes what it found. Its error names what firm budgets were missed, once all is written.
+// measure runs the scenario for each size and writes what it found. Its error names what firm budgets were missed, once
+// all is written.
 func measure(ctx context.Context, s settings, sizes []int) (err error) {
 	report := result.Report{}
 	if report.Machine, err = machine.Facts(ctx, machine.Programs{
@@ -156,7 +162,8 @@ func measure(ctx context.Context, s settings, sizes []int) (err error) {
 		return err
 	}
 	if err := report.Failed(); err != nil {
-		return fmt.Errorf("budgets that hold on every machine were missed (the results are in %s, logs in %s):\n%w", s.out, s.workDir, err)
+		return fmt.Errorf("budgets that hold on every machine were missed (the results are in %s, logs in %s):\n%w", s.out,
+			s.workDir, err)
 	}
 	return nil
 }
@@ -171,7 +178,8 @@ func write(folder string, report result.Report) error {
 		return err
 	}
 	var failures []error
-	for name, text := range map[string]string{dataFile: string(data) + "\n", pageFile: report.Markdown(plotFile), plotFile: report.SVG()} {
+	for name, text := range map[string]string{dataFile: string(data) + "\n", pageFile: report.Markdown(plotFile),
+		plotFile: report.SVG()} {
 		failures = append(failures, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 	if err := errors.Join(failures...); err != nil {

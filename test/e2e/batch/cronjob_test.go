@@ -37,7 +37,8 @@ func concurrency(p *place) {
 	p.until(allow, "runs beside itself", func(s batchv1.CronJobStatus) bool { return len(s.Active) > 1 })
 	p.remove(allow)
 	forbid := p.cronJob("forbid", task)
-	replace := p.cronJob("replace", "concurrency: {policy: Replace}\nschedules: ['*/8 * * * * *']\n"+strings.Replace(task, "sleep 12", "sleep 900", 1))
+	replace := p.cronJob("replace", "concurrency: {policy: Replace}\nschedules: ['*/8 * * * * *']\n"+
+		strings.Replace(task, "sleep 12", "sleep 900", 1))
 	queue := p.cronJob("queue", "concurrency: {policy: Queue, max: 1}\n"+task)
 	p.until(forbid, "has skipped a time", func(s batchv1.CronJobStatus) bool {
 		if len(s.Active) > 1 {
@@ -61,9 +62,11 @@ func missedRuns(p *place) {
 	const call = "\nsuspend: true\nschedules: ['*/2 * * * * *']\ntask: {http: {url: '%s'}}"
 	skip := p.cronJob("skip", fmt.Sprintf("missedRuns: {policy: Skip}\nconcurrency: {policy: Allow}"+call, p.url("/skip")))
 	latest := p.cronJob("latest", fmt.Sprintf("missedRuns: {policy: Latest}"+call, p.url("/latest")))
-	all := p.cronJob("all", fmt.Sprintf("missedRuns: {policy: All, max: 3}\nconcurrency: {policy: Allow}"+call, p.url("/all")))
+	all := p.cronJob("all", fmt.Sprintf("missedRuns: {policy: All, max: 3}\nconcurrency: {policy: Allow}"+call,
+		p.url("/all")))
 	p.until(all, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil && s.Suspended })
-	clock := p.cronJob("clock", "concurrency: {policy: Allow}\nschedules: ['*/2 * * * * *']\ntask: {http: {url: '"+p.url("/clock")+"'}}")
+	clock := p.cronJob("clock", "concurrency: {policy: Allow}\nschedules: ['*/2 * * * * *']\ntask: {http: {url: '"+
+		p.url("/clock")+"'}}")
 	p.until(clock, "has run six times meanwhile", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded >= 6 })
 	for _, cj := range []*batchv1.CronJob{skip, latest, all} {
 		p.change(cj, "suspend: false")
@@ -71,7 +74,8 @@ func missedRuns(p *place) {
 	p.until(all, "has made up for three times", func(s batchv1.CronJobStatus) bool {
 		return s.Counts.Started >= 3 && s.Counts.Skipped >= 2 && strings.Contains(s.Message, "were missed: missedRuns is All")
 	})
-	p.until(latest, "has made up for one", func(s batchv1.CronJobStatus) bool { return s.Counts.Started >= 1 && s.Counts.Skipped >= 4 })
+	p.until(latest, "has made up for one",
+		func(s batchv1.CronJobStatus) bool { return s.Counts.Started >= 1 && s.Counts.Skipped >= 4 })
 	p.until(skip, "goes on", func(s batchv1.CronJobStatus) bool { return s.Counts.Started >= 1 && s.Counts.Skipped == 0 })
 	for _, cj := range []*batchv1.CronJob{skip, latest, all, clock} {
 		p.change(cj, "suspend: true")
@@ -80,25 +84,32 @@ func missedRuns(p *place) {
 	}
 }
 
-// once checks that no time has two runs: each call of a CronJob's server has a key of its own, and there are as many as runs.
+// once checks that no time has two runs: each call of a CronJob's server has a key of its own, and there are as many as
+// runs.
 func (p *place) once(cj *batchv1.CronJob) {
 	p.Helper()
-	p.until(cj, "is at rest", func(s batchv1.CronJobStatus) bool { return s.Suspended && len(s.Active)+len(s.Waiting) == 0 })
+	p.until(cj, "is at rest", func(s batchv1.CronJobStatus) bool {
+		return s.Suspended && len(s.Active)+
+			len(s.Waiting) == 0
+	})
 	keys := map[string]int{}
 	for _, call := range p.calls("/" + cj.Name) {
 		_, key, _ := strings.Cut(call, "key=")
 		keys[key]++
 	}
 	if n := int64(len(keys)); n != cj.Status.Counts.Started || cj.Status.Counts.Failed != 0 {
-		p.Errorf("CronJob %q has %d runs of which %d failed, and %d calls", cj.Name, cj.Status.Counts.Started, cj.Status.Counts.Failed, n)
+		p.Errorf("CronJob %q has %d runs of which %d failed, and %d calls", cj.Name, cj.Status.Counts.Started,
+			cj.Status.Counts.Failed, n)
 	}
 }
 
 // retryAndDeadline has runs that fail, and that take too long.
 func retryAndDeadline(p *place) {
 	yearly := "schedules: ['@yearly']\n"
-	fails := p.cronJob("fails", yearly+"retry: {limit: 2, backoff: 1s}\ntask: {script: {"+shell+", source: 'echo $IDEMPOTENCY_KEY; exit 3'}}")
-	slow := p.cronJob("slow-run", yearly+"activeDeadline: 10s\ntask: {script: {"+shell+", source: 'trap \"exit 0\" TERM; sleep 900 & wait'}}")
+	fails := p.cronJob("fails", yearly+"retry: {limit: 2, backoff: 1s}\ntask: {script: {"+shell+
+		", source: 'echo $IDEMPOTENCY_KEY; exit 3'}}")
+	slow := p.cronJob("slow-run", yearly+"activeDeadline: 10s\ntask: {script: {"+shell+
+		", source: 'trap \"exit 0\" TERM; sleep 900 & wait'}}")
 	for _, cj := range []*batchv1.CronJob{fails, slow} {
 		p.annotate(cj, batchv1.RunAnnotation, "now")
 		p.until(cj, "has failed", func(s batchv1.CronJobStatus) bool { return s.Counts.Failed == 1 })
@@ -117,7 +128,8 @@ func retryAndDeadline(p *place) {
 func callsOnTime(p *place) {
 	cj := p.cronJob("calls", `
 serviceAccountName: ""
-task: {http: {method: PUT, url: '`+p.url("/calls")+`', body: '${parameters.scheduledTime}', check: response.json.state == "ok"}}
+task: {http: {method: PUT, url: '`+p.url("/calls")+
+		`', body: '${parameters.scheduledTime}', check: response.json.state == "ok"}}
 `)
 	p.until(cj, "has run twice", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded >= 2 })
 	p.change(cj, "suspend: true")
@@ -130,10 +142,13 @@ func dependsOn(p *place) {
 	first := p.cronJob("first", "schedules: ['@yearly']\ntask: {http: {url: '"+p.url("/first")+"'}}")
 	const task = "\nconcurrency: {policy: Forbid}\ntask: {http: {url: '%s'}}"
 	hasty := p.cronJob("hasty", "dependsOn: [{name: first, within: 1h}]"+fmt.Sprintf(task, p.url("/hasty")))
-	patient := p.cronJob("patient", "dependsOn: [{name: first, within: 1h, timeout: 10m}]"+fmt.Sprintf(task, p.url("/patient")))
-	loaded := p.cronJob("loaded", "dependsOn: [{name: loads, kind: Workflow, within: 1h, timeout: 10m}]"+fmt.Sprintf(task, p.url("/loaded")))
+	patient := p.cronJob("patient", "dependsOn: [{name: first, within: 1h, timeout: 10m}]"+
+		fmt.Sprintf(task, p.url("/patient")))
+	loaded := p.cronJob("loaded", "dependsOn: [{name: loads, kind: Workflow, within: 1h, timeout: 10m}]"+
+		fmt.Sprintf(task, p.url("/loaded")))
 	p.until(hasty, "has skipped a time", func(s batchv1.CronJobStatus) bool {
-		return s.Counts.Skipped > 0 && strings.Contains(s.Message, `CronJob "first", which it depends on, did not succeed within 1h0m0s before`)
+		return s.Counts.Skipped > 0 && strings.Contains(s.Message,
+			`CronJob "first", which it depends on, did not succeed within 1h0m0s before`)
 	})
 	for _, cj := range []*batchv1.CronJob{patient, loaded} {
 		p.until(cj, "waits", func(s batchv1.CronJobStatus) bool { return len(s.Waiting) > 0 && s.Counts.Started == 0 })
@@ -148,12 +163,14 @@ func dependsOn(p *place) {
 
 // history has runs go that have ended.
 func history(p *place) {
-	cj := p.cronJob("short", "history: {succeeded: 1, failed: 0}\nschedules: ['*/3 * * * * *']\ntask: {http: {url: '"+p.url("/short")+"'}}")
+	cj := p.cronJob("short", "history: {succeeded: 1, failed: 0}\nschedules: ['*/3 * * * * *']\ntask: {http: {url: '"+
+		p.url("/short")+"'}}")
 	p.until(cj, "has run three times", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded >= 3 })
 	p.change(cj, "suspend: true")
 	p.Eventually(framework.SettleTimeout, "one run is kept", func() error {
 		var list platformv1.OperationList
-		err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name), client.MatchingLabels{batchv1.CronJobLabel: cj.Name})
+		err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name),
+			client.MatchingLabels{batchv1.CronJobLabel: cj.Name})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("there are %d", len(list.Items))
 		}
@@ -168,8 +185,10 @@ func workflowTask(p *place) {
 templateOnly: true
 parameters: [{name: of}, {name: scheduledTime}]
 tasks:
-  - {name: count, script: {`+shell+`, source: 'echo "at $SCHEDULED_TIME"; echo "rows=3" >/dev/termination-log', outputs: {rows: string}}}
-  - {name: tell, dependsOn: [{name: count}], http: {url: '`+p.url("/bill-${parameters.of}-${tasks.count.outputs.rows}")+`'}}
+  - {name: count, script: {`+shell+
+		`, source: 'echo "at $SCHEDULED_TIME"; echo "rows=3" >/dev/termination-log', outputs: {rows: string}}}
+  - {name: tell, dependsOn: [{name: count}], http: {url: '`+p.url("/bill-${parameters.of}-${tasks.count.outputs.rows}")+
+		`'}}
 `)
 	cj := p.cronJob("bills", "schedules: ['@yearly']\ntask: {workflow: {templateFrom: {name: bill}, arguments: {of: x}}}")
 	p.phase(template, batchv1.WorkflowIsTemplate)
@@ -206,7 +225,8 @@ func (p *place) remove(cj *batchv1.CronJob) {
 	p.Eventually(framework.RemovalTimeout, "the runs of "+cj.Name+" are gone", func() error {
 		var list platformv1.OperationList
 		var pods corev1.PodList
-		err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name), client.MatchingLabels{batchv1.CronJobLabel: cj.Name})
+		err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name),
+			client.MatchingLabels{batchv1.CronJobLabel: cj.Name})
 		if err == nil {
 			err = framework.Cluster.Client.List(p.Ctx, &pods, client.InNamespace(p.Name))
 		}

@@ -10,15 +10,17 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestRunsGoOnWhenTheOperatorIsKilled kills every process of the operator three times while runs are under way. Each attempt has one Job, each time
-// of a schedule one run, and all end.
+// TestRunsGoOnWhenTheOperatorIsKilled kills every process of the operator three times while runs are under way. Each
+// attempt has one Job, each time of a schedule one run, and all end.
 func TestRunsGoOnWhenTheOperatorIsKilled(t *testing.T) {
 	p := newPlace(framework.NewNamespace(t, "killed"))
-	cj := p.cronJob("ticks", "concurrency: {policy: Allow}\nmissedRuns: {policy: All, max: 1000}\nhistory: {succeeded: 1000}\ntask: {http: {url: '"+p.url("/ticks")+"'}}")
+	cj := p.cronJob("ticks", "concurrency: {policy: Allow}\nmissedRuns: {policy: All, max: 1000}\nhistory: {succeeded: "+
+		"1000}\ntask: {http: {url: '"+p.url("/ticks")+"'}}")
 	wf := p.workflow("killed", `
 tasks:
   - {name: first, script: {`+shell+`, source: sleep 5}}
-  - {name: many, dependsOn: [{name: first}], forEach: {items: [a, b, c, d, e, f], parallelism: 2}, script: {`+shell+`, source: sleep 3}}
+  - {name: many, dependsOn: [{name: first}], forEach: {items: [a, b, c, d, e, f], parallelism: 2}, script: {`+shell+
+		`, source: sleep 3}}
   - {name: last, dependsOn: [{name: many}], http: {url: '`+p.url("/killed")+`'}}
 `)
 	for kill := range 3 {

@@ -46,7 +46,8 @@ http {
   server {
     listen 8080;
     default_type application/json;
-    location /private { if ($http_authorization != "Bearer ` + token + `") { return 401 '{"state": "unknown"}'; } return 200 '{"state": "ok", "id": "7"}'; }
+    location /private { if ($http_authorization != "Bearer ` + token +
+	`") { return 401 '{"state": "unknown"}'; } return 200 '{"state": "ok", "id": "7"}'; }
     location /broken { return 503 '{"state": "broken"}'; }
     location / { return 200 '{"state": "ok"}'; }
   }
@@ -67,9 +68,11 @@ func newPlace(s *framework.Namespace) *place {
 	p := &place{s}
 	p.lendAccount()
 	p.CreateSecret("login", "token", token)
-	p.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(serverPod), Data: map[string]string{"nginx.conf": serverConfig}})
+	p.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(serverPod),
+		Data: map[string]string{"nginx.conf": serverConfig}})
 	p.Create(&corev1.Service{ObjectMeta: framework.ObjectMeta(serverPod), Spec: corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": serverPod}, Ports: []corev1.ServicePort{{Port: serverPort}},
+		ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": serverPod},
+		Ports: []corev1.ServicePort{{Port: serverPort}},
 	}})
 	p.Create(server())
 	outside := p.NewExternalClient()
@@ -93,7 +96,8 @@ func (p *place) lendAccount() {
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}},
 	}})
-	p.Create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+	p.Create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.Name, Name: account}}})
 }
 
@@ -106,20 +110,25 @@ func server() *corev1.Pod {
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(101)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{
-			Name: serverPod, Image: "zeroinfra/nginx:1.26", Command: []string{"nginx", "-c", "/config/nginx.conf", "-g", "daemon off;"},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/config"}, {Name: "tmp", MountPath: "/tmp"}},
-			ReadinessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(serverPort)}}},
+			Name: serverPod, Image: "zeroinfra/nginx:1.26",
+			Command: []string{"nginx", "-c", "/config/nginx.conf", "-g", "daemon off;"},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/config"}, {Name: "tmp", MountPath: "/tmp"}},
+			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+				HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(serverPort)}}},
 		}},
 		Volumes: []corev1.Volume{
-			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: serverPod}}}},
+			{Name: "config", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: serverPod}}}},
 			{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		},
 	}
 	return pod
 }
 
-// host of the server, as pods and the operator reach it: its Service leads to the pod without a proxy that learns of it later.
+// host of the server, as pods and the operator reach it: its Service leads to the pod without a proxy that learns of it
+// later.
 func (p *place) host() string { return fmt.Sprintf("%s.%s.svc:%d", serverPod, p.Name, serverPort) }
 
 // url of a path of the server.
@@ -241,7 +250,8 @@ func (p *place) until(cj *batchv1.CronJob, what string, is func(s batchv1.CronJo
 func (p *place) jobs(operation string) []kubebatchv1.Job {
 	p.Helper()
 	var list kubebatchv1.JobList
-	err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name), client.MatchingLabels{platformv1.OperationLabel: operation})
+	err := framework.Cluster.Client.List(p.Ctx, &list, client.InNamespace(p.Name),
+		client.MatchingLabels{platformv1.OperationLabel: operation})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -253,7 +263,8 @@ func (p *place) noPods(operation string) {
 	p.Helper()
 	p.Eventually(framework.RemovalTimeout, "the pods of Operation "+operation+" are gone", func() error {
 		var pods corev1.PodList
-		if err := framework.Cluster.Client.List(p.Ctx, &pods, client.InNamespace(p.Name), client.MatchingLabels{platformv1.OperationLabel: operation}); err != nil {
+		if err := framework.Cluster.Client.List(p.Ctx, &pods, client.InNamespace(p.Name),
+			client.MatchingLabels{platformv1.OperationLabel: operation}); err != nil {
 			return err
 		}
 		for i := range pods.Items {
@@ -300,7 +311,8 @@ func (p *place) decideAsOne(wf *batchv1.Workflow, by, name string, decision plat
 func (p *place) annotate(obj client.Object, key, value string) {
 	p.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	if err := framework.Cluster.Client.Patch(p.Ctx, obj, client.RawPatch("application/merge-patch+json", data)); err != nil {
+	if err := framework.Cluster.Client.Patch(p.Ctx, obj, client.RawPatch("application/merge-patch+json", data)); err !=
+		nil {
 		p.Fatal(err)
 	}
 }

@@ -62,8 +62,8 @@ func succeeded(s *framework.Namespace, name string, runs int64) *batchv1.CronJob
 	return cj
 }
 
-// completed waits until a Workflow has succeeded: one of its tasks is skipped, one goes through a list, one applies an object, and
-// a last one notes how it ended.
+// completed waits until a Workflow has succeeded: one of its tasks is skipped, one goes through a list, one applies an
+// object, and a last one notes how it ended.
 func completed(s *framework.Namespace, name string) {
 	s.Helper()
 	wf := &batchv1.Workflow{}

@@ -13,12 +13,14 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestWorkflow has the tasks of Workflows run in real pods, call a real server and act on real objects. The parts share a namespace.
+// TestWorkflow has the tasks of Workflows run in real pods, call a real server and act on real objects. The parts share
+// a namespace.
 func TestWorkflow(t *testing.T) {
 	p := newPlace(framework.NewNamespace(t, "workflow"))
 	for name, part := range map[string]func(*place){
-		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry, "StopAndSuspend": stopAndSuspend,
-		"Rejected": rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
+		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry,
+		"StopAndSuspend": stopAndSuspend,
+		"Rejected":       rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +39,8 @@ tasks:
   - name: count
     script: {`+shell+`, source: 'echo "rows=3" >/dev/termination-log', outputs: {rows: '=~"^[0-9]+$"'}}
   - name: ask
-    http: {method: POST, url: '`+p.url("/private")+`', headers: [{name: Authorization, prefix: 'Bearer ', secret: {name: login, key: token}}], check: response.json.state == "ok", outputs: {id: response.json.id}}
+    http: {method: POST, url: '`+p.url("/private")+
+		`', headers: [{name: Authorization, prefix: 'Bearer ', secret: {name: login, key: token}}], check: response.json.state == "ok", outputs: {id: response.json.id}}
   - name: store
     dependsOn: [{name: count}, {name: ask}]
     apply:
@@ -67,22 +70,26 @@ onExit:
 	if message := p.task(wf, "release").Message; !strings.Contains(message, "7 has 3 rows") {
 		p.Errorf("who approves reads %q", message)
 	}
-	p.ExpectRefused(p.decide(wf, p.CurrentUser(), platformv1.OperationApproved), "the author of an Operation cannot approve it")
+	p.ExpectRefused(p.decide(wf, p.CurrentUser(), platformv1.OperationApproved),
+		"the author of an Operation cannot approve it")
 	if err := p.decide(wf, "bob@example.com", platformv1.OperationApproved); err != nil {
 		p.Fatal(err)
 	}
 	p.ended(wf, batchv1.WorkflowSucceeded)
 	p.wantTasks(wf, map[string]platformv1.OperationPhase{
-		"count": platformv1.OperationSucceeded, "release": platformv1.OperationSucceeded, "each": platformv1.OperationSucceeded,
+		"count": platformv1.OperationSucceeded, "release": platformv1.OperationSucceeded,
+		"each":  platformv1.OperationSucceeded,
 		"never": platformv1.OperationSkipped, "note": platformv1.OperationSucceeded, "alarm": platformv1.OperationSkipped,
 	})
-	if data, err := p.configMap("stored"); err != nil || data["rows"] != "3" || data["id"] != "7" || data["day"] != "2026-01-31" {
+	if data, err := p.configMap("stored"); err != nil || data["rows"] != "3" || data["id"] != "7" ||
+		data["day"] != "2026-01-31" {
 		p.Errorf("what was stored is %v: %v", data, err)
 	}
 	if _, err := p.configMap("old"); framework.ErrUnlessNotFound(err) != nil {
 		p.Errorf("the ConfigMap was not deleted: %v", err)
 	}
-	if calls := p.calls("/private"); len(calls) != 1 || !strings.Contains(calls[0], "POST") || !strings.Contains(calls[0], "auth=Bearer "+token) {
+	if calls := p.calls("/private"); len(calls) != 1 || !strings.Contains(calls[0], "POST") ||
+		!strings.Contains(calls[0], "auth=Bearer "+token) {
 		p.Errorf("the calls are %q", calls)
 	}
 	if noted, alarms := p.calls("/noted"), p.calls("/alarm"); len(noted) != 1 || len(alarms) != 0 {
@@ -130,7 +137,8 @@ tasks:
   - name: gate
     dependsOn: [{name: first}]
     retry: {limit: 1, backoff: 1s}
-    script: {`+shell+`, env: [{name: OPEN, configMap: {name: gate, key: open}}], source: 'echo "the gate is $OPEN"; test "$OPEN" = yes'}
+    script: {`+shell+
+		`, env: [{name: OPEN, configMap: {name: gate, key: open}}], source: 'echo "the gate is $OPEN"; test "$OPEN" = yes'}
   - {name: after, dependsOn: [{name: gate}], http: {url: '`+p.url("/after")+`'}}
   - {name: instead, dependsOn: [{name: gate, phases: [Failed]}], http: {url: '`+p.url("/instead")+`'}}
   - {name: broken, onFailure: Continue, http: {url: '`+p.url("/broken")+`'}}
@@ -141,7 +149,8 @@ onExit:
 	first := wf.Status.Operation
 	p.wantTasks(wf, map[string]platformv1.OperationPhase{
 		"first": platformv1.OperationSucceeded, "gate": platformv1.OperationFailed, "after": platformv1.OperationSkipped,
-		"instead": platformv1.OperationSucceeded, "broken": platformv1.OperationFailed, "alarm": platformv1.OperationSucceeded,
+		"instead": platformv1.OperationSucceeded, "broken": platformv1.OperationFailed,
+		"alarm": platformv1.OperationSucceeded,
 	})
 	if gate := p.task(wf, "gate"); gate.Attempts != 2 || len(p.jobs(first)) != 3 {
 		p.Errorf("the gate has %d attempts, and there are %d Jobs: want 2 and 3", gate.Attempts, len(p.jobs(first)))
@@ -157,8 +166,10 @@ onExit:
 	}
 	p.annotate(wf, batchv1.RetryAnnotation, "1")
 	p.ended(wf, batchv1.WorkflowSucceeded)
-	if wf.Status.Operation == first || len(p.jobs(wf.Status.Operation)) != 1 || len(p.calls("/after")) != 1 || len(p.calls("/instead")) != 1 {
-		p.Errorf("the retry has %d Jobs, and calls %q", len(p.jobs(wf.Status.Operation)), slices.Concat(p.calls("/after"), p.calls("/instead")))
+	if wf.Status.Operation == first || len(p.jobs(wf.Status.Operation)) != 1 || len(p.calls("/after")) != 1 ||
+		len(p.calls("/instead")) != 1 {
+		p.Errorf("the retry has %d Jobs, and calls %q", len(p.jobs(wf.Status.Operation)),
+			slices.Concat(p.calls("/after"), p.calls("/instead")))
 	}
 }
 
@@ -175,7 +186,8 @@ onExit:
 	p.change(wf, "suspend: true")
 	p.Eventually(framework.SettleTimeout, "the first task ends, and the run is suspended", func() error {
 		p.MustGet(wf.Name, wf)
-		return expect(wf.Status.Phase == batchv1.WorkflowSuspended && p.task(wf, "first").Phase == platformv1.OperationSucceeded, wf.Status)
+		return expect(wf.Status.Phase == batchv1.WorkflowSuspended &&
+			p.task(wf, "first").Phase == platformv1.OperationSucceeded, wf.Status)
 	})
 	if jobs := p.jobs(wf.Status.Operation); len(jobs) != 1 {
 		p.Errorf("there are %d Jobs while the run is suspended", len(jobs))
@@ -224,14 +236,16 @@ tasks:
 `)
 	const bob, eve, approved = "bob@example.com", "eve@example.com", platformv1.OperationApproved
 	p.phase(wf, batchv1.WorkflowAwaitingApproval)
-	p.ExpectRefused(p.decideAsOne(wf, p.CurrentUser(), p.CurrentUser(), approved), "the author of an Operation cannot approve it")
+	p.ExpectRefused(p.decideAsOne(wf, p.CurrentUser(), p.CurrentUser(), approved),
+		"the author of an Operation cannot approve it")
 	p.ExpectRefused(p.decideAsOne(wf, bob, eve, approved), "each user writes under his own name")
 	if err := p.decideAsOne(wf, bob, bob, approved); err != nil {
 		p.Fatal(err)
 	}
 	p.Eventually(framework.SettleTimeout, "one of two has approved", func() error {
 		p.MustGet(wf.Name, wf)
-		return expect(wf.Status.Phase == batchv1.WorkflowAwaitingApproval && strings.Contains(p.task(wf, "ask").Message, "1 of whom have"), wf.Status)
+		return expect(wf.Status.Phase == batchv1.WorkflowAwaitingApproval &&
+			strings.Contains(p.task(wf, "ask").Message, "1 of whom have"), wf.Status)
 	})
 	if err := p.decideAsOne(wf, eve, eve, approved); err != nil {
 		p.Fatal(err)
@@ -251,7 +265,8 @@ tasks: [{name: call, http: {url: '`+p.url("/of-${parameters.of}")+`'}}]
 `)
 	p.phase(template, batchv1.WorkflowIsTemplate)
 	for _, of := range []string{"one", "two"} {
-		p.ended(p.workflow("run-"+of, "{templateFrom: {name: template}, arguments: {of: "+of+"}, ttlSecondsAfterFinished: 3600}"), batchv1.WorkflowSucceeded)
+		p.ended(p.workflow("run-"+of, "{templateFrom: {name: template}, arguments: {of: "+of+
+			"}, ttlSecondsAfterFinished: 3600}"), batchv1.WorkflowSucceeded)
 		if calls := p.calls("/of-" + of); len(calls) != 1 {
 			p.Errorf("the calls are %q", calls)
 		}
@@ -277,7 +292,8 @@ tasks: [{name: wait, script: {`+shell+`, source: 'trap "exit 0" TERM; sleep 900 
 	p.ended(image, batchv1.WorkflowFailed)
 	p.ended(right, batchv1.WorkflowFailed)
 	p.ended(slow, batchv1.WorkflowFailed)
-	for wf, want := range map[*batchv1.Workflow]string{image: "not done within 30s", right: "forbidden", slow: "not done within 10s"} {
+	for wf, want := range map[*batchv1.Workflow]string{image: "not done within 30s", right: "forbidden",
+		slow: "not done within 10s"} {
 		if !strings.Contains(wf.Status.Message, want) {
 			p.Errorf("Workflow %q says %q, want %q", wf.Name, wf.Status.Message, want)
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// countsKeys loads an RDB file into a server of its own, which has to have as many keys as the first argument says, and the key of the second one.
+// countsKeys loads an RDB file into a server of its own, which has to have as many keys as the first argument says, and
+// the key of the second one.
 const countsKeys = `cat >/tmp/dump.rdb || exit 1
 redis-server --port 7777 --bind 127.0.0.1 --dir /tmp --save '' --daemonize yes >/dev/null || exit 1
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -26,7 +27,8 @@ done
 echo "it has ${keys:-no} keys, want $0" >&2
 exit 1`
 
-// countsRows unpacks a base backup and has a server of its own recover from it, whose table has to have as many rows as the first argument says.
+// countsRows unpacks a base backup and has a server of its own recover from it, whose table has to have as many rows as
+// the first argument says.
 const countsRows = `mkdir -m 0700 /tmp/data && tar -x -C /tmp/data || exit 1
 rm -f /tmp/data/standby.signal
 echo 'local all all trust' >/tmp/hba
@@ -87,22 +89,28 @@ func checkBackup(i *framework.Instance) {
 
 // checkBadBackups: what cannot be is said at once, and touches nothing.
 func checkBadBackups(i *framework.Instance) {
-	i.Create(&platformv1.BackupRepository{ObjectMeta: framework.ObjectMeta("cloud"), Spec: platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
-		Endpoint: "https://s3.example.com", Bucket: "backups", CredentialsSecretRef: platformv1.SecretReference{Name: "absent"}}}})
-	for name, want := range map[string]string{"nowhere": "there is no BackupRepository", "cloud": `names Secret "absent", which is not there`} {
+	i.Create(&platformv1.BackupRepository{ObjectMeta: framework.ObjectMeta("cloud"),
+		Spec: platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
+			Endpoint: "https://s3.example.com", Bucket: "backups",
+			CredentialsSecretRef: platformv1.SecretReference{Name: "absent"}}}})
+	for name, want := range map[string]string{"nowhere": "there is no BackupRepository",
+		"cloud": `names Secret "absent", which is not there`} {
 		i.Create(framework.NewBackupOperation("into-"+name, name, i.Reference()))
-		if op := i.WaitForOperationEnd("into-"+name, framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, want) {
+		if op := i.WaitForOperationEnd("into-"+name, framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed ||
+			!strings.Contains(op.Status.Error, want) {
 			i.Errorf("the Operation is %s: %s", op.Status.Phase, op.Status.Error)
 		}
 	}
 	op := framework.NewBackupOperation("by-magic", "store", i.Reference())
 	op.Spec.Parameters["method"] = "magic"
 	i.Create(op)
-	if op := i.WaitForOperationEnd("by-magic", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, `it has: "rdb"`) {
+	if op := i.WaitForOperationEnd("by-magic", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(op.Status.Error, `it has: "rdb"`) {
 		i.Errorf("the Operation is %s: %s", op.Status.Phase, op.Status.Error)
 	}
-	by := &platformv1.Backup{ObjectMeta: framework.ObjectMeta("by-hand"), Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: i.Application()},
-		RepositoryRef: platformv1.RepositoryReference{Name: "store"}, Method: "rdb"}}
+	by := &platformv1.Backup{ObjectMeta: framework.ObjectMeta("by-hand"),
+		Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: i.Application()},
+			RepositoryRef: platformv1.RepositoryReference{Name: "store"}, Method: "rdb"}}
 	by.Spec.Timeout.Duration = framework.ReadyTimeout
 	if err := i.TryCreate(by); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "template Backup") {
 		i.Errorf("a Backup by hand: %v", err)

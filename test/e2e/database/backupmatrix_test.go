@@ -25,8 +25,9 @@ const (
 	killsWithin = 5 * time.Second
 )
 
-// TestBackupsInObjectStorage backs up each kind under load into an object storage of the suite's own that speaks TLS, restores it from there, into another one
-// and in place, and has it verified; then movers, the operator and the storage are killed at any moment of a backup.
+// TestBackupsInObjectStorage backs up each kind under load into an object storage of the suite's own that speaks TLS,
+// restores it from there, into another one and in place, and has it verified; then movers, the operator and the storage
+// are killed at any moment of a backup.
 func TestBackupsInObjectStorage(t *testing.T) {
 	s := framework.NewNamespace(t, "cloud")
 	s.EnsureStorageOperator()
@@ -38,7 +39,8 @@ func TestBackupsInObjectStorage(t *testing.T) {
 	// What is left goes with the namespace.
 }
 
-// CreateObjectStorageRepository makes an object storage, with certificates of a CA of its own, and a repository of that name in a bucket of it.
+// CreateObjectStorageRepository makes an object storage, with certificates of a CA of its own, and a repository of that
+// name in a bucket of it.
 func CreateObjectStorageRepository(s *framework.Namespace, repository string) *framework.ObjectStorage {
 	s.Helper()
 	return s.CreateObjectStorageRepositoryWithIssuer(s.CreateClusterIssuer(), repository)
@@ -55,7 +57,8 @@ func checkRedisInCloud(s *framework.Namespace) {
 	w.Stop()
 	w.StopAndVerify("writes during a backup into an object storage", framework.SettleTimeout)
 	sum := i.MustDo("EVAL", framework.SumKeysScript, "0")
-	copied := i.CreateRedis("copy", framework.WithReplicas(1), framework.WithFsyncAlways(), framework.WithRestoreFrom("first-backup"))
+	copied := i.CreateRedis("copy", framework.WithReplicas(1), framework.WithFsyncAlways(),
+		framework.WithRestoreFrom("first-backup"))
 	copied.ExpectRestored(sum, "first-backup")
 	i.Delete(copied.Object())
 	i.MustDo("EVAL", spoilKeys, "0")
@@ -90,14 +93,16 @@ func checkRedisClusterInCloud(s *framework.Namespace) {
 	if b := s.WaitForStoredBackup("shards"); len(b.Status.Sources) != 3 {
 		s.Errorf("it was taken from %+v", b.Status.Sources)
 	}
-	load.judge(clusterFault{Fault: framework.Fault{Name: "a backup of a Redis Cluster into an object storage", Limit: writersGap}})
+	load.judge(clusterFault{Fault: framework.Fault{Name: "a backup of a Redis Cluster into an object storage",
+		Limit: writersGap}})
 	copied := r.begun("shop-copy", "shards-backup")
 	copied.has("shards-backup", sum, slots)
 	// Others need the room.
 	s.Delete(copied.object())
 	VerifyByDrill(s, "shards-good", "shards-backup", r.reference())
 	s.Create(framework.NewRestoreOperation("shards-back", "shards-backup", r.reference()))
-	if op := s.WaitForOperationEnd("shards-back", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, "make another instance with restoreFrom") {
+	if op := s.WaitForOperationEnd("shards-back", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(op.Status.Error, "make another instance with restoreFrom") {
 		s.Errorf("a restore of a cluster in place is %s: %s", op.Status.Phase, op.Status.Error)
 	}
 	s.Delete(r.object())
@@ -119,7 +124,8 @@ func checkPostgreSQLInCloud(s *framework.Namespace) {
 	VerifyByDrill(s, "rows-good", "base-backup", p.Reference())
 }
 
-// checkKills: whoever is killed, and whenever, a Backup is whole or has failed and left nothing, and the next one goes through without anybody's help.
+// checkKills: whoever is killed, and whenever, a Backup is whole or has failed and left nothing, and the next one goes
+// through without anybody's help.
 func checkKills(o *framework.ObjectStorage) {
 	i := &framework.Instance{Namespace: o.Namespace, Name: "cache"}
 	i.WaitReady()
@@ -143,7 +149,8 @@ func checkKills(o *framework.ObjectStorage) {
 			ended := o.WaitForOperationEnd(name, 3*framework.ReadyTimeout)
 			if ended.Status.Phase == platformv1.OperationSucceeded {
 				o.MustGet(b.Name, b)
-				o.Eventually(framework.ReadyTimeout, "the backup is as its manifest says", func() error { return framework.VerifyBackupInBucket(o.Ctx, keeper(), b) })
+				o.Eventually(framework.ReadyTimeout, "the backup is as its manifest says",
+					func() error { return framework.VerifyBackupInBucket(o.Ctx, keeper(), b) })
 				continue
 			}
 			if err := o.Get(b.Name, b); client.IgnoreNotFound(err) != nil {

@@ -21,10 +21,12 @@ import (
 )
 
 const (
-	// bareClusterScript runs a server of a Redis Cluster with the options that it is given. The others learn of the pod's present address from it.
-	bareClusterScript = `exec redis-server --dir /data --protected-mode no --cluster-enabled yes --cluster-announce-ip "$POD_IP" "$@"`
-	// bareServerScript runs a server under Sentinel. The file of its configuration begins with the lines that follow the domain of the pods and the first
-	// primary, and is then for the Sentinels to change.
+	// bareClusterScript runs a server of a Redis Cluster with the options that it is given. The others learn of the pod's
+	// present address from it.
+	bareClusterScript = `exec redis-server --dir /data --protected-mode no --cluster-enabled yes --cluster-announce-ip ` +
+		`"$POD_IP" "$@"`
+	// bareServerScript runs a server under Sentinel. The file of its configuration begins with the lines that follow the
+	// domain of the pods and the first primary, and is then for the Sentinels to change.
 	bareServerScript = `self="$POD_NAME.$1" primary=$2
 shift 2
 if [ ! -e /data/redis.conf ]; then
@@ -53,11 +55,12 @@ type bareServers struct {
 
 // at is a client of one server, for a moment.
 func (b *bareServers) at(pod string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: b.ways.Address(pod, redisPort), DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, MaxRetries: 1, Protocol: 2, DisableIdentity: true})
+	return redis.NewClient(&redis.Options{Addr: b.ways.Address(pod, redisPort), DialTimeout: framework.AnswerTimeout,
+		ReadTimeout: framework.AnswerTimeout, MaxRetries: 1, Protocol: 2, DisableIdentity: true})
 }
 
-// roles says of each server whether it is a primary ("master") or a replica ("slave"), and has an error where one does not answer or does not hear its
-// primary.
+// roles says of each server whether it is a primary ("master") or a replica ("slave"), and has an error where one does
+// not answer or does not hear its primary.
 func (b *bareServers) roles() (map[string]string, error) {
 	roles := map[string]string{}
 	var problems []error
@@ -102,8 +105,8 @@ func (b *bareServers) rests(whole func() error) {
 	b.Eventually(framework.ReadyTimeout, "the servers are whole", whole)
 }
 
-// heals waits until servers are as they were before a fault. What does not come back by itself is said, and gets what a person would do: the servers
-// that do not answer, or do not hear their primary, are started anew.
+// heals waits until servers are as they were before a fault. What does not come back by itself is said, and gets what a
+// person would do: the servers that do not answer, or do not hear their primary, are started anew.
 func (b *bareServers) heals(whole func() error) {
 	b.Helper()
 	_, err := framework.Poll(b.Ctx, framework.SettleTimeout, "the servers are whole by themselves", whole)
@@ -136,7 +139,8 @@ func createBareCluster(s *framework.Namespace, name string, settings map[string]
 	for _, pod := range b.pods() {
 		create = append(create, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(redisPort)))
 	}
-	out, err := framework.Run(s.Ctx, s.Name, s.ClientPod(), framework.ClientPodName, "", append(create, "--cluster-replicas", "1", "--cluster-yes")...)
+	out, err := framework.Run(s.Ctx, s.Name, s.ClientPod(), framework.ClientPodName, "",
+		append(create, "--cluster-replicas", "1", "--cluster-yes")...)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -152,10 +156,12 @@ func (b *bareCluster) in(t *testing.T) *bareCluster {
 // client for this Redis Cluster, like that for one of ours.
 func (b *bareCluster) client() *redis.ClusterClient {
 	b.Helper()
-	return (&servers{Namespace: b.Namespace, ways: b.ways, pods: []client.ListOption{client.MatchingLabels{bareLabel: b.name}}}).client()
+	return (&servers{Namespace: b.Namespace, ways: b.ways,
+		pods: []client.ListOption{client.MatchingLabels{bareLabel: b.name}}}).client()
 }
 
-// whole says what is missing until each server says that all slots are served and none is open, and that it hears all others.
+// whole says what is missing until each server says that all slots are served and none is open, and that it hears all
+// others.
 func (b *bareCluster) whole() error {
 	roles, err := b.roles()
 	if err != nil {
@@ -212,7 +218,8 @@ func createBareElected(s *framework.Namespace, name string, settings, watching m
 
 func (b *bareElected) in(t *testing.T) *bareElected {
 	s := b.Namespace.In(t)
-	return &bareElected{&bareServers{&bareSet{s, b.name, b.replicas}, b.ways}, &bareSet{s, b.sentinels.name, b.sentinels.replicas}}
+	return &bareElected{&bareServers{&bareSet{s, b.name, b.replicas}, b.ways},
+		&bareSet{s, b.sentinels.name, b.sentinels.replicas}}
 }
 
 // client asks the Sentinels for the primary, like that for one of ours.
@@ -253,14 +260,17 @@ func (b *bareElected) whole() error {
 }
 
 func (b *bareElected) watches(sentinel corev1.Pod, primary string) error {
-	to := redis.NewSentinelClient(&redis.Options{Addr: b.ways.Address(sentinel.Name, sentinelPort), DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, DisableIdentity: true, Protocol: 2})
+	to := redis.NewSentinelClient(&redis.Options{Addr: b.ways.Address(sentinel.Name, sentinelPort),
+		DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, DisableIdentity: true, Protocol: 2})
 	defer to.Close()
 	told, err := to.Master(b.Ctx, "mymaster").Result()
 	if err != nil {
 		return err
 	}
-	if told["flags"] != "master" || told["num-slaves"] != "2" || told["num-other-sentinels"] != "2" || !strings.HasPrefix(told["ip"], primary+".") {
-		return fmt.Errorf("it says that %s is %s with %s replicas, and knows %s others", told["ip"], told["flags"], told["num-slaves"], told["num-other-sentinels"])
+	if told["flags"] != "master" || told["num-slaves"] != "2" || told["num-other-sentinels"] != "2" ||
+		!strings.HasPrefix(told["ip"], primary+".") {
+		return fmt.Errorf("it says that %s is %s with %s replicas, and knows %s others", told["ip"], told["flags"],
+			told["num-slaves"], told["num-other-sentinels"])
 	}
 	return nil
 }

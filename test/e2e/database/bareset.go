@@ -27,35 +27,44 @@ type bareSet struct {
 	replicas int32
 }
 
-// createBareSet creates a StatefulSet whose pods get of resources and storage what those of a small RedisCluster get. They run a command as their first process,
-// with POD_NAME and POD_IP in its environment, and are ready once it listens on a port.
+// createBareSet creates a StatefulSet whose pods get of resources and storage what those of a small RedisCluster get.
+// They run a command as their first process, with POD_NAME and POD_IP in its environment, and are ready once it listens
+// on a port.
 func createBareSet(s *framework.Namespace, name string, replicas, port int32, command ...string) *bareSet {
 	s.Helper()
 	asked, labels := smallCluster(), map[string]string{bareLabel: name}
 	from := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	s.Create(&appsv1.StatefulSet{ObjectMeta: framework.ObjectMeta(name), Spec: appsv1.StatefulSetSpec{
-		Replicas: &replicas, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: labels}, PodManagementPolicy: appsv1.ParallelPodManagement,
-		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType},
+		Replicas: &replicas, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		PodManagementPolicy: appsv1.ParallelPodManagement,
+		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](999), RunAsGroup: ptr.To[int64](999), FSGroup: ptr.To[int64](999),
+				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](999), RunAsGroup: ptr.To[int64](999),
+				FSGroup:        ptr.To[int64](999),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: framework.RedisComponent, Image: framework.RedisImage, ImagePullPolicy: corev1.PullIfNotPresent, Resources: asked.Resources, Command: command,
+				Name: framework.RedisComponent, Image: framework.RedisImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				Resources: asked.Resources, Command: command,
 				Env:          []corev1.EnvVar{from("POD_NAME", "metadata.name"), from("POD_IP", "status.podIP")},
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 				ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 60,
 					ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			}},
 		}},
-		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: framework.ObjectMeta("data"), Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: asked.Storage.Size}},
-		}}},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{
+			{ObjectMeta: framework.ObjectMeta("data"), Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: asked.Storage.Size}},
+			}}},
 	}})
 	return &bareSet{Namespace: s, name: name, replicas: replicas}
 }
@@ -88,7 +97,8 @@ func (b *bareSet) ready() {
 func (b *bareSet) pods() []corev1.Pod {
 	b.Helper()
 	var list corev1.PodList
-	if err := framework.Cluster.Client.List(b.Ctx, &list, client.InNamespace(b.Namespace.Name), client.MatchingLabels{bareLabel: b.name}); err != nil {
+	if err := framework.Cluster.Client.List(b.Ctx, &list, client.InNamespace(b.Namespace.Name),
+		client.MatchingLabels{bareLabel: b.name}); err != nil {
 		b.Fatal(err)
 	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
@@ -104,8 +114,8 @@ func (b *bareSet) kill(pod string) {
 	b.PreparePodKill(*found)()
 }
 
-// freshen replaces pods whose container was started again: the kubelet would have the next start of that one wait, longer and longer, which says
-// nothing of a first one.
+// freshen replaces pods whose container was started again: the kubelet would have the next start of that one wait,
+// longer and longer, which says nothing of a first one.
 func (b *bareSet) freshen() {
 	b.Helper()
 	for _, pod := range b.pods() {

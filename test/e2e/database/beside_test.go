@@ -32,17 +32,20 @@ type contender interface {
 	begins() (end func() framework.Verdict)
 }
 
-// configuredAlike are the settings that the servers of both sides have the same: what is kept when, when a member counts as failed, and when a replica gets
-// what it lacks.
-var configuredAlike = []string{"appendonly", "appendfsync", "save", "repl-diskless-sync-delay", "repl-timeout", "repl-ping-replica-period", "repl-backlog-size"}
+// configuredAlike are the settings that the servers of both sides have the same: what is kept when, when a member
+// counts as failed, and when a replica gets what it lacks.
+var configuredAlike = []string{"appendonly", "appendfsync", "save", "repl-diskless-sync-delay", "repl-timeout",
+	"repl-ping-replica-period", "repl-backlog-size"}
 
 // clusteredAlike are those of members of a Redis Cluster beyond that.
-var clusteredAlike = []string{"cluster-node-timeout", "cluster-replica-validity-factor", "cluster-require-full-coverage", "cluster-allow-replica-migration"}
+var clusteredAlike = []string{"cluster-node-timeout", "cluster-replica-validity-factor",
+	"cluster-require-full-coverage", "cluster-allow-replica-migration"}
 
-// TestBesideTheBareMechanism tries the same faults on what the product runs and on what the middleware alone makes of pods of a StatefulSet, in turn, on one
-// cluster, with the same image, the same settings and the same clients: it is the operator and the agents that differ. No write may be lost on our side that
-// a replica had; what the other side loses is told. It runs alone because it measures. What a RedisCluster takes to be made, beside such pods, is measured by
-// TestRedisClusterIsMadeInTime.
+// TestBesideTheBareMechanism tries the same faults on what the product runs and on what the middleware alone makes of
+// pods of a StatefulSet, in turn, on one cluster, with the same image, the same settings and the same clients: it is
+// the operator and the agents that differ. No write may be lost on our side that a replica had; what the other side
+// loses is told. It runs alone because it measures. What a RedisCluster takes to be made, beside such pods, is measured
+// by TestRedisClusterIsMadeInTime.
 func TestBesideTheBareMechanism(t *testing.T) {
 	t.Run("Redis Cluster", func(t *testing.T) {
 		s := framework.NewNamespace(t, "besidecluster")
@@ -105,7 +108,8 @@ func inTurn(t *testing.T, title string, sides ...contender) {
 						v.ExpectWithin(t, name, expiryGap)
 						return
 					}
-					t.Logf("%s without an operator: %d writes acknowledged, lost %d, longest gap %s", name, v.Acknowledged, v.Lost, framework.FormatSeconds(v.Gap))
+					t.Logf("%s without an operator: %d writes acknowledged, lost %d, longest gap %s", name, v.Acknowledged, v.Lost,
+						framework.FormatSeconds(v.Gap))
 				}) {
 					return
 				}
@@ -184,5 +188,6 @@ func (c *plainElected) begins() func() framework.Verdict {
 	return writesWith(c.bareElected.bareServers.bareSet.Namespace, c.client(), firstOfTrial()).judge
 }
 
-// firstOfTrial is the number that a trial begins with: one that was written in an earlier one is not taken for one of its own.
+// firstOfTrial is the number that a trial begins with: one that was written in an earlier one is not taken for one of
+// its own.
 func firstOfTrial() int { return int(framework.Written.Add(1_000_000)) }

@@ -60,8 +60,9 @@ func TestEveryFieldCanBeChanged(t *testing.T) {
 
 func changes() []change {
 	bigger := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("30m"), corev1.ResourceMemory: resource.MustParse("40Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("160Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("30m"),
+			corev1.ResourceMemory: resource.MustParse("40Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("160Mi")},
 	}
 	node := map[string]string{"example.com/zone": "blue"}
 	return []change{
@@ -72,7 +73,9 @@ func changes() []change {
 		{"parameters, one changed and one added", func(s *databasev1.RedisSpec) {
 			s.Parameters = platformv1.Parameters{"maxclients": "250", "slowlog-max-len": "64"}
 		}, reloaded, map[string]string{"maxclients": "250", "slowlog-max-len": "64"}, nil},
-		{"parameters, one removed", func(s *databasev1.RedisSpec) { s.Parameters = platformv1.Parameters{"maxclients": "250"} },
+		{"parameters, one removed", func(s *databasev1.RedisSpec) {
+			s.Parameters = platformv1.Parameters{"maxclients": "250"}
+		},
 			reloaded, map[string]string{"maxclients": "250", "slowlog-max-len": "128"}, nil},
 		{"parameters, one that only a start changes", func(s *databasev1.RedisSpec) {
 			s.Parameters = platformv1.Parameters{"maxclients": "250", "databases": "20", "hz": "25"}
@@ -81,28 +84,34 @@ func changes() []change {
 			s.Persistence.Mode = databasev1.PersistenceBoth
 			s.Persistence.SaveRules = []databasev1.SaveRule{{Seconds: 120, Changes: 3}}
 		}, reloaded, map[string]string{"appendonly": "yes", "save": "120 3"}, nil},
-		{"persistence.appendFsync", func(s *databasev1.RedisSpec) { s.Persistence.AppendFsync = databasev1.AppendFsyncEverySec },
+		{"persistence.appendFsync", func(s *databasev1.RedisSpec) {
+			s.Persistence.AppendFsync = databasev1.AppendFsyncEverySec
+		},
 			reloaded, map[string]string{"appendfsync": "everysec"}, nil},
 		{"service.type and annotations", func(s *databasev1.RedisSpec) {
-			s.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: node}}
+			s.Service = &platformv1.ServiceExposure{
+				ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: node}}
 		}, untouched, nil, func(i *framework.Instance) { checkService(i, corev1.ServiceTypeNodePort, node) }},
 		{"service removed", func(s *databasev1.RedisSpec) { s.Service = nil },
 			untouched, nil, func(i *framework.Instance) {
 				checkService(i, corev1.ServiceTypeClusterIP, map[string]string{"example.com/zone": ""})
 			}},
-		{"deletionPolicy", func(s *databasev1.RedisSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete }, untouched, nil, nil},
-		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, untouched, nil, func(i *framework.Instance) { checkResources(i, bigger) }},
+		{"deletionPolicy", func(s *databasev1.RedisSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete }, untouched,
+			nil, nil},
+		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, untouched, nil,
+			func(i *framework.Instance) { checkResources(i, bigger) }},
 		{"version", framework.WithVersion("8.0"), newImage, nil, func(i *framework.Instance) {
 			if got := i.Info("redis_version"); !strings.HasPrefix(got, "8.0.") || got != i.Object().Status.Version {
 				i.Errorf("INFO says version %q and the status %q, want 8.0", got, i.Object().Status.Version)
 			}
 		}},
-		{"auth from a Secret to a generated password", func(s *databasev1.RedisSpec) { s.Auth = nil }, newPod, nil, func(i *framework.Instance) {
-			if password := i.Account().Password; password == "first-password" {
-				i.Error("the binding still carries the password of the Secret that is no longer named")
-			}
-			refuses(i, "first-password")
-		}},
+		{"auth from a Secret to a generated password", func(s *databasev1.RedisSpec) { s.Auth = nil }, newPod, nil,
+			func(i *framework.Instance) {
+				if password := i.Account().Password; password == "first-password" {
+					i.Error("the binding still carries the password of the Secret that is no longer named")
+				}
+				refuses(i, "first-password")
+			}},
 		{"auth.passwordFrom", func(s *databasev1.RedisSpec) {
 			s.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "second", Key: "key"}}
 		}, newPod, nil, func(i *framework.Instance) {

@@ -54,7 +54,8 @@ func (l *clusterLoad) lost(client, count int) []int {
 	return lost
 }
 
-// explain tells of the first losses what each server has of them, and logs what the servers said at that time: nobody can look later.
+// explain tells of the first losses what each server has of them, and logs what the servers said at that time: nobody
+// can look later.
 func (l *clusterLoad) explain(losses []framework.Loss) {
 	l.Helper()
 	for i := range losses[:min(len(losses), framework.ReportedLosses)] {
@@ -77,14 +78,15 @@ func (l *clusterLoad) explain(losses []framework.Loss) {
 	}
 }
 
-// linesAround are those of a log with timestamps that are of the time around a moment. What servers of two versions do not know of each other is not
-// told.
+// linesAround are those of a log with timestamps that are of the time around a moment. What servers of two versions do
+// not know of each other is not told.
 func linesAround(log string, moment time.Time) []string {
 	var lines []string
 	for line := range strings.Lines(log) {
 		stamp, said, _ := strings.Cut(strings.TrimSpace(line), " ")
 		at, err := time.Parse(time.RFC3339Nano, stamp)
-		if err == nil && at.After(moment.Add(-beforeLoss)) && at.Before(moment.Add(afterLoss)) && !strings.Contains(said, "unknown extension type") {
+		if err == nil && at.After(moment.Add(-beforeLoss)) && at.Before(moment.Add(afterLoss)) &&
+			!strings.Contains(said, "unknown extension type") {
 			lines = append(lines, said)
 		}
 	}

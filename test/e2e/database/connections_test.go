@@ -189,7 +189,8 @@ func TestPostgreSQLOutOfConnections(t *testing.T) {
 
 // turnsClientsAway is nil when the conditions say that clients have all connections.
 func turnsClientsAway(conditions []metav1.Condition) error {
-	if c := meta.FindStatusCondition(conditions, platformv1.ConnectionsAvailableCondition); c == nil || c.Reason != platformv1.ReasonTooManyClients {
+	if c := meta.FindStatusCondition(conditions, platformv1.ConnectionsAvailableCondition); c == nil ||
+		c.Reason != platformv1.ReasonTooManyClients {
 		return fmt.Errorf("the conditions are %s", framework.Describe(conditions))
 	}
 	return nil

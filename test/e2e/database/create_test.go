@@ -50,7 +50,8 @@ func TestMinimal(t *testing.T) {
 	t.Logf("apply to Ready: %s", framework.FormatSeconds(i.WaitReady()))
 	checkStatus(i)
 	i.CheckBinding()
-	i.ExpectConfig(map[string]string{"appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory": "0", "maxmemory-policy": "noeviction"})
+	i.ExpectConfig(map[string]string{"appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory": "0",
+		"maxmemory-policy": "noeviction"})
 	if size := i.Claim().Spec.Resources.Requests.Storage().String(); size != "1Gi" {
 		t.Errorf("the claim asks for %s, want 1Gi", size)
 	}
@@ -87,20 +88,28 @@ func checkStatus(i *framework.Instance) {
 		"primary":     {r.Status.Primary, i.PodName()},
 		"endpoint":    {r.Status.Endpoint, net.JoinHostPort(a.Host, a.Port)},
 		"application": {r.Status.Application, i.Application()},
-		"ready":       {r.Status.Ready, fmt.Sprintf("%[1]d/%[1]d", 1+ptr.Deref(r.Spec.Replicas, 0)+ptr.Deref(r.Spec.Sentinel, databasev1.RedisSentinel{}).Replicas)},
-		"phase":       {string(r.Status.Phase), string(platformv1.PhaseReady)},
+		"ready": {r.Status.Ready, fmt.Sprintf("%[1]d/%[1]d", 1+ptr.Deref(r.Spec.Replicas, 0)+
+			ptr.Deref(r.Spec.Sentinel, databasev1.RedisSentinel{}).Replicas)},
+		"phase": {string(r.Status.Phase), string(platformv1.PhaseReady)},
 	} {
 		if pair[0] != pair[1] {
 			i.Errorf("status.%s is %q, want %q", what, pair[0], pair[1])
 		}
 	}
 	component := platformv1.ComponentNameFor(i.Application(), framework.RedisComponent)
-	i.ExpectTableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name, "Version", "Pods", "Primary", "Phase", "Endpoint", "Message", "Age")
-	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("applications"), i.Application(), "Plugin", "Version", "Topology", "Pods", "Phase", "Message", "Age")
-	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("components"), component, "Application", "Component", "Wanted", "Ready", "Version", "Phase", "Age")
-	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("workloadsets"), i.WorkloadSet(), "Application", "Component", "Wanted", "Updated", "Ready", "Phase", "Age")
-	(&framework.Namespace{T: i.T, Ctx: i.Ctx, Failures: i.Failures}).ExpectTableColumns(platformv1.GroupVersion.WithResource("plugins"), "redis-1.0.0", "Plugin", "Version", "Domain", "Accepted", "Digest", "Message")
-	for _, obj := range []platformv1.Conditioned{&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}} {
+	i.ExpectTableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name, "Version", "Pods", "Primary", "Phase",
+		"Endpoint", "Message", "Age")
+	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("applications"), i.Application(), "Plugin", "Version",
+		"Topology", "Pods", "Phase", "Message", "Age")
+	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("components"), component, "Application", "Component",
+		"Wanted", "Ready", "Version", "Phase", "Age")
+	i.ExpectTableColumns(platformv1.GroupVersion.WithResource("workloadsets"), i.WorkloadSet(), "Application", "Component",
+		"Wanted", "Updated", "Ready", "Phase", "Age")
+	(&framework.Namespace{T: i.T, Ctx: i.Ctx, Failures: i.Failures}).ExpectTableColumns(
+		platformv1.GroupVersion.WithResource("plugins"), "redis-1.0.0", "Plugin", "Version", "Domain", "Accepted", "Digest",
+		"Message")
+	for _, obj := range []platformv1.Conditioned{&platformv1.Application{}, &platformv1.Component{},
+		&platformv1.WorkloadSet{}} {
 		checkReady(i, obj, component)
 	}
 }

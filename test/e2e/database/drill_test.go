@@ -17,7 +17,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestRestoreDrill has Backups verified in instances that are removed again: good ones, one that is damaged, and one whose operator is killed meanwhile.
+// TestRestoreDrill has Backups verified in instances that are removed again: good ones, one that is damaged, and one
+// whose operator is killed meanwhile.
 func TestRestoreDrill(t *testing.T) {
 	s := framework.NewNamespace(t, "drill")
 	i := s.CreateRedis("cache", framework.WithReplicas(1), framework.WithFsyncAlways())
@@ -66,7 +67,8 @@ func copyOf(s *framework.Namespace, drill string) *platformv1.Application {
 func checkDrill(i *framework.Instance) {
 	i.Create(framework.NewDrillOperation("good", i.Reference()))
 	app := copyOf(i.Namespace, "good")
-	if app.Labels[platformv1.DrillLabel] != i.Application() || app.Spec.DeletionPolicy != platformv1.DeletionPolicyDelete || len(app.Spec.Schedules) != 0 {
+	if app.Labels[platformv1.DrillLabel] != i.Application() ||
+		app.Spec.DeletionPolicy != platformv1.DeletionPolicyDelete || len(app.Spec.Schedules) != 0 {
 		i.Errorf("its instance is %+v", app)
 	}
 	// A backup waits for no drill.
@@ -120,7 +122,8 @@ func checkDamagedDrill(i *framework.Instance) {
 	i.Create(framework.NewBackupOperation("damaged", "store", i.Reference()))
 	i.DamageBackup(i.WaitForStoredBackup("damaged"))
 	i.Create(framework.NewDrillOperation("bad", i.Reference()))
-	if ended := i.WaitForOperationEnd("bad", 3*framework.ReadyTimeout); ended.Status.Phase != platformv1.OperationFailed || !strings.Contains(ended.Status.Error, `Backup "damaged-backup" is not good`) {
+	if ended := i.WaitForOperationEnd("bad", 3*framework.ReadyTimeout); ended.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(ended.Status.Error, `Backup "damaged-backup" is not good`) {
 		i.Errorf("it is %s: %s", ended.Status.Phase, ended.Status.Error)
 	}
 	i.ExpectVerified("damaged-backup", "bad", platformv1.VerificationFailed, "cannot be restored")
@@ -132,9 +135,10 @@ func checkDamagedDrill(i *framework.Instance) {
 func checkDrillOfPostgreSQL(s *framework.Namespace) {
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "64MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},

@@ -32,7 +32,8 @@ func user(i *framework.Instance, name string, changes ...func(*platformv1.Entity
 }
 
 // userOf is the same for an Application.
-func userOf(s *framework.Namespace, application, name string, changes ...func(*platformv1.EntitySpec)) *platformv1.Entity {
+func userOf(s *framework.Namespace, application, name string,
+	changes ...func(*platformv1.EntitySpec)) *platformv1.Entity {
 	entity := &platformv1.Entity{ObjectMeta: framework.ObjectMeta(name), Spec: platformv1.EntitySpec{
 		ApplicationRef: platformv1.ApplicationReference{Name: application}, Type: "acl-user", Name: name,
 		Parameters:   platformv1.Parameters{"keys": "~app:*", "commands": "+@read +ping"},
@@ -88,11 +89,13 @@ func wantSays(i *framework.Instance, want, user, password string, arguments ...s
 	})
 }
 
-// TestACLUsers has Entities be users of a Redis: made, let in, changed, kept over a restart, put right, taken over, refused and removed.
+// TestACLUsers has Entities be users of a Redis: made, let in, changed, kept over a restart, put right, taken over,
+// refused and removed.
 func TestACLUsers(t *testing.T) {
 	s := framework.NewNamespace(t, "entities")
 	i := s.CreateRedis("db", framework.WithFsyncAlways())
-	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"alice": "first", "bob": "ours", "bad": "x"}})
+	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"),
+		StringData: map[string]string{"alice": "first", "bob": "ours", "bad": "x"}})
 	s.Create(user(i, "alice"))
 	i.WaitReady()
 	alice := entityIs(s, "alice", platformv1.ReasonReady)
@@ -101,7 +104,8 @@ func TestACLUsers(t *testing.T) {
 	}
 	wantSays(i, "PONG", "alice", "first", "PING")
 	wantSays(i, "NOPERM", "alice", "first", "SET", "app:x", "1")
-	s.ExpectTableColumns(platformv1.GroupVersion.WithResource("entities"), "alice", "Application", "Type", "Name", "Ready", "Phase", "Age")
+	s.ExpectTableColumns(platformv1.GroupVersion.WithResource("entities"), "alice", "Application", "Type", "Name", "Ready",
+		"Phase", "Age")
 
 	// Another password, from its Secret.
 	secret := &corev1.Secret{}
@@ -171,10 +175,14 @@ func refusesUsers(i *framework.Instance) {
 		`has no entities of type "topic": it has acl-user`: func(e *platformv1.EntitySpec) { e.Type = "topic" },
 		"default and sentinel are taken":                   func(e *platformv1.EntitySpec) { e.Name = "default" },
 		"it must be patterns":                              func(e *platformv1.EntitySpec) { e.Parameters["keys"] = "app:*" },
-		`did you mean "keys"?`:                             func(e *platformv1.EntitySpec) { e.Parameters = platformv1.Parameters{"key": "~*"} },
-		"name the Secret that":                             func(e *platformv1.EntitySpec) { e.PasswordFrom = nil },
+		`did you mean "keys"?`: func(e *platformv1.EntitySpec) {
+			e.Parameters = platformv1.Parameters{"key": "~*"}
+		},
+		"name the Secret that": func(e *platformv1.EntitySpec) { e.PasswordFrom = nil },
 	} {
-		s.WaitForRefusal(says, func() error { return framework.Cluster.Client.Create(s.Ctx, user(i, "bad", change), client.DryRunAll) })
+		s.WaitForRefusal(says, func() error {
+			return framework.Cluster.Client.Create(s.Ctx, user(i, "bad", change), client.DryRunAll)
+		})
 	}
 }
 
@@ -209,7 +217,8 @@ func TestManyACLUsers(t *testing.T) {
 	}
 	made := time.Since(begin)
 	s.Eventually(manyReady, "all users", func() error { return allEntitiesReady(s, s.Ctx) })
-	t.Logf("%d Entities made in %s, all ready %s after the first", manyEntities, framework.FormatSeconds(made), framework.FormatSeconds(time.Since(begin)))
+	t.Logf("%d Entities made in %s, all ready %s after the first", manyEntities, framework.FormatSeconds(made),
+		framework.FormatSeconds(time.Since(begin)))
 	if users := strings.Count(i.MustDo("ACL", "USERS"), "user-"); users != manyEntities {
 		t.Errorf("%d users are there", users)
 	}

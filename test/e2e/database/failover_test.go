@@ -19,30 +19,34 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
-// log what they measure.
+// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect.
+// The tests log what they measure.
 const expiryGap = 90 * time.Second
 
-// faultMatrix are the faults of a round. The API server is away for long in the first one only. It is stopped in that one, killed in the next, and so
-// on.
+// faultMatrix are the faults of a round. The API server is away for long in the first one only. It is stopped in that
+// one, killed in the next, and so on.
 func faultMatrix() []framework.Fault {
 	away, how := framework.Config.APIAway, apiStopped
 	return []framework.Fault{
-		{Name: "process killed", Limit: framework.InPlaceGapLimit, Does: func(r *framework.Replicated, primary string) { r.Signal(primary, "KILL") }},
-		{Name: "process does not come back", Limit: framework.FailoverGapLimit, Does: (*framework.Replicated).KillUntilPrimaryChanges},
+		{Name: "process killed", Limit: framework.InPlaceGapLimit,
+			Does: func(r *framework.Replicated, primary string) { r.Signal(primary, "KILL") }},
+		{Name: "process does not come back", Limit: framework.FailoverGapLimit,
+			Does: (*framework.Replicated).KillUntilPrimaryChanges},
 		// One replica may have writes then that the other one has not, of a history that the process did not come to tell of.
-		{Name: "process killed again", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) {
-			killedAgain(r, primary)
-		}},
+		{Name: "process killed again", Limit: framework.FailoverGapLimit,
+			Does: func(r *framework.Replicated, primary string) {
+				killedAgain(r, primary)
+			}},
 		{Name: "process stopped", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) {
 			r.Signal(primary, "STOP")
 			r.WaitForPrimaryChange(primary, framework.SettleTimeout)
 		}},
-		{Name: "process manager killed", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) {
-			pod := &corev1.Pod{}
-			r.MustGet(primary, pod)
-			r.PrepareContainerKill(containerID(pod, r.Kind.Component))()
-		}},
+		{Name: "process manager killed", Limit: framework.FailoverGapLimit,
+			Does: func(r *framework.Replicated, primary string) {
+				pod := &corev1.Pod{}
+				r.MustGet(primary, pod)
+				r.PrepareContainerKill(containerID(pod, r.Kind.Component))()
+			}},
 		{Name: "pod deleted", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) {
 			deletePod(r, primary)
 			r.WaitForPrimaryChange(primary, framework.SettleTimeout)
@@ -56,7 +60,8 @@ func faultMatrix() []framework.Fault {
 			deletePod(r, primary, framework.GraceZero)
 			r.WaitForPrimaryChange(primary, framework.SettleTimeout)
 		}},
-		{Name: "switched over", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) { r.SwitchOver(primary, r.Follower()) }},
+		{Name: "switched over", Limit: framework.FailoverGapLimit,
+			Does: func(r *framework.Replicated, primary string) { r.SwitchOver(primary, r.Follower()) }},
 		{Name: "taken over", Limit: framework.FailoverGapLimit, Does: func(r *framework.Replicated, primary string) {
 			r.Query("Failover", nil)
 			r.WaitForPrimaryChange(primary, framework.SettleTimeout)
@@ -91,8 +96,8 @@ func goesOnWithoutAPI(r *framework.Replicated, d time.Duration, how absence) {
 	}
 }
 
-// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
-// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
+// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take
+// writes, and that no write is lost that was acknowledged with a replica. It runs alone because it measures.
 func TestFailover(t *testing.T) {
 	s := framework.NewNamespace(t, "failover")
 	r := s.CreateReplicatedRedis("db")
@@ -123,7 +128,8 @@ func suffer(r *framework.Replicated, matrix []framework.Fault, rounds int) {
 			if n := r.RecordedTerms(before, after); asked && n > 0 || !asked && after > before && n == 0 {
 				t.Errorf("%d failovers are on record", n)
 			}
-			if fault.Limit == framework.InPlaceGapLimit && (now != primary || after != before || r.UIDs()[primary] != uids[primary]) {
+			if fault.Limit == framework.InPlaceGapLimit &&
+				(now != primary || after != before || r.UIDs()[primary] != uids[primary]) {
 				t.Errorf("pod %s wrote in term %d and %s in term %d: it was to go on in place", primary, before, now, after)
 			}
 			if fault.Limit == framework.InPlaceGapLimit {
@@ -170,16 +176,18 @@ func nodeIsCutOff(r *framework.Replicated, fault string, moved ...string) {
 	}
 }
 
-// killedAgain kills a Redis, and once more, for good until another one writes, as soon as the process that came back has a write that a replica
-// acknowledged. The next primary has that write.
+// killedAgain kills a Redis, and once more, for good until another one writes, as soon as the process that came back
+// has a write that a replica acknowledged. The next primary has that write.
 func killedAgain(r *framework.Replicated, pod string) {
 	r.Helper()
 	const script = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
-` + framework.SignalScript + `until [ "$(printf 'SET again %s\nWAIT 1 1000\n' "$5" | redis-cli 2>/dev/null | tail -n 1)" = 1 ]; do :; done
+` + framework.SignalScript +
+		`until [ "$(printf 'SET again %s\nWAIT 1 1000\n' "$5" | redis-cli 2>/dev/null | tail -n 1)" = 1 ]; do :; done
 `
 	a, written := r.AccountIn(r.Object().Status.Binding.Name), rand.Text()
-	r.Kind.KillUntil(r.Namespace, pod, a.Password+"\n", script, written, func() { r.WaitForPrimaryChange(pod, framework.SettleTimeout) })
+	r.Kind.KillUntil(r.Namespace, pod, a.Password+"\n", script, written,
+		func() { r.WaitForPrimaryChange(pod, framework.SettleTimeout) })
 	primary, _ := r.WaitForPrimary()
 	if got := adminSays(r, primary, "GET", "again"); got != written {
 		r.Errorf("%s has %q, and %q was acknowledged with a replica", primary, got, written)

@@ -13,11 +13,13 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// failoverSteps is how many writes of a failover are tried. The last of them are those of status and record, after another one writes.
+// failoverSteps is how many writes of a failover are tried. The last of them are those of status and record, after
+// another one writes.
 const failoverSteps = 8
 
-// TestOperatorKilledDuringFailover kills the operator (SIGKILL from the node) after its 0th, 1st, 2nd … write of a failover, under load. However far it came,
-// another one takes over once, never two take writes, and what was acknowledged with a replica is there.
+// TestOperatorKilledDuringFailover kills the operator (SIGKILL from the node) after its 0th, 1st, 2nd … write of a
+// failover, under load. However far it came, another one takes over once, never two take writes, and what was
+// acknowledged with a replica is there.
 func TestOperatorKilledDuringFailover(t *testing.T) {
 	s := framework.NewNamespace(t, "fokills")
 	// A spare replica, so that a round lasts as long as the Lease and not as a pod's start on top.
@@ -45,7 +47,8 @@ func failsOverWithoutOperator(r *framework.Replicated, after int) {
 	end := r.PrepareOperatorKill()
 	audit := framework.StartAudit(r.T)
 	made := func() int {
-		return framework.CountWrites(of(r.WorkloadSet().Name, framework.WritesInNamespace(r.Namespace.Name, audit.Writes())), framework.OperatorActor)
+		return framework.CountWrites(of(r.WorkloadSet().Name, framework.WritesInNamespace(r.Namespace.Name, audit.Writes())),
+			framework.OperatorActor)
 	}
 	r.Kind.KillUntil(r.Namespace, primary, "", "", "", func() {
 		r.Eventually(framework.SettleTimeout, fmt.Sprintf("the operator has made %d writes", after), func() error {
@@ -65,8 +68,8 @@ func failsOverWithoutOperator(r *framework.Replicated, after int) {
 	r.Logf("ended after %d writes; term %d is now %d", after, before, now)
 }
 
-// TestFailoverOfANodeWithTheLeader cuts off the node on which both the primary and the operator that leads are: the other operator has to
-// become the leader first.
+// TestFailoverOfANodeWithTheLeader cuts off the node on which both the primary and the operator that leads are: the
+// other operator has to become the leader first.
 func TestFailoverOfANodeWithTheLeader(t *testing.T) {
 	s := framework.NewNamespace(t, "foleader")
 	s.RestoreOperatorAtEnd()
@@ -94,7 +97,8 @@ func TestFailoverOfANodeWithTheLeader(t *testing.T) {
 func nodeOfLeader(s *framework.Namespace) string {
 	s.Helper()
 	pod := &corev1.Pod{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: s.MustLeader()}, pod); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx,
+		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: s.MustLeader()}, pod); err != nil {
 		s.Fatal(err)
 	}
 	return pod.Spec.NodeName

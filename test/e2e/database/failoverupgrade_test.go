@@ -10,8 +10,9 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// upgrade brings an instance to another version while clients write: those that follow first, and the one that writes once another one does. No
-// write is lost that was acknowledged with a replica, and nobody waits longer than for a switchover.
+// upgrade brings an instance to another version while clients write: those that follow first, and the one that writes
+// once another one does. No write is lost that was acknowledged with a replica, and nobody waits longer than for a
+// switchover.
 func upgrade(r *framework.Replicated, version string) {
 	r.Helper()
 	primary, before := r.WaitForPrimary()

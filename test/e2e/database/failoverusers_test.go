@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestACLUsersOfAFailover has users follow the writer: all of them are in the new one within seconds, and one that was removed
-// meanwhile does not come back with the old one.
+// TestACLUsersOfAFailover has users follow the writer: all of them are in the new one within seconds, and one that was
+// removed meanwhile does not come back with the old one.
 func TestACLUsersOfAFailover(t *testing.T) {
 	s := framework.NewNamespace(t, "failoverusers")
 	r := s.CreateReplicatedRedis("db")
@@ -39,7 +39,8 @@ func TestACLUsersOfAFailover(t *testing.T) {
 	begin := time.Now()
 	second, _ := r.WaitForPrimary()
 	wantUsers(r, second, names, passwords)
-	t.Logf("all %d users are in the new writer %s after it was named", len(names), framework.FormatSeconds(time.Since(begin)))
+	t.Logf("all %d users are in the new writer %s after it was named", len(names),
+		framework.FormatSeconds(time.Since(begin)))
 
 	// The old one has the user in no file any more, and hears of no removal.
 	removes(s, "eve")

@@ -31,8 +31,10 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	s.CreateSecret("chosen", "pw", oddPassword)
 	class := s.DefaultClass().Name
 	resources := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("25m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("25m"),
+			corev1.ResourceMemory: resource.MustParse("48Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"),
+			corev1.ResourceMemory: resource.MustParse("96Mi")},
 	}
 	everything := s.CreateRedis("everything", framework.WithFsyncAlways(), func(spec *databasev1.RedisSpec) {
 		spec.Resources = resources
@@ -40,16 +42,22 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 		spec.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "chosen", Key: "pw"}}
 		spec.Maxmemory = ptr.To(resource.MustParse("24Mi"))
 		spec.MaxmemoryPolicy = "allkeys-lru"
-		spec.Parameters = platformv1.Parameters{"maxclients": "321", "slowlog-log-slower-than": "5000", "hash-max-listpack-entries": "77"}
-		spec.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: map[string]string{"example.com/team": "shop"}}}
+		spec.Parameters = platformv1.Parameters{"maxclients": "321", "slowlog-log-slower-than": "5000",
+			"hash-max-listpack-entries": "77"}
+		spec.Service = &platformv1.ServiceExposure{
+			ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort,
+				Annotations: map[string]string{"example.com/team": "shop"}}}
 		spec.DeletionPolicy = platformv1.DeletionPolicyDelete
 	})
 	modes := map[string]*framework.Instance{
 		"rdb": s.CreateRedis("rdb", framework.WithVersion("8.0"), framework.WithPersistence(databasev1.RedisPersistence{
-			Mode: databasev1.PersistenceRDB, SaveRules: []databasev1.SaveRule{{Seconds: 900, Changes: 1}, {Seconds: 30, Changes: 50}},
+			Mode: databasev1.PersistenceRDB, SaveRules: []databasev1.SaveRule{{Seconds: 900, Changes: 1},
+				{Seconds: 30, Changes: 50}},
 		})),
-		"both": s.CreateRedis("both", framework.WithPersistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceBoth, AppendFsync: databasev1.AppendFsyncNo})),
-		"none": s.CreateRedis("none", framework.WithVersion("8.0"), framework.WithPersistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone})),
+		"both": s.CreateRedis("both", framework.WithPersistence(
+			databasev1.RedisPersistence{Mode: databasev1.PersistenceBoth, AppendFsync: databasev1.AppendFsyncNo})),
+		"none": s.CreateRedis("none", framework.WithVersion("8.0"),
+			framework.WithPersistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone})),
 	}
 	t.Run("everything", func(t *testing.T) {
 		i := &framework.Instance{Namespace: s.In(t), Name: everything.Name}
@@ -60,7 +68,8 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 			t.Error("the binding does not carry the password of the Secret that the spec names")
 		}
 		i.ExpectConfig(map[string]string{
-			"maxmemory": fmt.Sprint(24 << 20), "maxmemory-policy": "allkeys-lru", "appendonly": "yes", "appendfsync": "always", "save": "",
+			"maxmemory": fmt.Sprint(24 << 20), "maxmemory-policy": "allkeys-lru", "appendonly": "yes", "appendfsync": "always",
+			"save":       "",
 			"maxclients": "321", "slowlog-log-slower-than": "5000", "hash-max-listpack-entries": "77",
 		})
 		checkPlacement(i, resources, "96Mi", class)

@@ -99,7 +99,8 @@ func TestAgentsKilled(t *testing.T) {
 		w.WaitForWrite()
 		w.Stop()
 		after := i.Footprint()
-		if before.Run != after.Run || before.Pod != after.Pod || before.Restarts[framework.RedisComponent] != after.Restarts[framework.RedisComponent] {
+		if before.Run != after.Run || before.Pod != after.Pod ||
+			before.Restarts[framework.RedisComponent] != after.Restarts[framework.RedisComponent] {
 			t.Errorf("the death of the status agent touched redis-server: before %+v, after %+v", before, after)
 		}
 		checkAlive(i, w)
@@ -125,7 +126,8 @@ func checkAlive(i *framework.Instance, w *framework.Writer) {
 	w.StopAndVerify("an agent killed", framework.AnyGap)
 }
 
-// killContainer kills the first process of a container from the node and waits until the kubelet has started another one.
+// killContainer kills the first process of a container from the node and waits until the kubelet has started another
+// one.
 func killContainer(i *framework.Instance, name string) {
 	i.Helper()
 	status := containerStatus(i, name)

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestEverythingIsGone has nothing left of an instance, its Backups and their repository but what is kept on a volume. A repository that imports has the Backups
-// again, an instance begins with one, and one that is damaged is named.
+// TestEverythingIsGone has nothing left of an instance, its Backups and their repository but what is kept on a volume.
+// A repository that imports has the Backups again, an instance begins with one, and one that is damaged is named.
 func TestEverythingIsGone(t *testing.T) {
 	s := framework.NewNamespace(t, "gone")
 	i := s.CreateRedis("cache", framework.WithReplicas(1), framework.WithFsyncAlways())
@@ -31,7 +31,8 @@ func TestEverythingIsGone(t *testing.T) {
 		lost = append(lost, i.WaitForStoredBackup(name))
 	}
 	const cuts = `cd "$0" && rm */data-00001`
-	if _, err := framework.Run(s.Ctx, s.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c", cuts, mover.VolumePath+"/kept/"+lost[1].Status.Key); err != nil {
+	if _, err := framework.Run(s.Ctx, s.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c", cuts,
+		mover.VolumePath+"/kept/"+lost[1].Status.Key); err != nil {
 		t.Fatal(err)
 	}
 	i.Delete(i.Object())
@@ -52,7 +53,8 @@ func TestEverythingIsGone(t *testing.T) {
 	})
 
 	s.Create(&platformv1.BackupRepository{ObjectMeta: framework.ObjectMeta("store"), Spec: platformv1.BackupRepositorySpec{
-		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: framework.RepositoryPod, Prefix: "kept"}, Import: &platformv1.BackupImport{},
+		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: framework.RepositoryPod, Prefix: "kept"},
+		Import:                &platformv1.BackupImport{},
 	}})
 	s.WaitForRepository("store", metav1.ConditionTrue)
 	s.Eventually(framework.ReadyTimeout, "all that is kept was looked at", func() error {
@@ -64,7 +66,8 @@ func TestEverythingIsGone(t *testing.T) {
 		if inventory == nil || inventory.Import == nil || inventory.Import.Time == nil {
 			return fmt.Errorf("it says %+v", r.Status.Domains)
 		}
-		if got := inventory.Import; got.Imported != 1 || got.Failed != 1 || got.Failures[0].Key != lost[1].Status.Key || got.Failures[0].Reason != mover.ReasonDamaged {
+		if got := inventory.Import; got.Imported != 1 || got.Failed != 1 || got.Failures[0].Key != lost[1].Status.Key ||
+			got.Failures[0].Reason != mover.ReasonDamaged {
 			t.Errorf("the import has come to %+v", got)
 		}
 		return nil
@@ -74,11 +77,13 @@ func TestEverythingIsGone(t *testing.T) {
 		if err := s.Get(platformv1.ImportedBackupNameFor(lost[0].Status.Key), b); err != nil {
 			return err
 		}
-		if b.Status.Phase != platformv1.BackupCompleted || b.Status.Digest != lost[0].Status.Digest || b.Status.RawSize != lost[0].Status.RawSize {
+		if b.Status.Phase != platformv1.BackupCompleted || b.Status.Digest != lost[0].Status.Digest ||
+			b.Status.RawSize != lost[0].Status.RawSize {
 			return fmt.Errorf("it is %+v", b.Status)
 		}
 		return nil
 	})
-	again := s.CreateRedis("again", framework.WithReplicas(1), framework.WithFsyncAlways(), framework.WithRestoreFrom(b.Name))
+	again := s.CreateRedis("again", framework.WithReplicas(1), framework.WithFsyncAlways(),
+		framework.WithRestoreFrom(b.Name))
 	again.ExpectRestored(sum, b.Name)
 }

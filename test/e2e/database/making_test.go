@@ -24,14 +24,18 @@ func lentBy(s *framework.Namespace, account string, op *platformv1.Operation) *p
 	return op
 }
 
-// TestMakeRotateDelete proves that Operations make a Redis, exchange its password in place, and delete it with all that was made from it.
+// TestMakeRotateDelete proves that Operations make a Redis, exchange its password in place, and delete it with all that
+// was made from it.
 func TestMakeRotateDelete(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "making")
 	for account, verbs := range map[string][]string{"able": {"create", "delete"}, "unable": {"get"}} {
 		s.Create(&corev1.ServiceAccount{ObjectMeta: framework.ObjectMeta(account)})
-		s.Create(&rbacv1.Role{ObjectMeta: framework.ObjectMeta(account), Rules: []rbacv1.PolicyRule{{APIGroups: []string{databasev1.GroupVersion.Group}, Resources: []string{"redis"}, Verbs: verbs}}})
-		s.Create(&rbacv1.RoleBinding{ObjectMeta: framework.ObjectMeta(account), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		s.Create(&rbacv1.Role{ObjectMeta: framework.ObjectMeta(account),
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{databasev1.GroupVersion.Group}, Resources: []string{"redis"},
+				Verbs: verbs}}})
+		s.Create(&rbacv1.RoleBinding{ObjectMeta: framework.ObjectMeta(account),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: s.Name}}})
 	}
 	i := &framework.Instance{Namespace: s, Name: "db"}
@@ -67,8 +71,9 @@ func TestMakeRotateDelete(t *testing.T) {
 
 	s.Create(lentBy(s, "able", framework.NewOperation("remove", "Delete", i.Reference())))
 	s.ExpectOperationSucceeded("remove")
-	for name, err := range map[string]error{"Redis": framework.ErrUnlessNotFound(s.Get(i.Name, &databasev1.Redis{})), "Application": framework.ErrUnlessNotFound(s.Get(i.Application(), &platformv1.Application{})),
-		"pod": framework.ErrUnlessNotFound(s.Get(i.PodName(), &corev1.Pod{}))} {
+	for name, err := range map[string]error{"Redis": framework.ErrUnlessNotFound(s.Get(i.Name, &databasev1.Redis{})),
+		"Application": framework.ErrUnlessNotFound(s.Get(i.Application(), &platformv1.Application{})),
+		"pod":         framework.ErrUnlessNotFound(s.Get(i.PodName(), &corev1.Pod{}))} {
 		if err != nil {
 			t.Errorf("the %s: %v", name, err)
 		}

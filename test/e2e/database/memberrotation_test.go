@@ -12,18 +12,24 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// handoverIn is how long a new password takes that processes take over beside the one before: three times as long as at once.
+// handoverIn is how long a new password takes that processes take over beside the one before: three times as long as at
+// once.
 const handoverIn = 3 * rotationIn
 
-// TestRotationOfMembers has servers that log in at each other get another password while clients write: none is kept out by another, and no client that reads
-// the binding Secret when it connects loses a write. It runs alone because it measures.
+// TestRotationOfMembers has servers that log in at each other get another password while clients write: none is kept
+// out by another, and no client that reads the binding Secret when it connects loses a write. It runs alone because it
+// measures.
 func TestRotationOfMembers(t *testing.T) {
-	t.Run("RedisCluster", func(t *testing.T) { createRedisCluster(framework.NewNamespace(t, "clusterrotation"), "shop").rotates() })
+	t.Run("RedisCluster", func(t *testing.T) {
+		createRedisCluster(framework.NewNamespace(t, "clusterrotation"), "shop").rotates()
+	})
 	t.Run("Redis with replicas", func(t *testing.T) {
-		rotates(framework.NewNamespace(t, "replicarotation").CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2)), framework.InPlaceGapLimit)
+		rotates(framework.NewNamespace(t, "replicarotation").CreateRedis("db", framework.WithFsyncAlways(),
+			framework.WithReplicas(2)), framework.InPlaceGapLimit)
 	})
 	t.Run("Redis with Sentinels", func(t *testing.T) {
-		rotates(framework.NewNamespace(t, "sentinelrotation").CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2), framework.WithSentinels(3)), framework.FailoverGapLimit)
+		rotates(framework.NewNamespace(t, "sentinelrotation").CreateRedis("db", framework.WithFsyncAlways(),
+			framework.WithReplicas(2), framework.WithSentinels(3)), framework.FailoverGapLimit)
 	})
 }
 
@@ -36,7 +42,8 @@ func (r *redisCluster) rotates() {
 	r.Create(framework.NewOperation("rotate", "RotateCredentials", r.reference()))
 	rotated(r.Namespace, "rotate")
 	r.whole(3)
-	load.judge(clusterFault{Fault: framework.Fault{Name: "cluster: password made anew", Limit: framework.FailoverGapLimit}, shards: 3})
+	load.judge(clusterFault{Fault: framework.Fault{Name: "cluster: password made anew", Limit: framework.FailoverGapLimit},
+		shards: 3})
 	if r.account().Password == old {
 		r.Error("clients are told the former password")
 	}
@@ -44,7 +51,8 @@ func (r *redisCluster) rotates() {
 		if pod.UID != uids[pod.Name] {
 			r.Errorf("pod %s was replaced", pod.Name)
 		}
-		if role, link := r.info(pod.Name, "replication", "role"), r.info(pod.Name, "replication", "master_link_status"); role != "master" && link != "up" {
+		if role, link := r.info(pod.Name, "replication", "role"),
+			r.info(pod.Name, "replication", "master_link_status"); role != "master" && link != "up" {
 			r.Errorf("%s is a %s whose link is %q", pod.Name, role, link)
 		}
 		if err := r.as(pod.Name, "", old).Ping(r.Ctx).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
@@ -90,7 +98,8 @@ func rotates(i *framework.Instance, limit time.Duration) {
 		}
 	}
 	gap := framework.LongestGap(times)
-	framework.Verdict{Acknowledged: len(numbers), Lost: lost, Gap: gap, Vacancy: gap}.ExpectWithin(i.T, "password made anew", limit)
+	framework.Verdict{Acknowledged: len(numbers), Lost: lost, Gap: gap, Vacancy: gap}.ExpectWithin(i.T,
+		"password made anew", limit)
 	if len(former) != 3 {
 		i.Errorf("there were %d members", len(former))
 	}

@@ -38,8 +38,9 @@ func mysqlSpec(version string) databasev1.MySQLSpec {
 	return databasev1.MySQLSpec{InstanceSpec: platformv1.InstanceSpec{
 		Version: version,
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("512Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+				corev1.ResourceMemory: resource.MustParse("512Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
 		},
 		Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
 		Parameters:     platformv1.Parameters{"max_connections": "40", "innodb_redo_log_capacity": "32M"},
@@ -77,7 +78,8 @@ func (m *mysqlInstance) application() *framework.Application {
 
 // reference names the instance as the target of an Operation.
 func (m *mysqlInstance) reference() platformv1.TargetReference {
-	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: cmp.Or(m.kind, "MySQL"), Name: m.name}
+	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: cmp.Or(m.kind, "MySQL"),
+		Name: m.name}
 }
 
 // tryUpdate changes the spec as "kubectl patch" does.
@@ -136,7 +138,8 @@ func (m *mysqlInstance) client(user, password, database string) *sql.DB {
 	config := mysql.NewConfig()
 	config.Net, config.Addr = "tcp", net.JoinHostPort(b["host"], b["port"])
 	config.User, config.Passwd, config.DBName = user, password, database
-	config.Timeout, config.ReadTimeout, config.Logger = 2*framework.AnswerTimeout, 2*framework.AnswerTimeout, &mysql.NopLogger{}
+	config.Timeout, config.ReadTimeout, config.Logger = 2*framework.AnswerTimeout, 2*framework.AnswerTimeout,
+		&mysql.NopLogger{}
 	config.DialFunc = m.ways.DialService
 	if authority := b["ca.crt"]; authority != "" {
 		roots := x509.NewCertPool()

@@ -19,15 +19,18 @@ import (
 // mysqlUsers declares a database and a user with rights to it.
 func mysqlUsers(spec *databasev1.MySQLSpec) {
 	spec.Databases = []databasev1.MySQLDatabase{{Name: "orders", Charset: "utf8mb4"}}
-	spec.Users = []databasev1.MySQLUser{{Name: "clerk", PasswordFrom: platformv1.SecretKeyReference{Name: "users", Key: "clerk"}, MaxConnections: 5,
-		Grants: []databasev1.MySQLGrant{{Database: "orders", Privileges: []databasev1.MySQLPrivilege{"SELECT", "INSERT", "CREATE"}}}}}
+	spec.Users = []databasev1.MySQLUser{
+		{Name: "clerk", PasswordFrom: platformv1.SecretKeyReference{Name: "users", Key: "clerk"}, MaxConnections: 5,
+			Grants: []databasev1.MySQLGrant{{Database: "orders",
+				Privileges: []databasev1.MySQLPrivilege{"SELECT", "INSERT", "CREATE"}}}}}
 }
 
 // TestMySQL takes a MySQL through its life with a real client, which is told no more than the binding says.
 func TestMySQL(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "mysql")
-	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"clerk": appPassword}})
+	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"),
+		StringData: map[string]string{"clerk": appPassword}})
 	obj := &databasev1.MySQL{ObjectMeta: framework.ObjectMeta("db"), Spec: mysqlSpec(mysqlVersion)}
 	mysqlUsers(&obj.Spec)
 	s.Create(obj)
@@ -74,13 +77,15 @@ func checkMySQLBinding(m *mysqlInstance) {
 	m.waitForAnswer(bound, "hello", "SELECT said FROM greetings")
 	m.expectRefused(bound, "denied", "SELECT User FROM mysql.user LIMIT 1")
 	m.expectRefused(m.client("root", "guess", ""), "Access denied", "SELECT 1")
-	m.waitForAnswer(m.client("root", m.credential("root")["password"], ""), "1", "SELECT COUNT(*) FROM mysql.user WHERE User = 'root'")
+	m.waitForAnswer(m.client("root", m.credential("root")["password"], ""), "1",
+		"SELECT COUNT(*) FROM mysql.user WHERE User = 'root'")
 }
 
 func checkMySQLInside(m *mysqlInstance) {
 	clerk := m.client("clerk", appPassword, "orders")
 	m.exec(clerk, "CREATE TABLE kept (n INT PRIMARY KEY, s VARCHAR(40))",
-		"INSERT INTO kept WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000) SELECT n, MD5(n) FROM r")
+		"INSERT INTO kept WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000) SELECT n, MD5(n) "+
+			"FROM r")
 	m.waitForAnswer(clerk, "1000", "SELECT COUNT(*) FROM kept")
 	if _, err := clerk.ExecContext(m.Ctx, "DELETE FROM kept"); err == nil || !strings.Contains(err.Error(), "denied") {
 		m.Errorf("what is not granted: %v", err)
@@ -154,7 +159,8 @@ func checkMySQLBackup(m *mysqlInstance) {
 	}
 	m.Create(framework.NewBackupOperation("dump", "store", m.reference()))
 	b := m.WaitForStoredBackup("dump")
-	if facts := b.Status.Facts; b.Spec.Method != "dump" || facts["databases"] != "2" || !strings.HasPrefix(facts["serverVersion"], mysqlVersion+".") {
+	if facts := b.Status.Facts; b.Spec.Method != "dump" || facts["databases"] != "2" ||
+		!strings.HasPrefix(facts["serverVersion"], mysqlVersion+".") {
 		m.Errorf("the Backup is by %s, and says %v", b.Spec.Method, facts)
 	}
 	for name, version := range map[string]string{"copy": mysqlVersion, "later": mysqlLater} {
@@ -191,7 +197,8 @@ func checkMySQLRefused(m *mysqlInstance) {
 	} {
 		m.ExpectRefused(m.tryUpdate(change), want)
 	}
-	m.ExpectOperationRefused(framework.NewOperation("upgrade", "UpgradePaaS", m.reference(), "version", mysqlLater), "restore a Backup of the method dump")
+	m.ExpectOperationRefused(framework.NewOperation("upgrade", "UpgradePaaS", m.reference(), "version", mysqlLater),
+		"restore a Backup of the method dump")
 }
 
 func checkMySQLDeleted(m *mysqlInstance) {

@@ -30,7 +30,8 @@ func newMySQLGroup(t *testing.T, namespace string) *mysqlGroup {
 	s := framework.NewNamespace(t, namespace)
 	instance := mysqlSpec(mysqlVersion).InstanceSpec
 	instance.Parameters = platformv1.Parameters{"innodb_redo_log_capacity": "32M"}
-	s.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.MySQLClusterSpec{InstanceSpec: instance}})
+	s.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta("db"),
+		Spec: databasev1.MySQLClusterSpec{InstanceSpec: instance}})
 	return &mysqlGroup{&mysqlInstance{Namespace: s, name: "db", ways: s.NewPortForwards(), kind: "MySQLCluster"}}
 }
 
@@ -75,7 +76,8 @@ func (g *mysqlGroup) waitReady() time.Duration {
 func (g *mysqlGroup) waitForPod(pod *corev1.Pod, want, statement string) {
 	g.Helper()
 	g.Eventually(framework.SettleTimeout, pod.Name+": "+statement+" gives "+want, func() error {
-		got, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql", "--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute="+statement)
+		got, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
+			"--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute="+statement)
 		if err == nil && got != want {
 			err = fmt.Errorf("it gives %q", got)
 		}

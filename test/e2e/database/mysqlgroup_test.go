@@ -59,7 +59,8 @@ func (w *mysqlWriter) finish(what string, db *sql.DB) {
 	first, last := w.acked[0], w.acked[len(w.acked)-1]
 	there := map[string]bool{}
 	w.Eventually(framework.SettleTimeout, "what was written is read", func() error {
-		got, err := w.asks(db, fmt.Sprintf("SELECT COALESCE(JSON_ARRAYAGG(CONCAT('n', n)), '[]') FROM numbers WHERE n BETWEEN %d AND %d", first, last))
+		got, err := w.asks(db, fmt.Sprintf(
+			"SELECT COALESCE(JSON_ARRAYAGG(CONCAT('n', n)), '[]') FROM numbers WHERE n BETWEEN %d AND %d", first, last))
 		for word := range strings.FieldsFuncSeq(got, func(r rune) bool { return strings.ContainsRune(`[]", `, r) }) {
 			there[word] = true
 		}
@@ -96,7 +97,8 @@ func (m *mysqlInstance) primaryPod() *corev1.Pod {
 	return found
 }
 
-// TestMySQLGroup has three members keep what they acknowledge through faults of the primary, changes of their number, and an outage of all.
+// TestMySQLGroup has three members keep what they acknowledge through faults of the primary, changes of their number,
+// and an outage of all.
 func TestMySQLGroup(t *testing.T) {
 	g := newMySQLGroup(t, "mysqlgroup")
 	t.Logf("apply to Ready: %s", framework.FormatSeconds(g.waitReady()))
@@ -138,7 +140,8 @@ func TestMySQLGroup(t *testing.T) {
 func checkMySQLGroupStatus(g *mysqlGroup) {
 	g.Eventually(framework.SettleTimeout, "the status tells of the members", func() error {
 		s := g.object().Status
-		if s.Ready != "3/3" || s.Replicas != "2/2" || s.Primary != g.primaryPod().Name || s.Durability != platformv1.DurabilitySynchronous || len(s.Members) != 3 {
+		if s.Ready != "3/3" || s.Replicas != "2/2" || s.Primary != g.primaryPod().Name ||
+			s.Durability != platformv1.DurabilitySynchronous || len(s.Members) != 3 {
 			return fmt.Errorf("it is %+v", s)
 		}
 		return nil
@@ -147,11 +150,15 @@ func checkMySQLGroupStatus(g *mysqlGroup) {
 
 func checkMySQLGroupRefused(g *mysqlGroup) {
 	for want, change := range map[string]func(*databasev1.MySQLClusterSpec){
-		"members must be 3, 5, 7 or 9":  func(spec *databasev1.MySQLClusterSpec) { spec.Members = 4 },
-		"set spec.consistency in place": func(spec *databasev1.MySQLClusterSpec) { spec.Parameters["group_replication_consistency"] = "AFTER" },
-		"log_at_trx_commit must be 1":   func(spec *databasev1.MySQLClusterSpec) { spec.Parameters["innodb_flush_log_at_trx_commit"] = "2" },
-		"version cannot change":         func(spec *databasev1.MySQLClusterSpec) { spec.Version = mysqlLater },
-		"cannot change while it runs":   func(spec *databasev1.MySQLClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} },
+		"members must be 3, 5, 7 or 9": func(spec *databasev1.MySQLClusterSpec) { spec.Members = 4 },
+		"set spec.consistency in place": func(spec *databasev1.MySQLClusterSpec) {
+			spec.Parameters["group_replication_consistency"] = "AFTER"
+		},
+		"log_at_trx_commit must be 1": func(spec *databasev1.MySQLClusterSpec) {
+			spec.Parameters["innodb_flush_log_at_trx_commit"] = "2"
+		},
+		"version cannot change":       func(spec *databasev1.MySQLClusterSpec) { spec.Version = mysqlLater },
+		"cannot change while it runs": func(spec *databasev1.MySQLClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} },
 	} {
 		g.ExpectRefused(g.tryUpdate(change), want)
 	}
@@ -161,16 +168,20 @@ func checkMySQLGroupRefused(g *mysqlGroup) {
 func checkMySQLGroupSettings(g *mysqlGroup) {
 	before := g.application().ProcessStarts()
 	g.update(func(spec *databasev1.MySQLClusterSpec) {
-		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = databasev1.MySQLAfter, &metav1.Duration{Duration: 3 * time.Second}, new(int32(1))
+		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = databasev1.MySQLAfter,
+			&metav1.Duration{Duration: 3 * time.Second}, new(int32(1))
 	})
 	for _, pod := range g.application().Pods() {
-		g.waitForPod(&pod, "AFTER 3 10 1", "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_unreachable_majority_timeout, @@group_replication_autorejoin_tries)")
+		g.waitForPod(&pod, "AFTER 3 10 1", "SELECT CONCAT_WS(' ', @@group_replication_consistency, "+
+			"@@group_replication_member_expel_timeout, @@group_replication_unreachable_majority_timeout, "+
+			"@@group_replication_autorejoin_tries)")
 	}
 	g.update(func(spec *databasev1.MySQLClusterSpec) {
 		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = "", nil, nil
 	})
 	for _, pod := range g.application().Pods() {
-		g.waitForPod(&pod, "BEFORE_ON_PRIMARY_FAILOVER 5 3", "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_autorejoin_tries)")
+		g.waitForPod(&pod, "BEFORE_ON_PRIMARY_FAILOVER 5 3", "SELECT CONCAT_WS(' ', @@group_replication_consistency, "+
+			"@@group_replication_member_expel_timeout, @@group_replication_autorejoin_tries)")
 	}
 	if now := g.application().ProcessStarts(); !maps.Equal(before, now) {
 		g.Errorf("for a setting of the group processes were started: since %v, and since %v", before, now)

@@ -17,8 +17,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestMySQLQuorum has a member that has diverged stay out until somebody approves that its data is given up, and a group that has lost two of three
-// members go on once those are declared lost.
+// TestMySQLQuorum has a member that has diverged stay out until somebody approves that its data is given up, and a
+// group that has lost two of three members go on once those are declared lost.
 func TestMySQLQuorum(t *testing.T) {
 	g := newMySQLGroup(t, "mysqlquorum")
 	g.waitReady()
@@ -44,7 +44,8 @@ func (g *mysqlGroup) replica() *corev1.Pod {
 	return &all[i]
 }
 
-// waitForWord waits until a condition of the membership has a text in its message; an empty one is for no such condition.
+// waitForWord waits until a condition of the membership has a text in its message; an empty one is for no such
+// condition.
 func (g *mysqlGroup) waitForWord(condition, word string) {
 	g.Helper()
 	g.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s says %q", condition, word), func() error {
@@ -60,8 +61,10 @@ func (g *mysqlGroup) waitForWord(condition, word string) {
 func quarantined(g *mysqlGroup) {
 	g.Helper()
 	pod := g.replica()
-	if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql", "--defaults-file=/zeroinfra/run/mysql.cnf",
-		"--execute=STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.numbers VALUES (7)"); err != nil {
+	if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
+		"--defaults-file=/zeroinfra/run/mysql.cnf",
+		"--execute=STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.numbers VALUES (7)"); err !=
+		nil {
 		g.Fatal(err)
 	}
 	g.waitForWord(platformv1.QuarantinedCondition, pod.Name+" has transactions that the group has not")
@@ -85,8 +88,8 @@ func quarantined(g *mysqlGroup) {
 	g.waitReady()
 }
 
-// quorumLost deletes the primary and another member, which find no node to come back on. Their servers are stopped first, since one that
-// ends by itself leaves the group, and the others go on without it.
+// quorumLost deletes the primary and another member, which find no node to come back on. Their servers are stopped
+// first, since one that ends by itself leaves the group, and the others go on without it.
 func quorumLost(g *mysqlGroup) {
 	g.Helper()
 	from, uncordon := g.replica(), g.Cordon()
@@ -94,7 +97,8 @@ func quorumLost(g *mysqlGroup) {
 	for _, pod := range g.application().Pods() {
 		if pod.Name != from.Name {
 			lost = append(lost, pod.Name)
-			if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "sh", "-c", framework.SignalScript+"exit 0", "signal", "STOP", "mysqld"); err != nil {
+			if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "sh", "-c", framework.SignalScript+
+				"exit 0", "signal", "STOP", "mysqld"); err != nil {
 				g.Fatal(err)
 			}
 		}
@@ -103,9 +107,11 @@ func quorumLost(g *mysqlGroup) {
 		g.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace.Name, Name: name}}, framework.GraceZero)
 	}
 	slices.Sort(lost)
-	g.waitForWord(platformv1.QuorumCondition, fmt.Sprintf("run ForceQuorum with from=%s and lost=%s,", from.Name, strings.Join(lost, ",")))
+	g.waitForWord(platformv1.QuorumCondition,
+		fmt.Sprintf("run ForceQuorum with from=%s and lost=%s,", from.Name, strings.Join(lost, ",")))
 	force := framework.NewOperation("force", "ForceQuorum", g.reference())
-	force.Spec.Parameters = platformv1.Parameters{"from": platformv1.ParameterValue(from.Name), "lost": platformv1.ParameterValue(strings.Join(lost, ","))}
+	force.Spec.Parameters = platformv1.Parameters{"from": platformv1.ParameterValue(from.Name),
+		"lost": platformv1.ParameterValue(strings.Join(lost, ","))}
 	g.CreateApproved(force)
 	g.Eventually(framework.ReadyTimeout, "the group has begun anew", func() error {
 		if err := g.Get(force.Name, force); err != nil {

@@ -25,8 +25,8 @@ const (
 	mysqlKept = "SELECT GROUP_CONCAT(n ORDER BY n SEPARATOR ' ') FROM kept"
 )
 
-// TestMySQLPointInTime has a MySQL archive its binary log on the volume that its backups are on, and others begin with it at
-// points in time, through a restart of the process.
+// TestMySQLPointInTime has a MySQL archive its binary log on the volume that its backups are on, and others begin with
+// it at points in time, through a restart of the process.
 func TestMySQLPointInTime(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "mysqltime")
@@ -37,7 +37,8 @@ func TestMySQLPointInTime(t *testing.T) {
 	m.waitReady()
 	// Data and archive have to be where one node reaches both.
 	pod := m.application().Pods()[0]
-	s.CreateRepositoryOnNode("store", pod.Spec.Containers[0].Image, map[string]string{corev1.LabelHostname: pod.Spec.NodeName})
+	s.CreateRepositoryOnNode("store", pod.Spec.Containers[0].Image,
+		map[string]string{corev1.LabelHostname: pod.Spec.NodeName})
 	m.update(func(spec *databasev1.MySQLSpec) { spec.Archive = mysqlArchive() })
 	m.exec(m.bound(), "CREATE TABLE kept (n INT PRIMARY KEY)", "INSERT INTO kept VALUES (1)")
 	m.archives()
@@ -66,7 +67,8 @@ func TestMySQLPointInTime(t *testing.T) {
 }
 
 func mysqlArchive() *databasev1.LogArchive {
-	return &databasev1.LogArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"}, Timeout: &metav1.Duration{Duration: 5 * time.Second}}
+	return &databasev1.LogArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"},
+		Timeout: &metav1.Duration{Duration: 5 * time.Second}}
 }
 
 // mysqlRestored asks for a server that begins at a time.
@@ -90,12 +92,13 @@ func (m *mysqlInstance) writes(n int) (after string) {
 	return after
 }
 
-// archives waits until all that was written is in a log that is archived: the server has begun another one for it twice, and
-// says that all closed ones are archived.
+// archives waits until all that was written is in a log that is archived: the server has begun another one for it
+// twice, and says that all closed ones are archived.
 func (m *mysqlInstance) archives() {
 	m.Helper()
 	root := m.client("root", m.credential("root")["password"], "app")
-	const open = "SELECT SUBSTRING_INDEX(FILE_NAME, '/', -1) FROM performance_schema.file_instances WHERE FILE_NAME LIKE '%/binlog.0%' AND OPEN_COUNT > 0 ORDER BY 1 DESC LIMIT 1"
+	const open = "SELECT SUBSTRING_INDEX(FILE_NAME, '/', -1) FROM performance_schema.file_instances WHERE FILE_NAME " +
+		"LIKE '%/binlog.0%' AND OPEN_COUNT > 0 ORDER BY 1 DESC LIMIT 1"
 	was, err := m.asks(root, open)
 	if err != nil {
 		m.Fatal(err)
@@ -119,16 +122,18 @@ func (m *mysqlInstance) archives() {
 // saysOf waits until a condition of a MySQL is what it is to be.
 func (m *mysqlInstance) saysOf(name, condition string, status metav1.ConditionStatus, reason string) {
 	m.Helper()
-	m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s of %s is %s with %s", condition, name, status, reason), func() error {
-		obj := &databasev1.MySQL{}
-		if err := m.Get(name, obj); err != nil {
-			return err
-		}
-		if c := meta.FindStatusCondition(obj.Status.Conditions, condition); c == nil || c.Status != status || c.Reason != reason {
-			return fmt.Errorf("it says %s", framework.Describe(obj.Status.Conditions))
-		}
-		return nil
-	})
+	m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s of %s is %s with %s", condition, name, status, reason),
+		func() error {
+			obj := &databasev1.MySQL{}
+			if err := m.Get(name, obj); err != nil {
+				return err
+			}
+			if c := meta.FindStatusCondition(obj.Status.Conditions, condition); c == nil || c.Status != status ||
+				c.Reason != reason {
+				return fmt.Errorf("it says %s", framework.Describe(obj.Status.Conditions))
+			}
+			return nil
+		})
 }
 
 // restoredAt has another instance begin at a time, and archive beside.

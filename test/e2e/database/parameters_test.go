@@ -20,12 +20,13 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// calmGap is less than any restart of a process takes clients: what they see of a machine with two cores that is busy otherwise.
+// calmGap is less than any restart of a process takes clients: what they see of a machine with two cores that is busy
+// otherwise.
 const calmGap = 3 * time.Second
 
-// TestRedisParameters changes parameters of a Redis that is written to, alone, with replicas, and under Sentinel, and of one that speaks TLS: what CONFIG SET takes
-// restarts nothing, is in force in every pod, and is there again when a pod is made anew; the rest restarts processes, the primary's last. A Redis Cluster has
-// the same in TestRedisCluster.
+// TestRedisParameters changes parameters of a Redis that is written to, alone, with replicas, and under Sentinel, and
+// of one that speaks TLS: what CONFIG SET takes restarts nothing, is in force in every pod, and is there again when a
+// pod is made anew; the rest restarts processes, the primary's last. A Redis Cluster has the same in TestRedisCluster.
 func TestRedisParameters(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "parameters")
@@ -37,7 +38,8 @@ func TestRedisParameters(t *testing.T) {
 		{"alone", 0, nil},
 		{"replicas", 2, []framework.Setting{framework.WithReplicas(2)}},
 		{"tls", 1, []framework.Setting{framework.WithReplicas(1), speaksTLS(nil)}},
-		{"sentinel", 2, []framework.Setting{framework.WithReplicas(2), framework.WithSentinels(3), framework.WithVersion("8.0")}},
+		{"sentinel", 2, []framework.Setting{framework.WithReplicas(2), framework.WithSentinels(3),
+			framework.WithVersion("8.0")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := s.In(t).CreateRedis(c.name, append(c.settings, framework.WithFsyncAlways())...)
@@ -127,15 +129,18 @@ func (p *parameterized) calmly(what string, edit framework.Setting) {
 
 // dynamicParameters are some that CONFIG SET takes, and what the servers say of them then.
 var dynamicParameters = platformv1.Parameters{
-	"maxclients": "400", "hz": "25", "slowlog-log-slower-than": "-1", "notify-keyspace-events": "AKE", "latency-tracking-info-percentiles": "10 20.5",
-	"client-output-buffer-limit": "normal 0 0 0 replica 64mb 32mb 30 pubsub 8mb 2mb 60",
+	"maxclients": "400", "hz": "25", "slowlog-log-slower-than": "-1", "notify-keyspace-events": "AKE",
+	"latency-tracking-info-percentiles": "10 20.5",
+	"client-output-buffer-limit":        "normal 0 0 0 replica 64mb 32mb 30 pubsub 8mb 2mb 60",
 }
 
 func (p *parameterized) hasDynamic() {
 	p.Helper()
 	p.everywhere(map[string]string{
-		"maxclients": "400", "hz": "25", "slowlog-log-slower-than": "-1", "notify-keyspace-events": "AKE", "latency-tracking-info-percentiles": "10 20.5",
-		"client-output-buffer-limit": "normal 0 0 0 slave 67108864 33554432 30 pubsub 8388608 2097152 60", "maxmemory-policy": "allkeys-lru",
+		"maxclients": "400", "hz": "25", "slowlog-log-slower-than": "-1", "notify-keyspace-events": "AKE",
+		"latency-tracking-info-percentiles": "10 20.5",
+		"client-output-buffer-limit":        "normal 0 0 0 slave 67108864 33554432 30 pubsub 8388608 2097152 60",
+		"maxmemory-policy":                  "allkeys-lru",
 	})
 }
 
@@ -175,13 +180,15 @@ func (p *parameterized) goesBack() {
 	p.Helper()
 	p.calmly("parameters taken out", func(spec *databasev1.RedisSpec) { spec.Parameters, spec.MaxmemoryPolicy = nil, "" })
 	p.everywhere(map[string]string{
-		"maxclients": "10000", "hz": "10", "slowlog-log-slower-than": "10000", "notify-keyspace-events": "", "latency-tracking-info-percentiles": "50 99 99.9",
-		"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", "maxmemory-policy": "noeviction",
+		"maxclients": "10000", "hz": "10", "slowlog-log-slower-than": "10000", "notify-keyspace-events": "",
+		"latency-tracking-info-percentiles": "50 99 99.9",
+		"client-output-buffer-limit":        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+		"maxmemory-policy":                  "noeviction",
 	})
 }
 
-// restartsForTheRest changes what only a start does, and with it what CONFIG SET would: each process is restarted in its pod, and a primary has
-// handed over before.
+// restartsForTheRest changes what only a start does, and with it what CONFIG SET would: each process is restarted in
+// its pod, and a primary has handed over before.
 func (p *parameterized) restartsForTheRest() {
 	p.Helper()
 	pods, runs, primary := p.pods(), runIDs(p.Instance), p.Object().Status.Primary
@@ -202,7 +209,8 @@ func (p *parameterized) restartsForTheRest() {
 	p.everywhere(map[string]string{"databases": "20", "hz": "30"})
 }
 
-// isRefused sets what the schema takes and the server does not: the object says which parameter and why, and so does the record; servers go on.
+// isRefused sets what the schema takes and the server does not: the object says which parameter and why, and so does
+// the record; servers go on.
 func (p *parameterized) isRefused() {
 	p.Helper()
 	runs := runIDs(p.Instance)

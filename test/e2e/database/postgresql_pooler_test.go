@@ -34,7 +34,8 @@ type pooled struct {
 	server *framework.PostgreSQLApplication
 }
 
-// writers write through a pool of the real client library, of which they know nothing but its address, until they are told to end.
+// writers write through a pool of the real client library, of which they know nothing but its address, until they are
+// told to end.
 type writers struct {
 	pool *pgxpool.Pool
 	stop context.CancelFunc
@@ -53,7 +54,9 @@ func (p *pooled) write(pod string) *writers {
 		p.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(p.Ctx)
-	pool, err := pgxpool.New(ctx, fmt.Sprintf("host=%s port=%s user=seller password=apple dbname=postgres sslmode=disable pool_max_conns=8 pool_min_conns=8", host, port))
+	pool, err := pgxpool.New(ctx, fmt.Sprintf(
+		"host=%s port=%s user=seller password=apple dbname=postgres sslmode=disable pool_max_conns=8 pool_min_conns=8", host,
+		port))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -67,7 +70,8 @@ func (p *pooled) write(pod string) *writers {
 						return err
 					}
 					var n int
-					return tx.QueryRow(context.WithoutCancel(ctx), "SELECT count(*) FROM through WHERE at > $1", time.Now().Add(-time.Second)).Scan(&n)
+					return tx.QueryRow(context.WithoutCancel(ctx), "SELECT count(*) FROM through WHERE at > $1",
+						time.Now().Add(-time.Second)).Scan(&n)
 				})
 				w.note(err)
 			}
@@ -94,7 +98,8 @@ func (w *writers) count() int {
 	return len(w.written)
 }
 
-// end ends the writers, and returns how many transactions were committed, the longest time without one, and what they saw of errors.
+// end ends the writers, and returns how many transactions were committed, the longest time without one, and what they
+// saw of errors.
 func (w *writers) end() (count int, gap time.Duration, errs []error) {
 	w.stop()
 	w.done.Wait()
@@ -102,7 +107,8 @@ func (w *writers) end() (count int, gap time.Duration, errs []error) {
 	return len(w.written), framework.LongestGap(w.written), w.errs
 }
 
-// through has something be done under load through every pod of the pooler: clients see a stall, and no error, and nothing that they were told of is lost.
+// through has something be done under load through every pod of the pooler: clients see a stall, and no error, and
+// nothing that they were told of is lost.
 func (p *pooled) through(what string, do func()) {
 	p.Helper()
 	p.server.SQL("postgres", "TRUNCATE through")
@@ -130,7 +136,8 @@ func (p *pooled) through(what string, do func()) {
 	for n, w := range all {
 		count, gap, errs := w.end()
 		committed += count
-		p.Logf("%s: %d transactions through pooler %d, the longest stall took %s, %d errors", what, count, n, framework.FormatSeconds(gap), len(errs))
+		p.Logf("%s: %d transactions through pooler %d, the longest stall took %s, %d errors", what, count, n,
+			framework.FormatSeconds(gap), len(errs))
 		if len(errs) > 0 {
 			p.Errorf("%s: clients of pooler %d saw %d errors, such as %v", what, n, len(errs), errs[0])
 		}
@@ -150,13 +157,14 @@ func (p *pooled) handOver() {
 	p.WaitForPrimary()
 }
 
-// TestPooler proves that clients of the pooler, pgbench among them, wait, and see no error, while another pod becomes the primary, whoever asked for that;
-// and that what the pooler is told is in force without a restart.
+// TestPooler proves that clients of the pooler, pgbench among them, wait, and see no error, while another pod becomes
+// the primary, whoever asked for that; and that what the pooler is told is in force without a restart.
 func TestPooler(t *testing.T) {
 	s := framework.NewNamespace(t, "pgpooler")
 	r := s.CreateReplicatedPostgreSQL("db")
 	r.Update(func(spec *platformv1.ApplicationSpec) {
-		spec.Components = append(spec.Components, platformv1.ApplicationComponent{Name: poolerComponent, Monitoring: &platformv1.Monitoring{Enabled: true}})
+		spec.Components = append(spec.Components,
+			platformv1.ApplicationComponent{Name: poolerComponent, Monitoring: &platformv1.Monitoring{Enabled: true}})
 	})
 	r.WaitReady()
 	r.WaitForPrimary()
@@ -166,11 +174,14 @@ func TestPooler(t *testing.T) {
 		t.Fatalf("the binding says %q and %q", binding["pooler-host"], binding["pooler-port"])
 	}
 	s.CreateSecret("seller", "password", "apple")
-	s.Create(entityOf(p.server, "role", "seller", "seller", nil, &platformv1.SecretKeyReference{Name: "seller", Key: "password"}))
+	s.Create(entityOf(p.server, "role", "seller", "seller", nil,
+		&platformv1.SecretKeyReference{Name: "seller", Key: "password"}))
 	areReady(p.server, "seller")
 	p.server.SQL("postgres", "CREATE TABLE through (at timestamptz NOT NULL); GRANT ALL ON through TO seller")
 	if out := s.MustRunClientCommand(func() (string, error) {
-		return framework.Run(s.Ctx, s.Name, framework.PostgreSQLClient, framework.PostgreSQLClient, "", "env", "PGPASSWORD=apple", "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-XAt", "-h", binding["pooler-host"],
+		return framework.Run(s.Ctx, s.Name, framework.PostgreSQLClient, framework.PostgreSQLClient, "", "env",
+			"PGPASSWORD=apple", "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-XAt", "-h",
+			binding["pooler-host"],
 			"-p", binding["pooler-port"], "-U", "seller", "-d", "postgres", "-c", "SELECT current_user")
 	}); strings.TrimSpace(out) != "seller" {
 		t.Fatalf("through the Service it says %q", out)

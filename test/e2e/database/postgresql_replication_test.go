@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a
-// crash than the few seconds that they wait by default.
+// patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need
+// longer to recover from a crash than the few seconds that they wait by default.
 var patience = &platformv1.Failover{After: &metav1.Duration{Duration: framework.InPlaceGapLimit}}
 
 // waits sets how long others wait before one takes over; as by default with nil.
@@ -24,8 +24,9 @@ func waits(r *framework.Replicated, failover *platformv1.Failover) {
 	r.WaitForPrimary()
 }
 
-// TestPostgreSQLReplication proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
-// that no write is lost that was acknowledged: a replica has it. It runs alone because it measures.
+// TestPostgreSQLReplication proves, for each fault of a primary, that another one takes over when it should, that never
+// two take writes, and that no write is lost that was acknowledged: a replica has it. It runs alone because it
+// measures.
 func TestPostgreSQLReplication(t *testing.T) {
 	s := framework.NewNamespace(t, "pgreplication")
 	r := s.CreateReplicatedPostgreSQL("db")
@@ -38,7 +39,8 @@ func TestPostgreSQLReplication(t *testing.T) {
 		t.Errorf("status.durability is %q", got)
 	}
 	matrix := slices.DeleteFunc(faultMatrix(), func(f framework.Fault) bool {
-		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over",
+		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted",
+			"pod and volume deleted", "switched over",
 			"operator killed", "API server away"}, f.Name) &&
 			// One round has no time for it: TestOperationsOfEachPlugin makes a member anew.
 			!(framework.Config.FaultRounds > 1 && f.Name == "member made anew")
@@ -53,8 +55,8 @@ func TestPostgreSQLReplication(t *testing.T) {
 	r.LogChanges()
 }
 
-// TestPostgreSQLFailoverOfANode proves that a primary that is cut off stops by itself before another one writes, for a session that
-// stays open on its side, too.
+// TestPostgreSQLFailoverOfANode proves that a primary that is cut off stops by itself before another one writes, for a
+// session that stays open on its side, too.
 func TestPostgreSQLFailoverOfANode(t *testing.T) {
 	s := framework.NewNamespace(t, "pgfencing")
 	r := s.CreateReplicatedPostgreSQL("db")

@@ -28,7 +28,8 @@ func podOf(p *framework.PostgreSQLApplication) string {
 // server is the process that answers: since when it runs, and which data it has.
 func server(p *framework.PostgreSQLApplication) (since, system string) {
 	p.Helper()
-	since, system, _ = strings.Cut(p.SQL("postgres", "SELECT pg_postmaster_start_time(), system_identifier FROM pg_control_system()"), "|")
+	since, system, _ = strings.Cut(p.SQL("postgres",
+		"SELECT pg_postmaster_start_time(), system_identifier FROM pg_control_system()"), "|")
 	return since, system
 }
 
@@ -36,7 +37,9 @@ func server(p *framework.PostgreSQLApplication) (since, system string) {
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "postgresql")
-	p := &framework.PostgreSQLApplication{Application: s.CreateApplication("shop", framework.NewPostgreSQLApplication(framework.PostgreSQLVersion)), Client: "psql"}
+	p := &framework.PostgreSQLApplication{
+		Application: s.CreateApplication("shop", framework.NewPostgreSQLApplication(framework.PostgreSQLVersion)),
+		Client:      "psql"}
 	t.Logf("apply to Ready: %s", framework.FormatSeconds(p.WaitReady()))
 	p.RunClient(p.Client, "zeroinfra/postgresql:"+framework.PostgreSQLVersion)
 	p.SQL("postgres", "CREATE TABLE kept (n int); INSERT INTO kept SELECT generate_series(1, 1000)")
@@ -60,8 +63,10 @@ func TestPostgreSQL(t *testing.T) {
 
 func checkBinding(p *framework.PostgreSQLApplication) {
 	b := p.Binding()
-	if b["type"] != "postgresql" || b["username"] != "app" || b["database"] != "app" || b["port"] != "5432" || b["host"] != p.Name+"."+p.Namespace.Name+".svc" || len(b["password"]) != 32 {
-		p.Errorf("the binding has type %q, username %q, database %q, host %q and port %q", b["type"], b["username"], b["database"], b["host"], b["port"])
+	if b["type"] != "postgresql" || b["username"] != "app" || b["database"] != "app" || b["port"] != "5432" ||
+		b["host"] != p.Name+"."+p.Namespace.Name+".svc" || len(b["password"]) != 32 {
+		p.Errorf("the binding has type %q, username %q, database %q, host %q and port %q", b["type"], b["username"],
+			b["database"], b["host"], b["port"])
 	}
 	if version := p.Object().Status.Version; !strings.HasPrefix(version, framework.PostgreSQLVersion+".") {
 		p.Errorf("the status says version %q", version)
@@ -72,9 +77,11 @@ func checkBinding(p *framework.PostgreSQLApplication) {
 }
 
 // entityOf is an Entity of this server.
-func entityOf(p *framework.PostgreSQLApplication, kind, object, name string, parameters platformv1.Parameters, password *platformv1.SecretKeyReference) *platformv1.Entity {
+func entityOf(p *framework.PostgreSQLApplication, kind, object, name string, parameters platformv1.Parameters,
+	password *platformv1.SecretKeyReference) *platformv1.Entity {
 	return &platformv1.Entity{ObjectMeta: framework.ObjectMeta(object), Spec: platformv1.EntitySpec{
-		ApplicationRef: platformv1.ApplicationReference{Name: p.Name}, Type: kind, Name: name, Parameters: parameters, PasswordFrom: password, DeletionPolicy: platformv1.EntityDelete,
+		ApplicationRef: platformv1.ApplicationReference{Name: p.Name}, Type: kind, Name: name, Parameters: parameters,
+		PasswordFrom: password, DeletionPolicy: platformv1.EntityDelete,
 	}}
 }
 
@@ -96,7 +103,8 @@ func areReady(p *framework.PostgreSQLApplication, names ...string) {
 }
 
 func checkEntities(p *framework.PostgreSQLApplication) {
-	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"seller": "first's", "reader": "other"}})
+	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"),
+		StringData: map[string]string{"seller": "first's", "reader": "other"}})
 	from := func(key string) *platformv1.SecretKeyReference {
 		return &platformv1.SecretKeyReference{Name: "users", Key: key}
 	}
@@ -105,14 +113,18 @@ func checkEntities(p *framework.PostgreSQLApplication) {
 	p.Create(entityOf(p, "extension", "shop-hstore", "shop/hstore", nil, nil))
 	p.Create(entityOf(p, "database", "shop", "shop", platformv1.Parameters{"owner": "seller"}, nil))
 	p.Create(entityOf(p, "role", "seller", "seller", platformv1.Parameters{"connection-limit": "10"}, from("seller")))
-	p.Create(entityOf(p, "role", "reader", "reader", platformv1.Parameters{"member-of": "pg_read_all_data"}, from("reader")))
+	p.Create(entityOf(p, "role", "reader", "reader", platformv1.Parameters{"member-of": "pg_read_all_data"},
+		from("reader")))
 	areReady(p, "seller", "reader", "shop", "shop-hstore", "reader-connects")
 	if out, err := p.RunClientCommand(func() (string, error) {
-		return p.PSQL("seller", "first's", "shop", "CREATE TABLE goods (h public.hstore); INSERT INTO goods VALUES ('a=>1'); SELECT h->'a' FROM goods")
+		return p.PSQL("seller", "first's", "shop",
+			"CREATE TABLE goods (h public.hstore); INSERT INTO goods VALUES ('a=>1'); SELECT h->'a' FROM goods")
 	}); err != nil || out != "1" {
 		p.Errorf("the owner says %q, %v", out, err)
 	}
-	if out, err := p.RunClientCommand(func() (string, error) { return p.PSQL("reader", "other", "shop", "SELECT count(*) FROM goods") }); err != nil || out != "1" {
+	if out, err := p.RunClientCommand(func() (string, error) {
+		return p.PSQL("reader", "other", "shop", "SELECT count(*) FROM goods")
+	}); err != nil || out != "1" {
 		p.Errorf("the reader says %q, %v", out, err)
 	}
 	if out, err := p.PSQL("reader", "other", "shop", "DELETE FROM goods"); err == nil {
@@ -121,9 +133,12 @@ func checkEntities(p *framework.PostgreSQLApplication) {
 	unknown := entityOf(p, "extension", "unknown", "shop/plpython3u", nil, nil)
 	unknown.Namespace = p.Namespace.Name
 	for _, says := range []string{"of extensions there are", "pgcrypto"} {
-		p.WaitForRefusal(says, func() error { return framework.Cluster.Client.Create(p.Ctx, unknown.DeepCopy(), client.DryRunAll) })
+		p.WaitForRefusal(says, func() error {
+			return framework.Cluster.Client.Create(p.Ctx, unknown.DeepCopy(), client.DryRunAll)
+		})
 	}
-	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil || strings.Contains(log, "first's") || strings.Contains(log, p.SuperuserPassword()) {
+	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil ||
+		strings.Contains(log, "first's") || strings.Contains(log, p.SuperuserPassword()) {
 		p.Errorf("a password is in the log: %v", err)
 	}
 }
@@ -132,11 +147,13 @@ func checkMetrics(p *framework.PostgreSQLApplication) {
 	pod := &corev1.Pod{}
 	p.MustGet(podOf(p), pod)
 	p.Eventually(framework.SettleTimeout, "the metrics of all queries are there", func() error {
-		out, err := framework.Run(p.Ctx, p.Namespace.Name, p.Client, p.Client, "", "wget", "-q", "-O", "-", "http://"+pod.Status.PodIP+":9187/metrics")
+		out, err := framework.Run(p.Ctx, p.Namespace.Name, p.Client, p.Client, "", "wget", "-q", "-O", "-", "http://"+
+			pod.Status.PodIP+":9187/metrics")
 		if err != nil {
 			return err
 		}
-		for _, line := range []string{`postgresql_max_connections 40`, `postgresql_database_size_bytes{datname="postgres"} `, `postgresql_in_recovery 0`, "postgresql_wal_position_bytes "} {
+		for _, line := range []string{`postgresql_max_connections 40`, `postgresql_database_size_bytes{datname="postgres"} `,
+			`postgresql_in_recovery 0`, "postgresql_wal_position_bytes "} {
 			if !strings.Contains(out, "\n"+line) {
 				return fmt.Errorf("there is no %q", line)
 			}
@@ -177,7 +194,9 @@ func checkParameters(p *framework.PostgreSQLApplication) {
 	if !maps.Equal(p.UIDs(), uids) {
 		p.Error("a parameter replaced the pod")
 	}
-	for parameters, says := range map[string]string{"fsync=off": "keeps the data safe as it is", "work_mem=7 MB": "it must be a size", "wal_level=minimal": "wal_level", "shared_bufers=1GB": `did you mean "shared_buffers"`} {
+	for parameters, says := range map[string]string{"fsync=off": "keeps the data safe as it is",
+		"work_mem=7 MB": "it must be a size", "wal_level=minimal": "wal_level",
+		"shared_bufers=1GB": `did you mean "shared_buffers"`} {
 		key, value, _ := strings.Cut(parameters, "=")
 		p.WaitForRefusal(says, func() error {
 			return p.TryUpdate(framework.WithComponent(framework.PostgreSQLComponent, func(c *platformv1.ApplicationComponent) {
@@ -201,7 +220,8 @@ func reference(p *framework.PostgreSQLApplication) platformv1.TargetReference {
 func checkOperation(p *framework.PostgreSQLApplication) {
 	before := p.SQL("postgres", "SELECT checkpoint_lsn FROM pg_control_checkpoint()")
 	p.SQL("postgres", "INSERT INTO kept SELECT 0 WHERE false; CREATE TABLE more (n int)")
-	p.Create(&platformv1.Operation{ObjectMeta: framework.ObjectMeta("checkpoint"), Spec: platformv1.OperationSpec{TemplateRef: "Checkpoint", TargetRef: reference(p)}})
+	p.Create(&platformv1.Operation{ObjectMeta: framework.ObjectMeta("checkpoint"),
+		Spec: platformv1.OperationSpec{TemplateRef: "Checkpoint", TargetRef: reference(p)}})
 	p.ExpectOperationSucceeded("checkpoint")
 	if after := p.SQL("postgres", "SELECT checkpoint_lsn FROM pg_control_checkpoint()"); after == before {
 		p.Errorf("there was no checkpoint since %s", before)
@@ -218,7 +238,8 @@ func checkOperation(p *framework.PostgreSQLApplication) {
 func checkKill(p *framework.PostgreSQLApplication) {
 	uids := p.UIDs()
 	since, system := server(p)
-	if _, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "sh", "-c", "kill -9 $(head -n 1 /data/pgdata/postmaster.pid)"); err != nil {
+	if _, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "sh", "-c",
+		"kill -9 $(head -n 1 /data/pgdata/postmaster.pid)"); err != nil {
 		p.Fatal(err)
 	}
 	begin := time.Now()
@@ -232,9 +253,11 @@ func checkKill(p *framework.PostgreSQLApplication) {
 
 func checkPassword(p *framework.PostgreSQLApplication) {
 	old := p.SuperuserPassword()
-	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("mine"), StringData: map[string]string{"password": `it's mine\"`}})
+	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("mine"),
+		StringData: map[string]string{"password": `it's mine\"`}})
 	p.Update(func(spec *platformv1.ApplicationSpec) {
-		spec.Credentials = []platformv1.Credential{{Name: "superuser", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+		spec.Credentials = []platformv1.Credential{
+			{Name: "superuser", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	})
 	p.Eventually(framework.SettleTimeout, "the new password is taken", func() error {
 		out, err := p.PSQL("postgres", `it's mine\"`, "postgres", "SELECT count(*) FROM kept")
@@ -247,7 +270,8 @@ func checkPassword(p *framework.PostgreSQLApplication) {
 	if _, err := p.PSQL("postgres", old, "postgres", "SELECT 1"); err == nil {
 		p.Error("the old password does, too")
 	}
-	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil || strings.Contains(log, "mine") {
+	if log, err := framework.Logs(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent); err != nil ||
+		strings.Contains(log, "mine") {
 		p.Errorf("the password is in the log: %v", err)
 	}
 }
@@ -271,7 +295,8 @@ func checkStop(p *framework.PostgreSQLApplication) {
 
 // checkDataGone comes last: a folder that was removed by mistake is not taken for a new volume.
 func checkDataGone(p *framework.PostgreSQLApplication) {
-	if _, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "mv", "/data/pgdata", "/data/elsewhere"); err != nil {
+	if _, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "mv", "/data/pgdata",
+		"/data/elsewhere"); err != nil {
 		p.Fatal(err)
 	}
 	p.Create(framework.NewRestartOperation("without-data", reference(p)))
@@ -282,7 +307,8 @@ func checkDataGone(p *framework.PostgreSQLApplication) {
 		}
 		return err
 	})
-	if out, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "sh", "-c", "ls -d /data/pgdata || mv /data/elsewhere /data/pgdata"); err != nil || out != "" {
+	if out, err := framework.Run(p.Ctx, p.Namespace.Name, podOf(p), framework.PostgreSQLComponent, "", "sh", "-c",
+		"ls -d /data/pgdata || mv /data/elsewhere /data/pgdata"); err != nil || out != "" {
 		p.Fatalf("got %q, %v", out, err)
 	}
 	kept(p)
@@ -304,13 +330,17 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 	}
 	// On a busy machine an exec can end before its input has come.
 	s.Eventually(framework.SettleTimeout, "the client has the CA", func() error {
-		_, err := framework.Run(p.Ctx, s.Name, p.Client, p.Client, b["ca.crt"], "sh", "-c", "cat >/tmp/ca.crt && test -s /tmp/ca.crt")
+		_, err := framework.Run(p.Ctx, s.Name, p.Client, p.Client, b["ca.crt"], "sh", "-c",
+			"cat >/tmp/ca.crt && test -s /tmp/ca.crt")
 		return err
 	})
 	connect := func(mode string) (string, error) {
 		return p.RunClientCommand(func() (string, error) {
-			return framework.Run(p.Ctx, s.Name, p.Client, p.Client, "", "env", "PGPASSWORD="+b["password"], "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-				"host="+b["host"]+" user="+b["username"]+" dbname="+b["database"]+" connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
+			return framework.Run(p.Ctx, s.Name, p.Client, p.Client, "", "env", "PGPASSWORD="+b["password"],
+				"/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-c",
+				"SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+				"host="+b["host"]+" user="+b["username"]+" dbname="+b["database"]+
+					" connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
 		})
 	}
 	if out, err := connect("verify-full"); err != nil || strings.TrimSpace(out) != "t" {
@@ -324,7 +354,9 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 	// As a Prometheus reads them, by the PodMonitor.
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(b["ca.crt"]))
-	reader := &http.Client{Timeout: framework.SettleTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: p.Name + "-" + framework.PostgreSQLComponent + "-headless." + s.Name + ".svc.cluster.local"}}}
+	reader := &http.Client{Timeout: framework.SettleTimeout,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: p.Name + "-" +
+			framework.PostgreSQLComponent + "-headless." + s.Name + ".svc.cluster.local"}}}
 	way := s.PortForward(s.Name, podOf(p), 9187)
 	s.Eventually(framework.SettleTimeout, "the metrics are there over TLS", func() error {
 		response, err := reader.Get("https://" + way + "/metrics")
@@ -332,7 +364,8 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 			return err
 		}
 		defer response.Body.Close()
-		if out, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(out), "\npostgresql_in_recovery 0\n") {
+		if out, err := io.ReadAll(response.Body); err != nil ||
+			!strings.Contains(string(out), "\npostgresql_in_recovery 0\n") {
 			return fmt.Errorf("they are %q: %w", out, err)
 		}
 		return nil

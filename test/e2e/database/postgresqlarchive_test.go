@@ -28,19 +28,22 @@ type shelved struct {
 	pool *pgxpool.Pool
 }
 
-// TestPostgreSQLArchiveOnVolume has a PostgreSQL archive its log on the volume that its backups are on, under load, and another one begin with it at a point in
-// time. The volume is one that a single node can mount: servers and movers are there together, each writes, and each reads what the others wrote.
+// TestPostgreSQLArchiveOnVolume has a PostgreSQL archive its log on the volume that its backups are on, under load, and
+// another one begin with it at a point in time. The volume is one that a single node can mount: servers and movers are
+// there together, each writes, and each reads what the others wrote.
 func TestPostgreSQLArchiveOnVolume(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgshelf")
-	a := &shelved{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}}
+	a := &shelved{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: s, Name: "db",
+		PortForwards: s.NewPortForwards()}}
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: shelvedSpec()})
 	a.WaitReady()
 	a.connects()
 	a.Exec(a.pool, "CREATE TABLE kept (n int PRIMARY KEY)", "INSERT INTO kept VALUES (1)")
 	before := a.server()
 	// Data and archive have to be where one node reaches both.
-	s.CreateRepositoryOnNode("store", before.Spec.Containers[0].Image, map[string]string{corev1.LabelHostname: before.Spec.NodeName})
+	s.CreateRepositoryOnNode("store", before.Spec.Containers[0].Image,
+		map[string]string{corev1.LabelHostname: before.Spec.NodeName})
 	a.Update(func(spec *databasev1.PostgreSQLSpec) { spec.Archive = shelvedArchive() })
 	if now := a.server(); now.UID == before.UID || now.Labels[platformv1.ArchiveLabel] != "store" {
 		t.Errorf("the pod is as it was, with the labels %v", now.Labels)
@@ -70,9 +73,10 @@ func TestPostgreSQLArchiveOnVolume(t *testing.T) {
 func shelvedSpec() databasev1.PostgreSQLSpec {
 	return databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "64MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
@@ -80,7 +84,8 @@ func shelvedSpec() databasev1.PostgreSQLSpec {
 }
 
 func shelvedArchive() *databasev1.LogArchive {
-	return &databasev1.LogArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"}, Timeout: &metav1.Duration{Duration: 10 * time.Second}}
+	return &databasev1.LogArchive{RepositoryRef: &platformv1.RepositoryReference{Name: "store"},
+		Timeout: &metav1.Duration{Duration: 10 * time.Second}}
 }
 
 func (a *shelved) connects() {
@@ -144,13 +149,17 @@ func (a *shelved) load() (stop func()) {
 	return func() { close(done); ended.Wait() }
 }
 
-// isShared: what the server archived is of the group of the movers, who can read it, and make and remove folders beside.
+// isShared: what the server archived is of the group of the movers, who can read it, and make and remove folders
+// beside.
 func (a *shelved) isShared() {
 	a.Helper()
-	const look = `cd "$0" && find . -name '*.zst' -exec cat {} + >/dev/null && mkdir probe && rmdir probe && find . -name '*.zst' -exec stat -c '%g %a' {} + | sort | uniq -c`
+	const look = `cd "$0" && find . -name '*.zst' -exec cat {} + >/dev/null && mkdir probe && rmdir probe && find . ` +
+		`-name '*.zst' -exec stat -c '%g %a' {} + | sort | uniq -c`
 	folder := mover.VolumePath + "/" + platformv1.ArchiveFolderFor("kept", a.Namespace.Name, a.Application().Name)
-	out, err := framework.Run(a.Ctx, a.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c", look, folder)
-	if fields := strings.Fields(out); err != nil || len(fields) != 3 || fields[1] != fmt.Sprint(framework.MoverID) || fields[2] != "640" {
+	out, err := framework.Run(a.Ctx, a.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c",
+		look, folder)
+	if fields := strings.Fields(out); err != nil || len(fields) != 3 || fields[1] != fmt.Sprint(framework.MoverID) ||
+		fields[2] != "640" {
 		a.Errorf("in the repository there are %q: %v", out, err)
 	}
 }
@@ -160,9 +169,11 @@ func (a *shelved) restoredAt(at string) {
 	a.Helper()
 	spec := shelvedSpec()
 	spec.Archive = shelvedArchive()
-	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "base-backup", Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}}
+	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "base-backup",
+		Target: &platformv1.RestoreTarget{Time: at, RepositoryRef: &platformv1.RepositoryReference{Name: "store"}}}
 	a.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("again"), Spec: spec})
-	b := &shelved{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: a.Namespace, Name: "again", PortForwards: a.PortForwards}}
+	b := &shelved{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: a.Namespace, Name: "again",
+		PortForwards: a.PortForwards}}
 	b.WaitReady()
 	b.connects()
 	b.WaitForAnswer(b.pool, "1 2", "SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept")

@@ -27,14 +27,17 @@ const (
 
 // archiveNowhere has the log archived to a place that nobody serves.
 func archiveNowhere(spec *platformv1.ApplicationSpec) {
-	spec.Credentials = append(spec.Credentials, platformv1.Credential{Name: "archive", PasswordFrom: platformv1.SecretKeyReference{Name: "archive", Key: "password"}})
-	for name, value := range map[string]platformv1.ParameterValue{"archive.endpoint": "http://127.0.0.1:9", "archive.bucket": "log", "archive.accessKey": "nobody"} {
+	spec.Credentials = append(spec.Credentials,
+		platformv1.Credential{Name: "archive", PasswordFrom: platformv1.SecretKeyReference{Name: "archive", Key: "password"}})
+	for name, value := range map[string]platformv1.ParameterValue{"archive.endpoint": "http://127.0.0.1:9",
+		"archive.bucket": "log", "archive.accessKey": "nobody"} {
 		spec.Components[0].Parameters[name] = value
 	}
 }
 
-// TestPostgreSQLVolumeFullOfLog proves that log which waits for its archive is never dropped, and that nothing is lost for it: there are alarms before
-// the volume is full, another member takes over when the primary stops for want of room, and all are back when there is more.
+// TestPostgreSQLVolumeFullOfLog proves that log which waits for its archive is never dropped, and that nothing is lost
+// for it: there are alarms before the volume is full, another member takes over when the primary stops for want of
+// room, and all are back when there is more.
 func TestPostgreSQLVolumeFullOfLog(t *testing.T) {
 	t.Parallel()
 	for n := range framework.Config.FaultRounds {
@@ -80,7 +83,8 @@ func volumeFullOfLog(t *testing.T) {
 		return nil
 	})
 	archiving(r, "ArchivingFails", "VolumeFillsUp", "VolumeNearlyFull")
-	r.Update(framework.WithComponent(framework.PostgreSQLComponent, func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse("1Gi") }))
+	r.Update(framework.WithComponent(framework.PostgreSQLComponent,
+		func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse("1Gi") }))
 	r.Eventually(framework.VolumeGrowthTimeout, "all members are back with more room", func() error {
 		app := r.Object()
 		return framework.ReadyNow(app, app.Status.ObservedGeneration)

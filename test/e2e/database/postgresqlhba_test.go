@@ -17,12 +17,13 @@ import (
 // postgresqlNewest is the latest major version.
 const postgresqlNewest = "18"
 
-// TestPostgreSQLHBA has a server of the latest version serve, and let in and refuse as the rules of its spec say: they are read back, restart nothing,
-// and keep nobody out whom the instance itself needs.
+// TestPostgreSQLHBA has a server of the latest version serve, and let in and refuse as the rules of its spec say: they
+// are read back, restart nothing, and keep nobody out whom the instance itself needs.
 func TestPostgreSQLHBA(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pghba")
-	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"app": appPassword, "reader": "reads"}})
+	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"),
+		StringData: map[string]string{"app": appPassword, "reader": "reads"}})
 	from := func(key string) *platformv1.SecretKeyReference {
 		return &platformv1.SecretKeyReference{Name: "users", Key: key}
 	}
@@ -31,10 +32,12 @@ func TestPostgreSQLHBA(t *testing.T) {
 			Version: postgresqlNewest,
 			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
 			// They cost nothing and show that what is new in this version is taken over.
-			Parameters:     platformv1.Parameters{"io_method": "sync", "log_connections": "receipt, setup_durations", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+			Parameters: platformv1.Parameters{"io_method": "sync", "log_connections": "receipt, setup_durations",
+				"max_wal_size": "64MB", "min_wal_size": "32MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
-		Roles:     []databasev1.PostgreSQLRole{{Name: "app", PasswordFrom: from("app")}, {Name: "reader", PasswordFrom: from("reader")}},
+		Roles: []databasev1.PostgreSQLRole{{Name: "app", PasswordFrom: from("app")},
+			{Name: "reader", PasswordFrom: from("reader")}},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop", Owner: "app"}},
 	}})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
@@ -45,13 +48,15 @@ func TestPostgreSQLHBA(t *testing.T) {
 	if version := p.Object().Status.Version; !strings.HasPrefix(version, postgresqlNewest+".") {
 		t.Errorf("the status says version %s", version)
 	}
-	p.WaitForAnswer(super, "sync receipt, setup_durations on", "SELECT concat_ws(' ', current_setting('io_method'), current_setting('log_connections'), current_setting('data_checksums'))")
+	p.WaitForAnswer(super, "sync receipt, setup_durations on", "SELECT concat_ws(' ', current_setting('io_method'), "+
+		"current_setting('log_connections'), current_setting('data_checksums'))")
 	p.WaitForAnswer(p.Pool(reader), "1", "SELECT 1::text")
 
 	since := asked(p, super, "SELECT pg_postmaster_start_time()::text")
 	const rules = `SELECT string_agg(concat_ws(' ', type, array_to_string(database, ','), array_to_string(user_name, ','), address, auth_method), '; ' ORDER BY line_number)
 		FROM pg_hba_file_rules WHERE type <> 'local' AND database <> '{replication}' AND error IS NULL`
-	const own, last = "host all postgres,zeroinfra_replication,zeroinfra_pooler all scram-sha-256; ", "host all all all scram-sha-256"
+	const own, last = "host all postgres,zeroinfra_replication,zeroinfra_pooler all scram-sha-256; ",
+		"host all all all scram-sha-256"
 	p.WaitForAnswer(super, own+last, rules)
 	p.Update(func(spec *databasev1.PostgreSQLSpec) {
 		spec.HBA = []databasev1.PostgreSQLHBARule{

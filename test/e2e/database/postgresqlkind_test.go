@@ -35,39 +35,47 @@ func postgresqlOfItsKind(name string) *databasev1.PostgreSQL {
 		InstanceSpec: platformv1.InstanceSpec{
 			Version: framework.PostgreSQLVersion,
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("96Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
 			},
-			Storage:             platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:          platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
-			Service:             &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"example.com/team": "shop"}}},
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
+			Service: &platformv1.ServiceExposure{
+				ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"example.com/team": "shop"}}},
 			Scheduling:          &platformv1.Scheduling{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}},
 			PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))},
 			DeletionPolicy:      platformv1.DeletionPolicyDelete,
 		},
-		Replicas:    1,
-		Synchronous: &databasev1.PostgreSQLSynchronous{Replicas: new(int32(1)), Method: databasev1.SynchronousFirst, Shortage: platformv1.ShortageContinue},
-		Failover:    &databasev1.Failover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}},
+		Replicas: 1,
+		Synchronous: &databasev1.PostgreSQLSynchronous{Replicas: new(int32(1)), Method: databasev1.SynchronousFirst,
+			Shortage: platformv1.ShortageContinue},
+		Failover: &databasev1.Failover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}},
 		Roles: []databasev1.PostgreSQLRole{
 			{Name: "app", PasswordFrom: from("app"), ConnectionLimit: new(int32(7))},
 			{Name: "reader", PasswordFrom: from("reader"), MemberOf: []string{"pg_read_all_data"},
-				Grants: []databasev1.PostgreSQLGrant{{Database: "shop", Privileges: []databasev1.PostgreSQLPrivilege{"TEMPORARY", "CONNECT"}}}},
+				Grants: []databasev1.PostgreSQLGrant{
+					{Database: "shop", Privileges: []databasev1.PostgreSQLPrivilege{"TEMPORARY", "CONNECT"}}}},
 		},
 		Databases: []databasev1.PostgreSQLDatabase{
-			{Name: "shop", Owner: "app", ConnectionLimit: new(int32(15)), Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}},
+			{Name: "shop", Owner: "app", ConnectionLimit: new(int32(15)),
+				Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}},
 			{Name: "gone", DeletionPolicy: platformv1.EntityDelete},
 		},
 	}}
 }
 
-// TestPostgreSQLOfItsKind takes a PostgreSQL of two members through its life with a real client, which is told no more than the binding says.
+// TestPostgreSQLOfItsKind takes a PostgreSQL of two members through its life with a real client, which is told no more
+// than the binding says.
 func TestPostgreSQLOfItsKind(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgkind")
 	s.Create(postgresqlOfItsKind("db"))
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.ExpectNotReady(platformv1.ReasonSecretNotFound, `credential "app"`, `Secret "users"`)
-	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"app": appPassword, "reader": "reads"}})
+	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"),
+		StringData: map[string]string{"app": appPassword, "reader": "reads"}})
 	t.Logf("Secret made to Ready: %s", framework.FormatSeconds(p.WaitReady()))
 	p.WaitForReplicas(1)
 	for _, part := range []struct {
@@ -93,7 +101,8 @@ func checkPostgreSQLStatus(p *framework.PostgreSQLInstance) {
 	obj, b := p.Object(), p.Binding()
 	resource := databasev1.GroupVersion.WithResource("postgresqls")
 	p.Logf("%v", p.TableColumns(resource, p.Name))
-	p.ExpectTableColumns(resource, p.Name, "Version", "Pods", "Primary", "Replicas", "Durability", "Phase", "Endpoint", "Read-Only", "Message", "Age")
+	p.ExpectTableColumns(resource, p.Name, "Version", "Pods", "Primary", "Replicas", "Durability", "Phase", "Endpoint",
+		"Read-Only", "Message", "Age")
 	p.Eventually(framework.SettleTimeout, "commits wait for the replica", func() error {
 		if obj = p.Object(); obj.Status.Durability != platformv1.DurabilitySynchronous {
 			return fmt.Errorf("durability is %q", obj.Status.Durability)
@@ -115,18 +124,22 @@ func checkPostgreSQLStatus(p *framework.PostgreSQLInstance) {
 			p.Errorf("%s is %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if window := obj.Status.LossWindowSeconds; window == nil || *window != 0 || obj.Status.Term < 1 || len(obj.Status.Members) != 2 {
+	if window := obj.Status.LossWindowSeconds; window == nil || *window != 0 || obj.Status.Term < 1 ||
+		len(obj.Status.Members) != 2 {
 		p.Errorf("the status is %+v", obj.Status)
 	}
 	p.WaitForAnswer(p.Pool(framework.Login{}), "false", "SELECT pg_is_in_recovery()::text")
 	p.WaitForAnswer(p.Pool(framework.Login{ReadOnly: true}), "true", "SELECT pg_is_in_recovery()::text")
 	bound := p.Pool(framework.Login{Bound: true})
 	p.WaitForAnswer(bound, "app owns app",
-		"SELECT current_user || ' owns ' || datname FROM pg_database WHERE datdba = current_user::regrole AND datname = current_database()")
+		"SELECT current_user || ' owns ' || datname FROM pg_database WHERE datdba = current_user::regrole AND datname = "+
+			"current_database()")
 	p.Exec(bound, "CREATE TABLE own (n int)", "DROP TABLE own")
 	p.ExpectStatementRefused(bound, "permission denied", "SELECT pg_switch_wal()::text")
-	p.WaitForAnswer(p.Pool(framework.Login{}), obj.Status.Version, "SELECT split_part(current_setting('server_version'), ' ', 1)")
-	p.ExpectStatementRefused(p.Pool(framework.Login{User: "postgres", Password: "guess"}), "password authentication failed", "SELECT 1::text")
+	p.WaitForAnswer(p.Pool(framework.Login{}), obj.Status.Version,
+		"SELECT split_part(current_setting('server_version'), ' ', 1)")
+	p.ExpectStatementRefused(p.Pool(framework.Login{User: "postgres", Password: "guess"}),
+		"password authentication failed", "SELECT 1::text")
 }
 
 // checkFields reads back what nothing else of the test shows.
@@ -135,8 +148,10 @@ func checkFields(p *framework.PostgreSQLInstance) {
 	p.WaitForAnswer(super, `FIRST 1 ("`+role(p, "replica")+`")`, "SELECT current_setting('synchronous_standby_names')")
 	p.WaitForAnswer(super, "sync", "SELECT string_agg(sync_state, ' ') FROM pg_stat_replication")
 	set := &platformv1.WorkloadSet{}
-	p.MustGet(platformv1.WorkloadSetNameFor(p.Application().Name, framework.PostgreSQLComponent, platformv1.DefaultSet), set)
-	if f := set.Spec.Failover; f.After == nil || f.After.Duration != 3*time.Second || f.SynchronousReplicas != 1 || f.Shortage != platformv1.ShortageContinue {
+	p.MustGet(platformv1.WorkloadSetNameFor(p.Application().Name, framework.PostgreSQLComponent, platformv1.DefaultSet),
+		set)
+	if f := set.Spec.Failover; f.After == nil || f.After.Duration != 3*time.Second || f.SynchronousReplicas != 1 ||
+		f.Shortage != platformv1.ShortageContinue {
 		p.Errorf("the engine goes by %+v", f)
 	}
 	service := &corev1.Service{}
@@ -147,7 +162,8 @@ func checkFields(p *framework.PostgreSQLInstance) {
 	for _, pod := range p.Application().Pods() {
 		limit := resource.MustParse("384Mi")
 		for _, c := range pod.Spec.Containers {
-			if given := c.Resources.Limits[corev1.ResourceMemory]; c.Name == framework.PostgreSQLComponent && !given.Equal(limit) {
+			if given := c.Resources.Limits[corev1.ResourceMemory]; c.Name == framework.PostgreSQLComponent &&
+				!given.Equal(limit) {
 				p.Errorf("pod %s has %s of memory", pod.Name, given.String())
 			}
 		}
@@ -161,7 +177,8 @@ func checkFields(p *framework.PostgreSQLInstance) {
 		}
 	}
 	var budgets policyv1.PodDisruptionBudgetList
-	if err := framework.Cluster.Client.List(p.Ctx, &budgets, client.InNamespace(p.Namespace.Name)); err != nil || len(budgets.Items) != 1 {
+	if err := framework.Cluster.Client.List(p.Ctx, &budgets, client.InNamespace(p.Namespace.Name)); err != nil ||
+		len(budgets.Items) != 1 {
 		p.Errorf("there are %d budgets, want 1: %v", len(budgets.Items), err)
 	}
 }
@@ -186,8 +203,10 @@ func checkInside(p *framework.PostgreSQLInstance) {
 	p.WaitForAnswer(reader, "1000", "SELECT count(*)::text FROM goods")
 	p.ExpectStatementRefused(reader, "permission denied", "DELETE FROM goods RETURNING n::text")
 	super := p.Pool(framework.Login{})
-	p.WaitForAnswer(super, "7 15", "SELECT rolconnlimit || ' ' || datconnlimit FROM pg_roles, pg_database WHERE rolname = 'app' AND datname = 'shop'")
-	p.WaitForAnswer(super, "reader=Tc/app", "SELECT acl::text FROM pg_database, unnest(datacl) acl WHERE datname = 'shop' AND acl::text LIKE 'reader=%'")
+	p.WaitForAnswer(super, "7 15", "SELECT rolconnlimit || ' ' || datconnlimit FROM pg_roles, pg_database WHERE rolname "+
+		"= 'app' AND datname = 'shop'")
+	p.WaitForAnswer(super, "reader=Tc/app",
+		"SELECT acl::text FROM pg_database, unnest(datacl) acl WHERE datname = 'shop' AND acl::text LIKE 'reader=%'")
 	p.WaitForAnswer(super, "false", "SELECT rolsuper::text FROM pg_roles WHERE rolname = 'app'")
 	// Another password of a role is taken over, and nothing is started anew for it.
 	before := p.ProcessStarts()
@@ -198,8 +217,10 @@ func checkInside(p *framework.PostgreSQLInstance) {
 	if err := framework.Cluster.Client.Patch(p.Ctx, changed, client.MergeFrom(secret)); err != nil {
 		p.Fatal(err)
 	}
-	p.WaitForAnswer(p.Pool(framework.Login{User: "reader", Password: "reads anew", Database: "shop"}), "1000", "SELECT count(*)::text FROM goods")
-	p.ExpectStatementRefused(p.Pool(framework.Login{User: "reader", Password: "reads", Database: "shop"}), "password authentication failed", "SELECT 1::text")
+	p.WaitForAnswer(p.Pool(framework.Login{User: "reader", Password: "reads anew", Database: "shop"}), "1000",
+		"SELECT count(*)::text FROM goods")
+	p.ExpectStatementRefused(p.Pool(framework.Login{User: "reader", Password: "reads", Database: "shop"}),
+		"password authentication failed", "SELECT 1::text")
 	if after := p.ProcessStarts(); !maps.Equal(before, after) {
 		p.Errorf("the processes ran since %v, and since %v", before, after)
 	}
@@ -233,7 +254,8 @@ func checkChanges(p *framework.PostgreSQLInstance) {
 
 	// The primary handed over for that.
 	p.Eventually(framework.SettleTimeout, "the status tells of that", func() error {
-		if s := p.Object().Status; len(s.Changes) == 0 || s.Changes[len(s.Changes)-1].To != s.Primary || s.Changes[len(s.Changes)-1].Term != s.Term {
+		if s := p.Object().Status; len(s.Changes) == 0 || s.Changes[len(s.Changes)-1].To != s.Primary ||
+			s.Changes[len(s.Changes)-1].Term != s.Term {
 			return fmt.Errorf("%s is the primary in term %d, and the changes are %+v", s.Primary, s.Term, s.Changes)
 		}
 		return nil
@@ -246,9 +268,11 @@ func checkChanges(p *framework.PostgreSQLInstance) {
 		p.Errorf("the PostgreSQL declares %d replicas, want 2", got)
 	}
 	p.WaitForReplicas(2)
-	p.WaitForAnswer(p.Pool(framework.Login{}), "2", "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'")
+	p.WaitForAnswer(p.Pool(framework.Login{}), "2",
+		"SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'")
 	w.StopAndVerify("parameters and a member more", framework.FailoverGapLimit)
-	p.ExpectOperationRefused(framework.NewOperation("none", "HorizontalScale", p.Reference(), "replicas", "0"), "a PostgreSQL has 1 at least")
+	p.ExpectOperationRefused(framework.NewOperation("none", "HorizontalScale", p.Reference(), "replicas", "0"),
+		"a PostgreSQL has 1 at least")
 }
 
 // checkPooler has clients log in by way of a pooler, as the roles that are declared.
@@ -260,7 +284,8 @@ func checkPooler(p *framework.PostgreSQLInstance) {
 	p.Eventually(framework.SettleTimeout, "status and binding name the pooler", func() error {
 		b, s := p.Binding(), p.Object().Status
 		if b["pooler-host"] == "" || s.Poolers != "1/1" || s.PoolerEndpoint != b["pooler-host"]+":"+b["pooler-port"] {
-			return fmt.Errorf("the status has poolers %q at %q, and the binding says %s:%s", s.Poolers, s.PoolerEndpoint, b["pooler-host"], b["pooler-port"])
+			return fmt.Errorf("the status has poolers %q at %q, and the binding says %s:%s", s.Poolers, s.PoolerEndpoint,
+				b["pooler-host"], b["pooler-port"])
 		}
 		return nil
 	})
@@ -300,7 +325,8 @@ func checkTakenOut(p *framework.PostgreSQLInstance) {
 	p.WaitForAnswer(p.Pool(app), "1000", "SELECT count(*)::text FROM goods")
 	// The plugin's own choice for three members.
 	p.Eventually(framework.SettleTimeout, "the default of three members", func() error {
-		if got, err := framework.Asks(p.Ctx, super, "SELECT current_setting('synchronous_standby_names')"); err != nil || !strings.HasPrefix(got, "ANY 1 (") {
+		if got, err := framework.Asks(p.Ctx, super, "SELECT current_setting('synchronous_standby_names')"); err != nil ||
+			!strings.HasPrefix(got, "ANY 1 (") {
 			return fmt.Errorf("it waits for %q: %v", got, err)
 		}
 		return nil
@@ -330,9 +356,11 @@ func checkTLS(p *framework.PostgreSQLInstance) {
 	secured := p.Pool(framework.Login{Mode: "verify-full"})
 	p.WaitForAnswer(secured, "true", "SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
 	p.WaitForAnswer(secured, "2", "SELECT count(*)::text FROM pg_stat_replication JOIN pg_stat_ssl USING (pid) WHERE ssl")
-	p.WaitForAnswer(p.Pool(framework.Login{ReadOnly: true, Mode: "verify-full"}), "true", "SELECT pg_is_in_recovery()::text")
+	p.WaitForAnswer(p.Pool(framework.Login{ReadOnly: true, Mode: "verify-full"}), "true",
+		"SELECT pg_is_in_recovery()::text")
 	p.ExpectStatementRefused(p.Pool(framework.Login{Mode: "disable"}), "no encryption", "SELECT 1::text")
-	p.WaitForAnswer(p.Pool(framework.Login{User: app.User, Password: app.Password, Database: app.Database, Mode: "verify-full"}), "1000", "SELECT count(*)::text FROM goods")
+	p.WaitForAnswer(p.Pool(framework.Login{User: app.User, Password: app.Password, Database: app.Database,
+		Mode: "verify-full"}), "1000", "SELECT count(*)::text FROM goods")
 }
 
 func checkRefused(p *framework.PostgreSQLInstance) {
@@ -352,9 +380,12 @@ func checkRefused(p *framework.PostgreSQLInstance) {
 		"cannot be off or local where":  func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous_commit"] = "off" },
 		"must be at least 8":            func(s *databasev1.PostgreSQLSpec) { s.Parameters["max_wal_senders"] = "2" },
 		"of extensions there are": func(s *databasev1.PostgreSQLSpec) {
-			s.Databases = []databasev1.PostgreSQLDatabase{{Name: "more", Extensions: []databasev1.PostgreSQLExtension{{Name: "plpython3u"}}}}
+			s.Databases = []databasev1.PostgreSQLDatabase{
+				{Name: "more", Extensions: []databasev1.PostgreSQLExtension{{Name: "plpython3u"}}}}
 		},
-		"superuser_reserved_connections must": func(s *databasev1.PostgreSQLSpec) { s.Parameters["superuser_reserved_connections"] = "60" },
+		"superuser_reserved_connections must": func(s *databasev1.PostgreSQLSpec) {
+			s.Parameters["superuser_reserved_connections"] = "60"
+		},
 	} {
 		p.WaitForRefusal(text, func() error { return p.TryUpdate(edit, client.DryRunAll) })
 	}

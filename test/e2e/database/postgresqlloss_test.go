@@ -17,8 +17,9 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestPostgreSQLInSyncMembersLost proves that nobody takes over by itself when the primary is lost together with a member that may have what the last one
-// has not, and that a person can have that one take over, with the approval of another person.
+// TestPostgreSQLInSyncMembersLost proves that nobody takes over by itself when the primary is lost together with a
+// member that may have what the last one has not, and that a person can have that one take over, with the approval of
+// another person.
 func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgloss")
@@ -38,7 +39,8 @@ func losesInSync(r *framework.Replicated, p *framework.PostgreSQLApplication, ro
 	r.Helper()
 	primary, term := r.WaitForPrimary()
 	p.SQL("postgres", fmt.Sprintf("INSERT INTO ha VALUES (%d)", round))
-	p.WaitForAnswer("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum' AND flush_lsn = pg_current_wal_lsn()")
+	p.WaitForAnswer("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum' "+
+		"AND flush_lsn = pg_current_wal_lsn()")
 	lost := []string{primary, r.Follower()}
 	var left string
 	uids := r.UIDs()
@@ -57,21 +59,25 @@ func losesInSync(r *framework.Replicated, p *framework.PostgreSQLApplication, ro
 	for _, name := range lost {
 		ordinals = append(ordinals, name[strings.LastIndexByte(name, '-')+1:])
 	}
-	both, err := labels.Parse(fmt.Sprintf("%s=%s,%s in (%s)", platformv1.ApplicationLabel, r.Name, platformv1.OrdinalLabel, strings.Join(ordinals, ",")))
+	both, err := labels.Parse(fmt.Sprintf("%s=%s,%s in (%s)", platformv1.ApplicationLabel, r.Name, platformv1.OrdinalLabel,
+		strings.Join(ordinals, ",")))
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := framework.Cluster.Client.DeleteAllOf(r.Ctx, &corev1.Pod{}, client.InNamespace(r.Namespace.Name), client.MatchingLabelsSelector{Selector: both}, framework.GraceZero); err != nil {
+	if err := framework.Cluster.Client.DeleteAllOf(r.Ctx, &corev1.Pod{}, client.InNamespace(r.Namespace.Name),
+		client.MatchingLabelsSelector{Selector: both}, framework.GraceZero); err != nil {
 		r.Fatal(err)
 	}
 
-	r.Eventually(framework.ReadyTimeout, "it says that nobody takes over, and of whom something may be missing", func() error {
-		c := meta.FindStatusCondition(r.Object().Status.Conditions, platformv1.ReadyCondition)
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonFailoverPending || !strings.Contains(c.Message, lost[0]) && !strings.Contains(c.Message, lost[1]) {
-			return fmt.Errorf("it is %+v", c)
-		}
-		return nil
-	})
+	r.Eventually(framework.ReadyTimeout, "it says that nobody takes over, and of whom something may be missing",
+		func() error {
+			c := meta.FindStatusCondition(r.Object().Status.Conditions, platformv1.ReadyCondition)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonFailoverPending ||
+				!strings.Contains(c.Message, lost[0]) && !strings.Contains(c.Message, lost[1]) {
+				return fmt.Errorf("it is %+v", c)
+			}
+			return nil
+		})
 	r.Eventually(framework.ReadyTimeout, "the pods that were lost are there again, without data", func() error {
 		for _, name := range lost {
 			pod := &corev1.Pod{}
@@ -89,7 +95,8 @@ func losesInSync(r *framework.Replicated, p *framework.PostgreSQLApplication, ro
 	}
 
 	loss := fmt.Sprintf("loss-%d", round)
-	r.CreateApproved(framework.NewOperation(loss, "Failover", framework.CoreReference("Application", r.Name), "to", left, "acceptDataLoss", "true"))
+	r.CreateApproved(framework.NewOperation(loss, "Failover", framework.CoreReference("Application", r.Name), "to", left,
+		"acceptDataLoss", "true"))
 	r.WaitForOperation(loss)
 	now, after := r.WaitForPrimary()
 	if now != left || after <= term {

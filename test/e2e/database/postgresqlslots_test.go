@@ -21,9 +21,10 @@ func TestPostgreSQLFailoverSlots(t *testing.T) {
 	s := framework.NewNamespace(t, "slots")
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:     platformv1.Parameters{"wal_level": "logical", "hot_standby_feedback": "on", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"wal_level": "logical", "hot_standby_feedback": "on", "max_wal_size": "64MB",
+				"min_wal_size": "32MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Replicas: 1,
@@ -32,7 +33,8 @@ func TestPostgreSQLFailoverSlots(t *testing.T) {
 	p.WaitReady()
 	p.WaitForReplicas(1)
 	onPrimary(p, "CREATE TABLE kept (n int)")
-	onPrimary(p, "SELECT slot_name FROM pg_create_logical_replication_slot('consumer', 'test_decoding', false, false, true)")
+	onPrimary(p, "SELECT slot_name FROM pg_create_logical_replication_slot('consumer', 'test_decoding', false, false, "+
+		"true)")
 	c := &slotConsumer{PostgreSQLInstance: p}
 	for turn := range 2 {
 		onPrimary(p, fmt.Sprintf("INSERT INTO kept VALUES (%d)", 2*turn))
@@ -64,15 +66,17 @@ type slotConsumer struct {
 func (c *slotConsumer) consumeUntilCopied() {
 	c.Helper()
 	c.Eventually(framework.ReadyTimeout, "the standby has a copy of the slot", func() error {
-		rows := onPrimary(c.PostgreSQLInstance, "SELECT substr(data, strpos(data, 'n[integer]:') + 11) FROM pg_logical_slot_get_changes('consumer', NULL, NULL) "+
-			"WHERE data LIKE 'table public.kept: INSERT%'")
+		rows := onPrimary(c.PostgreSQLInstance,
+			"SELECT substr(data, strpos(data, 'n[integer]:') + 11) FROM pg_logical_slot_get_changes('consumer', NULL, NULL) "+
+				"WHERE data LIKE 'table public.kept: INSERT%'")
 		c.got = append(c.got, strings.Fields(rows)...)
 		onPrimary(c.PostgreSQLInstance, "SELECT pg_log_standby_snapshot() IS NULL")
 		for _, member := range c.Object().Status.Members {
 			if member.Name == c.Object().Status.Primary {
 				continue
 			}
-			copies, err := onMember(c.PostgreSQLInstance, member.Name, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'consumer' AND synced AND NOT temporary")
+			copies, err := onMember(c.PostgreSQLInstance, member.Name,
+				"SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'consumer' AND synced AND NOT temporary")
 			if err != nil || copies != "1" {
 				return fmt.Errorf("%s has %q copies: %v", member.Name, copies, err)
 			}
@@ -84,7 +88,8 @@ func (c *slotConsumer) consumeUntilCopied() {
 // onMember runs a statement on a member as its superuser.
 func onMember(p *framework.PostgreSQLInstance, pod, statement string) (string, error) {
 	out, err := framework.Run(p.Ctx, p.Namespace.Name, pod, framework.PostgreSQLComponent, "",
-		"/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
+		"/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U",
+		"postgres", "-c", statement)
 	return strings.TrimSpace(out), err
 }
 

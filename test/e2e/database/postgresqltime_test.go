@@ -37,25 +37,30 @@ type timeMachine struct {
 	pool    *pgxpool.Pool
 }
 
-// TestPostgreSQLPointInTime has instances begin with the data of another one at times before and after its primary changed: they have exactly what was
-// committed until then, and go on by themselves. What cannot be reached is refused, and nothing is begun.
+// TestPostgreSQLPointInTime has instances begin with the data of another one at times before and after its primary
+// changed: they have exactly what was committed until then, and go on by themselves. What cannot be reached is refused,
+// and nothing is begun.
 func TestPostgreSQLPointInTime(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgtime")
 	s.EnsureStorageOperator()
 	issuer := s.CreateClusterIssuer()
-	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta(keeper), StringData: map[string]string{"accessKey": keeper, "secretKey": "key-of-the-keeper"}})
+	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta(keeper),
+		StringData: map[string]string{"accessKey": keeper, "secretKey": "key-of-the-keeper"}})
 	o := s.CreateObjectStorage("store", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Storage.Size = resource.MustParse("1Gi")
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: framework.BackupBucket}, {Name: logBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{{Name: keeper, SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"},
-			Grants: []storagev1.ObjectStorageGrant{{Bucket: framework.BackupBucket, Access: storagev1.GrantReadWrite}, {Bucket: logBucket, Access: storagev1.GrantReadWrite}}}}
+		spec.Users = []storagev1.ObjectStorageUser{
+			{Name: keeper, SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"},
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: framework.BackupBucket, Access: storagev1.GrantReadWrite},
+					{Bucket: logBucket, Access: storagev1.GrantReadWrite}}}}
 	})
 	o.WaitReady()
 	o.CreateRepository("cloud", keeper)
 	s.WaitForRepository("cloud", metav1.ConditionTrue)
-	m := &timeMachine{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}, storage: o}
+	m := &timeMachine{PostgreSQLInstance: &framework.PostgreSQLInstance{Namespace: s, Name: "db",
+		PortForwards: s.NewPortForwards()}, storage: o}
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: m.spec("source")})
 	m.WaitForReplicas(1)
 	m.pool = m.PostgreSQLInstance.Pool(framework.Login{Database: "shop"})
@@ -86,15 +91,18 @@ func (m *timeMachine) spec(prefix string) databasev1.PostgreSQLSpec {
 	m.Helper()
 	return databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "64MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Replicas:  1,
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
-		Archive: &databasev1.LogArchive{Endpoint: m.storage.Binding()["endpoint"], Bucket: logBucket, Prefix: prefix, Addressing: databasev1.ArchiveAddressingPath, AccessKey: keeper,
-			SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"}, CAFrom: m.authority(), Timeout: &metav1.Duration{Duration: 10 * time.Second}},
+		Archive: &databasev1.LogArchive{Endpoint: m.storage.Binding()["endpoint"], Bucket: logBucket, Prefix: prefix,
+			Addressing: databasev1.ArchiveAddressingPath, AccessKey: keeper,
+			SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"}, CAFrom: m.authority(),
+			Timeout: &metav1.Duration{Duration: 10 * time.Second}},
 	}
 }
 
@@ -109,9 +117,11 @@ func (m *timeMachine) restoring(at string) databasev1.PostgreSQLSpec {
 	spec := m.spec("source")
 	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "base-backup", Target: &platformv1.RestoreTarget{
 		Time: at,
-		Parameters: map[string]platformv1.ParameterValue{"archive.endpoint": platformv1.ParameterValue(spec.Archive.Endpoint), "archive.bucket": logBucket, "archive.prefix": "source",
+		Parameters: map[string]platformv1.ParameterValue{"archive.endpoint": platformv1.ParameterValue(spec.Archive.Endpoint),
+			"archive.bucket": logBucket, "archive.prefix": "source",
 			"archive.addressing": "path", "archive.accessKey": keeper},
-		Credentials: []platformv1.Credential{{Name: "archive", PasswordFrom: spec.Archive.SecretKeyFrom}, {Name: "archive-ca", PasswordFrom: *m.authority()}},
+		Credentials: []platformv1.Credential{{Name: "archive", PasswordFrom: spec.Archive.SecretKeyFrom},
+			{Name: "archive-ca", PasswordFrom: *m.authority()}},
 	}}
 	return spec
 }
@@ -168,13 +178,15 @@ func (m *timeMachine) archives() {
 	})
 }
 
-// begins: the instance has these rows, its replica too, and its log goes to a folder of its own at the place of the source's.
+// begins: the instance has these rows, its replica too, and its log goes to a folder of its own at the place of the
+// source's.
 func (m *timeMachine) begins(p *framework.PostgreSQLInstance, rows string) {
 	m.Helper()
 	p.WaitForReplicas(1)
 	pool := p.Pool(framework.Login{Database: "shop"})
 	p.WaitForAnswer(pool, rows, "SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept")
-	p.WaitForAnswer(p.Pool(framework.Login{Database: "shop", ReadOnly: true}), rows, "SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept")
+	p.WaitForAnswer(p.Pool(framework.Login{Database: "shop", ReadOnly: true}), rows,
+		"SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept")
 	app := &platformv1.Application{}
 	m.MustGet(p.Application().Name, app)
 	if from := app.Status.RestoredFrom; from == nil || from.Backup != "base-backup" || from.Time == "" {
@@ -208,7 +220,8 @@ func (m *timeMachine) refusesInPlace() {
 	m.Helper()
 	before := volumes(m.PostgreSQLInstance.Namespace, m.Application().Name)
 	m.Create(framework.NewRestoreOperation("in-place", "base-backup", m.Reference()))
-	if op := m.WaitForOperationEnd("in-place", framework.ReadyTimeout); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, "keeps its log in an archive") {
+	if op := m.WaitForOperationEnd("in-place", framework.ReadyTimeout); op.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(op.Status.Error, "keeps its log in an archive") {
 		m.Errorf("the Operation is %s: %s", op.Status.Phase, op.Status.Error)
 	}
 	if after := volumes(m.PostgreSQLInstance.Namespace, m.Application().Name); !slices.Equal(after, before) {

@@ -29,9 +29,10 @@ const (
 func postgresqlToUpgrade(s *framework.Namespace, version string, replicas int32) *framework.PostgreSQLInstance {
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        version,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB"},
+			Version: version,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "32MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Replicas: replicas,
@@ -78,11 +79,13 @@ func serves(p *framework.PostgreSQLInstance, version string, replicas int) {
 	super, reader := p.Pool(framework.Login{}), p.Pool(framework.Login{ReadOnly: true})
 	major := "SELECT (current_setting('server_version_num')::int / 10000)::text"
 	p.WaitForAnswer(super, version, major)
-	p.WaitForAnswer(super, fmt.Sprint(replicas), "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'")
+	p.WaitForAnswer(super, fmt.Sprint(replicas),
+		"SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'")
 	p.WaitForAnswer(reader, version, major)
 	system := asked(p, super, "SELECT system_identifier::text FROM pg_control_system()")
 	p.WaitForAnswer(reader, system, "SELECT system_identifier::text FROM pg_control_system()")
-	if spec, status := p.Object().Spec.Version, p.Object().Status.Version; spec != version || !strings.HasPrefix(status, version+".") {
+	if spec, status := p.Object().Spec.Version, p.Object().Status.Version; spec != version ||
+		!strings.HasPrefix(status, version+".") {
 		p.Errorf("the spec says version %s, and the status %s; want %s", spec, status, version)
 	}
 }
@@ -115,9 +118,12 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	p := postgresqlToUpgrade(s, "15", 2)
 	super := p.Pool(framework.Login{})
 	sum := asked(p, super, goodsSum)
-	p.ExpectRefused(p.TryUpdate(func(spec *databasev1.PostgreSQLSpec) { spec.Version = "17" }), "version cannot change by hand")
-	p.ExpectOperationRefused(framework.NewOperation("elsewhere", "UpgradePaaS", p.Reference(), "version", "16"), "17, from 15")
-	p.ExpectOperationRefused(framework.NewOperation("nothing", "RollBackUpgrade", p.Reference(), "acceptDataLoss", "true"), "there is no upgrade that could be rolled back")
+	p.ExpectRefused(p.TryUpdate(func(spec *databasev1.PostgreSQLSpec) { spec.Version = "17" }),
+		"version cannot change by hand")
+	p.ExpectOperationRefused(framework.NewOperation("elsewhere", "UpgradePaaS", p.Reference(), "version", "16"),
+		"17, from 15")
+	p.ExpectOperationRefused(framework.NewOperation("nothing", "RollBackUpgrade", p.Reference(), "acceptDataLoss", "true"),
+		"there is no upgrade that could be rolled back")
 
 	w := p.StartWriter(p.Pool(framework.Login{}))
 	upgrades(p, "upgrade", "UpgradePaaS", "version", "17")
@@ -126,7 +132,8 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	p.WaitForAnswer(super, sum, goodsSum)
 	p.WaitForAnswer(p.Pool(framework.Login{ReadOnly: true}), sum, goodsSum)
 	p.WaitForAnswer(super, "1", "SELECT 'a=>1'::hstore -> 'a'")
-	p.WaitForAnswer(super, "true", "SELECT (count(*) > 0)::text FROM pg_statistic s JOIN pg_class c ON c.oid = starelid WHERE relname = 'goods'")
+	p.WaitForAnswer(super, "true", "SELECT (count(*) > 0)::text FROM pg_statistic s JOIN pg_class c ON c.oid = starelid "+
+		"WHERE relname = 'goods'")
 	saysOfUpgrade(p, "AwaitsCommit")
 
 	before := asked(p, super, "SELECT count(*)::text FROM numbers")
@@ -153,14 +160,16 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	p.WaitForAnswer(super, sum, goodsSum)
 }
 
-// TestPostgreSQLMajorUpgradeToTheNewest has a primary and a replica go from the version before the latest to that, back, and there again.
+// TestPostgreSQLMajorUpgradeToTheNewest has a primary and a replica go from the version before the latest to that,
+// back, and there again.
 func TestPostgreSQLMajorUpgradeToTheNewest(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgnewest")
 	p := postgresqlToUpgrade(s, "17", 1)
 	super := p.Pool(framework.Login{})
 	sum := asked(p, super, goodsSum)
-	const counted = "SELECT (count(*) > 0)::text FROM pg_statistic s JOIN pg_class c ON c.oid = starelid WHERE relname = 'goods'"
+	const counted = "SELECT (count(*) > 0)::text FROM pg_statistic s JOIN pg_class c ON c.oid = starelid WHERE relname " +
+		"= 'goods'"
 	p.Exec(super, "ANALYZE goods")
 
 	// A table can lack what the one has that it inherits from, in this version alone.
@@ -188,8 +197,8 @@ func TestPostgreSQLMajorUpgradeToTheNewest(t *testing.T) {
 	p.WaitForAnswer(super, sum, goodsSum)
 }
 
-// TestPostgreSQLMajorUpgradeIsUndone has an upgrade fail before anything is touched, and in the middle: the data of before serves again, and
-// nobody has to do anything for that.
+// TestPostgreSQLMajorUpgradeIsUndone has an upgrade fail before anything is touched, and in the middle: the data of
+// before serves again, and nobody has to do anything for that.
 func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pgundone")
@@ -201,7 +210,8 @@ func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	since := asked(p, super, started)
 	p.Exec(super, "CREATE DATABASE closed ALLOW_CONNECTIONS false", "CREATE TABLE rights (r aclitem)")
 	fails(p, "refused", "a database lets nobody in: closed", "UpgradePaaS", "version", "17")
-	if op := p.WaitForOperationEnd("refused", framework.SettleTimeout); !strings.Contains(op.Status.Error, "public.rights.r (aclitem)") {
+	if op := p.WaitForOperationEnd("refused", framework.SettleTimeout); !strings.Contains(op.Status.Error,
+		"public.rights.r (aclitem)") {
 		t.Errorf("the Operation says %s", op.Status.Error)
 	}
 	p.WaitForAnswer(super, since, started)
@@ -224,7 +234,8 @@ func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	p.WaitForAnswer(super, sum, goodsSum)
 }
 
-// TestOperatorKilledDuringMajorUpgrade ends the operator in each step of an upgrade: the next one goes on, and does nothing twice.
+// TestOperatorKilledDuringMajorUpgrade ends the operator in each step of an upgrade: the next one goes on, and does
+// nothing twice.
 func TestOperatorKilledDuringMajorUpgrade(t *testing.T) {
 	s := framework.NewNamespace(t, "pgkilled")
 	// A spare replica, so that it takes as long as the Lease and not as a pod's start on top.

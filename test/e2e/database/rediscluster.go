@@ -51,8 +51,9 @@ func smallCluster() databasev1.RedisClusterSpec {
 		InstanceSpec: platformv1.InstanceSpec{
 			Version: "7.0",
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("64Mi")},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
@@ -67,7 +68,8 @@ func smallCluster() databasev1.RedisClusterSpec {
 }
 
 // createRedisCluster creates a RedisCluster that asks for little and does not wait for it.
-func createRedisCluster(s *framework.Namespace, name string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
+func createRedisCluster(s *framework.Namespace, name string,
+	changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
 	s.Helper()
 	cluster := &databasev1.RedisCluster{ObjectMeta: framework.ObjectMeta(name), Spec: smallCluster()}
 	for _, change := range changes {
@@ -127,7 +129,8 @@ func (r *redisCluster) ready() time.Duration {
 	})
 }
 
-// whole waits until it is ready and each server says that all slots are served and none is open, and that it hears all others.
+// whole waits until it is ready and each server says that all slots are served and none is open, and that it hears all
+// others.
 func (r *redisCluster) whole(shards int) {
 	r.Helper()
 	r.Eventually(framework.ReadyTimeout, fmt.Sprintf("the cluster is whole with %d shards", shards), func() error {
@@ -135,7 +138,8 @@ func (r *redisCluster) whole(shards int) {
 		if err := framework.ReadyNow(cluster, cluster.Status.ObservedGeneration); err != nil {
 			return err
 		}
-		if want := fmt.Sprintf("%[1]d/%[1]d", shards); cluster.Status.Shards != want || len(cluster.Status.Members) != 2*shards {
+		if want := fmt.Sprintf("%[1]d/%[1]d", shards); cluster.Status.Shards != want ||
+			len(cluster.Status.Members) != 2*shards {
 			return fmt.Errorf("the status says %s shards: %v", cluster.Status.Shards, cluster.Status.Members)
 		}
 		pods := r.pods()
@@ -166,13 +170,15 @@ func saysWhole(ctx context.Context, to *redis.Client, members int) error {
 	if err != nil {
 		return err
 	}
-	for field, want := range map[string]string{"cluster_state": "ok", "cluster_slots_ok": strconv.Itoa(allSlots), "cluster_known_nodes": strconv.Itoa(members)} {
+	for field, want := range map[string]string{"cluster_state": "ok", "cluster_slots_ok": strconv.Itoa(allSlots),
+		"cluster_known_nodes": strconv.Itoa(members)} {
 		if got := framework.InfoField(info, field); got != want {
 			return fmt.Errorf("%s is %s, want %s", field, got, want)
 		}
 	}
 	nodes, err := to.ClusterNodes(ctx).Result()
-	if err == nil && (strings.Contains(nodes, "[") || strings.Contains(nodes, "fail") || strings.Contains(nodes, "disconnected")) {
+	if err == nil && (strings.Contains(nodes, "[") || strings.Contains(nodes, "fail") ||
+		strings.Contains(nodes, "disconnected")) {
 		err = errors.New(nodes)
 	}
 	return err
@@ -229,7 +235,8 @@ func (r *redisCluster) letsIn() {
 	}
 }
 
-// placed reads back where pods are to run: away from those of their shard above all, and from those that have the same part in other shards.
+// placed reads back where pods are to run: away from those of their shard above all, and from those that have the same
+// part in other shards.
 func (r *redisCluster) placed() {
 	r.Helper()
 	var nodes []string
@@ -247,7 +254,8 @@ func (r *redisCluster) placed() {
 		}
 		want := map[string]int32{
 			platformv1.SetLabel + " " + corev1.LabelHostname: 100, platformv1.SetLabel + " " + corev1.LabelTopologyZone: 40,
-			platformv1.OrdinalLabel + " " + corev1.LabelTopologyZone: 10, platformv1.OrdinalLabel + " " + corev1.LabelHostname: 10,
+			platformv1.OrdinalLabel + " " + corev1.LabelTopologyZone: 10, platformv1.OrdinalLabel + " " +
+				corev1.LabelHostname: 10,
 		}
 		if !maps.Equal(weights, want) {
 			r.Errorf("pod %s keeps away by %v, want %v", pod.Name, weights, want)
@@ -306,7 +314,8 @@ func (r *redisCluster) succeeded(shard, before string) {
 // handedOverIn is less than the time after which the others take a primary for gone.
 const handedOverIn = 4 * time.Second
 
-// evicted has a primary evicted, as a drain of its node does: it hands over before it ends, so that nobody has to notice that it is gone.
+// evicted has a primary evicted, as a drain of its node does: it hands over before it ends, so that nobody has to
+// notice that it is gone.
 func (r *redisCluster) evicted() {
 	r.Helper()
 	before, candidate := &corev1.Pod{}, ""

@@ -21,8 +21,9 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestRedisCluster takes a Redis Cluster through its life under the load of a real client for Redis Cluster: no write is lost that a replica
-// had, every slot is served again after each fault, and no pod goes before it has given its slots away. It runs alone because it measures.
+// TestRedisCluster takes a Redis Cluster through its life under the load of a real client for Redis Cluster: no write
+// is lost that a replica had, every slot is served again after each fault, and no pod goes before it has given its
+// slots away. It runs alone because it measures.
 func TestRedisCluster(t *testing.T) {
 	s := framework.NewNamespace(t, "rediscluster")
 	r := createRedisCluster(s, "shop")
@@ -31,10 +32,13 @@ func TestRedisCluster(t *testing.T) {
 	r.placed()
 	s.CreateSecret("users", "password", clusterPassword)
 	r.update(func(spec *databasev1.RedisClusterSpec) {
-		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
+		spec.Users = []databasev1.RedisUser{
+			{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
 	})
-	t.Logf("3 shards of 2 pods are ready after %s: %v", framework.FormatSeconds(took), r.TableColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
-	r.ExpectTableColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Roles", "Pods", "Endpoint")
+	t.Logf("3 shards of 2 pods are ready after %s: %v", framework.FormatSeconds(took),
+		r.TableColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
+	r.ExpectTableColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Roles",
+		"Pods", "Endpoint")
 	if got := r.object().Status.Roles; got != "3 primaries, 3 replicas" {
 		t.Errorf("status.roles is %q", got)
 	}
@@ -65,7 +69,9 @@ func TestRedisCluster(t *testing.T) {
 // TestRedisClusterOverTLS has the servers speak TLS, also to each other, while a process is killed under load.
 func TestRedisClusterOverTLS(t *testing.T) {
 	s := framework.NewNamespace(t, "clustertls")
-	r := createRedisCluster(s, "shop", func(spec *databasev1.RedisClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} })
+	r := createRedisCluster(s, "shop", func(spec *databasev1.RedisClusterSpec) {
+		spec.TLS = &platformv1.TLS{Enabled: true}
+	})
 	r.ready()
 	r.whole(3)
 	ca := []byte(r.account().CA)
@@ -88,7 +94,8 @@ func TestRedisClusterOverTLS(t *testing.T) {
 	r.losesShard("2")
 }
 
-// losesShard deletes all pods and volumes of a shard: nothing of it is handed out empty until somebody gives its data up, and somebody else agrees.
+// losesShard deletes all pods and volumes of a shard: nothing of it is handed out empty until somebody gives its data
+// up, and somebody else agrees.
 func (r *redisCluster) losesShard(shard string) {
 	r.Helper()
 	id := r.ids()[r.primary(shard)]
@@ -101,7 +108,8 @@ func (r *redisCluster) losesShard(shard string) {
 		}
 	}
 	r.Eventually(framework.ReadyTimeout, "the status says whose data is gone", func() error {
-		if said := framework.Describe(r.object().Status.Conditions); !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
+		if said := framework.Describe(r.object().Status.Conditions); !strings.Contains(said,
+			platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
 			return errors.New(said)
 		}
 		return nil
@@ -114,7 +122,8 @@ func (r *redisCluster) losesShard(shard string) {
 // clusterFaults of a round. There is one way to another version, and so one round of it.
 func clusterFaults(round int) []clusterFault {
 	faults := []clusterFault{
-		{framework.Fault{Name: "cluster: process killed", Limit: framework.FailoverGapLimit}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL") }},
+		{framework.Fault{Name: "cluster: process killed", Limit: framework.FailoverGapLimit}, 3,
+			func(r *redisCluster) { r.signal(r.primary("0"), "KILL") }},
 		{framework.Fault{Name: "cluster: process stopped", Limit: framework.FailoverGapLimit}, 3, func(r *redisCluster) {
 			before := r.primary("0")
 			r.signal(before, "STOP")
@@ -134,19 +143,20 @@ func clusterFaults(round int) []clusterFault {
 			})
 		}},
 		{framework.Fault{Name: "cluster: pod evicted", Limit: framework.FailoverGapLimit}, 3, (*redisCluster).evicted},
-		{framework.Fault{Name: "cluster: pod and volume deleted", Limit: framework.FailoverGapLimit}, 3, func(r *redisCluster) {
-			before := r.primary("2")
-			id := r.ids()[before]
-			claim := &corev1.PersistentVolumeClaim{}
-			r.MustGet(platformv1.ClaimNameFor("data", before), claim)
-			r.Delete(claim)
-			r.deletePods(before)
-			r.succeeded("2", before)
-			r.whole(3)
-			if r.ids()[before] == id {
-				r.Errorf("pod %s has the node id %s as before: its volume was not lost", before, id)
-			}
-		}},
+		{framework.Fault{Name: "cluster: pod and volume deleted", Limit: framework.FailoverGapLimit}, 3,
+			func(r *redisCluster) {
+				before := r.primary("2")
+				id := r.ids()[before]
+				claim := &corev1.PersistentVolumeClaim{}
+				r.MustGet(platformv1.ClaimNameFor("data", before), claim)
+				r.Delete(claim)
+				r.deletePods(before)
+				r.succeeded("2", before)
+				r.whole(3)
+				if r.ids()[before] == id {
+					r.Errorf("pod %s has the node id %s as before: its volume was not lost", before, id)
+				}
+			}},
 		{framework.Fault{Name: "cluster: all pods deleted", Limit: expiryGap}, 3, func(r *redisCluster) {
 			before := r.ids()
 			r.deletePods(slices.Collect(maps.Keys(before))...)
@@ -175,21 +185,23 @@ func clusterScales() []clusterFault {
 			r.whole(4)
 			end()
 		}},
-		{framework.Fault{Name: "cluster: a shard less, for which there is no room at first", Limit: framework.FailoverGapLimit}, 3, (*redisCluster).withoutRoom},
-		{framework.Fault{Name: "cluster: a shard more, and then not", Limit: framework.FailoverGapLimit}, 3, func(r *redisCluster) {
-			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })
-			came := platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", "3"), 0)
-			r.Eventually(framework.ReadyTimeout, "slots have come to the new shard", func() error {
-				// All may have come before anybody looks.
-				slots := r.slotsOf(came)
-				if slots == 0 {
-					return errors.New("it has none")
-				}
-				r.Logf("%d of %d slots have come", slots, allSlots/4)
-				return nil
-			})
-			scale(3)(r)
-		}},
+		{framework.Fault{Name: "cluster: a shard less, for which there is no room at first",
+			Limit: framework.FailoverGapLimit}, 3, (*redisCluster).withoutRoom},
+		{framework.Fault{Name: "cluster: a shard more, and then not", Limit: framework.FailoverGapLimit}, 3,
+			func(r *redisCluster) {
+				r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })
+				came := platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", "3"), 0)
+				r.Eventually(framework.ReadyTimeout, "slots have come to the new shard", func() error {
+					// All may have come before anybody looks.
+					slots := r.slotsOf(came)
+					if slots == 0 {
+						return errors.New("it has none")
+					}
+					r.Logf("%d of %d slots have come", slots, allSlots/4)
+					return nil
+				})
+				scale(3)(r)
+			}},
 	}
 }
 
@@ -225,24 +237,25 @@ func clusterPlans(round int) []clusterFault {
 			}
 			r.configured(map[string]string{"tcp-backlog": backlog})
 		}},
-		{framework.Fault{Name: "cluster: restarted by an Operation", Limit: framework.InPlaceGapLimit}, 3, func(r *redisCluster) {
-			before, runs := r.primaries(), r.said("server", "run_id")
-			name := fmt.Sprintf("restart-%d", round)
-			r.Create(framework.NewRestartOperation(name, r.reference()))
-			r.WaitForOperation(name)
-			r.whole(3)
-			after, ran := r.primaries(), r.said("server", "run_id")
-			for shard, pod := range before {
-				if after[shard] == pod {
-					r.Errorf("%s was restarted as the primary of shard %s", pod, shard)
+		{framework.Fault{Name: "cluster: restarted by an Operation", Limit: framework.InPlaceGapLimit}, 3,
+			func(r *redisCluster) {
+				before, runs := r.primaries(), r.said("server", "run_id")
+				name := fmt.Sprintf("restart-%d", round)
+				r.Create(framework.NewRestartOperation(name, r.reference()))
+				r.WaitForOperation(name)
+				r.whole(3)
+				after, ran := r.primaries(), r.said("server", "run_id")
+				for shard, pod := range before {
+					if after[shard] == pod {
+						r.Errorf("%s was restarted as the primary of shard %s", pod, shard)
+					}
 				}
-			}
-			for pod, run := range runs {
-				if ran[pod] == run {
-					r.Errorf("the process of %s is the one before", pod)
+				for pod, run := range runs {
+					if ran[pod] == run {
+						r.Errorf("the process of %s is the one before", pod)
+					}
 				}
-			}
-		}},
+			}},
 	}
 }
 
@@ -269,7 +282,8 @@ func clusterVersions() []clusterFault {
 				}
 			}
 		}},
-		{framework.Fault{Name: "cluster: pod deleted, another version", Limit: framework.FailoverGapLimit}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
+		{framework.Fault{Name: "cluster: pod deleted, another version", Limit: framework.FailoverGapLimit}, 3,
+			func(r *redisCluster) { r.deletePods(r.primary("0")) }},
 	}
 }
 
@@ -338,8 +352,8 @@ func (r *redisCluster) slotsOf(pod string) int {
 	return 0
 }
 
-// withoutRoom fills the servers, so that those who stay have no room for what would come to them: that is refused with numbers, and nothing
-// goes, until there is.
+// withoutRoom fills the servers, so that those who stay have no room for what would come to them: that is refused with
+// numbers, and nothing goes, until there is.
 func (r *redisCluster) withoutRoom() {
 	r.Helper()
 	client, value := r.client(), strings.Repeat("x", 8<<10)
@@ -367,7 +381,8 @@ func (r *redisCluster) withoutRoom() {
 	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 3 })
 	r.Eventually(framework.ReadyTimeout, "that is refused", func() error {
 		said := framework.Describe(r.object().Status.Conditions)
-		if !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "there is no room") || !strings.Contains(said, " MiB of ") {
+		if !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "there is no room") ||
+			!strings.Contains(said, " MiB of ") {
 			return errors.New(said)
 		}
 		return nil
@@ -386,7 +401,8 @@ func (r *redisCluster) withoutRoom() {
 func (r *redisCluster) limit(pod string, bytes int) {
 	r.Helper()
 	to := r.at(pod)
-	r.Eventually(framework.SettleTimeout, pod+" takes a limit", func() error { return to.ConfigSet(r.Ctx, "maxmemory", strconv.Itoa(bytes)).Err() })
+	r.Eventually(framework.SettleTimeout, pod+" takes a limit",
+		func() error { return to.ConfigSet(r.Ctx, "maxmemory", strconv.Itoa(bytes)).Err() })
 }
 
 // reshape changes the spec, and waits until the cluster is as asked and that is on record.
@@ -397,7 +413,8 @@ func (r *redisCluster) reshape(change func(*databasev1.RedisClusterSpec)) {
 	r.reshaped(before)
 }
 
-// reshaped waits until the cluster is as asked, and the change is on record as one that succeeded, beside the records before it.
+// reshaped waits until the cluster is as asked, and the change is on record as one that succeeded, beside the records
+// before it.
 func (r *redisCluster) reshaped(before map[string]platformv1.OperationPhase) {
 	r.Helper()
 	told := map[string]bool{}

@@ -37,8 +37,10 @@ func (r *redisCluster) at(pod string) *redis.Client {
 // as is a client of one server as a user, or without a name as the user default.
 func (r *redisCluster) as(pod, user, password string) *redis.Client {
 	r.Helper()
-	c := redis.NewClient(&redis.Options{Addr: r.way(pod), Username: user, Password: password, TLSConfig: r.security(r.account(), pod),
-		DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, MaxRetries: 1, Protocol: 2, DisableIdentity: true})
+	c := redis.NewClient(&redis.Options{Addr: r.way(pod), Username: user, Password: password,
+		TLSConfig:   r.security(r.account(), pod),
+		DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, MaxRetries: 1, Protocol: 2,
+		DisableIdentity: true})
 	r.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -56,7 +58,8 @@ func (r *redisCluster) client() *redis.ClusterClient {
 		Namespace: r.Namespace, ways: r.ways, login: r.bound(r.object().Status.BindingName),
 		secures: func(pod string) *tls.Config { return r.security(a, pod) },
 		// Those of Jobs are of no component.
-		pods: []client.ListOption{client.MatchingLabels{platformv1.ApplicationLabel: r.application()}, client.HasLabels{platformv1.ComponentLabel}},
+		pods: []client.ListOption{client.MatchingLabels{platformv1.ApplicationLabel: r.application()},
+			client.HasLabels{platformv1.ComponentLabel}},
 	}).client()
 }
 
@@ -74,10 +77,12 @@ type servers struct {
 
 func (s *servers) client() *redis.ClusterClient {
 	s.Helper()
-	// A server that is gone keeps the client from asking the others for who has its slots, for as long as it tries to connect.
+	// A server that is gone keeps the client from asking the others for who has its slots, for as long as it tries to
+	// connect.
 	c := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{"any:0", "any:1", "any:2"}, CredentialsProviderContext: s.login, Protocol: 2, DisableIdentity: true,
-		DialTimeout: framework.ProbeTimeout, ReadTimeout: framework.AnswerTimeout, MaxRedirects: 8, DialerRetries: 1, ContextTimeoutEnabled: true,
+		DialTimeout: framework.ProbeTimeout, ReadTimeout: framework.AnswerTimeout, MaxRedirects: 8, DialerRetries: 1,
+		ContextTimeoutEnabled: true,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			pod, err := s.podAt(ctx, address)
 			if err != nil {
@@ -110,12 +115,14 @@ func (s *servers) podAt(ctx context.Context, address string) (string, error) {
 		return "", err
 	}
 	var list corev1.PodList
-	if err := framework.Cluster.Client.List(ctx, &list, append([]client.ListOption{client.InNamespace(s.Name)}, s.pods...)...); err != nil {
+	if err := framework.Cluster.Client.List(ctx, &list,
+		append([]client.ListOption{client.InNamespace(s.Name)}, s.pods...)...); err != nil {
 		return "", err
 	}
 	n, _ := strconv.Atoi(port)
 	for i, pod := range list.Items {
-		if pod.DeletionTimestamp == nil && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") || host == "any" && i == n) {
+		if pod.DeletionTimestamp == nil && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") ||
+			host == "any" && i == n) {
 			return pod.Name, nil
 		}
 	}
@@ -195,7 +202,8 @@ func (l *clusterLoad) write(ctx context.Context, client int) {
 	}
 }
 
-// probe writes to one slot after the other without waiting for a replica: while nobody takes writes for some slots it comes no further.
+// probe writes to one slot after the other without waiting for a replica: while nobody takes writes for some slots it
+// comes no further.
 func (l *clusterLoad) probe(ctx context.Context) {
 	pace := time.NewTicker(framework.WriteEvery)
 	defer pace.Stop()
@@ -223,7 +231,8 @@ func (l *clusterLoad) put(ctx context.Context, key string) error {
 	return acknowledged.Set(ctx, l.client, key, framework.AnswerTimeout/2)
 }
 
-// clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at which its test fails.
+// clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at
+// which its test fails.
 type clusterFault struct {
 	framework.Fault
 	shards int
@@ -272,8 +281,8 @@ func (l *clusterLoad) end() framework.Verdict {
 	return v
 }
 
-// answerOf is how a server answered that could not do what it was asked: the first word, and of what has no word of its own all of it. It is empty for
-// what is no answer, as a connection that broke.
+// answerOf is how a server answered that could not do what it was asked: the first word, and of what has no word of its
+// own all of it. It is empty for what is no answer, as a connection that broke.
 func answerOf(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestRedisClusterLife changes a Redis Cluster that is written to in each of the ways that a running one can be changed, and sees what became of its
-// processes; then it is stopped and started, and has all that it had.
+// TestRedisClusterLife changes a Redis Cluster that is written to in each of the ways that a running one can be
+// changed, and sees what became of its processes; then it is stopped and started, and has all that it had.
 func TestRedisClusterLife(t *testing.T) {
 	s := framework.NewNamespace(t, "clusterlife")
 	r := createRedisCluster(s, "shop")
@@ -114,15 +114,18 @@ func (r *redisCluster) failsOver() {
 func (r *redisCluster) tookOver() {
 	r.Helper()
 	for _, pod := range r.pods() {
-		for name, want := range map[string]string{"slowlog-max-len": "64", "maxmemory-policy": "volatile-ttl", "tcp-backlog": "400"} {
+		for name, want := range map[string]string{"slowlog-max-len": "64", "maxmemory-policy": "volatile-ttl",
+			"tcp-backlog": "400"} {
 			if got := r.config(pod.Name, name); got != want {
 				r.Errorf("%s has %s %q, want %q", pod.Name, name, got, want)
 			}
 		}
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == framework.RedisComponent })
+		i := slices.IndexFunc(pod.Status.ContainerStatuses,
+			func(c corev1.ContainerStatus) bool { return c.Name == framework.RedisComponent })
 		if i < 0 || pod.Status.ContainerStatuses[i].Resources == nil {
 			r.Errorf("%s says nothing of its resources: %+v", pod.Name, pod.Status.ContainerStatuses)
-		} else if has := pod.Status.ContainerStatuses[i].Resources; has.Limits.Memory().String() != "160Mi" || has.Requests.Cpu().String() != "30m" {
+		} else if has := pod.Status.ContainerStatuses[i].Resources; has.Limits.Memory().String() != "160Mi" ||
+			has.Requests.Cpu().String() != "30m" {
 			r.Errorf("%s has the resources %+v", pod.Name, has)
 		}
 	}

@@ -19,12 +19,13 @@ import (
 const (
 	// makings is how often each is made.
 	makings = 3
-	// makingBudget is how many times as long as bare pods a cluster may take from apply to Ready, and makingLimit what no busy machine explains.
+	// makingBudget is how many times as long as bare pods a cluster may take from apply to Ready, and makingLimit what no
+	// busy machine explains.
 	makingBudget, makingLimit = 1.5, 4.0
 )
 
-// TestRedisClusterIsMadeInTime makes a RedisCluster of six pods, and a StatefulSet of six such pods that know nothing of each other, in turn. It runs
-// alone because it measures.
+// TestRedisClusterIsMadeInTime makes a RedisCluster of six pods, and a StatefulSet of six such pods that know nothing
+// of each other, in turn. It runs alone because it measures.
 func TestRedisClusterIsMadeInTime(t *testing.T) {
 	s := framework.NewNamespace(t, "making")
 	var ours, bare []time.Duration
@@ -44,7 +45,8 @@ func TestRedisClusterIsMadeInTime(t *testing.T) {
 	slices.Sort(ours)
 	slices.Sort(bare)
 	ratio := ours[makings/2].Seconds() / bare[makings/2].Seconds()
-	t.Logf("apply to Ready of six pods: RedisCluster %v, StatefulSet %v: %.2f times as long (budget %.1f)", ours, bare, ratio, makingBudget)
+	t.Logf("apply to Ready of six pods: RedisCluster %v, StatefulSet %v: %.2f times as long (budget %.1f)", ours, bare,
+		ratio, makingBudget)
 	limit := makingLimit
 	if framework.Config.HoldBudgets {
 		limit = makingBudget
@@ -54,14 +56,17 @@ func TestRedisClusterIsMadeInTime(t *testing.T) {
 	}
 }
 
-// makesBare makes a StatefulSet of six Redis processes, and removes it once they are ready. It returns how long they took.
+// makesBare makes a StatefulSet of six Redis processes, and removes it once they are ready. It returns how long they
+// took.
 func makesBare(s *framework.Namespace, name string) time.Duration {
 	s.Helper()
 	begun := time.Now()
-	set := createBareSet(s, name, 6, redisPort, "redis-server", "--dir", "/data", "--cluster-enabled", "yes", "--appendonly", "yes", "--protected-mode", "no")
+	set := createBareSet(s, name, 6, redisPort, "redis-server", "--dir", "/data", "--cluster-enabled", "yes",
+		"--appendonly", "yes", "--protected-mode", "no")
 	set.ready()
 	took := time.Since(begun)
-	s.Delete(&appsv1.StatefulSet{ObjectMeta: framework.ObjectMeta(name)}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	s.Delete(&appsv1.StatefulSet{ObjectMeta: framework.ObjectMeta(name)},
+		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	emptied(s)
 	return took
 }

@@ -30,7 +30,8 @@ const (
 	writersGap = 10 * time.Second
 )
 
-// TestRedisClusterRestore backs a Redis Cluster up under load, and makes others that begin with that: all keys are there, in the slots of the same shards.
+// TestRedisClusterRestore backs a Redis Cluster up under load, and makes others that begin with that: all keys are
+// there, in the slots of the same shards.
 func TestRedisClusterRestore(t *testing.T) {
 	s := framework.NewNamespace(t, "clusterrestore")
 	r := createRedisCluster(s, "shop")
@@ -118,7 +119,8 @@ func (r *redisCluster) checkSources(b *platformv1.Backup, slots map[string]strin
 	}
 	for _, source := range b.Status.Sources {
 		if source.Role != "replica" || source.RawSize == 0 || b.Status.Facts["slots."+source.Set] != slots[source.Set] {
-			r.Errorf("shard %s was taken from %+v, with the slots %q; it has %q", source.Set, source, b.Status.Facts["slots."+source.Set], slots[source.Set])
+			r.Errorf("shard %s was taken from %+v, with the slots %q; it has %q", source.Set, source,
+				b.Status.Facts["slots."+source.Set], slots[source.Set])
 		}
 	}
 	if files, found := r.BackupInRepository(b.Status.Key); !found || strings.Count(files, "data-") != 3 {
@@ -146,7 +148,8 @@ func (r *redisCluster) has(backup, sum string, slots map[string]string) {
 	if got := r.slots(); !maps.Equal(got, slots) {
 		r.Errorf("RedisCluster %q has the slots %v, want %v", r.name, got, slots)
 	}
-	if c := meta.FindStatusCondition(r.object().Status.Conditions, platformv1.RestoredCondition); c == nil || c.Reason != platformv1.ReasonRestored {
+	if c := meta.FindStatusCondition(r.object().Status.Conditions, platformv1.RestoredCondition); c == nil ||
+		c.Reason != platformv1.ReasonRestored {
 		r.Errorf("it says %s", framework.Describe(r.object().Status.Conditions))
 	}
 	app := &platformv1.Application{}
@@ -156,7 +159,8 @@ func (r *redisCluster) has(backup, sum string, slots map[string]string) {
 	}
 }
 
-// checkRestored: another cluster has all, also after it was used as any other is: a pod that is gone, and a shard more, which begins without the data.
+// checkRestored: another cluster has all, also after it was used as any other is: a pod that is gone, and a shard more,
+// which begins without the data.
 func (r *redisCluster) checkRestored(name, sum string, slots map[string]string) {
 	other := r.begun(name, "first-backup")
 	other.has("first-backup", sum, slots)
@@ -185,7 +189,8 @@ func (r *redisCluster) checkMoverKilled(sum string, slots map[string]string) {
 	var killed *corev1.Pod
 	r.Eventually(framework.SettleTimeout, "a mover is there", func() error {
 		var pods corev1.PodList
-		if err := r.List(&pods, client.MatchingLabels{platformv1.BackupLabel: string(b.UID), platformv1.ApplicationLabel: late.application()}); err != nil {
+		if err := r.List(&pods, client.MatchingLabels{platformv1.BackupLabel: string(b.UID),
+			platformv1.ApplicationLabel: late.application()}); err != nil {
 			return err
 		}
 		if len(pods.Items) == 0 {
@@ -204,7 +209,8 @@ func (r *redisCluster) checkRefused() {
 	says := func(reason, text string, object func() []string) {
 		r.Helper()
 		r.Eventually(framework.ErrorTimeout, "it says "+reason, func() error {
-			if said := object(); !slices.ContainsFunc(said, func(one string) bool { return strings.Contains(one, reason) && strings.Contains(one, text) }) {
+			if said := object(); !slices.ContainsFunc(said,
+				func(one string) bool { return strings.Contains(one, reason) && strings.Contains(one, text) }) {
 				return fmt.Errorf("it says %v", said)
 			}
 			return nil
@@ -215,14 +221,16 @@ func (r *redisCluster) checkRefused() {
 	object.Spec.Shards, object.Spec.RestoreFrom = 4, &platformv1.RestoreFrom{Backup: "first-backup"}
 	const number = `it has the data of 3 sets, and component "node" is to have 4: ask for 3`
 	if err := r.TryCreate(object); err == nil {
-		says(platformv1.ReasonRestoreRefused, number, func() []string { return []string{framework.Describe(wide.object().Status.Conditions)} })
+		says(platformv1.ReasonRestoreRefused, number,
+			func() []string { return []string{framework.Describe(wide.object().Status.Conditions)} })
 	} else if !strings.Contains(err.Error(), number) {
 		r.Errorf("another number of shards: %v", err)
 	}
 	alone := framework.NewRedis("alone", framework.WithRestoreFrom("first-backup"))
 	if err := r.TryCreate(alone); err == nil {
 		says(platformv1.ReasonRestoreRefused, "its data is in 3 parts", func() []string {
-			return []string{framework.Describe((&framework.Instance{Namespace: r.Namespace, Name: "alone"}).Object().Status.Conditions)}
+			return []string{framework.Describe(
+				(&framework.Instance{Namespace: r.Namespace, Name: "alone"}).Object().Status.Conditions)}
 		})
 	} else if !strings.Contains(err.Error(), "its data is in 3 parts") {
 		r.Errorf("a server alone: %v", err)

@@ -34,11 +34,14 @@ const (
 	struckGap = 2 * expiryGap
 )
 
-// expectedAnswers are what clients for Redis Cluster know how to deal with: a slot or a primary is elsewhere, or not there for the moment.
-var expectedAnswers = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED", "ERR WAIT cannot be used with replica instances"}
+// expectedAnswers are what clients for Redis Cluster know how to deal with: a slot or a primary is elsewhere, or not
+// there for the moment.
+var expectedAnswers = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY",
+	"UNBLOCKED", "ERR WAIT cannot be used with replica instances"}
 
-// TestRedisClusterTo6AndBack has a Redis Cluster go from three shards to six and back under load, while its pods and the operator are killed again and again,
-// after so many slots as a seed says. It runs alone because it measures and kills the operator.
+// TestRedisClusterTo6AndBack has a Redis Cluster go from three shards to six and back under load, while its pods and
+// the operator are killed again and again, after so many slots as a seed says. It runs alone because it measures and
+// kills the operator.
 func TestRedisClusterTo6AndBack(t *testing.T) {
 	s := framework.NewNamespace(t, "sixandback")
 	// A spare replica, so that another one leads when the Lease is over.
@@ -58,7 +61,8 @@ func TestRedisClusterTo6AndBack(t *testing.T) {
 			{"cluster: 3 to 6 shards, pods and operator killed", manyShards},
 			{"cluster: 6 to 3 shards, pods and operator killed", fewShards},
 		} {
-			fault := clusterFault{framework.Fault{Name: way.name, Limit: struckGap}, int(way.shards), func(r *redisCluster) { r.struckOnTheWay(way.shards, random) }}
+			fault := clusterFault{framework.Fault{Name: way.name, Limit: struckGap}, int(way.shards),
+				func(r *redisCluster) { r.struckOnTheWay(way.shards, random) }}
 			if !t.Run(fault.Name, func(t *testing.T) {
 				r := r.in(t)
 				load := r.load()
@@ -96,7 +100,8 @@ func strikes(random *rand.Rand) []strike {
 		shard, ordinal, how := random.IntN(manyShards), random.IntN(2), random.IntN(2)
 		what := []string{"kill -9 of the process of", "forced deletion of"}[how]
 		does := []func(*redisCluster, *corev1.Pod) error{(*redisCluster).endProcess, (*redisCluster).endPod}[how]
-		all = append(all, strike{after(), fmt.Sprintf("%s pod %d of shard %d", what, ordinal, shard), func(r *redisCluster) { r.struck(shard, ordinal, does) }})
+		all = append(all, strike{after(), fmt.Sprintf("%s pod %d of shard %d", what, ordinal, shard),
+			func(r *redisCluster) { r.struck(shard, ordinal, does) }})
 	}
 	for range operatorStrikes {
 		all = append(all, strike{after(), "kill -9 of the operator", func(r *redisCluster) {
@@ -108,7 +113,8 @@ func strikes(random *rand.Rand) []strike {
 	return all
 }
 
-// struckOnTheWay has the cluster get so many shards, while all strikes fall, and waits until the change is on record as one that succeeded.
+// struckOnTheWay has the cluster get so many shards, while all strikes fall, and waits until the change is on record as
+// one that succeeded.
 func (r *redisCluster) struckOnTheWay(shards int32, random *rand.Rand) {
 	r.Helper()
 	before := r.applied()
@@ -130,7 +136,8 @@ func (r *redisCluster) struckOnTheWay(shards int32, random *rand.Rand) {
 	r.Logf("%d shards after %s", shards, framework.FormatSeconds(time.Since(begun)))
 }
 
-// struck ends a pod of a shard in a way, once it is there and runs. When it has left meanwhile it needs no more of that.
+// struck ends a pod of a shard in a way, once it is there and runs. When it has left meanwhile it needs no more of
+// that.
 func (r *redisCluster) struck(shard, ordinal int, end func(*redisCluster, *corev1.Pod) error) {
 	r.Helper()
 	set := platformv1.WorkloadSetNameFor(r.application(), "node", strconv.Itoa(shard))
@@ -155,7 +162,8 @@ func (r *redisCluster) endPod(pod *corev1.Pod) error {
 }
 
 func (r *redisCluster) endProcess(pod *corev1.Pod) error {
-	_, err := framework.Run(r.Ctx, r.Namespace.Name, pod.Name, framework.RedisComponent, "", "sh", "-c", framework.SignalScript+"exit 0", "signal", "KILL", framework.ReplicatedRedisKind.Process)
+	_, err := framework.Run(r.Ctx, r.Namespace.Name, pod.Name, framework.RedisComponent, "", "sh", "-c",
+		framework.SignalScript+"exit 0", "signal", "KILL", framework.ReplicatedRedisKind.Process)
 	return err
 }
 
@@ -170,7 +178,8 @@ func (r *redisCluster) viewers() *viewers {
 	v := &viewers{redisCluster: r}
 	for shard := range fewShards {
 		for ordinal := range int32(2) {
-			v.clients = append(v.clients, r.at(platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", strconv.Itoa(shard)), ordinal)))
+			v.clients = append(v.clients, r.at(
+				platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", strconv.Itoa(shard)), ordinal)))
 		}
 	}
 	return v
@@ -198,7 +207,8 @@ func (v *viewers) nodesOf(to *redis.Client) (string, error) {
 	return to.ClusterNodes(ctx).Result()
 }
 
-// owned is how many slots the shards have that stay, and those that come and go. Of a server that is not known by its name they are counted with neither.
+// owned is how many slots the shards have that stay, and those that come and go. Of a server that is not known by its
+// name they are counted with neither.
 func (v *viewers) owned(nodes string) (stay, come int) {
 	for line := range strings.Lines(nodes) {
 		for shard := range manyShards {
@@ -215,7 +225,8 @@ func (v *viewers) owned(nodes string) (stay, come int) {
 	return stay, come
 }
 
-// agree waits until all servers know the same nodes, which are those of the pods and no others, and the same owner of each slot.
+// agree waits until all servers know the same nodes, which are those of the pods and no others, and the same owner of
+// each slot.
 func (r *redisCluster) agree() {
 	r.Helper()
 	want := slices.Sorted(maps.Values(r.ids()))
@@ -246,12 +257,14 @@ func (r *redisCluster) agree() {
 	})
 }
 
-// metOnlyExpected has the test fail where servers answered clients with what these cannot be expected to deal with. Connections may break: servers are killed.
+// metOnlyExpected has the test fail where servers answered clients with what these cannot be expected to deal with.
+// Connections may break: servers are killed.
 func (l *clusterLoad) metOnlyExpected() {
 	l.Helper()
 	l.Logf("writes that were tried again, by the answer: %v", l.met)
 	for answer, times := range l.met {
-		if answer != "" && !slices.ContainsFunc(expectedAnswers, func(expected string) bool { return strings.HasPrefix(answer, expected) }) {
+		if answer != "" && !slices.ContainsFunc(expectedAnswers,
+			func(expected string) bool { return strings.HasPrefix(answer, expected) }) {
 			l.Errorf("servers answered %d times with %s", times, answer)
 		}
 	}

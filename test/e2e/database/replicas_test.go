@@ -33,10 +33,12 @@ func placed(spec *databasev1.RedisSpec) {
 		PriorityClassName: "system-cluster-critical",
 	}
 	spec.PodDisruptionBudget = &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(0))}
-	spec.NetworkPolicy = &platformv1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}
+	spec.NetworkPolicy = &platformv1.NetworkPolicy{
+		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}
 }
 
-// TestRedisWithReplicas takes a Redis from one server to several and back, reads each field of that back, and has its primary lose pod and volume.
+// TestRedisWithReplicas takes a Redis from one server to several and back, reads each field of that back, and has its
+// primary lose pod and volume.
 func TestRedisWithReplicas(t *testing.T) {
 	s := framework.NewNamespace(t, "replicas")
 	i := s.CreateRedis("db", framework.WithFsyncAlways(), placed)
@@ -50,11 +52,13 @@ func TestRedisWithReplicas(t *testing.T) {
 	i.WaitForReplicas(2)
 	w.Stop()
 	w.StopAndVerify("with its first replicas", framework.InPlaceGapLimit)
-	i.MustDo("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('DEL',ARGV[2]..':'..n) end", "0", fmt.Sprint(w.Numbers[len(w.Numbers)-1]+100), w.Prefix)
+	i.MustDo("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('DEL',ARGV[2]..':'..n) end", "0",
+		fmt.Sprint(w.Numbers[len(w.Numbers)-1]+100), w.Prefix)
 	if err := alone.RestartedInPlace(i.Footprint()); err != nil {
 		t.Errorf("with its first replicas: %v", err)
 	}
-	if err := i.TryUpdate(func(spec *databasev1.RedisSpec) { spec.Replicas, spec.Durability = nil, nil }); err == nil || !strings.Contains(err.Error(), "not taken out") {
+	if err := i.TryUpdate(func(spec *databasev1.RedisSpec) { spec.Replicas, spec.Durability = nil, nil }); err == nil ||
+		!strings.Contains(err.Error(), "not taken out") {
 		t.Errorf("without replicas again: %v", err)
 	}
 	i.ExpectTableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name, "Pods", "Primary", "Replicas", "Read-Only")
@@ -63,7 +67,8 @@ func TestRedisWithReplicas(t *testing.T) {
 
 	i.Update(func(spec *databasev1.RedisSpec) {
 		spec.Durability = &databasev1.RedisDurability{MinReplicas: 1, MaxLagSeconds: 7}
-		spec.Failover = &databasev1.Failover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}}
+		spec.Failover = &databasev1.Failover{Mode: platformv1.FailoverAuto,
+			After: &metav1.Duration{Duration: 3 * time.Second}}
 	})
 	i.WaitForReplicas(2)
 	wantEverywhere(i, "min-replicas-to-write", "1")
@@ -86,7 +91,8 @@ func TestRedisWithReplicas(t *testing.T) {
 func hasUsers(i *framework.Instance) {
 	i.Helper()
 	i.Update(framework.WithUser("app"))
-	i.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonSecretNotFound, Texts: []string{`acl-user "app"`, "users"}})
+	i.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonSecretNotFound,
+		Texts: []string{`acl-user "app"`, "users"}})
 	i.CreateSecret("users", "password", "first")
 	i.WaitReady()
 	wantSays(i, "77", "app", "first", "GET", "k:77")
@@ -120,22 +126,27 @@ func checkPlaced(i *framework.Instance) {
 	for _, toleration := range pod.Tolerations {
 		tolerated = tolerated || toleration.Key == "example.com/redis"
 	}
-	if pod.NodeSelector[corev1.LabelOSStable] != "linux" || !tolerated || pod.PriorityClassName != "system-cluster-critical" {
-		i.Errorf("the pod has node selector %v, tolerations %v and class %q", pod.NodeSelector, pod.Tolerations, pod.PriorityClassName)
+	if pod.NodeSelector[corev1.LabelOSStable] != "linux" || !tolerated ||
+		pod.PriorityClassName != "system-cluster-critical" {
+		i.Errorf("the pod has node selector %v, tolerations %v and class %q", pod.NodeSelector, pod.Tolerations,
+			pod.PriorityClassName)
 	}
 	var budgets policyv1.PodDisruptionBudgetList
-	if err := framework.Cluster.Client.List(i.Ctx, &budgets, client.InNamespace(i.Namespace.Name)); err != nil || len(budgets.Items) != 1 {
+	if err := framework.Cluster.Client.List(i.Ctx, &budgets, client.InNamespace(i.Namespace.Name)); err != nil ||
+		len(budgets.Items) != 1 {
 		i.Errorf("there are %d budgets, want 1: %v", len(budgets.Items), err)
 	} else if stay := ptr.Deref(budgets.Items[0].Spec.MinAvailable, intstr.FromInt32(-1)); stay.IntValue() != 3 {
 		i.Errorf("the budget has %s pods stay, want all 3", stay.String())
 	}
 	var policies networkingv1.NetworkPolicyList
-	if err := framework.Cluster.Client.List(i.Ctx, &policies, client.InNamespace(i.Namespace.Name)); err != nil || len(policies.Items) == 0 {
+	if err := framework.Cluster.Client.List(i.Ctx, &policies, client.InNamespace(i.Namespace.Name)); err != nil ||
+		len(policies.Items) == 0 {
 		i.Errorf("there is no NetworkPolicy: %v", err)
 	}
 }
 
-// checkReads proves that the read-only endpoint of binding and status leads to replicas, which have the data and take no writes.
+// checkReads proves that the read-only endpoint of binding and status leads to replicas, which have the data and take
+// no writes.
 func checkReads(i *framework.Instance) {
 	i.Helper()
 	secret := &corev1.Secret{}
@@ -152,10 +163,13 @@ func checkReads(i *framework.Instance) {
 		}
 		return nil
 	})
-	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisURI(string(secret.Data["uri-ro"]), "GET", "k:7") }); err != nil || out != "7" {
+	if out, err := i.RunClientCommand(func() (string, error) {
+		return i.RedisURI(string(secret.Data["uri-ro"]), "GET", "k:7")
+	}); err != nil || out != "7" {
 		i.Errorf("a replica has %q: %v", out, err)
 	}
-	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisCLI(a, "SET", "k:7", "8") }); err == nil || !strings.Contains(out+err.Error(), "READONLY") {
+	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisCLI(a, "SET", "k:7", "8") }); err == nil ||
+		!strings.Contains(out+err.Error(), "READONLY") {
 		i.Errorf("a replica answered a write with %q: %v", out, err)
 	}
 }
@@ -164,14 +178,17 @@ func checkReads(i *framework.Instance) {
 func wantEverywhere(i *framework.Instance, name, value string) {
 	i.Helper()
 	for _, m := range i.Object().Status.Members {
-		out, err := i.RunClientCommand(func() (string, error) { return i.RedisCLI(i.AccountAt(m.Name), "CONFIG", "GET", name) })
+		out, err := i.RunClientCommand(func() (string, error) {
+			return i.RedisCLI(i.AccountAt(m.Name), "CONFIG", "GET", name)
+		})
 		if _, got, _ := strings.Cut(out, "\n"); err != nil || got != value {
 			i.Errorf("%s of %s is %q, want %q: %v", name, m.Name, got, value, err)
 		}
 	}
 }
 
-// losesItsPrimary deletes pod and volume of the primary, which come back sooner than anything is noticed: no replica may be emptied.
+// losesItsPrimary deletes pod and volume of the primary, which come back sooner than anything is noticed: no replica
+// may be emptied.
 func losesItsPrimary(i *framework.Instance) {
 	i.Helper()
 	primary, term := i.Object().Status.Primary, i.Object().Status.Term
@@ -209,7 +226,8 @@ func readsOne(i *framework.Instance, pod string) error {
 	return nil
 }
 
-// takesUpEdits scales the WorkloadSet and edits the Component: the Redis declares what it has fields for, and the rest is taken back.
+// takesUpEdits scales the WorkloadSet and edits the Component: the Redis declares what it has fields for, and the rest
+// is taken back.
 func takesUpEdits(i *framework.Instance) {
 	i.Helper()
 	for pods := int32(3); pods > 1; pods-- {
@@ -219,22 +237,27 @@ func takesUpEdits(i *framework.Instance) {
 			i.Errorf("the Redis declares %d replicas after a scale to %d pods", got, pods)
 		}
 	}
-	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace.Name, Name: platformv1.ComponentNameFor(i.Application(), framework.RedisComponent)}}
-	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"parameters":{"hz":"20"},"podDisruptionBudget":{"maxUnavailable":2}}}`))
+	component := &platformv1.Component{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace.Name,
+			Name: platformv1.ComponentNameFor(i.Application(), framework.RedisComponent)}}
+	edit := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"parameters":{"hz":"20"},"podDisruptionBudget":{"maxUnavailable":2}}}`))
 	if err := framework.Cluster.Client.Patch(i.Ctx, component, edit, client.FieldOwner("kubectl-edit")); err != nil {
 		i.Fatalf("cannot edit the Component: %v", err)
 	}
 	i.Eventually(framework.SettleTimeout, "the Redis declares the parameter, and the budget is taken back", func() error {
 		i.MustGet(component.Name, component)
 		got, budget := i.Object().Spec.Parameters["hz"], component.Spec.PodDisruptionBudget
-		if got != "20" || budget == nil || budget.MaxUnavailable == nil || *budget.MaxUnavailable != intstr.FromInt32(0) || component.Spec.Parameters["hz"] != "20" {
+		if got != "20" || budget == nil || budget.MaxUnavailable == nil || *budget.MaxUnavailable != intstr.FromInt32(0) ||
+			component.Spec.Parameters["hz"] != "20" {
 			return fmt.Errorf("hz is %q, and the Component has %+v and %v", got, budget, component.Spec.Parameters)
 		}
 		return reverted(i, "spec.podDisruptionBudget")
 	})
 	i.WaitForReplicas(1)
 	wantEverywhere(i, "hz", "20")
-	// What the Redis says from then on comes down as before, although somebody else gave the Component its first parameter.
+	// What the Redis says from then on comes down as before, although somebody else gave the Component its first
+	// parameter.
 	i.Update(func(spec *databasev1.RedisSpec) { spec.Parameters["hz"] = "30" })
 	i.WaitForReplicas(1)
 	wantEverywhere(i, "hz", "30")
@@ -267,7 +290,8 @@ func scales(i *framework.Instance) {
 	}
 	i.WaitForReplicas(1)
 	takesUpEdits(i)
-	i.ExpectOperationRefused(framework.NewOperation("none", "HorizontalScale", i.Reference(), "replicas", "0"), "a Redis has 1 at least")
+	i.ExpectOperationRefused(framework.NewOperation("none", "HorizontalScale", i.Reference(), "replicas", "0"),
+		"a Redis has 1 at least")
 	i.ExpectOperationRefused(framework.NewOperation("many", "HorizontalScale", i.Reference(), "replicas", "9"), "replicas")
 	i.Update(func(spec *databasev1.RedisSpec) { spec.Durability, spec.Replicas = nil, ptr.To[int32](0) })
 	i.WaitForReplicas(0)

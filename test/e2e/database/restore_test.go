@@ -76,7 +76,8 @@ func restorerOf(i *framework.Instance, backup string) *corev1.Pod {
 	var found *corev1.Pod
 	i.Eventually(framework.SettleTimeout, "a mover is there", func() error {
 		var pods corev1.PodList
-		if err := i.List(&pods, client.MatchingLabels{platformv1.BackupLabel: string(b.UID), platformv1.ApplicationLabel: i.Application()}); err != nil {
+		if err := i.List(&pods, client.MatchingLabels{platformv1.BackupLabel: string(b.UID),
+			platformv1.ApplicationLabel: i.Application()}); err != nil {
 			return err
 		}
 		if len(pods.Items) == 0 {
@@ -97,7 +98,8 @@ func checkRestorerKilled(i *framework.Instance, sum string) {
 
 // checkRestoreAndOperator: whoever goes on, the instance has all.
 func checkRestoreAndOperator(i *framework.Instance, sum string) {
-	steady := i.CreateRedis("steady", framework.WithReplicas(1), framework.WithRestoreFrom("first-backup"), framework.WithFsyncAlways())
+	steady := i.CreateRedis("steady", framework.WithReplicas(1), framework.WithRestoreFrom("first-backup"),
+		framework.WithFsyncAlways())
 	restorerOf(steady, "first-backup")
 	i.DeleteOperatorPods()
 	steady.ExpectRestored(sum, "first-backup")
@@ -120,15 +122,18 @@ func held(i *framework.Instance, reason, says string) {
 
 // checkBadRestores: what cannot be is said at once, and a Backup that is not there is waited for.
 func checkBadRestores(i *framework.Instance) {
-	held(i.CreateRedis("early", framework.WithRestoreFrom("second-backup"), framework.WithFsyncAlways()), platformv1.ReasonBackupNotFound, `there is no Backup "second-backup"`)
+	held(i.CreateRedis("early", framework.WithRestoreFrom("second-backup"), framework.WithFsyncAlways()),
+		platformv1.ReasonBackupNotFound, `there is no Backup "second-backup"`)
 	refused := framework.NewRedis("other", framework.WithRestoreFrom("first-backup"))
 	refused.Spec.Version = "8.0"
 	if err := i.TryCreate(refused); err == nil {
-		held((&framework.Instance{Namespace: i.Namespace, Name: "other"}), platformv1.ReasonRestoreRefused, "a restore keeps the major version")
+		held((&framework.Instance{Namespace: i.Namespace, Name: "other"}), platformv1.ReasonRestoreRefused,
+			"a restore keeps the major version")
 	} else if !strings.Contains(err.Error(), "a restore keeps the major version") {
 		i.Errorf("another major version: %v", err)
 	}
-	err := (&framework.Instance{Namespace: i.Namespace, Name: "early"}).TryUpdate(framework.WithRestoreFrom("first-backup"))
+	err := (&framework.Instance{Namespace: i.Namespace, Name: "early"}).TryUpdate(
+		framework.WithRestoreFrom("first-backup"))
 	if err == nil || !strings.Contains(err.Error(), "immutable") {
 		i.Errorf("another Backup of an object that is there: %v", err)
 	}
@@ -138,15 +143,17 @@ func checkBadRestores(i *framework.Instance) {
 func checkDamagedRestore(i *framework.Instance) {
 	i.Create(framework.NewBackupOperation("damaged", "store", i.Reference()))
 	i.DamageBackup(i.WaitForStoredBackup("damaged"))
-	held(i.CreateRedis("broken", framework.WithRestoreFrom("damaged-backup"), framework.WithFsyncAlways()), platformv1.ReasonRestoreFailed, "It is not tried again")
+	held(i.CreateRedis("broken", framework.WithRestoreFrom("damaged-backup"), framework.WithFsyncAlways()),
+		platformv1.ReasonRestoreFailed, "It is not tried again")
 }
 
 func checkRestoredPostgreSQL(s *framework.Namespace) {
 	spec := databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "64MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Replicas:  1,
@@ -156,7 +163,8 @@ func checkRestoredPostgreSQL(s *framework.Namespace) {
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	pool := p.Pool(framework.Login{Database: "shop"})
-	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n", "CREATE TABLE load (n int)")
+	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n",
+		"CREATE TABLE load (n int)")
 	sum, err := framework.Asks(p.Ctx, pool, sumRows)
 	if err != nil {
 		s.Fatal(err)

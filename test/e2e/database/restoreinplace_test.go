@@ -75,14 +75,17 @@ func servesKeys(i *framework.Instance, sum string, before types.UID) {
 func checkDamagedInPlace(i *framework.Instance) {
 	i.Create(framework.NewBackupOperation("damaged", "store", i.Reference()))
 	b := i.WaitForStoredBackup("damaged")
-	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null || exit 1; done`
-	if _, err := framework.Run(i.Ctx, i.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c", breaks, mover.VolumePath+"/kept/"+b.Status.Key); err != nil {
+	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null ` +
+		`|| exit 1; done`
+	if _, err := framework.Run(i.Ctx, i.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c",
+		breaks, mover.VolumePath+"/kept/"+b.Status.Key); err != nil {
 		i.Fatal(err)
 	}
 	before, sum := i.Pod().UID, i.MustDo("EVAL", framework.SumKeysScript, "0")
 	for name, says := range map[string]string{"damaged-backup": mover.ReasonDamaged, "nowhere": "there is no Backup"} {
 		i.Create(framework.NewRestoreOperation("of-"+name, name, i.Reference()))
-		if ended := i.WaitForOperationEnd("of-"+name, 3*framework.ReadyTimeout); ended.Status.Phase != platformv1.OperationFailed || !strings.Contains(ended.Status.Error, says) {
+		if ended := i.WaitForOperationEnd("of-"+name, 3*framework.ReadyTimeout); ended.Status.Phase !=
+			platformv1.OperationFailed || !strings.Contains(ended.Status.Error, says) {
 			i.Errorf("it is %s: %s", ended.Status.Phase, ended.Status.Error)
 		}
 		servesKeys(i, sum, before)
@@ -95,15 +98,16 @@ func checkCancelledInPlace(i *framework.Instance) {
 	op := framework.NewRestoreOperation("taken-back", "first-backup", i.Reference())
 	i.Create(op)
 	restorerOf(i, "first-backup")
-	if err := framework.Cluster.Client.Patch(i.Ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := framework.Cluster.Client.Patch(i.Ctx, op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		i.Fatal(err)
 	}
 	cancelled(i, op)
 	servesKeys(i, sum, before)
 }
 
-// checkReturned: until it is opened, all that was acknowledged before the pods ended is there again: also what the safety copy, which is taken under load,
-// does not have.
+// checkReturned: until it is opened, all that was acknowledged before the pods ended is there again: also what the
+// safety copy, which is taken under load, does not have.
 func checkReturned(i *framework.Instance) {
 	sum := i.MustDo("EVAL", framework.SumKeysScript, "0")
 	w := i.StartWriter()
@@ -120,7 +124,8 @@ func checkReturned(i *framework.Instance) {
 		}
 		return fmt.Errorf("it is %s: %s", op.Status.Phase, op.Status.Error)
 	})
-	if err := framework.Cluster.Client.Patch(i.Ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+	if err := framework.Cluster.Client.Patch(i.Ctx, op,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		i.Fatal(err)
 	}
 	cancelled(i, op)
@@ -149,7 +154,8 @@ func cancelled(i *framework.Instance, op *platformv1.Operation) {
 	})
 }
 
-// checkInPlace: a mover and the operator are killed on the way, and the instance has all of the Backup, under the password that it had.
+// checkInPlace: a mover and the operator are killed on the way, and the instance has all of the Backup, under the
+// password that it had.
 func checkInPlace(i *framework.Instance, sum string) {
 	before, password, spoilt := i.Pod().UID, i.Account().Password, i.MustDo("EVAL", framework.SumKeysScript, "0")
 	i.Create(framework.NewRestoreOperation("back", "first-backup", i.Reference()))
@@ -170,7 +176,8 @@ func checkInPlace(i *framework.Instance, sum string) {
 		return nil
 	})
 	// A replica has copied it: it has all when it takes over.
-	i.Create(&platformv1.Operation{ObjectMeta: framework.ObjectMeta("over"), Spec: platformv1.OperationSpec{TemplateRef: "Switchover", TargetRef: i.Reference()}})
+	i.Create(&platformv1.Operation{ObjectMeta: framework.ObjectMeta("over"),
+		Spec: platformv1.OperationSpec{TemplateRef: "Switchover", TargetRef: i.Reference()}})
 	i.WaitForOperation("over")
 	i.WaitReady()
 	if got := i.MustDo("EVAL", framework.SumKeysScript, "0"); got != sum {
@@ -193,9 +200,10 @@ func checkInPlace(i *framework.Instance, sum string) {
 func checkPostgreSQLInPlace(s *framework.Namespace) {
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{
-			Version:        framework.PostgreSQLVersion,
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			Version: framework.PostgreSQLVersion,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "64MB"},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},

@@ -29,7 +29,9 @@ type electedFault struct {
 func electedFaults(round int) []electedFault {
 	called := func(name string) string { return fmt.Sprintf("%s-%d", name, round) }
 	faults := []electedFault{
-		{"process killed", true, func(e *elected, primary string) { framework.ReplicatedRedisKind.Signal(e.Namespace, primary, "KILL") }},
+		{"process killed", true, func(e *elected, primary string) {
+			framework.ReplicatedRedisKind.Signal(e.Namespace, primary, "KILL")
+		}},
 		{"process does not come back", true, func(e *elected, primary string) { e.killedUntilElected(primary) }},
 		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
 		{"pod and volume deleted", true, func(e *elected, primary string) {
@@ -78,7 +80,8 @@ func electedFaults(round int) []electedFault {
 			e.replicate(3)
 			e.Update(framework.WithReplicas(2))
 		}},
-		{"all pods deleted, and the primary's volume", true, func(e *elected, primary string) { e.losesAll(primary, called("elect")) }},
+		{"all pods deleted, and the primary's volume", true,
+			func(e *elected, primary string) { e.losesAll(primary, called("elect")) }},
 		{"failed over by an Operation", true, func(e *elected, primary string) { e.failsOver(primary, called("failover")) }},
 		{"reloaded by an Operation", false, func(e *elected, _ string) {
 			e.Create(framework.NewOperation(called("reload"), "Reload", e.Reference()))
@@ -111,7 +114,8 @@ func (e *elected) failsOver(primary, operation string) {
 	}
 }
 
-// killedUntilElected has the primary be killed and not start before the Sentinels name another server, and returns that.
+// killedUntilElected has the primary be killed and not start before the Sentinels name another server, and returns
+// that.
 func (e *elected) killedUntilElected(primary string) (elected string) {
 	e.Helper()
 	framework.ReplicatedRedisKind.KillUntil(e.Namespace, primary, "", "", "", func() {
@@ -126,8 +130,8 @@ func (e *elected) killedUntilElected(primary string) (elected string) {
 	return elected
 }
 
-// losesAll deletes all pods and the volume of the primary: nobody is elected until a person says with whose data to go on, which is the one
-// that was changed last.
+// losesAll deletes all pods and the volume of the primary: nobody is elected until a person says with whose data to go
+// on, which is the one that was changed last.
 func (e *elected) losesAll(primary, operationName string) {
 	e.Helper()
 	e.deleteClaimOf(primary)
@@ -166,16 +170,19 @@ func (e *elected) losesAll(primary, operationName string) {
 	}
 }
 
-// TestRedisSentinel has Sentinels elect the primary of a Redis that speaks TLS, and proves that a client that asks them finds it after each
-// fault, and that no write is lost that a replica had. It runs alone because it measures.
+// TestRedisSentinel has Sentinels elect the primary of a Redis that speaks TLS, and proves that a client that asks them
+// finds it after each fault, and that no write is lost that a replica had. It runs alone because it measures.
 func TestRedisSentinel(t *testing.T) {
 	s := framework.NewNamespace(t, "sentinel")
-	i := s.CreateRedis("db", framework.WithReplicas(2), framework.WithSentinels(3), speaksTLS(nil), framework.WithFsyncAlways())
+	i := s.CreateRedis("db", framework.WithReplicas(2), framework.WithSentinels(3), speaksTLS(nil),
+		framework.WithFsyncAlways())
 	took := i.WaitReadyCondition()
 	e := &elected{Instance: i, ways: s.NewPortForwards()}
 	e.whole(2, 3)
-	t.Logf("ready after %s: %v", framework.FormatSeconds(took), i.TableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name))
-	i.ExpectTableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name, "Pods", "Primary", "Replicas", "Sentinels", "Read-Only")
+	t.Logf("ready after %s: %v", framework.FormatSeconds(took),
+		i.TableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name))
+	i.ExpectTableColumns(databasev1.GroupVersion.WithResource("redis"), i.Name, "Pods", "Primary", "Replicas", "Sentinels",
+		"Read-Only")
 	if got := i.Object().Status.Durability; got != platformv1.DurabilityAsynchronous {
 		t.Errorf("status.durability is %q", got)
 	}
@@ -212,7 +219,8 @@ func (e *elected) whole(replicas, sentinels int) (primary string) {
 	return e.Object().Status.Primary
 }
 
-// replicate waits until that many replicas follow the primary and have what it is told to wait for, while others may write.
+// replicate waits until that many replicas follow the primary and have what it is told to wait for, while others may
+// write.
 func (e *elected) replicate(number int) {
 	e.Helper()
 	e.Eventually(framework.ReadyTimeout, fmt.Sprintf("%d replicas follow the primary", number), func() error {
@@ -231,36 +239,40 @@ func (e *elected) replicate(number int) {
 	})
 }
 
-// watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that goes with it.
+// watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that
+// goes with it.
 func (e *elected) watched(number int) {
 	e.Helper()
 	// A server that was scaled in is forgotten by one Sentinel after the other.
-	e.Eventually(2*framework.ReadyTimeout, fmt.Sprintf("%d Sentinels watch the primary and know each other and its replicas", number), func() error {
-		r := &databasev1.Redis{}
-		if err := e.Get(e.Name, r); err != nil {
-			return err
-		}
-		if err := framework.ReadyNow(r, r.Status.ObservedGeneration); err != nil {
-			return err
-		}
-		if want := fmt.Sprintf("%[1]d/%[1]d", number); r.Status.Sentinels != want {
-			return fmt.Errorf("the status says %q", r.Status.Sentinels)
-		}
-		for n := range number {
-			told, err := e.asks(n)
-			if err != nil {
+	e.Eventually(2*framework.ReadyTimeout,
+		fmt.Sprintf("%d Sentinels watch the primary and know each other and its replicas", number), func() error {
+			r := &databasev1.Redis{}
+			if err := e.Get(e.Name, r); err != nil {
 				return err
 			}
-			if want := fmt.Sprint(*r.Spec.Replicas); told["num-slaves"] != want {
-				return fmt.Errorf("Sentinel %d knows of %q replicas, want %s", n, told["num-slaves"], want)
+			if err := framework.ReadyNow(r, r.Status.ObservedGeneration); err != nil {
+				return err
 			}
-			if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) || told["flags"] != "master" ||
-				!strings.HasPrefix(told["ip"], r.Status.Primary+".") {
-				return fmt.Errorf("Sentinel %d knows of %s others, has a quorum of %s, and of %s says %q", n, told["num-other-sentinels"], told["quorum"], told["ip"], told["flags"])
+			if want := fmt.Sprintf("%[1]d/%[1]d", number); r.Status.Sentinels != want {
+				return fmt.Errorf("the status says %q", r.Status.Sentinels)
 			}
-		}
-		return nil
-	})
+			for n := range number {
+				told, err := e.asks(n)
+				if err != nil {
+					return err
+				}
+				if want := fmt.Sprint(*r.Spec.Replicas); told["num-slaves"] != want {
+					return fmt.Errorf("Sentinel %d knows of %q replicas, want %s", n, told["num-slaves"], want)
+				}
+				if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) ||
+					told["flags"] != "master" ||
+					!strings.HasPrefix(told["ip"], r.Status.Primary+".") {
+					return fmt.Errorf("Sentinel %d knows of %s others, has a quorum of %s, and of %s says %q", n,
+						told["num-other-sentinels"], told["quorum"], told["ip"], told["flags"])
+				}
+			}
+			return nil
+		})
 }
 
 func (e *elected) sentinelPod(n int) string {
@@ -292,8 +304,10 @@ func (e *elected) asks(n int) (map[string]string, error) {
 func (e *elected) keepsOut() {
 	e.Helper()
 	a := e.sentinelAccount(0)
-	for _, command := range [][]string{{"SENTINEL", "FAILOVER", "mymaster"}, {"SENTINEL", "REMOVE", "mymaster"}, {"SENTINEL", "SET", "mymaster", "quorum", "1"}, {"SHUTDOWN"}} {
-		if out, err := e.RunClientCommand(func() (string, error) { return e.RedisCLI(a, command...) }); err == nil || !strings.Contains(out+err.Error(), "NOPERM") {
+	for _, command := range [][]string{{"SENTINEL", "FAILOVER", "mymaster"}, {"SENTINEL", "REMOVE", "mymaster"},
+		{"SENTINEL", "SET", "mymaster", "quorum", "1"}, {"SHUTDOWN"}} {
+		if out, err := e.RunClientCommand(func() (string, error) { return e.RedisCLI(a, command...) }); err == nil ||
+			!strings.Contains(out+err.Error(), "NOPERM") {
 			e.Errorf("a client asks for %v and is told %q: %v", command, out, err)
 		}
 	}

@@ -31,12 +31,14 @@ func (e *elected) in(t *testing.T) *elected {
 	return &elected{Instance: &framework.Instance{Namespace: e.Namespace.In(t), Name: e.Name}, ways: e.ways}
 }
 
-// client is one that knows the Sentinels' names, their port and what the primary is called, and what else the binding says.
+// client is one that knows the Sentinels' names, their port and what the primary is called, and what else the binding
+// says.
 func (e *elected) client() *redis.Client {
 	e.Helper()
 	secret := &corev1.Secret{}
 	e.MustGet(e.Object().Status.BindingName, secret)
-	host, port, master := string(secret.Data["sentinel-host"]), string(secret.Data["sentinel-port"]), string(secret.Data["sentinel-master-name"])
+	host, port, master := string(secret.Data["sentinel-host"]), string(secret.Data["sentinel-port"]),
+		string(secret.Data["sentinel-master-name"])
 	if want := e.Object().Status.SentinelEndpoint; host == "" || host+":"+port != want || master == "" {
 		e.Fatalf("the binding has Sentinels at %s:%s with the primary %q, and the status says %q", host, port, master, want)
 	}
@@ -63,7 +65,8 @@ func (e *elected) client() *redis.Client {
 
 // asking are the options of a client that asks Sentinels, by the names of their pods, for a primary.
 func asking(w *framework.PortForwards, primary, port string, sentinels ...string) *redis.FailoverOptions {
-	o := &redis.FailoverOptions{MasterName: primary, Dialer: w.Dial, MaxRetries: -1, DialTimeout: framework.AnswerTimeout, ReadTimeout: framework.AnswerTimeout, PoolSize: 2}
+	o := &redis.FailoverOptions{MasterName: primary, Dialer: w.Dial, MaxRetries: -1, DialTimeout: framework.AnswerTimeout,
+		ReadTimeout: framework.AnswerTimeout, PoolSize: 2}
 	for _, pod := range sentinels {
 		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(pod, port))
 	}
@@ -99,7 +102,8 @@ func writesWith(s *framework.Namespace, c *redis.Client, from int) *electedWrite
 			w.write(ctx, n)
 		}
 	}()
-	s.Eventually(framework.SettleTimeout, "a write is acknowledged with a replica", func() error { return w.after(time.Time{}) })
+	s.Eventually(framework.SettleTimeout, "a write is acknowledged with a replica",
+		func() error { return w.after(time.Time{}) })
 	return w
 }
 
@@ -129,15 +133,18 @@ func (w *electedWriter) after(moment time.Time) error {
 	return fmt.Errorf("none of %d is: %v", len(w.times), w.problem)
 }
 
-// judge waits until writes are acknowledged again, ends, and says how many there were, how many of them are lost, and the longest time without one.
+// judge waits until writes are acknowledged again, ends, and says how many there were, how many of them are lost, and
+// the longest time without one.
 func (w *electedWriter) judge() framework.Verdict {
 	w.Helper()
 	over := time.Now()
-	w.Eventually(framework.ReadyTimeout, "a write is acknowledged with a replica after all", func() error { return w.after(over) })
+	w.Eventually(framework.ReadyTimeout, "a write is acknowledged with a replica after all",
+		func() error { return w.after(over) })
 	w.stop()
 	<-w.done
 	defer func() { _ = w.redis.Close() }()
-	v := framework.Verdict{Acknowledged: len(w.times), Gap: framework.LongestGap(slices.SortedFunc(maps.Values(w.times), time.Time.Compare))}
+	v := framework.Verdict{Acknowledged: len(w.times),
+		Gap: framework.LongestGap(slices.SortedFunc(maps.Values(w.times), time.Time.Compare))}
 	numbers := slices.Sorted(maps.Keys(w.times))
 	for chunk := range slices.Chunk(numbers, framework.ReadBackScript) {
 		var keys []string

@@ -41,15 +41,18 @@ func takesOver(b *framework.Bundle) {
 // lacks checks that a template which the next version has is not there yet.
 func lacks(u *framework.PluginUpgrade, template string, parameters ...string) {
 	u.Helper()
-	u.ExpectOperationRefused(framework.NewOperation("early-"+u.Target.Name, template, u.Target, parameters...), fmt.Sprintf("version %q has no Operation template %q", u.From, template))
+	u.ExpectOperationRefused(framework.NewOperation("early-"+u.Target.Name, template, u.Target, parameters...),
+		fmt.Sprintf("version %q has no Operation template %q", u.From, template))
 }
 
 // begin notes what there is, and that there is no way to what is no version.
 func begin(u *framework.PluginUpgrade) {
 	u.Helper()
 	u.Before = u.ProcessMarks()
-	u.ExpectOperationRefused(framework.NewOperation("absent-"+u.Target.Name, "UpgradeApp", u.Target, "version", "1.99.0"), "has no version 1.99.0")
-	u.ExpectOperationRefused(framework.NewOperation("never-"+u.Target.Name, "UpgradeApp", u.Target, "version", "latest"), `parameter "version"`)
+	u.ExpectOperationRefused(framework.NewOperation("absent-"+u.Target.Name, "UpgradeApp", u.Target, "version", "1.99.0"),
+		"has no version 1.99.0")
+	u.ExpectOperationRefused(framework.NewOperation("never-"+u.Target.Name, "UpgradeApp", u.Target, "version", "latest"),
+		`parameter "version"`)
 }
 
 // operationName is the Operation that brings it to the next version.
@@ -74,7 +77,8 @@ func expectUntouched(u *framework.PluginUpgrade) {
 	}
 }
 
-// restarted has the test fail unless each process was started anew in the pod that it was in. From then on, what there is now counts as before.
+// restarted has the test fail unless each process was started anew in the pod that it was in. From then on, what there
+// is now counts as before.
 func restarted(u *framework.PluginUpgrade) {
 	u.Helper()
 	now := u.ProcessMarks()
@@ -113,10 +117,12 @@ func arrived(u *framework.PluginUpgrade) {
 	u.WaitForOperation(operationName(u))
 	app := u.Object()
 	if app.Spec.PluginVersion != u.To || app.Status.Plugin == nil || app.Status.Plugin.Version != u.To {
-		u.Errorf("%s asks for version %s and is made from %+v, want %s", u.Name, app.Spec.PluginVersion, app.Status.Plugin, u.To)
+		u.Errorf("%s asks for version %s and is made from %+v, want %s", u.Name, app.Spec.PluginVersion, app.Status.Plugin,
+			u.To)
 	}
 	var sets platformv1.WorkloadSetList
-	if err := framework.Cluster.Client.List(u.Ctx, &sets, client.InNamespace(u.Namespace.Name), client.MatchingLabels{platformv1.ApplicationLabel: u.Name}); err != nil {
+	if err := framework.Cluster.Client.List(u.Ctx, &sets, client.InNamespace(u.Namespace.Name),
+		client.MatchingLabels{platformv1.ApplicationLabel: u.Name}); err != nil {
 		u.Fatal(err)
 	}
 	for _, set := range sets.Items {
@@ -132,10 +138,12 @@ func arrived(u *framework.PluginUpgrade) {
 	default:
 		expectUntouched(u)
 	}
-	u.ExpectOperationRefused(framework.NewOperation("back-"+u.Target.Name, "UpgradeApp", u.Target, "version", u.From), "does not take over from version "+u.To)
+	u.ExpectOperationRefused(framework.NewOperation("back-"+u.Target.Name, "UpgradeApp", u.Target, "version", u.From),
+		"does not take over from version "+u.To)
 }
 
-// upgradeUnderKills begins the Operations and ends the operator twice: when they are there, and when the versions are asked for.
+// upgradeUnderKills begins the Operations and ends the operator twice: when they are there, and when the versions are
+// asked for.
 func upgradeUnderKills(s *framework.Namespace, all ...*framework.PluginUpgrade) {
 	s.Helper()
 	for _, u := range all {
@@ -162,7 +170,8 @@ func saysPersistence(s *framework.Namespace, name string, obj interface {
 		if err := s.Get(name, obj); err != nil {
 			return err
 		}
-		if c := meta.FindStatusCondition(obj.GetConditions(), nextCondition); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "NothingFailed" {
+		if c := meta.FindStatusCondition(obj.GetConditions(), nextCondition); c == nil || c.Status != metav1.ConditionTrue ||
+			c.Reason != "NothingFailed" {
 			return fmt.Errorf("it says: %s", framework.Describe(obj.GetConditions()))
 		}
 		return nil
@@ -191,7 +200,8 @@ func rewrites(u *framework.PluginUpgrade) {
 	expectUntouched(u)
 }
 
-// nextRedis is a version of the plugin redis that restarts servers which log in at each other, and brings a condition and an Operation.
+// nextRedis is a version of the plugin redis that restarts servers which log in at each other, and brings a condition
+// and an Operation.
 func nextRedis(s *framework.Namespace) *framework.Bundle {
 	s.Helper()
 	next := s.NewBundleOf("redis")
@@ -202,9 +212,10 @@ func nextRedis(s *framework.Namespace) *framework.Bundle {
 	return next
 }
 
-// TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the shipped version of the plugin to another
-// one, and one more Redis that this changes nothing of, while the operator is killed twice: no pod is touched, the servers that log in at each other are
-// restarted in place, no acknowledged write is lost, and what the version brings is there.
+// TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the
+// shipped version of the plugin to another one, and one more Redis that this changes nothing of, while the operator is
+// killed twice: no pod is touched, the servers that log in at each other are restarted in place, no acknowledged write
+// is lost, and what the version brings is there.
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := framework.NewNamespace(t, "shipped")
 	s.RestoreOperatorAtEnd()
@@ -218,10 +229,14 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	db.WaitForReplicas(2)
 	wide.whole(3)
 	near.WaitReady()
-	one := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: db.Application()}, From: framework.OriginalVersion, To: next.Version, Target: db.Reference(), Processes: db.Processes, Effect: inPlace}
-	many := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: wide.application()}, From: framework.OriginalVersion, To: next.Version, Target: wide.reference(),
+	one := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: db.Application()},
+		From: framework.OriginalVersion, To: next.Version, Target: db.Reference(), Processes: db.Processes, Effect: inPlace}
+	many := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: wide.application()},
+		From: framework.OriginalVersion, To: next.Version, Target: wide.reference(),
 		Processes: func() map[string]string { return wide.said("server", "run_id") }, Effect: inPlace}
-	late := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: near.Application()}, From: framework.OriginalVersion, To: next.Version, Target: near.Reference(), Processes: near.Processes, Effect: untouched}
+	late := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: near.Application()},
+		From: framework.OriginalVersion, To: next.Version, Target: near.Reference(), Processes: near.Processes,
+		Effect: untouched}
 	lacks(one, nextRewrite)
 	lacks(many, nextRewrite)
 	for _, u := range []*framework.PluginUpgrade{one, many, late} {
@@ -236,7 +251,8 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	rewrites(many)
 	w.Stop()
 	w.StopAndVerify("another version of the plugin", framework.InPlaceGapLimit)
-	l.judge(clusterFault{Fault: framework.Fault{Name: "another version of the plugin", Limit: framework.InPlaceGapLimit}, shards: 3})
+	l.judge(clusterFault{Fault: framework.Fault{Name: "another version of the plugin", Limit: framework.InPlaceGapLimit},
+		shards: 3})
 	db.WaitForReplicas(2)
 	wide.whole(3)
 	expectUntouched(one)
@@ -262,11 +278,13 @@ func beginsWith(s *framework.Namespace, version string, obj client.Object, versi
 	}
 }
 
-// nextPostgreSQL is a version of the plugin postgresql that brings a credential, for which pods are replaced, a metric and an Operation.
+// nextPostgreSQL is a version of the plugin postgresql that brings a credential, for which pods are replaced, a metric
+// and an Operation.
 func nextPostgreSQL(s *framework.Namespace) *framework.Bundle {
 	s.Helper()
 	next := s.NewBundleOf("postgresql")
-	next.Replace("credentials: [pooler, archive, archive-ca, app]", "credentials: [pooler, archive, archive-ca, app, extra]")
+	next.Replace("credentials: [pooler, archive, archive-ca, app]",
+		"credentials: [pooler, archive, archive-ca, app, extra]")
 	next.Replace("archive-account, app]", "archive-account, app, extra]")
 	next.Replace("\ncredentials:\n", "\ncredentials:\n  - name: extra\n    username: extra\n    length: 32\n")
 	next.ReplaceAll("lock_waits", nextMetric)
@@ -275,26 +293,32 @@ func nextPostgreSQL(s *framework.Namespace) *framework.Bundle {
 	return next
 }
 
-// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone: there are other metrics
-// than before, an Operation that vacuums, and a credential more, for which pods are replaced.
+// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is
+// alone: there are other metrics than before, an Operation that vacuums, and a credential more, for which pods are
+// replaced.
 func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s := framework.NewNamespace(t, "shippedpg")
 	s.RestoreOperatorAtEnd()
 	fresh := framework.NewUpgradablePostgreSQL("fresh")
 	fresh.Spec.PluginVersion = ""
-	beginsWith(s, framework.OriginalVersion, fresh, func(obj client.Object) string { return string(obj.(*databasev1.PostgreSQL).Spec.PluginVersion) })
+	beginsWith(s, framework.OriginalVersion, fresh,
+		func(obj client.Object) string { return string(obj.(*databasev1.PostgreSQL).Spec.PluginVersion) })
 	next := nextPostgreSQL(s)
 	s.Create(framework.NewUpgradablePostgreSQL("db"))
 	near := framework.NewUpgradablePostgreSQL("near")
 	near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = 0, nil, nil
 	s.Create(near)
-	p, alone := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}, &framework.PostgreSQLInstance{Namespace: s, Name: "near", PortForwards: s.NewPortForwards()}
+	p, alone := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()},
+		&framework.PostgreSQLInstance{Namespace: s, Name: "near", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	alone.WaitReady()
-	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: next.Version, Target: p.Reference(), Processes: p.ProcessStarts, Effect: newPod}
-	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.OriginalVersion, To: next.Version, Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: newPod}
+	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: next.Version,
+		Target: p.Reference(), Processes: p.ProcessStarts, Effect: newPod}
+	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.OriginalVersion, To: next.Version,
+		Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: newPod}
 	super := p.Pool(framework.Login{})
-	p.Exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
+	p.Exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n",
+		"DELETE FROM goods")
 	lacks(u, nextVacuum, "database", "postgres")
 	begin(u)
 	begin(late)
@@ -326,17 +350,22 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	}
 }
 
-// vacuums has a database vacuumed, and reads back that it was. What is no name of a database, or of none that is there, is refused.
+// vacuums has a database vacuumed, and reads back that it was. What is no name of a database, or of none that is there,
+// is refused.
 func vacuums(p *framework.PostgreSQLInstance) {
 	p.Helper()
 	p.Create(framework.NewOperation("vacuum", nextVacuum, p.Reference(), "database", "postgres"))
 	p.WaitForOperation("vacuum")
-	p.WaitForAnswer(p.Pool(framework.Login{}), "true", "SELECT (last_vacuum IS NOT NULL AND last_analyze IS NOT NULL)::text FROM pg_stat_user_tables WHERE relname = 'goods'")
-	p.ExpectOperationRefused(framework.NewOperation("address", nextVacuum, p.Reference(), "database", "dbname=postgres host=elsewhere"), "the name of a database")
-	p.ExpectOperationRefused(framework.NewOperation("nowhere", nextVacuum, p.Reference(), "database", "nowhere"), `database "nowhere" does not exist`)
+	p.WaitForAnswer(p.Pool(framework.Login{}), "true",
+		"SELECT (last_vacuum IS NOT NULL AND last_analyze IS NOT NULL)::text FROM pg_stat_user_tables WHERE relname = 'goods'")
+	p.ExpectOperationRefused(framework.NewOperation("address", nextVacuum, p.Reference(), "database",
+		"dbname=postgres host=elsewhere"), "the name of a database")
+	p.ExpectOperationRefused(framework.NewOperation("nowhere", nextVacuum, p.Reference(), "database", "nowhere"),
+		`database "nowhere" does not exist`)
 }
 
-// tellsOfLocks has one session wait for another one, and reads that among the metrics. Pods get another plan with a delay.
+// tellsOfLocks has one session wait for another one, and reads that among the metrics. Pods get another plan with a
+// delay.
 func tellsOfLocks(p *framework.PostgreSQLInstance, u *framework.PluginUpgrade, primary *corev1.Pod) {
 	p.Helper()
 	told := func(want float64, metric string) {
@@ -370,7 +399,8 @@ func tellsOfLocks(p *framework.PostgreSQLInstance, u *framework.PluginUpgrade, p
 	}()
 	told(1, "postgresql_"+nextMetric)
 	// A client that goes away is not noticed by a session that waits.
-	if _, err := holder.Exec(p.Ctx, "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"); err != nil {
+	if _, err := holder.Exec(p.Ctx, "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT "+
+		"granted"); err != nil {
 		p.Fatal(err)
 	}
 	if err := <-ended; err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestVolumeSnapshots proves that instances under the policy Snapshot leave a VolumeSnapshot of each volume and no volume, and that what is made anew under
-// their names begins with all that was acknowledged before.
+// TestVolumeSnapshots proves that instances under the policy Snapshot leave a VolumeSnapshot of each volume and no
+// volume, and that what is made anew under their names begins with all that was acknowledged before.
 func TestVolumeSnapshots(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "snapshots")
@@ -31,8 +31,10 @@ func TestVolumeSnapshots(t *testing.T) {
 func snapshots(s *framework.Namespace, of *platformv1.Application) map[string]unstructured.Unstructured {
 	s.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotList"})
-	if err := framework.Cluster.Client.List(s.Ctx, list, client.InNamespace(s.Name), client.MatchingLabels{platformv1.ApplicationUIDLabel: string(of.UID)}); err != nil {
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1",
+		Kind: "VolumeSnapshotList"})
+	if err := framework.Cluster.Client.List(s.Ctx, list, client.InNamespace(s.Name),
+		client.MatchingLabels{platformv1.ApplicationUIDLabel: string(of.UID)}); err != nil {
 		s.Fatal(err)
 	}
 	left := map[string]unstructured.Unstructured{}
@@ -46,7 +48,8 @@ func snapshots(s *framework.Namespace, of *platformv1.Application) map[string]un
 func claimsOf(s *framework.Namespace, app *platformv1.Application) map[string]corev1.PersistentVolumeClaim {
 	s.Helper()
 	var list corev1.PersistentVolumeClaimList
-	if err := framework.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Name), client.MatchingLabels{platformv1.ApplicationUIDLabel: string(app.UID)}); err != nil {
+	if err := framework.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Name),
+		client.MatchingLabels{platformv1.ApplicationUIDLabel: string(app.UID)}); err != nil {
 		s.Fatal(err)
 	}
 	claims := map[string]corev1.PersistentVolumeClaim{}
@@ -56,9 +59,10 @@ func claimsOf(s *framework.Namespace, app *platformv1.Application) map[string]co
 	return claims
 }
 
-// leavesSnapshots deletes an object, and waits until its volumes are gone and there is a snapshot of each that is ready to use. It returns the Application that
-// the object was made into.
-func leavesSnapshots(s *framework.Namespace, obj client.Object, application string, volumes int) *platformv1.Application {
+// leavesSnapshots deletes an object, and waits until its volumes are gone and there is a snapshot of each that is ready
+// to use. It returns the Application that the object was made into.
+func leavesSnapshots(s *framework.Namespace, obj client.Object, application string,
+	volumes int) *platformv1.Application {
 	s.Helper()
 	app := &platformv1.Application{}
 	s.MustGet(application, app)
@@ -99,7 +103,8 @@ func beganWith(s *framework.Namespace, application string, former *platformv1.Ap
 func checkSnapshottedRedis(s *framework.Namespace) {
 	// The class gives more than a Redis of the tests asks for, and what is made of a snapshot has to ask for as much.
 	large := func(spec *databasev1.RedisSpec) { spec.Storage.Size = resource.MustParse("320Mi") }
-	settings := []framework.Setting{framework.WithReplicas(1), framework.WithFsyncAlways(), large, framework.WithDeletionPolicy(platformv1.DeletionPolicySnapshot)}
+	settings := []framework.Setting{framework.WithReplicas(1), framework.WithFsyncAlways(), large,
+		framework.WithDeletionPolicy(platformv1.DeletionPolicySnapshot)}
 	i := s.CreateRedis("cache", settings...)
 	i.WaitReady()
 	i.MustDo("EVAL", framework.PutKeysScript, "0")
@@ -109,7 +114,8 @@ func checkSnapshottedRedis(s *framework.Namespace) {
 	w.StopAndVerify("writes before a deletion", framework.SettleTimeout)
 	sum := i.MustDo("EVAL", framework.SumKeysScript, "0")
 	former := leavesSnapshots(s, i.Object(), i.Application(), 2)
-	again := s.CreateRedis("cache", append(settings, func(spec *databasev1.RedisSpec) { spec.AdoptVolumes = string(former.UID) })...)
+	again := s.CreateRedis("cache", append(settings,
+		func(spec *databasev1.RedisSpec) { spec.AdoptVolumes = string(former.UID) })...)
 	again.WaitReady()
 	beganWith(s, again.Application(), former)
 	if got := again.MustDo("EVAL", framework.SumKeysScript, "0"); got != sum {
@@ -135,7 +141,8 @@ func checkSnapshottedPostgreSQL(s *framework.Namespace) {
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	pool := p.Pool(framework.Login{Database: "shop"})
-	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n", "CREATE TABLE numbers (n int)")
+	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n",
+		"CREATE TABLE numbers (n int)")
 	w := p.StartWriter(pool)
 	w.StopAndVerify("writes before a deletion", framework.SettleTimeout)
 	sums := make([]string, 2)

@@ -17,8 +17,8 @@ import (
 // bySnapshot is the method that keeps data as VolumeSnapshots.
 const bySnapshot = "snapshot"
 
-// TestBackupsAsSnapshots proves that data which is kept as a VolumeSnapshot of a server under load is whole: an instance of another name begins with it, a drill
-// finds it good, and it goes with its Backup.
+// TestBackupsAsSnapshots proves that data which is kept as a VolumeSnapshot of a server under load is whole: an
+// instance of another name begins with it, a drill finds it good, and it goes with its Backup.
 func TestBackupsAsSnapshots(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "snapshotbackups")
@@ -31,7 +31,8 @@ func shot(s *framework.Namespace, name string, of platformv1.TargetReference) *p
 	s.Helper()
 	s.Create(framework.NewOperation(name, "Backup", of, "method", bySnapshot))
 	b := s.WaitForBackup(name)
-	if b.Spec.RepositoryRef.Name != "" || len(b.Status.Snapshots) != 1 || b.Status.Snapshots[0].CreationTime == nil || b.Status.Size == 0 || b.Status.Source.Role != "replica" ||
+	if b.Spec.RepositoryRef.Name != "" || len(b.Status.Snapshots) != 1 || b.Status.Snapshots[0].CreationTime == nil ||
+		b.Status.Size == 0 || b.Status.Source.Role != "replica" ||
 		b.Status.Hold == nil || b.Status.Hold.Phase != platformv1.HoldReleased {
 		s.Errorf("Backup %s says %+v", b.Name, b.Status)
 	}
@@ -47,7 +48,8 @@ func unshot(s *framework.Namespace, b *platformv1.Backup) {
 			return err
 		}
 		snapshot := &unstructured.Unstructured{}
-		snapshot.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"})
+		snapshot.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1",
+			Kind: "VolumeSnapshot"})
 		return framework.ErrUnlessNotFound(s.Get(b.Status.Snapshots[0].Name, snapshot))
 	})
 }
@@ -81,7 +83,8 @@ func checkRedisBySnapshot(s *framework.Namespace) {
 	// Clients notice nothing of it.
 	w.Stop()
 	w.StopAndVerify("writes during a backup", framework.SettleTimeout)
-	again := s.CreateRedis("again", framework.WithReplicas(1), framework.WithFsyncAlways(), large, func(spec *databasev1.RedisSpec) { spec.RestoreFrom = &platformv1.RestoreFrom{Backup: b.Name} })
+	again := s.CreateRedis("again", framework.WithReplicas(1), framework.WithFsyncAlways(), large,
+		func(spec *databasev1.RedisSpec) { spec.RestoreFrom = &platformv1.RestoreFrom{Backup: b.Name} })
 	again.WaitReady()
 	madeOf(s, again.Application(), b)
 	if got := again.MustDo("EVAL", framework.SumKeysScript, "0"); got != sum {
@@ -105,7 +108,8 @@ func checkPostgreSQLBySnapshot(s *framework.Namespace) {
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	pool := p.Pool(framework.Login{Database: "shop"})
-	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n", "CREATE TABLE numbers (n int)")
+	p.Exec(pool, "CREATE TABLE kept AS SELECT n, md5(n::text) AS s FROM generate_series(1, 100000) n",
+		"CREATE TABLE numbers (n int)")
 	sum, err := framework.Asks(p.Ctx, pool, sumRows)
 	if err != nil || sum == "" {
 		s.Fatalf("it has the sum %q: %v", sum, err)

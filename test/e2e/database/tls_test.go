@@ -26,7 +26,8 @@ func speaksTLS(issuer *platformv1.IssuerReference) framework.Setting {
 	return func(spec *databasev1.RedisSpec) { spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer} }
 }
 
-// TestTLS has a Redis with a CA of its own and one with an issuer that is there already speak TLS, and renews a certificate.
+// TestTLS has a Redis with a CA of its own and one with an issuer that is there already speak TLS, and renews a
+// certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "tls")
@@ -57,7 +58,8 @@ func TestTLS(t *testing.T) {
 		})
 	}
 	lost := s.CreateRedis("lost", speaksTLS(&platformv1.IssuerReference{Name: "nobody"}))
-	lost.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonIssuerNotReady, Texts: []string{`Issuer "nobody"`, "tls.issuerRef", "create it, or name another one"}})
+	lost.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonIssuerNotReady,
+		Texts: []string{`Issuer "nobody"`, "tls.issuerRef", "create it, or name another one"}})
 	lost.Update(speaksTLS(named.Object().Spec.TLS.IssuerRef))
 	wantOthersRefused(own, named)
 	lost.WaitReadyCondition()
@@ -69,7 +71,8 @@ func TestTLS(t *testing.T) {
 func secure(i *framework.Instance, arguments ...string) (string, error) {
 	i.Helper()
 	command := append([]string{"sh", "-c", tlsScript, "redis-cli"}, arguments...)
-	return framework.Run(i.Ctx, i.Namespace.Name, i.ClientPod(), framework.ClientPodName, i.Account().URI+"\n"+string(ca(i)), command...)
+	return framework.Run(i.Ctx, i.Namespace.Name, i.ClientPod(), framework.ClientPodName, i.Account().URI+"\n"+
+		string(ca(i)), command...)
 }
 
 // ca is the certificate of the CA that the binding carries.
@@ -117,7 +120,8 @@ func renewed(i *framework.Instance) {
 	})
 	i.Logf("served %s after its Secret was deleted", took.Round(time.Second))
 	after := i.Pod()
-	if after.UID != pod.UID || fmt.Sprint(framework.Restarts(after)) != fmt.Sprint(framework.Restarts(pod)) || secureRun(i) != process {
+	if after.UID != pod.UID || fmt.Sprint(framework.Restarts(after)) != fmt.Sprint(framework.Restarts(pod)) ||
+		secureRun(i) != process {
 		i.Errorf("the pod or the process is another one")
 	}
 	i.WaitReadyCondition()
@@ -138,7 +142,8 @@ func renewed(i *framework.Instance) {
 // secureRun is redis-server's own name of its present run.
 func secureRun(i *framework.Instance) string {
 	i.Helper()
-	return framework.InfoField(i.MustRunClientCommand(func() (string, error) { return secure(i, "INFO", "server") }), "run_id")
+	return framework.InfoField(i.MustRunClientCommand(func() (string, error) { return secure(i, "INFO", "server") }),
+		"run_id")
 }
 
 // turned has TLS turned off and on again: other pods, the same data.

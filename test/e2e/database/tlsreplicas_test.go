@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestTLSOfReplicas has a Redis with replicas speak TLS: to clients, among its servers, and in all that the engine asks them. Certificates are
-// renewed while it runs, and a replica takes over.
+// TestTLSOfReplicas has a Redis with replicas speak TLS: to clients, among its servers, and in all that the engine asks
+// them. Certificates are renewed while it runs, and a replica takes over.
 func TestTLSOfReplicas(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "tlsreplicas")
@@ -33,7 +33,8 @@ func TestTLSOfReplicas(t *testing.T) {
 	wantEverywhere(i, "port", "0")
 
 	before, runs := certificates(i), runIDs(i)
-	i.Delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: platformv1.CertificateNameFor(i.Application(), framework.RedisComponent)}})
+	i.Delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name,
+		Name: platformv1.CertificateNameFor(i.Application(), framework.RedisComponent)}})
 	took := i.Eventually(framework.RenewalTimeout, "each server serves the renewed certificate", func() error {
 		for pod, old := range before {
 			now, err := framework.ServerCertificate(i.PortForward(s.Name, pod, 6379), i.Account().Host, ca(i))

@@ -103,7 +103,8 @@ func (a *Application) ProcessStarts() map[string]string {
 func (a *Application) Pods() []corev1.Pod {
 	a.Helper()
 	var list corev1.PodList
-	if err := Cluster.Client.List(a.Ctx, &list, client.InNamespace(a.Namespace.Name), client.MatchingLabels{platformv1.ApplicationLabel: a.Name}); err != nil {
+	if err := Cluster.Client.List(a.Ctx, &list, client.InNamespace(a.Namespace.Name),
+		client.MatchingLabels{platformv1.ApplicationLabel: a.Name}); err != nil {
 		a.Fatal(err)
 	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
@@ -141,7 +142,8 @@ func (a *Application) WaitForPods(names ...string) {
 func (a *Application) Claims() map[string]corev1.PersistentVolumeClaim {
 	a.Helper()
 	var list corev1.PersistentVolumeClaimList
-	if err := Cluster.Client.List(a.Ctx, &list, client.InNamespace(a.Namespace.Name), client.MatchingLabels{platformv1.ApplicationLabel: a.Name}); err != nil {
+	if err := Cluster.Client.List(a.Ctx, &list, client.InNamespace(a.Namespace.Name),
+		client.MatchingLabels{platformv1.ApplicationLabel: a.Name}); err != nil {
 		a.Fatal(err)
 	}
 	claims := map[string]corev1.PersistentVolumeClaim{}

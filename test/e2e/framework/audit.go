@@ -25,9 +25,11 @@ import (
 func DevCluster(t *testing.T, arguments ...string) string {
 	t.Helper()
 	if len(Config.DevCluster) == 0 {
-		t.Fatalf("cannot run \"devcluster %s\": set DEVCLUSTER to the program; this test needs powers over nodes or the audit log, which the API does not give", strings.Join(arguments, " "))
+		t.Fatalf("cannot run \"devcluster %s\": set DEVCLUSTER to the program; this test needs powers over nodes or the "+
+			"audit log, which the API does not give", strings.Join(arguments, " "))
 	}
-	command := exec.CommandContext(t.Context(), Config.DevCluster[0], append(slices.Clone(Config.DevCluster[1:]), arguments...)...)
+	command := exec.CommandContext(t.Context(), Config.DevCluster[0],
+		append(slices.Clone(Config.DevCluster[1:]), arguments...)...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {

@@ -36,9 +36,11 @@ func (s *Namespace) CreateRepositoryOnNode(repository, image string, node map[st
 	s.Helper()
 	s.Create(&corev1.PersistentVolumeClaim{ObjectMeta: ObjectMeta(RepositoryPod), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}},
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}},
 	}})
-	pod := s.RestrictedPod(RepositoryPod, corev1.Container{Image: image, Command: []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"}})
+	pod := s.RestrictedPod(RepositoryPod,
+		corev1.Container{Image: image, Command: []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"}})
 	pod.Spec.NodeSelector = node
 	s.Create(pod)
 	s.Create(&platformv1.BackupRepository{ObjectMeta: ObjectMeta(repository), Spec: platformv1.BackupRepositorySpec{
@@ -49,37 +51,44 @@ func (s *Namespace) CreateRepositoryOnNode(repository, image string, node map[st
 	}
 }
 
-// WaitForRepository waits until movers of the database operator get into a repository, or do not, and returns what is said of that.
+// WaitForRepository waits until movers of the database operator get into a repository, or do not, and returns what is
+// said of that.
 func (s *Namespace) WaitForRepository(repository string, ready metav1.ConditionStatus) platformv1.RepositoryState {
 	s.Helper()
 	var said platformv1.RepositoryState
-	s.Eventually(ReadyTimeout, fmt.Sprintf("whether movers get into repository %q is %s", repository, ready), func() error {
-		r := &platformv1.BackupRepository{}
-		if err := s.Get(repository, r); err != nil {
-			return err
-		}
-		i := slices.IndexFunc(r.Status.Domains, func(d platformv1.RepositoryState) bool { return d.Domain == "database" })
-		if i < 0 || r.Status.Domains[i].Ready != ready {
-			return fmt.Errorf("it says %+v", r.Status.Domains)
-		}
-		said = r.Status.Domains[i]
-		return nil
-	})
+	s.Eventually(ReadyTimeout, fmt.Sprintf("whether movers get into repository %q is %s", repository, ready),
+		func() error {
+			r := &platformv1.BackupRepository{}
+			if err := s.Get(repository, r); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(r.Status.Domains, func(d platformv1.RepositoryState) bool { return d.Domain == "database" })
+			if i < 0 || r.Status.Domains[i].Ready != ready {
+				return fmt.Errorf("it says %+v", r.Status.Domains)
+			}
+			said = r.Status.Domains[i]
+			return nil
+		})
 	return said
 }
 
 // RestrictedPod is a pod as movers are, with the repository's volume at mover.VolumePath.
 func (s *Namespace) RestrictedPod(name string, container corev1.Container) *corev1.Pod {
 	container.Name = name
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"}, corev1.VolumeMount{Name: RepositoryPod, MountPath: mover.VolumePath})
-	container.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"},
+		corev1.VolumeMount{Name: RepositoryPod, MountPath: mover.VolumePath})
+	container.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 	return &corev1.Pod{ObjectMeta: ObjectMeta(name), Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(MoverID), RunAsGroup: new(MoverID), FSGroup: new(MoverID),
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
+		TerminationGracePeriodSeconds: new(int64(0)),
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(MoverID),
+			RunAsGroup: new(MoverID), FSGroup: new(MoverID),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Volumes: []corev1.Volume{
 			{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			{Name: RepositoryPod, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: RepositoryPod}}},
+			{Name: RepositoryPod, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: RepositoryPod}}},
 		},
 		Containers: []corev1.Container{container},
 	}}
@@ -88,7 +97,8 @@ func (s *Namespace) RestrictedPod(name string, container corev1.Container) *core
 // BackupInRepository says whether there is a folder of a Backup in the repository, and of what.
 func (s *Namespace) BackupInRepository(key string) (files string, found bool) {
 	s.Helper()
-	out, err := Run(s.Ctx, s.Name, RepositoryPod, RepositoryPod, "", "sh", "-c", `cd "$0" 2>/dev/null && find . -type f || :`, mover.VolumePath+"/kept/"+key)
+	out, err := Run(s.Ctx, s.Name, RepositoryPod, RepositoryPod, "", "sh", "-c",
+		`cd "$0" 2>/dev/null && find . -type f || :`, mover.VolumePath+"/kept/"+key)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -98,32 +108,41 @@ func (s *Namespace) BackupInRepository(key string) (files string, found bool) {
 // DamageBackup changes some bytes of the data of a Backup in the repository.
 func (s *Namespace) DamageBackup(b *platformv1.Backup) {
 	s.Helper()
-	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null || exit 1; done`
-	if _, err := Run(s.Ctx, s.Name, RepositoryPod, RepositoryPod, "", "sh", "-c", breaks, mover.VolumePath+"/kept/"+b.Status.Key); err != nil {
+	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null ` +
+		`|| exit 1; done`
+	if _, err := Run(s.Ctx, s.Name, RepositoryPod, RepositoryPod, "", "sh", "-c", breaks, mover.VolumePath+"/kept/"+
+		b.Status.Key); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// VerifyBackupData gives a Backup to a script's standard input, in the image of a container of a pod, and has the test fail where the data is not as its
-// manifest says or the script does not end well.
-func (s *Namespace) VerifyBackupData(name string, b *platformv1.Backup, like *corev1.Pod, container, script string, arguments ...string) {
+// VerifyBackupData gives a Backup to a script's standard input, in the image of a container of a pod, and has the test
+// fail where the data is not as its manifest says or the script does not end well.
+func (s *Namespace) VerifyBackupData(name string, b *platformv1.Backup, like *corev1.Pod, container, script string,
+	arguments ...string) {
 	s.Helper()
 	plan, err := json.Marshal(mover.Plan{
-		Verb: mover.VerbRestore, Repository: mover.Repository{Type: mover.TypeVolume, Prefix: "kept"}, Command: append([]string{"sh", "-c", script}, arguments...),
-		Backup: &mover.Backup{Key: b.Status.Key, Digest: b.Status.Digest},
+		Verb: mover.VerbRestore, Repository: mover.Repository{Type: mover.TypeVolume, Prefix: "kept"},
+		Command: append([]string{"sh", "-c", script}, arguments...),
+		Backup:  &mover.Backup{Key: b.Status.Key, Digest: b.Status.Digest},
 	})
 	if err != nil {
 		s.Fatal(err)
 	}
-	image := like.Spec.Containers[slices.IndexFunc(like.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })].Image
+	image := like.Spec.Containers[slices.IndexFunc(like.Spec.Containers,
+		func(c corev1.Container) bool { return c.Name == container })].Image
 	bin := corev1.VolumeMount{Name: "bin", MountPath: "/zeroinfra/bin"}
-	pod := s.RestrictedPod(name, corev1.Container{Image: image, Command: []string{"/zeroinfra/bin/agent-ops", "mover"}, VolumeMounts: []corev1.VolumeMount{bin, {Name: "plan", MountPath: "/zeroinfra/mover"}}})
+	pod := s.RestrictedPod(name, corev1.Container{Image: image, Command: []string{"/zeroinfra/bin/agent-ops", "mover"},
+		VolumeMounts: []corev1.VolumeMount{bin, {Name: "plan", MountPath: "/zeroinfra/mover"}}})
 	pod.Annotations = map[string]string{"plan": string(plan)}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "bin", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		corev1.Volume{Name: "plan", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-			Path: "plan.json", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['plan']"}}}}}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes,
+		corev1.Volume{Name: "bin", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.Volume{Name: "plan", VolumeSource: corev1.VolumeSource{
+			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "plan.json", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['plan']"}}}}}})
 	pod.Spec.InitContainers = []corev1.Container{{
-		Name: "agents", Image: like.Spec.InitContainers[0].Image, Command: []string{"/agent", "init", "--with", "agent-ops"}, VolumeMounts: []corev1.VolumeMount{bin},
+		Name: "agents", Image: like.Spec.InitContainers[0].Image, Command: []string{"/agent", "init", "--with", "agent-ops"},
+		VolumeMounts:    []corev1.VolumeMount{bin},
 		SecurityContext: pod.Spec.Containers[0].SecurityContext,
 	}}
 	s.Create(pod)
@@ -149,7 +168,8 @@ func (s *Namespace) List(list client.ObjectList, labels client.MatchingLabels) e
 // NewBackupOperation returns an Operation that backs a target up.
 func NewBackupOperation(name, repository string, target platformv1.TargetReference) *platformv1.Operation {
 	return &platformv1.Operation{ObjectMeta: ObjectMeta(name), Spec: platformv1.OperationSpec{
-		TemplateRef: "Backup", TargetRef: target, Parameters: platformv1.Parameters{"repository": platformv1.ParameterValue(repository)},
+		TemplateRef: "Backup", TargetRef: target,
+		Parameters: platformv1.Parameters{"repository": platformv1.ParameterValue(repository)},
 	}}
 }
 

@@ -23,7 +23,8 @@ import (
 )
 
 // CreateObjectStorageRepositoryWithIssuer makes the same with certificates of an issuer.
-func (s *Namespace) CreateObjectStorageRepositoryWithIssuer(issuer *platformv1.IssuerReference, repository string) *ObjectStorage {
+func (s *Namespace) CreateObjectStorageRepositoryWithIssuer(issuer *platformv1.IssuerReference,
+	repository string) *ObjectStorage {
 	s.Helper()
 	o := s.CreateObjectStorage("cloud", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
@@ -43,21 +44,27 @@ const (
 	BackupPrefix = "kept"
 )
 
-// BackupUser is one that may do this with the bucket of backups, and nothing else. The Secret of the same name has the keys, as movers take them.
+// BackupUser is one that may do this with the bucket of backups, and nothing else. The Secret of the same name has the
+// keys, as movers take them.
 func (s *Namespace) BackupUser(name string, access storagev1.GrantAccess) storagev1.ObjectStorageUser {
 	s.Helper()
-	s.Create(&corev1.Secret{ObjectMeta: ObjectMeta(name), StringData: map[string]string{"accessKey": name, "secretKey": "key-of-the-" + name}})
-	return storagev1.ObjectStorageUser{Name: name, SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
-		Grants: []storagev1.ObjectStorageGrant{{Bucket: BackupBucket, Access: access}}}
+	s.Create(&corev1.Secret{ObjectMeta: ObjectMeta(name),
+		StringData: map[string]string{"accessKey": name, "secretKey": "key-of-the-" + name}})
+	return storagev1.ObjectStorageUser{Name: name,
+		SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
+		Grants:        []storagev1.ObjectStorageGrant{{Bucket: BackupBucket, Access: access}}}
 }
 
-// CreateRepository makes a BackupRepository of the bucket, with what the storage's own Secret says of it and with the keys of a user.
+// CreateRepository makes a BackupRepository of the bucket, with what the storage's own Secret says of it and with the
+// keys of a user.
 func (o *ObjectStorage) CreateRepository(name, user string) {
 	o.Helper()
-	o.Create(&platformv1.BackupRepository{ObjectMeta: ObjectMeta(name), Spec: platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
-		Endpoint: o.Binding()["endpoint"], Bucket: BackupBucket, Prefix: BackupPrefix,
-		CredentialsSecretRef: platformv1.SecretReference{Name: user}, CASecretRef: &platformv1.AuthorityReference{Name: o.Object().Status.BindingName},
-	}}})
+	o.Create(&platformv1.BackupRepository{ObjectMeta: ObjectMeta(name),
+		Spec: platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
+			Endpoint: o.Binding()["endpoint"], Bucket: BackupBucket, Prefix: BackupPrefix,
+			CredentialsSecretRef: platformv1.SecretReference{Name: user},
+			CASecretRef:          &platformv1.AuthorityReference{Name: o.Object().Status.BindingName},
+		}}})
 }
 
 // VerifyBackupInBucket says what is wrong with a Backup in the bucket; nil where it is whole.
@@ -81,7 +88,8 @@ func VerifyBackupInBucket(ctx context.Context, s3 *minio.Client, b *platformv1.B
 			return err
 		}
 		if int64(len(data)) != part.Size || digestOf(data) != part.SHA256 {
-			return fmt.Errorf("%s has %d bytes of the hash %s, and the manifest says %+v", part.Name, len(data), digestOf(data), part)
+			return fmt.Errorf("%s has %d bytes of the hash %s, and the manifest says %+v", part.Name, len(data), digestOf(data),
+				part)
 		}
 		kept.WriteString(data)
 	}
@@ -94,8 +102,10 @@ func VerifyBackupInBucket(ctx context.Context, s3 *minio.Client, b *platformv1.B
 	if err != nil {
 		return err
 	}
-	if int64(len(raw)) != b.Status.RawSize || digestOf(string(raw)) != manifest.RawSHA256 || !bytes.Contains(raw, []byte("known")) {
-		return fmt.Errorf("there are %d bytes of the hash %s, and the manifest says %+v", len(raw), digestOf(string(raw)), manifest)
+	if int64(len(raw)) != b.Status.RawSize || digestOf(string(raw)) != manifest.RawSHA256 ||
+		!bytes.Contains(raw, []byte("known")) {
+		return fmt.Errorf("there are %d bytes of the hash %s, and the manifest says %+v", len(raw), digestOf(string(raw)),
+			manifest)
 	}
 	return nil
 }

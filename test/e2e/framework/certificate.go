@@ -40,10 +40,12 @@ func (a *Application) Host() string { return a.Name + "." + a.Namespace.Name + "
 // Reissue has cert-manager issue the certificate of a component once more, by the same CA.
 func (a *Application) Reissue(component string) {
 	a.Helper()
-	a.Delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace.Name, Name: platformv1.CertificateNameFor(a.Name, component)}})
+	a.Delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace.Name,
+		Name: platformv1.CertificateNameFor(a.Name, component)}})
 }
 
-// TLSConfigFor is how a client speaks to a server of a name whose certificate is of a CA; nil without one, for a client that speaks no TLS.
+// TLSConfigFor is how a client speaks to a server of a name whose certificate is of a CA; nil without one, for a client
+// that speaks no TLS.
 func TLSConfigFor(ca []byte, name string) *tls.Config {
 	if len(ca) == 0 {
 		return nil
@@ -79,13 +81,15 @@ func ServerCertificate(address, name string, ca []byte) (*x509.Certificate, erro
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// MustServerCertificate is ServerCertificate for a server that is there: the way to it may break, which says nothing of the server.
+// MustServerCertificate is ServerCertificate for a server that is there: the way to it may break, which says nothing of
+// the server.
 func (s *Namespace) MustServerCertificate(address, name string, ca []byte) (certificate *x509.Certificate) {
 	s.Helper()
-	s.Eventually(EndpointTimeout, fmt.Sprintf("the server at %s shows a certificate that is good for %q", address, name), func() (err error) {
-		certificate, err = ServerCertificate(address, name, ca)
-		return err
-	})
+	s.Eventually(EndpointTimeout, fmt.Sprintf("the server at %s shows a certificate that is good for %q", address, name),
+		func() (err error) {
+			certificate, err = ServerCertificate(address, name, ca)
+			return err
+		})
 	return certificate
 }
 
@@ -134,7 +138,8 @@ const clusterResources = "cert-manager"
 func (s *Namespace) CreateClusterIssuer() *platformv1.IssuerReference {
 	s.Helper()
 	make := func(kind, namespace, name string, spec map[string]any) {
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": kind, "spec": spec}}
+		object := &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": kind, "spec": spec}}
 		object.SetName(name)
 		object.SetNamespace(namespace)
 		if err := Cluster.Client.Create(s.Ctx, object); err != nil {
@@ -149,8 +154,9 @@ func (s *Namespace) CreateClusterIssuer() *platformv1.IssuerReference {
 	root, ca := s.Name+"-root", s.Name+"-ca"
 	make("ClusterIssuer", "", root, map[string]any{"selfSigned": map[string]any{}})
 	make("Certificate", clusterResources, ca, map[string]any{
-		"isCA": true, "commonName": ca, "secretName": ca, "privateKey": map[string]any{"algorithm": "ECDSA", "size": int64(256)},
-		"issuerRef": map[string]any{"name": root, "kind": "ClusterIssuer"},
+		"isCA": true, "commonName": ca, "secretName": ca,
+		"privateKey": map[string]any{"algorithm": "ECDSA", "size": int64(256)},
+		"issuerRef":  map[string]any{"name": root, "kind": "ClusterIssuer"},
 	})
 	make("ClusterIssuer", "", ca, map[string]any{"ca": map[string]any{"secretName": ca}})
 	return &platformv1.IssuerReference{Name: ca, Kind: "ClusterIssuer"}

@@ -56,7 +56,8 @@ func connect(kubeconfig string) (*Clients, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return rereading{next} })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, messagev1.AddToScheme, storagev1.AddToScheme, batchv1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme,
+		messagev1.AddToScheme, storagev1.AddToScheme, batchv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -103,8 +104,8 @@ var removals struct {
 }
 
 // NewNamespace makes a namespace that enforces the restricted Pod Security Standard, on a cluster with the database
-// operator. It is deleted at the end of the test; that it went is checked at the end of all tests, since Kubernetes takes
-// its time.
+// operator. It is deleted at the end of the test; that it went is checked at the end of all tests, since Kubernetes
+// takes its time.
 func NewNamespace(t *testing.T, purpose string) *Namespace {
 	t.Helper()
 	if err := installShared(); err != nil {
@@ -116,7 +117,8 @@ func NewNamespace(t *testing.T, purpose string) *Namespace {
 // newNamespace is NewNamespace on a cluster with whatever operators there are.
 func newNamespace(t *testing.T, purpose string) *Namespace {
 	t.Helper()
-	s := &Namespace{T: t, Name: "e2e-" + purpose + "-" + rand.String(5), Ctx: t.Context(), Client: &ClientPod{}, Failures: &Failures{}}
+	s := &Namespace{T: t, Name: "e2e-" + purpose + "-" + rand.String(5), Ctx: t.Context(), Client: &ClientPod{},
+		Failures: &Failures{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted",
 	}}}
@@ -165,7 +167,8 @@ func AwaitRemovals(ctx context.Context) error {
 	defer removals.Unlock()
 	var stuck []error
 	for _, name := range removals.names {
-		if _, err := Poll(ctx, RemovalTimeout, fmt.Sprintf("namespace %q goes away", name), func() error { return NamespaceGone(ctx, name) }); err != nil {
+		if _, err := Poll(ctx, RemovalTimeout, fmt.Sprintf("namespace %q goes away", name),
+			func() error { return NamespaceGone(ctx, name) }); err != nil {
 			stuck = append(stuck, err)
 		}
 	}

@@ -41,7 +41,8 @@ func diagnose(t *testing.T, namespace string) {
 		return
 	}
 	for _, pod := range pods.Items {
-		t.Logf("pod %s: %s, restarts %v, report %s", pod.Name, pod.Status.Phase, Restarts(&pod), pod.Annotations[platformv1.ReportAnnotation])
+		t.Logf("pod %s: %s, restarts %v, report %s", pod.Name, pod.Status.Phase, Restarts(&pod),
+			pod.Annotations[platformv1.ReportAnnotation])
 		for _, container := range pod.Spec.Containers {
 			printLog(ctx, t, namespace, pod.Name, container.Name)
 		}
@@ -55,7 +56,8 @@ func diagnose(t *testing.T, namespace string) {
 		if event.Type == corev1.EventTypeNormal {
 			continue
 		}
-		t.Logf("event %s %s/%s: %s: %s", event.Type, event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, event.Message)
+		t.Logf("event %s %s/%s: %s: %s", event.Type, event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason,
+			event.Message)
 	}
 	operators, err := OperatorPods(ctx)
 	if err != nil {

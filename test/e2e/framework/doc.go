@@ -14,8 +14,10 @@
 //
 //   - Main connects to the cluster; Install runs helm in a test.
 //   - NewNamespace makes the namespace of a test; its methods create, read and delete objects in it.
-//   - ApplySamplesOf applies the samples of an operator, WaitForReady waits by the rules of kstatus, BindingData reads what clients need.
-//   - NewPortForwards dials pods and Services through the API server, NewExternalClient from the network of the cluster.
+//   - ApplySamplesOf applies the samples of an operator, WaitForReady waits by the rules of kstatus, BindingData reads
+//     what clients need.
+//   - NewPortForwards dials pods and Services through the API server, NewExternalClient from the network of the
+//     cluster.
 //   - Run and Exec run a command in a container; RunClient makes a pod to run clients in.
 //   - Poll, Eventually and Throughout wait for conditions, and say what they last lacked.
 package framework

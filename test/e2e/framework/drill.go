@@ -16,7 +16,9 @@ import (
 
 // NewDrillOperation returns an Operation that verifies the newest Backup of a target.
 func NewDrillOperation(name string, target platformv1.TargetReference) *platformv1.Operation {
-	return &platformv1.Operation{ObjectMeta: ObjectMeta(name), Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", TargetRef: target, Timeout: &metav1.Duration{Duration: 3 * ReadyTimeout}}}
+	return &platformv1.Operation{ObjectMeta: ObjectMeta(name),
+		Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", TargetRef: target,
+			Timeout: &metav1.Duration{Duration: 3 * ReadyTimeout}}}
 }
 
 // ExpectVerified checks what a Backup says of a drill.
@@ -24,7 +26,8 @@ func (s *Namespace) ExpectVerified(backup, operation string, outcome platformv1.
 	s.Helper()
 	b := &platformv1.Backup{}
 	s.MustGet(backup, b)
-	if v := b.Status.Verified; v == nil || v.Outcome != outcome || v.Operation != operation || !strings.Contains(v.Message, says) {
+	if v := b.Status.Verified; v == nil || v.Outcome != outcome || v.Operation != operation ||
+		!strings.Contains(v.Message, says) {
 		s.Errorf("Backup %q says %+v, want %s by %s: %s", backup, v, outcome, operation, says)
 	}
 }
@@ -35,7 +38,8 @@ func (s *Namespace) ExpectNoDrillLeftovers() {
 	s.Eventually(SettleTimeout, "nothing is left of drills", func() error {
 		var left []string
 		for _, list := range []client.ObjectList{
-			&platformv1.ApplicationList{}, &platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+			&platformv1.ApplicationList{}, &platformv1.ComponentList{}, &platformv1.WorkloadSetList{}, &corev1.PodList{},
+			&corev1.PersistentVolumeClaimList{},
 			&corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{},
 		} {
 			if err := s.List(list, nil); err != nil {
@@ -46,7 +50,8 @@ func (s *Namespace) ExpectNoDrillLeftovers() {
 				return err
 			}
 			for _, object := range objects {
-				if name := object.(client.Object).GetName(); strings.HasPrefix(name, "drill-") || strings.Contains(name, "-drill-") {
+				if name := object.(client.Object).GetName(); strings.HasPrefix(name, "drill-") ||
+					strings.Contains(name, "-drill-") {
 					left = append(left, fmt.Sprintf("%T %s", object, name))
 				}
 			}

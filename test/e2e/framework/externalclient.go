@@ -41,8 +41,8 @@ done 2>/dev/null; true`
 	return pid
 }
 
-// ExternalClient is a machine of the cluster's network that is no node: that of the control plane. Clients reach Services and pods from there by the
-// cluster's names, whether the API server answers or not.
+// ExternalClient is a machine of the cluster's network that is no node: that of the control plane. Clients reach
+// Services and pods from there by the cluster's names, whether the API server answers or not.
 type ExternalClient struct {
 	network  netns.NsHandle
 	Resolver *net.Resolver

@@ -63,7 +63,8 @@ func (v Verdict) Record(name string) {
 	Record.Add("", name, v.FaultTrial())
 }
 
-// reportFaults prints the tables of all trials. Where budgets are to be held it says which are not, and returns the exit code of that.
+// reportFaults prints the tables of all trials. Where budgets are to be held it says which are not, and returns the
+// exit code of that.
 func reportFaults(code int) int {
 	fmt.Print(Trials)
 	fmt.Print(Comparison)

@@ -36,7 +36,8 @@ func InstallFrom(ctx context.Context, charts, chart string, values ...string) er
 }
 
 func upgradeInstall(ctx context.Context, charts, chart string, args ...string) error {
-	arguments := []string{"upgrade", "--install", chart, filepath.Join(charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
+	arguments := []string{"upgrade", "--install", chart, filepath.Join(charts, chart), "--create-namespace",
+		"--reset-values", "--wait", "--timeout", "6m"}
 	if Config.ValuesFile != "" {
 		arguments = append(arguments, "--values", filepath.Join(charts, chart, Config.ValuesFile))
 	}

@@ -139,7 +139,8 @@ func statusOf(object *unstructured.Unstructured) (observed int64, conditions []m
 			return observed, nil, fmt.Errorf("condition %v is no object", entry)
 		}
 		text := func(name string) string { value, _ := fields[name].(string); return value }
-		condition := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message")}
+		condition := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")),
+			Reason: text("reason"), Message: text("message")}
 		if err := condition.LastTransitionTime.UnmarshalQueryParameter(text("lastTransitionTime")); err != nil {
 			return observed, nil, err
 		}

@@ -49,7 +49,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// installShared installs the operator that the tests of a package share, once. It returns the same error to each of them.
+// installShared installs the operator that the tests of a package share, once. It returns the same error to each of
+// them.
 var installShared = sync.OnceValue(func() error {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
 	defer cancel()

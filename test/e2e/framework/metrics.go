@@ -11,7 +11,8 @@ import (
 // MetricsOf reads the metrics of a pod as a Prometheus does, from a pod of the test's own.
 func (a *Application) MetricsOf(pod *corev1.Pod, port int) (string, error) {
 	a.Helper()
-	return Run(a.Ctx, a.Namespace.Name, a.ClientPod(), ClientPodName, "", "timeout", "10", "wget", "-q", "-O", "-", fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
+	return Run(a.Ctx, a.Namespace.Name, a.ClientPod(), ClientPodName, "", "timeout", "10", "wget", "-q", "-O", "-",
+		fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
 }
 
 // WaitForSample waits until a metric of a pod has a value.

@@ -22,7 +22,8 @@ func (s *Namespace) NodeOf(pod string) string {
 	return found.Spec.NodeName
 }
 
-// VacateNode moves what the test itself stands on from a node: the pods of namespaces such as those of the operators and of the cluster's own services.
+// VacateNode moves what the test itself stands on from a node: the pods of namespaces such as those of the operators
+// and of the cluster's own services.
 func (s *Namespace) VacateNode(name string, namespaces ...string) {
 	s.Helper()
 	cordon := func(on string) {
@@ -34,26 +35,27 @@ func (s *Namespace) VacateNode(name string, namespaces ...string) {
 	cordon("true")
 	defer cordon("false")
 	for _, namespace := range namespaces {
-		s.Eventually(SettleTimeout, fmt.Sprintf("the pods of namespace %q are ready on other nodes than %q", namespace, name), func() error {
-			var pods corev1.PodList
-			if err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(namespace)); err != nil {
-				return err
-			}
-			for _, pod := range pods.Items {
-				if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "DaemonSet" {
-					continue
+		s.Eventually(SettleTimeout, fmt.Sprintf("the pods of namespace %q are ready on other nodes than %q", namespace, name),
+			func() error {
+				var pods corev1.PodList
+				if err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(namespace)); err != nil {
+					return err
 				}
-				if pod.Spec.NodeName == name && pod.DeletionTimestamp == nil {
-					if err := s.Evict(&pod); err != nil {
-						return err
+				for _, pod := range pods.Items {
+					if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "DaemonSet" {
+						continue
+					}
+					if pod.Spec.NodeName == name && pod.DeletionTimestamp == nil {
+						if err := s.Evict(&pod); err != nil {
+							return err
+						}
+					}
+					if pod.Status.Phase != corev1.PodSucceeded && (pod.Spec.NodeName == name || !PodIsReady(&pod)) {
+						return fmt.Errorf("pod %q on %q is %s", pod.Name, pod.Spec.NodeName, pod.Status.Phase)
 					}
 				}
-				if pod.Status.Phase != corev1.PodSucceeded && (pod.Spec.NodeName == name || !PodIsReady(&pod)) {
-					return fmt.Errorf("pod %q on %q is %s", pod.Name, pod.Spec.NodeName, pod.Status.Phase)
-				}
-			}
-			return nil
-		})
+				return nil
+			})
 	}
 	s.waitForLeaders()
 }
@@ -76,7 +78,8 @@ func (s *Namespace) waitForLeaders() {
 	})
 }
 
-// Cordon keeps new pods from all nodes until undo is called, at the latest at the end of the test. No other test may run beside it.
+// Cordon keeps new pods from all nodes until undo is called, at the latest at the end of the test. No other test may
+// run beside it.
 func (s *Namespace) Cordon() (undo func()) {
 	s.Helper()
 	nodes := &corev1.NodeList{}

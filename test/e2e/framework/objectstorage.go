@@ -49,8 +49,9 @@ func (s *Namespace) CreateObjectStorage(name string, change func(*storagev1.Obje
 			Version: "2026.2",
 			Storage: platformv1.InstanceStorage{Size: resource.MustParse("256Mi")},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 			},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
@@ -108,7 +109,8 @@ func (o *ObjectStorage) Binding() map[string]string {
 	return values
 }
 
-// ClientAs is a client of somebody that is served by one of the pods. It speaks TLS where the instance does, and looks for its name there.
+// ClientAs is a client of somebody that is served by one of the pods. It speaks TLS where the instance does, and looks
+// for its name there.
 func (o *ObjectStorage) ClientAs(pod, user, key string) *minio.Client {
 	o.Helper()
 	bound := o.Binding()
@@ -122,8 +124,9 @@ func (o *ObjectStorage) ClientAs(pod, user, key string) *minio.Client {
 		TLSClientConfig: &tls.Config{RootCAs: roots}, ResponseHeaderTimeout: objectTimeout,
 	}
 	s3, err := minio.New(net.JoinHostPort(bound["host"], bound["port"]), &minio.Options{
-		Creds: credentials.NewStaticV4(user, key, ""), Secure: strings.HasPrefix(bound["endpoint"], "https:"), Transport: transport,
-		Region: "us-east-1", BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+		Creds: credentials.NewStaticV4(user, key, ""), Secure: strings.HasPrefix(bound["endpoint"], "https:"),
+		Transport: transport,
+		Region:    "us-east-1", BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
 	})
 	if err != nil {
 		o.Fatal(err)
@@ -168,7 +171,8 @@ func (o *ObjectStorage) Retry(what string, request func() error) {
 // Put waits until an object is acknowledged.
 func (o *ObjectStorage) Put(s3 *minio.Client, bucket, name, text string) {
 	o.Helper()
-	o.Retry(fmt.Sprintf("object %s/%s is put", bucket, name), func() error { return PutObject(o.Ctx, s3, bucket, name, text) })
+	o.Retry(fmt.Sprintf("object %s/%s is put", bucket, name),
+		func() error { return PutObject(o.Ctx, s3, bucket, name, text) })
 }
 
 // ExpectPutRefused waits for the answer that somebody may not put an object.

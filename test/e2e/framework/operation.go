@@ -66,7 +66,8 @@ func (s *Namespace) CreateApproved(op *platformv1.Operation) {
 		s.Fatal(err)
 	}
 	before := op.DeepCopy()
-	op.Spec.Approval = &platformv1.OperationApproval{By: other.Impersonate.UserName, Decision: platformv1.OperationApproved}
+	op.Spec.Approval = &platformv1.OperationApproval{By: other.Impersonate.UserName,
+		Decision: platformv1.OperationApproved}
 	if err := c.Patch(s.Ctx, op, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
@@ -92,12 +93,14 @@ func (s *Namespace) WaitForOperationEnd(name string, limit time.Duration) *platf
 		case platformv1.OperationSucceeded, platformv1.OperationFailed:
 			return nil
 		}
-		return fmt.Errorf("it is %q at step %q: %s", operation.Status.Phase, operation.Status.Progress, Describe(operation.Status.Conditions))
+		return fmt.Errorf("it is %q at step %q: %s", operation.Status.Phase, operation.Status.Progress,
+			Describe(operation.Status.Conditions))
 	})
 	return operation
 }
 
-// ExpectOperationSucceeded is WaitForOperationEnd for an Operation that must succeed. It checks the record that is left.
+// ExpectOperationSucceeded is WaitForOperationEnd for an Operation that must succeed. It checks the record that is
+// left.
 func (s *Namespace) ExpectOperationSucceeded(name string) *platformv1.Operation {
 	s.Helper()
 	operation := s.WaitForOperationEnd(name, SettleTimeout)
@@ -118,7 +121,8 @@ func (s *Namespace) ExpectOperationSucceeded(name string) *platformv1.Operation 
 		s.Errorf("Operation %q is at step %d of %d", name, status.CurrentStep, len(status.Steps))
 	}
 	for _, step := range status.Steps {
-		if step.Phase != platformv1.OperationSucceeded || step.StartTime == nil || step.CompletionTime == nil || step.Attempts < 1 {
+		if step.Phase != platformv1.OperationSucceeded || step.StartTime == nil || step.CompletionTime == nil ||
+			step.Attempts < 1 {
 			s.Errorf("step %q of Operation %q is recorded as %+v", step.Name, name, step)
 		}
 	}
@@ -142,8 +146,10 @@ func (i *Instance) Uptime() time.Duration {
 }
 
 // NewOperation returns one with these parameters, in pairs.
-func NewOperation(name, template string, target platformv1.TargetReference, parameters ...string) *platformv1.Operation {
-	op := &platformv1.Operation{ObjectMeta: ObjectMeta(name), Spec: platformv1.OperationSpec{TemplateRef: template, TargetRef: target, Parameters: platformv1.Parameters{}}}
+func NewOperation(name, template string, target platformv1.TargetReference,
+	parameters ...string) *platformv1.Operation {
+	op := &platformv1.Operation{ObjectMeta: ObjectMeta(name),
+		Spec: platformv1.OperationSpec{TemplateRef: template, TargetRef: target, Parameters: platformv1.Parameters{}}}
 	for i := 0; i < len(parameters); i += 2 {
 		op.Spec.Parameters[parameters[i]] = platformv1.ParameterValue(parameters[i+1])
 	}

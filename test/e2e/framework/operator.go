@@ -159,8 +159,10 @@ func (s *Namespace) WaitForPlugin(name, domain string) {
 		if err := Cluster.Client.Get(s.Ctx, client.ObjectKey{Name: name}, plugin); err != nil {
 			return err
 		}
-		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) || plugin.Labels[platformv1.DomainLabel] != domain {
-			return fmt.Errorf("its domain is %q, and it says: %s", plugin.Labels[platformv1.DomainLabel], Describe(plugin.Status.Conditions))
+		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) ||
+			plugin.Labels[platformv1.DomainLabel] != domain {
+			return fmt.Errorf("its domain is %q, and it says: %s", plugin.Labels[platformv1.DomainLabel],
+				Describe(plugin.Status.Conditions))
 		}
 		return nil
 	})
@@ -177,8 +179,8 @@ func (s *Namespace) MustLeader() string {
 	return name
 }
 
-// DeleteOperatorPods deletes all pods of the operator as "kubectl delete --force" does. The kubelet still gives them a moment, in which
-// a leader gives its Lease back.
+// DeleteOperatorPods deletes all pods of the operator as "kubectl delete --force" does. The kubelet still gives them a
+// moment, in which a leader gives its Lease back.
 func (s *Namespace) DeleteOperatorPods() {
 	s.Helper()
 	err := Cluster.Kube.CoreV1().Pods(OperatorNamespace).DeleteCollection(s.Ctx,
@@ -188,7 +190,8 @@ func (s *Namespace) DeleteOperatorPods() {
 	}
 }
 
-// StopOperator has no operator run. What runs by itself goes on meanwhile. It is installed again at the end of the test, if not before.
+// StopOperator has no operator run. What runs by itself goes on meanwhile. It is installed again at the end of the
+// test, if not before.
 func (s *Namespace) StopOperator() {
 	s.Helper()
 	s.RestoreOperatorAtEnd()
@@ -198,7 +201,8 @@ func (s *Namespace) StopOperator() {
 	s.Eventually(ReadyTimeout, "the operator is gone", func() error {
 		// One that is being deleted still answers.
 		var pods corev1.PodList
-		err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(OperatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": OperatorName})
+		err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(OperatorNamespace),
+			client.MatchingLabels{"app.kubernetes.io/name": OperatorName})
 		if err == nil && len(pods.Items) > 0 {
 			err = fmt.Errorf("there are %d pods", len(pods.Items))
 		}
@@ -217,8 +221,8 @@ func (s *Namespace) StartOperator() {
 	}
 }
 
-// PrepareOperatorKill returns what kills every replica of the operator with SIGKILL. The pods are deleted then, so that the kubelet's growing
-// delay before it starts a container again is not what is measured.
+// PrepareOperatorKill returns what kills every replica of the operator with SIGKILL. The pods are deleted then, so that
+// the kubelet's growing delay before it starts a container again is not what is measured.
 func (s *Namespace) PrepareOperatorKill() (kill func()) {
 	s.Helper()
 	pods, err := OperatorPods(s.Ctx)

@@ -20,7 +20,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// OriginalVersion is the version of the plugins redis and postgresql that the chart installs and that objects begin with.
+// OriginalVersion is the version of the plugins redis and postgresql that the chart installs and that objects begin
+// with.
 const OriginalVersion = "1.0.0"
 
 // componentsFile is the key of the part components.
@@ -42,10 +43,12 @@ func (s *Namespace) NewBundle() *Bundle { return s.NewBundleOf("redis") }
 func (s *Namespace) NewBundleOf(plugin string) *Bundle {
 	s.Helper()
 	var list corev1.ConfigMapList
-	if err := Cluster.Client.List(s.Ctx, &list, client.InNamespace(OperatorNamespace), client.MatchingLabels{platformv1.PluginLabel: plugin}); err != nil {
+	if err := Cluster.Client.List(s.Ctx, &list, client.InNamespace(OperatorNamespace),
+		client.MatchingLabels{platformv1.PluginLabel: plugin}); err != nil {
 		s.Fatal(err)
 	}
-	b := &Bundle{Namespace: s, PluginName: plugin, Version: OriginalVersion + "-" + rand.String(6), Parts: map[string]map[string]string{}}
+	b := &Bundle{Namespace: s, PluginName: plugin, Version: OriginalVersion + "-" + rand.String(6),
+		Parts: map[string]map[string]string{}}
 	for _, part := range list.Items {
 		name, found := strings.CutSuffix(strings.TrimPrefix(part.Name, plugin+"-"), "-"+OriginalVersion)
 		if !found {
@@ -120,8 +123,9 @@ func (b *Bundle) Install(parts ...string) {
 	}
 	for _, part := range parts {
 		err := Cluster.Client.Create(b.Ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: b.PartName(part), Labels: map[string]string{platformv1.PluginLabel: b.PluginName}},
-			Immutable:  ptr.To(true), Data: b.Parts[part],
+			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: b.PartName(part),
+				Labels: map[string]string{platformv1.PluginLabel: b.PluginName}},
+			Immutable: ptr.To(true), Data: b.Parts[part],
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -159,14 +163,15 @@ func (b *Bundle) ExpectAccepted() {
 	b.Logf("bundle accepted after %s", FormatSeconds(took))
 }
 
-// ExpectRefused waits until the Plugin object says that the bundle is refused, with all of the texts: while its parts come one by
-// one, it is refused for what is not yet there.
+// ExpectRefused waits until the Plugin object says that the bundle is refused, with all of the texts: while its parts
+// come one by one, it is refused for what is not yet there.
 func (b *Bundle) ExpectRefused(texts ...string) {
 	b.Helper()
 	var errors string
 	took := b.Eventually(ErrorTimeout, fmt.Sprintf("plugin %q is refused", b.pluginName()), func() error {
 		plugin, err := b.Plugin()
-		if err == nil && (!meta.IsStatusConditionFalse(plugin.Status.Conditions, platformv1.AcceptedCondition) || len(plugin.Status.Errors) == 0) {
+		if err == nil && (!meta.IsStatusConditionFalse(plugin.Status.Conditions, platformv1.AcceptedCondition) ||
+			len(plugin.Status.Errors) == 0) {
 			err = fmt.Errorf("it says: %s", Describe(plugin.Status.Conditions))
 		}
 		if err != nil {
@@ -180,7 +185,8 @@ func (b *Bundle) ExpectRefused(texts ...string) {
 		}
 		return nil
 	})
-	shown := (&Namespace{T: b.T, Ctx: b.Ctx, Failures: &Failures{}}).TableColumns(platformv1.GroupVersion.WithResource("plugins"), b.pluginName())
+	shown := (&Namespace{T: b.T, Ctx: b.Ctx, Failures: &Failures{}}).TableColumns(
+		platformv1.GroupVersion.WithResource("plugins"), b.pluginName())
 	if shown["Accepted"] != "False" || shown["Message"] == "" {
 		b.Errorf("kubectl get plugins -o wide shows %v", shown)
 	}

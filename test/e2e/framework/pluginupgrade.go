@@ -57,16 +57,19 @@ func NewUpgradablePostgreSQL(name string) *databasev1.PostgreSQL {
 		InstanceSpec: platformv1.InstanceSpec{
 			Version: PostgreSQLVersion,
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("96Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
 			},
-			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
-			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB",
+				"wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
 			Monitoring:     &platformv1.Monitoring{Enabled: true},
 			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
 		PluginVersion: OriginalVersion,
 		Replicas:      1,
-		Synchronous:   &databasev1.PostgreSQLSynchronous{Replicas: new(int32(1)), Method: databasev1.SynchronousFirst, Shortage: platformv1.ShortageContinue},
+		Synchronous: &databasev1.PostgreSQLSynchronous{Replicas: new(int32(1)), Method: databasev1.SynchronousFirst,
+			Shortage: platformv1.ShortageContinue},
 	}}
 }

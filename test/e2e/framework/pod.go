@@ -30,7 +30,8 @@ func (s *Namespace) ReplacePod(name string, options ...client.DeleteOption) {
 }
 
 // Exec runs a command in a container until it ends, with its input and output connected.
-func Exec(ctx context.Context, namespace, pod, container string, command []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func Exec(ctx context.Context, namespace, pod, container string, command []string, stdin io.Reader, stdout,
+	stderr io.Writer) error {
 	url := Cluster.Kube.CoreV1().RESTClient().Post().
 		Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -55,7 +56,8 @@ func Exec(ctx context.Context, namespace, pod, container string, command []strin
 // unreached is what the API server says when it did not get as far as the kubelet: the command was not begun.
 const unreached = "error dialing backend"
 
-// Run runs a command in a container and returns what it printed, without the last line break. A kubelet that is not reached is asked again for a while.
+// Run runs a command in a container and returns what it printed, without the last line break. A kubelet that is not
+// reached is asked again for a while.
 func Run(ctx context.Context, namespace, pod, container, stdin string, command ...string) (out string, err error) {
 	err = fmt.Errorf("%s was not run", command[0])
 	_, _ = Poll(ctx, rereadFor, "the kubelet is reached", func() error {
@@ -77,7 +79,8 @@ func runOnce(ctx context.Context, namespace, pod, container, stdin string, comma
 	err := Exec(ctx, namespace, pod, container, command, in, &stdout, &stderr)
 	out := strings.TrimSuffix(stdout.String(), "\n")
 	if err != nil {
-		return out, fmt.Errorf("cannot run %s in container %q of pod %q: %w: %s%s", command[0], container, pod, err, stderr.String(), stdout.String())
+		return out, fmt.Errorf("cannot run %s in container %q of pod %q: %w: %s%s", command[0], container, pod, err,
+			stderr.String(), stdout.String())
 	}
 	return out, nil
 }
@@ -99,7 +102,8 @@ func LogsOf(ctx context.Context, namespace, pod string, options *corev1.PodLogOp
 // Restarts returns the number of restarts of each container of a pod, init containers included.
 func Restarts(pod *corev1.Pod) map[string]int32 {
 	counts := map[string]int32{}
-	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...),
+		pod.Status.ContainerStatuses...) {
 		counts[status.Name] = status.RestartCount
 	}
 	return counts
@@ -124,5 +128,6 @@ func (s *Namespace) PodReplaced(before *corev1.Pod) error {
 
 // Evict asks for the eviction of a pod as "kubectl drain" does.
 func (s *Namespace) Evict(pod *corev1.Pod) error {
-	return Cluster.Client.SubResource("eviction").Create(s.Ctx, pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
+	return Cluster.Client.SubResource("eviction").Create(s.Ctx, pod,
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 }

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PortForwards lead from outside to ports of pods, by way of the API server, for as long as the test goes on that they were made for.
+// PortForwards lead from outside to ports of pods, by way of the API server, for as long as the test goes on that they
+// were made for.
 type PortForwards struct {
 	*Namespace
 	mu   sync.Mutex
@@ -60,7 +61,8 @@ func (w *PortForwards) DialService(ctx context.Context, network, address string)
 		return nil, err
 	}
 	var leads discoveryv1.EndpointSliceList
-	if err := Cluster.Client.List(ctx, &leads, client.InNamespace(w.Name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
+	if err := Cluster.Client.List(ctx, &leads, client.InNamespace(w.Name),
+		client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
 		return nil, err
 	}
 	for _, slice := range leads.Items {
@@ -84,8 +86,8 @@ func SplitPodAddress(address string) (name string, port int, err error) {
 	return name, port, err
 }
 
-// forwarder carries connections to a port of a pod by way of the API server. Each has a tunnel of its own: in a shared one, as
-// client-go's PortForwarder has it, a connection that the pod resets ends all others.
+// forwarder carries connections to a port of a pod by way of the API server. Each has a tunnel of its own: in a shared
+// one, as client-go's PortForwarder has it, a connection that the pod resets ends all others.
 type forwarder struct {
 	listener net.Listener
 	dialer   httpstream.Dialer

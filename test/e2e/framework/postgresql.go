@@ -22,13 +22,15 @@ type PostgreSQLApplication struct {
 // NewPostgreSQLApplication returns an Application of the plugin postgresql.
 func NewPostgreSQLApplication(version string) platformv1.ApplicationSpec {
 	return platformv1.ApplicationSpec{
-		Plugin: "postgresql", PluginVersion: "1.0.0", Version: version, Topology: "standalone", DeletionPolicy: platformv1.DeletionPolicyDelete,
+		Plugin: "postgresql", PluginVersion: "1.0.0", Version: version, Topology: "standalone",
+		DeletionPolicy: platformv1.DeletionPolicyDelete,
 		Components: []platformv1.ApplicationComponent{{
 			Name:       PostgreSQLComponent,
 			Monitoring: &platformv1.Monitoring{Enabled: true},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+					corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 			},
 			Storage:    &platformv1.Storage{Size: resource.MustParse("512Mi")},
 			Parameters: platformv1.Parameters{"shared_preload_libraries": "pg_stat_statements", "max_connections": "40"},
@@ -59,7 +61,8 @@ func (p *PostgreSQLApplication) SuperuserPassword() string {
 
 // PSQL runs statements through the Service with a password, each in a transaction of its own.
 func (p *PostgreSQLApplication) PSQL(user, password, database string, statements ...string) (string, error) {
-	command := []string{"env", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5", "/usr/lib/postgresql/" + PostgreSQLVersion + "/bin/psql",
+	command := []string{"env", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5", "/usr/lib/postgresql/" +
+		PostgreSQLVersion + "/bin/psql",
 		"-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", p.Name, "-U", user, "-d", database}
 	for _, statement := range statements {
 		command = append(command, "-c", statement)
@@ -70,7 +73,8 @@ func (p *PostgreSQLApplication) PSQL(user, password, database string, statements
 // SQL runs a statement as the superuser, and has to succeed.
 func (p *PostgreSQLApplication) SQL(database, statement string) string {
 	p.Helper()
-	return strings.TrimSpace(p.MustRunClientCommand(func() (string, error) { return p.PSQL(superuser, p.SuperuserPassword(), database, statement) }))
+	return strings.TrimSpace(p.MustRunClientCommand(
+		func() (string, error) { return p.PSQL(superuser, p.SuperuserPassword(), database, statement) }))
 }
 
 // WaitForAnswer waits until a statement of the superuser gives what is wanted.

@@ -28,8 +28,10 @@ export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/b
 const PostgreSQLClient = "psql"
 
 // ReplicatedPostgreSQLKind is PostgreSQL.
-var ReplicatedPostgreSQLKind = &ReplicatedKind{title: "PostgreSQL", Component: PostgreSQLComponent, Process: "postgres", data: "/data/pgdata", port: "5432",
-	connect: connectPostgreSQL, probe: probePostgreSQL, kept: keptInPostgreSQL, image: "zeroinfra/postgresql:" + PostgreSQLVersion, SessionScript: postgresqlSession}
+var ReplicatedPostgreSQLKind = &ReplicatedKind{title: "PostgreSQL", Component: PostgreSQLComponent, Process: "postgres",
+	data: "/data/pgdata", port: "5432",
+	connect: connectPostgreSQL, probe: probePostgreSQL, kept: keptInPostgreSQL, image: "zeroinfra/postgresql:" +
+		PostgreSQLVersion, SessionScript: postgresqlSession}
 
 // CreateReplicatedPostgreSQL creates an Application of the plugin postgresql with replicas.
 func (s *Namespace) CreateReplicatedPostgreSQL(name string, changes ...func(*platformv1.ApplicationSpec)) *Replicated {
@@ -38,10 +40,12 @@ func (s *Namespace) CreateReplicatedPostgreSQL(name string, changes ...func(*pla
 	spec.Topology = "replication"
 	spec.Components[0].Monitoring = nil
 	spec.Components[0].Resources = corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+			corev1.ResourceMemory: resource.MustParse("96Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
 	}
-	spec.Components[0].Parameters = platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"}
+	spec.Components[0].Parameters = platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB",
+		"min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"}
 	for _, change := range changes {
 		change(&spec)
 	}

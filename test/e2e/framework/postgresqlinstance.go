@@ -207,7 +207,8 @@ func (p *PostgreSQLInstance) WaitForAnswer(pool *pgxpool.Pool, want, statement s
 	})
 }
 
-// ExpectStatementRefused has the test fail unless the server refuses a statement with a text. A connection that breaks is no word of the server.
+// ExpectStatementRefused has the test fail unless the server refuses a statement with a text. A connection that breaks
+// is no word of the server.
 func (p *PostgreSQLInstance) ExpectStatementRefused(pool *pgxpool.Pool, text, statement string) {
 	p.Helper()
 	p.Eventually(EndpointTimeout, statement+" is refused", func() error {
@@ -227,7 +228,8 @@ func (p *PostgreSQLInstance) everywhere(statement string) (map[string]string, er
 	p.Helper()
 	said := map[string]string{}
 	for _, m := range p.Object().Status.Members {
-		out, err := Run(p.Ctx, p.Namespace.Name, m.Name, PostgreSQLComponent, "", "/usr/lib/postgresql/"+p.Object().Spec.Version+"/bin/psql",
+		out, err := Run(p.Ctx, p.Namespace.Name, m.Name, PostgreSQLComponent, "", "/usr/lib/postgresql/"+
+			p.Object().Spec.Version+"/bin/psql",
 			"-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
 		if err != nil {
 			return nil, err
@@ -256,7 +258,8 @@ func (p *PostgreSQLInstance) ProcessStarts() map[string]string {
 	p.Helper()
 	var all map[string]string
 	p.Eventually(SettleTimeout, "each member says since when it runs", func() (err error) {
-		if all, err = p.everywhere("SELECT pg_postmaster_start_time()"); err == nil && len(all) != int(p.Object().Spec.Replicas)+1 {
+		if all, err = p.everywhere("SELECT pg_postmaster_start_time()"); err == nil &&
+			len(all) != int(p.Object().Spec.Replicas)+1 {
 			err = fmt.Errorf("the status names %v", slices.Sorted(maps.Keys(all)))
 		}
 		return err
@@ -270,7 +273,8 @@ func (p *PostgreSQLInstance) PodUIDs() map[string]types.UID {
 	return p.Application().UIDs()
 }
 
-// PostgreSQLWriter writes growing numbers without pause, as a client that tries again with the next number when a write fails.
+// PostgreSQLWriter writes growing numbers without pause, as a client that tries again with the next number when a write
+// fails.
 type PostgreSQLWriter struct {
 	*PostgreSQLInstance
 	pool *pgxpool.Pool

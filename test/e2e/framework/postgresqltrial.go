@@ -27,7 +27,8 @@ func dialPostgreSQL(ctx context.Context, to Target, settings map[string]string) 
 	if err != nil {
 		return nil, err
 	}
-	config.Host, config.Port, config.User, config.Password, config.Database = host, uint16(number), to.Username, to.Password, "postgres"
+	config.Host, config.Port, config.User, config.Password, config.Database = host, uint16(number), to.Username,
+		to.Password, "postgres"
 	config.DialFunc = to.Dial
 	// The cluster's names are for who is in it.
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }

@@ -59,8 +59,8 @@ func (i *Instance) ResidentMiB(container string) float64 {
 	return 0
 }
 
-// FindFirstProcessScript prints the number, on the node, of the first process of each container that it is given. The first process is the one
-// that is number 1 in the innermost of its process namespaces.
+// FindFirstProcessScript prints the number, on the node, of the first process of each container that it is given. The
+// first process is the one that is number 1 in the innermost of its process namespaces.
 const FindFirstProcessScript = `for id in "$@"; do
   for d in /proc/[0-9]*; do
     grep -q "$id" "$d/cgroup" 2>/dev/null || continue
@@ -68,8 +68,8 @@ const FindFirstProcessScript = `for id in "$@"; do
   done
 done`
 
-// PrepareContainerKill finds the first processes of containers and returns what sends SIGKILL to them, as the kernel's memory killer does. From
-// inside, that process cannot be killed, and the API has no way that leaves it no time.
+// PrepareContainerKill finds the first processes of containers and returns what sends SIGKILL to them, as the kernel's
+// memory killer does. From inside, that process cannot be killed, and the API has no way that leaves it no time.
 func (s *Namespace) PrepareContainerKill(containerIDs ...string) (kill func()) {
 	s.Helper()
 	arguments := []string{"exec", "--", "sh", "-c", FindFirstProcessScript, "find"}

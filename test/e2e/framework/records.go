@@ -17,8 +17,10 @@ import (
 // Query runs an Operation on the Application until it has succeeded, and returns it.
 func (r *Replicated) Query(template string, parameters platformv1.Parameters) *platformv1.Operation {
 	r.Helper()
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace.Name, Name: strings.ToLower(template) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)},
-		Spec: platformv1.OperationSpec{TemplateRef: template, TargetRef: CoreReference("Application", r.Name), Parameters: parameters}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace.Name,
+		Name: strings.ToLower(template) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)},
+		Spec: platformv1.OperationSpec{TemplateRef: template, TargetRef: CoreReference("Application", r.Name),
+			Parameters: parameters}}
 	if err := Cluster.Client.Create(r.Ctx, op); err != nil {
 		r.Fatal(err)
 	}
@@ -26,18 +28,20 @@ func (r *Replicated) Query(template string, parameters platformv1.Parameters) *p
 	if op.Status.Phase != platformv1.OperationSucceeded {
 		r.Fatalf("Operation %q failed: %s", op.Name, op.Status.Error)
 	}
-	r.Logf("%s took %s: %v", template, op.Status.CompletionTime.Sub(op.Status.StartTime.Time), op.Status.Steps[len(op.Status.Steps)-1].Outputs)
+	r.Logf("%s took %s: %v", template, op.Status.CompletionTime.Sub(op.Status.StartTime.Time),
+		op.Status.Steps[len(op.Status.Steps)-1].Outputs)
 	return op
 }
 
-// RecordedTerms checks that each failover between two terms that nobody asked for is on record as one Operation, which has succeeded and tells what
-// it was. It returns how many there were.
+// RecordedTerms checks that each failover between two terms that nobody asked for is on record as one Operation, which
+// has succeeded and tells what it was. It returns how many there were.
 func (r *Replicated) RecordedTerms(before, after int64) int {
 	r.Helper()
 	wanted := map[string]platformv1.PrimaryChange{}
 	set := r.WorkloadSet()
 	for _, change := range set.Status.Primary.Changes {
-		if change.Term > before && change.Term <= after && change.Cause != platformv1.PrimaryOrdered && change.Operation == "" {
+		if change.Term > before && change.Term <= after && change.Cause != platformv1.PrimaryOrdered &&
+			change.Operation == "" {
 			wanted[strconv.FormatInt(change.Term, 10)] = change
 		}
 	}
@@ -60,7 +64,8 @@ func (r *Replicated) RecordedTerms(before, after int64) int {
 			records[text] = op
 		}
 		if len(records) != len(wanted) {
-			return fmt.Errorf("there are %d records of %d failovers from term %d to %d: %+v", len(records), len(wanted), before, after, set.Status.Primary.Changes)
+			return fmt.Errorf("there are %d records of %d failovers from term %d to %d: %+v", len(records), len(wanted), before,
+				after, set.Status.Primary.Changes)
 		}
 		for term, change := range wanted {
 			op := records[term]
@@ -68,7 +73,8 @@ func (r *Replicated) RecordedTerms(before, after int64) int {
 				return fmt.Errorf("the record of term %s is %+v", term, op)
 			}
 			outputs := op.Status.Steps[len(op.Status.Steps)-1].Outputs
-			if outputs["from"] != change.From || outputs["to"] != change.To || outputs["reason"] == "" || term == strconv.FormatInt(after, 10) && outputs["seconds"] == "" {
+			if outputs["from"] != change.From || outputs["to"] != change.To || outputs["reason"] == "" ||
+				term == strconv.FormatInt(after, 10) && outputs["seconds"] == "" {
 				return fmt.Errorf("the record of term %s says %v, and it was %+v", term, outputs, change)
 			}
 		}
@@ -78,7 +84,8 @@ func (r *Replicated) RecordedTerms(before, after int64) int {
 		if change.Named == nil {
 			continue // another term came before anybody was
 		}
-		r.Logf("on record: term %s, %s to %s in %s, since %s; %s", term, change.From, change.To, change.Named.Sub(change.Deposed.Time), change.Reason, change.Choice)
+		r.Logf("on record: term %s, %s to %s in %s, since %s; %s", term, change.From, change.To,
+			change.Named.Sub(change.Deposed.Time), change.Reason, change.Choice)
 	}
 	return len(wanted)
 }

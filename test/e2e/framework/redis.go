@@ -20,8 +20,8 @@ import (
 
 // Limits of the tests.
 const (
-	// ReadyTimeout is when a test gives up on an instance that is to be ready. No limit here is a budget: a machine may be five times as slow for a
-	// while, and what a wait took is logged where there is a budget for it.
+	// ReadyTimeout is when a test gives up on an instance that is to be ready. No limit here is a budget: a machine may be
+	// five times as slow for a while, and what a wait took is logged where there is a budget for it.
 	ReadyTimeout = 5 * time.Minute
 	// ErrorTimeout is when a test gives up on the error of bad input. The budget is 5 s on a machine that has nothing
 	// else to do; the tests log what it took, and a busy machine is no defect.
@@ -53,8 +53,9 @@ func NewRedis(name string, settings ...Setting) *databasev1.Redis {
 		InstanceSpec: platformv1.InstanceSpec{
 			Version: "7.0",
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			Storage: platformv1.InstanceStorage{Size: resource.MustParse("64Mi")},
 		},
@@ -90,8 +91,8 @@ func (i *Instance) Object() *databasev1.Redis {
 	return r
 }
 
-// WaitReady waits until the instance is ready at its present generation and then until its Service leads to it. It returns how
-// long the first took.
+// WaitReady waits until the instance is ready at its present generation and then until its Service leads to it. It
+// returns how long the first took.
 func (i *Instance) WaitReady() time.Duration {
 	i.Helper()
 	took := i.WaitReadyCondition()
@@ -118,7 +119,8 @@ func (i *Instance) WaitReadyCondition() time.Duration {
 // ReadyNow says what keeps an object from being ready at its present generation.
 func ReadyNow(obj platformv1.Conditioned, observed int64) error {
 	if observed != obj.GetGeneration() {
-		return fmt.Errorf("%s: status speaks of generation %d and the spec is of generation %d", obj.GetName(), observed, obj.GetGeneration())
+		return fmt.Errorf("%s: status speaks of generation %d and the spec is of generation %d", obj.GetName(), observed,
+			obj.GetGeneration())
 	}
 	if !meta.IsStatusConditionTrue(obj.GetConditions(), platformv1.ReadyCondition) {
 		return fmt.Errorf("%s: not ready: %s", obj.GetName(), Describe(obj.GetConditions()))

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The password goes in on standard input, so that it is on no command line. redis-cli itself would wait for minutes for the address
-// of a pod that has just gone.
+// The password goes in on standard input, so that it is on no command line. redis-cli itself would wait for minutes for
+// the address of a pod that has just gone.
 const (
 	cliScript = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
@@ -71,7 +71,8 @@ func (s *Namespace) RunClient(name, image string, changes ...func(*corev1.Pod)) 
 			Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{{
 				Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-				// As PID 1 it reaps what commands leave behind: each is a process of the node otherwise, until there is no room for another.
+				// As PID 1 it reaps what commands leave behind: each is a process of the node otherwise, until there is no room for
+				// another.
 				Command:      []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"},
 				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 				SecurityContext: &corev1.SecurityContext{

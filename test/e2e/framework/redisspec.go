@@ -45,7 +45,9 @@ func WithReplicas(number int32) Setting {
 // WithUser has one user who may read, with the password of the key "password" of the Secret "users".
 func WithUser(name string) Setting {
 	return func(spec *databasev1.RedisSpec) {
-		spec.Users = []databasev1.RedisUser{{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~k:*", Channels: "&news", Commands: "+@read +ping"}}
+		spec.Users = []databasev1.RedisUser{
+			{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~k:*", Channels: "&news",
+				Commands: "+@read +ping"}}
 	}
 }
 

@@ -36,8 +36,10 @@ type redisWriter struct{ client *redis.Client }
 func redisClient(to Target) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: to.address, Username: to.Username, Password: to.Password, Dialer: to.Dial,
-		MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ReadTimeout: ClientTimeout, WriteTimeout: ClientTimeout, ContextTimeoutEnabled: true,
-		Protocol: 2, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ReadTimeout: ClientTimeout, WriteTimeout: ClientTimeout,
+		ContextTimeoutEnabled: true,
+		Protocol:              2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
 

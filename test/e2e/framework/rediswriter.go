@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// writerScript writes keys with growing numbers through the Service and prints each number that the server acknowledged: the
-// answer to a write is the number itself. A connection carries that many writes at most, so that others follow soon, as of many
-// clients, also when the server is gone. A write that was not acknowledged is not counted, and its number not used again.
+// writerScript writes keys with growing numbers through the Service and prints each number that the server
+// acknowledged: the answer to a write is the number itself. A connection carries that many writes at most, so that
+// others follow soon, as of many clients, also when the server is gone. A write that was not acknowledged is not
+// counted, and its number not used again.
 const writerScript = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 i=0
@@ -39,8 +40,8 @@ type Writer struct {
 	times   []time.Time
 }
 
-// StopAndVerify reads back what was acknowledged, once the writer has ended, and has the test fail where any of that is lost, or the longest time
-// between two acknowledged writes is beyond the limit.
+// StopAndVerify reads back what was acknowledged, once the writer has ended, and has the test fail where any of that is
+// lost, or the longest time between two acknowledged writes is beyond the limit.
 func (w *Writer) StopAndVerify(name string, limit time.Duration) {
 	w.Helper()
 	w.verdict().ExpectWithin(w.T, name, limit)
@@ -54,7 +55,8 @@ func (w *Writer) StopAndRecord(fault string, limit time.Duration) {
 	v.ExpectWithin(w.T, fault, limit)
 }
 
-// verdict is what the writer has seen. Nobody else takes writes, so that no write was taken as long as none was acknowledged.
+// verdict is what the writer has seen. Nobody else takes writes, so that no write was taken as long as none was
+// acknowledged.
 func (w *Writer) verdict() Verdict {
 	w.Helper()
 	gap := LongestGap(w.times)
@@ -84,7 +86,8 @@ func (i *Instance) StartWriter() *Writer {
 	command := []string{"sh", "-c", writerScript, "writer", w.stopFile, a.Host, a.Port, w.Prefix}
 	pod := i.ClientPod()
 	go func() {
-		err := Exec(context.WithoutCancel(i.Ctx), i.Namespace.Name, pod, ClientPodName, command, strings.NewReader(a.Password+"\n"), output, io.Discard)
+		err := Exec(context.WithoutCancel(i.Ctx), i.Namespace.Name, pod, ClientPodName, command,
+			strings.NewReader(a.Password+"\n"), output, io.Discard)
 		err = errors.Join(err, output.Close())
 		<-read
 		w.done <- err

@@ -14,8 +14,9 @@ import (
 // rereadFor is how long the API server is asked again for what it fails to read.
 const rereadFor = 15 * time.Second
 
-// rereading asks the API server again where it could not be read: a connection that breaks, a leader of etcd that changes, an aggregated API that is
-// away for a moment and a kubelet that does not answer yet say nothing of what is read. A write is never sent twice.
+// rereading asks the API server again where it could not be read: a connection that breaks, a leader of etcd that
+// changes, an aggregated API that is away for a moment and a kubelet that does not answer yet say nothing of what is
+// read. A write is never sent twice.
 type rereading struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -43,23 +44,31 @@ func (r rereading) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper has those who look for what is beneath find it.
 func (r rereading) WrappedRoundTripper() http.RoundTripper { return r.next }
 
-// connectionFailureTexts are what clients say when nobody has heard them: the connection was not made, or the server let nobody in yet. Nothing was done then.
+// connectionFailureTexts are what clients say when nobody has heard them: the connection was not made, or the server
+// let nobody in yet. Nothing was done then.
 var connectionFailureTexts = []string{
-	"Connection refused", "connection refused", "Connection timed out", "No route to host", "Could not connect", "bad address", "can't connect",
-	"Name or service not known", "Temporary failure in name resolution", "could not translate host name", "timeout expired", "download timed out",
-	"failed: server closed the connection", "database system is starting up", "database system is shutting down", "not yet accepting connections", "in recovery mode",
+	"Connection refused", "connection refused", "Connection timed out", "No route to host", "Could not connect",
+	"bad address", "can't connect",
+	"Name or service not known", "Temporary failure in name resolution", "could not translate host name",
+	"timeout expired", "download timed out",
+	"failed: server closed the connection", "database system is starting up", "database system is shutting down",
+	"not yet accepting connections", "in recovery mode",
 	"Connection reset by peer", "Server closed the connection", "code 124",
 }
 
-// connectionFailed says whether a client's command failed because nobody has heard it. The nodes learn of an endpoint that is new, back after a restart or gone, a
-// moment after the object could, and "timeout" ends a client that waits for one that is gone.
+// connectionFailed says whether a client's command failed because nobody has heard it. The nodes learn of an endpoint
+// that is new, back after a restart or gone, a moment after the object could, and "timeout" ends a client that waits
+// for one that is gone.
 func connectionFailed(err error) bool {
-	return err != nil && slices.ContainsFunc(connectionFailureTexts, func(text string) bool { return strings.Contains(err.Error(), text) })
+	return err != nil && slices.ContainsFunc(connectionFailureTexts,
+		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// isReadOnlyError says whether a server refused a write because it follows another one: the nodes may lead there for a moment after a change.
+// isReadOnlyError says whether a server refused a write because it follows another one: the nodes may lead there for a
+// moment after a change.
 func isReadOnlyError(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "READONLY") || strings.Contains(err.Error(), "in a read-only transaction"))
+	return err != nil && (strings.Contains(err.Error(), "READONLY") ||
+		strings.Contains(err.Error(), "in a read-only transaction"))
 }
 
 // RunClientCommand is what a client is told, be it a refusal. A command that nobody has heard is given again.
@@ -75,7 +84,8 @@ func (s *Namespace) RunClientCommand(ask func() (string, error)) (out string, er
 	return out, err
 }
 
-// MustRunClientCommand is what a command of a client says that has to succeed. It is given again where nobody has heard it, or who heard it does not write.
+// MustRunClientCommand is what a command of a client says that has to succeed. It is given again where nobody has heard
+// it, or who heard it does not write.
 func (s *Namespace) MustRunClientCommand(ask func() (string, error)) (out string) {
 	s.Helper()
 	var err error
@@ -91,8 +101,8 @@ func (s *Namespace) MustRunClientCommand(ask func() (string, error)) (out string
 	return out
 }
 
-// WaitForRefusal has the test fail unless a change is refused with a text. The API server takes what the operator does not judge in time, so that is asked
-// again, and has to be asked in a way that stores nothing.
+// WaitForRefusal has the test fail unless a change is refused with a text. The API server takes what the operator does
+// not judge in time, so that is asked again, and has to be asked in a way that stores nothing.
 func (s *Namespace) WaitForRefusal(text string, try func() error) {
 	s.Helper()
 	s.Eventually(SettleTimeout, fmt.Sprintf("a change is refused with %q", text), func() error {

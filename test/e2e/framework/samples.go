@@ -18,7 +18,8 @@ func (i *Instance) CheckBinding() {
 	secret := &corev1.Secret{}
 	i.MustGet(i.Object().Status.BindingName, secret)
 	if secret.Type != "servicebinding.io/redis" || string(secret.Data["type"]) != "redis" {
-		i.Errorf("binding %q is of type %q with data type %q, want servicebinding.io/redis and redis", secret.Name, secret.Type, secret.Data["type"])
+		i.Errorf("binding %q is of type %q with data type %q, want servicebinding.io/redis and redis", secret.Name,
+			secret.Type, secret.Data["type"])
 	}
 	if out := i.MustDo("SET", "greeting", "hello"); out != "OK" {
 		i.Errorf("SET answered %q", out)
@@ -26,14 +27,16 @@ func (i *Instance) CheckBinding() {
 	if out := i.MustDo("GET", "greeting"); out != "hello" {
 		i.Errorf("GET answered %q", out)
 	}
-	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisURI(a.URI, "GET", "greeting") }); err != nil || out != "hello" {
+	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisURI(a.URI, "GET", "greeting") }); err !=
+		nil || out != "hello" {
 		i.Errorf("GET with the binding's uri answered %q: %v", out, err)
 	}
 	parsed, err := url.Parse(a.URI)
 	if err != nil {
 		i.Fatalf("the binding's uri cannot be parsed")
 	}
-	if password, _ := parsed.User.Password(); parsed.Scheme != "redis" || password != a.Password || parsed.Host != net.JoinHostPort(a.Host, a.Port) {
+	if password, _ := parsed.User.Password(); parsed.Scheme != "redis" || password != a.Password ||
+		parsed.Host != net.JoinHostPort(a.Host, a.Port) {
 		i.Errorf("the binding's uri does not carry the scheme redis and the same host, port and password as the rest")
 	}
 	for name, wrong := range map[string]Account{
@@ -49,7 +52,8 @@ func (i *Instance) CheckBinding() {
 		}
 	}
 	host := strings.TrimSuffix(a.Host, ".")
-	if !slices.Contains([]string{i.Application() + "." + i.Namespace.Name + ".svc.cluster.local", i.Application() + "." + i.Namespace.Name + ".svc", i.Application() + "." + i.Namespace.Name}, host) {
+	if !slices.Contains([]string{i.Application() + "." + i.Namespace.Name + ".svc.cluster.local", i.Application() + "." +
+		i.Namespace.Name + ".svc", i.Application() + "." + i.Namespace.Name}, host) {
 		i.Errorf("the binding's host %q is not the Service of the instance", a.Host)
 	}
 }

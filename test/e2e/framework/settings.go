@@ -71,10 +71,11 @@ type Settings struct {
 	ComparisonRounds int
 	// Seed is that of what is chosen at random (E2E_SEED); another one each time when that is not said.
 	Seed uint64
-	// record is the file that trials of faults are kept in, beside those of former runs (E2E_RECORD); none when it is empty. recordOf is the version that
-	// they are of (E2E_RECORD_OF).
+	// record is the file that trials of faults are kept in, beside those of former runs (E2E_RECORD); none when it is
+	// empty. recordOf is the version that they are of (E2E_RECORD_OF).
 	record, recordOf string
-	// HoldBudgets has the run fail where faults, calls, agents at rest or the making of a RedisCluster take longer than they may (E2E_HOLD_BUDGETS=1).
+	// HoldBudgets has the run fail where faults, calls, agents at rest or the making of a RedisCluster take longer than
+	// they may (E2E_HOLD_BUDGETS=1).
 	HoldBudgets bool
 	// APIAway is how long the API server is away the first time; later 40 s at most (E2E_API_AWAY).
 	APIAway time.Duration
@@ -154,7 +155,8 @@ func readSettings() (Settings, error) {
 	if s.ComparisonRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "3")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
 	}
-	if s.Seed, err = strconv.ParseUint(orDefault(os.Getenv("E2E_SEED"), strconv.FormatUint(rand.Uint64(), 10)), 10, 64); err != nil {
+	if s.Seed, err = strconv.ParseUint(orDefault(os.Getenv("E2E_SEED"), strconv.FormatUint(rand.Uint64(), 10)), 10,
+		64); err != nil {
 		return s, fmt.Errorf("cannot read E2E_SEED: %w", err)
 	}
 	if s.APIAway, err = time.ParseDuration(orDefault(os.Getenv("E2E_API_AWAY"), DefaultAPIAway.String())); err != nil {

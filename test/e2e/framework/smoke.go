@@ -42,15 +42,17 @@ func (s *Namespace) Kubectl(arguments ...string) string {
 	return out.String()
 }
 
-// operators are what tests have installed: one test at a time installs, and the last user of one removes it when any test has failed.
+// operators are what tests have installed: one test at a time installs, and the last user of one removes it when any
+// test has failed.
 var operators = struct {
 	sync.Mutex
 	users  map[string]int
 	failed map[string]bool
 }{users: map[string]int{}, failed: map[string]bool{}}
 
-// NewNamespaceWithOperator makes a namespace and installs an operator, which leads then. Tests that run side by side use it together.
-// When one of them fails, the operator stays until they have ended and nothing is left of that test's namespace to clear away.
+// NewNamespaceWithOperator makes a namespace and installs an operator, which leads then. Tests that run side by side
+// use it together. When one of them fails, the operator stays until they have ended and nothing is left of that test's
+// namespace to clear away.
 func NewNamespaceWithOperator(t *testing.T, operator string) *Namespace {
 	t.Helper()
 	var s *Namespace

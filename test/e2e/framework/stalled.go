@@ -20,7 +20,8 @@ type ExpectedStall struct {
 	Texts []string
 }
 
-// ExpectStalled waits for the error of a bad spec: as a condition, soon, with its reason and a sentence that names what is wrong.
+// ExpectStalled waits for the error of a bad spec: as a condition, soon, with its reason and a sentence that names what
+// is wrong.
 func (i *Instance) ExpectStalled(c ExpectedStall) {
 	i.Helper()
 	var message string
@@ -28,7 +29,8 @@ func (i *Instance) ExpectStalled(c ExpectedStall) {
 		r := i.Object()
 		stalled := meta.FindStatusCondition(r.Status.Conditions, platformv1.StalledCondition)
 		if stalled == nil || stalled.Reason != c.Reason || r.Status.ObservedGeneration != r.Generation {
-			return fmt.Errorf("at generation %d of %d it says: %s", r.Status.ObservedGeneration, r.Generation, Describe(r.Status.Conditions))
+			return fmt.Errorf("at generation %d of %d it says: %s", r.Status.ObservedGeneration, r.Generation,
+				Describe(r.Status.Conditions))
 		}
 		message = stalled.Message
 		for _, text := range c.Texts {

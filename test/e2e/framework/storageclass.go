@@ -70,5 +70,6 @@ func (a *Application) FileSystem(pod, container, path string) (int64, error) {
 	return kib << 10, nil
 }
 
-// VolumeGrowthTimeout is how long an online expansion may take: a kubelet looks at a volume that is in use once in a minute or so.
+// VolumeGrowthTimeout is how long an online expansion may take: a kubelet looks at a volume that is in use once in a
+// minute or so.
 const VolumeGrowthTimeout = 8 * time.Minute

@@ -19,8 +19,8 @@ import (
 const (
 	// WriteEvery is how often a trial writes, and probeEvery how often it asks each member for whether it takes writes.
 	WriteEvery, probeEvery = 10 * time.Millisecond, 100 * time.Millisecond
-	// ackTimeout is how long a write waits for another member, and ClientTimeout how long a client waits for an answer before it connects again. A
-	// prober gives up after ProbeTimeout.
+	// ackTimeout is how long a write waits for another member, and ClientTimeout how long a client waits for an answer
+	// before it connects again. A prober gives up after ProbeTimeout.
 	ackTimeout, ClientTimeout, ProbeTimeout = time.Second, 2 * time.Second, time.Second
 )
 
@@ -38,8 +38,8 @@ type stamped struct {
 	member string
 }
 
-// Trial is one fault under load. A client outside of the cluster writes growing numbers through the Service and keeps those that were
-// acknowledged, and others ask all members for whether they take writes. Neither needs the API server.
+// Trial is one fault under load. A client outside of the cluster writes growing numbers through the Service and keeps
+// those that were acknowledged, and others ask all members for whether they take writes. Neither needs the API server.
 type Trial struct {
 	*Replicated
 	service Target
@@ -153,8 +153,8 @@ func (t *Trial) acknowledgedAfter(moment time.Time) error {
 	return nil
 }
 
-// StartIsolatedSession has one session go on to write to the server of a pod from another pod of its node, as a client does that is cut off with it. What is
-// returned ends it, and has its writes judged with those of the prober.
+// StartIsolatedSession has one session go on to write to the server of a pod from another pod of its node, as a client
+// does that is cut off with it. What is returned ends it, and has its writes judged with those of the prober.
 func (t *Trial) StartIsolatedSession(name string) (leave func()) {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -162,14 +162,16 @@ func (t *Trial) StartIsolatedSession(name string) (leave func()) {
 	file := "ha" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	beside := "beside-" + file
 	t.RunClient(beside, t.Kind.image, func(client *corev1.Pod) { client.Spec.NodeName = pod.Spec.NodeName })
-	if _, err := Run(t.Ctx, t.Namespace.Name, beside, beside, t.service.Password+"\n", "sh", "-c", t.Kind.SessionScript, "session", file, pod.Status.PodIP, name); err != nil {
+	if _, err := Run(t.Ctx, t.Namespace.Name, beside, beside, t.service.Password+"\n", "sh", "-c", t.Kind.SessionScript,
+		"session", file, pod.Status.PodIP, name); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		t.Helper()
 		var taken string
 		t.Eventually(SettleTimeout, "the session at "+name+" ends", func() (err error) {
-			taken, err = Run(t.Ctx, t.Namespace.Name, beside, beside, "", "sh", "-c", `: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`, "session", file)
+			taken, err = Run(t.Ctx, t.Namespace.Name, beside, beside, "", "sh", "-c",
+				`: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`, "session", file)
 			return err
 		})
 		var probes []stamped
@@ -182,7 +184,8 @@ func (t *Trial) StartIsolatedSession(name string) (leave func()) {
 			t.Fatalf("the session at %s says %q", name, taken)
 		}
 		t.took(probes...)
-		t.Logf("the session at %s took %d writes, the last at %s", name, len(probes), probes[len(probes)-1].at.Format("15:04:05.000"))
+		t.Logf("the session at %s took %d writes, the last at %s", name, len(probes),
+			probes[len(probes)-1].at.Format("15:04:05.000"))
 	}
 }
 

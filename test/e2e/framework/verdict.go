@@ -18,7 +18,8 @@ type Fault struct {
 
 // Verdict is what clients that wrote meanwhile have seen of a fault.
 type Verdict struct {
-	// Gap is the longest time without a write that was acknowledged and replicated, and Vacancy that without a member that takes writes.
+	// Gap is the longest time without a write that was acknowledged and replicated, and Vacancy that without a member that
+	// takes writes.
 	Gap, Vacancy time.Duration
 	// changes counts how often another member took writes than before.
 	changes            int64
@@ -46,8 +47,8 @@ const ReportedLosses = 3
 // AnyGap is no limit.
 const AnyGap = time.Duration(math.MaxInt64)
 
-// ExpectWithin has the test fail where a write is lost that was acknowledged and, in a run that holds budgets, where the gap
-// is longer than the limit.
+// ExpectWithin has the test fail where a write is lost that was acknowledged and, in a run that holds budgets, where
+// the gap is longer than the limit.
 func (v Verdict) ExpectWithin(t *testing.T, name string, limit time.Duration) {
 	t.Helper()
 	t.Logf("%s: %d writes acknowledged, lost %d, longest gap %s", name, v.Acknowledged, v.Lost, FormatSeconds(v.Gap))
@@ -78,8 +79,8 @@ func WidestGap(moments []time.Time) (begin, end time.Time) {
 	return begin, end
 }
 
-// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
-// log what they measure.
+// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect.
+// The tests log what they measure.
 const (
 	// InPlaceGapLimit is for a server that starts again in its place.
 	InPlaceGapLimit = 40 * time.Second

@@ -15,7 +15,8 @@ func (s *Namespace) ScaleWorkloadSet(name string, number int32) {
 	s.Helper()
 	set := &platformv1.WorkloadSet{}
 	s.MustGet(name, set)
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: number}}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Name},
+		Spec: autoscalingv1.ScaleSpec{Replicas: number}}
 	if err := Cluster.Client.SubResource("scale").Update(s.Ctx, set, client.WithSubResourceBody(scale)); err != nil {
 		s.Fatalf("cannot scale WorkloadSet %q: %v", name, err)
 	}

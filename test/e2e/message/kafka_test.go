@@ -27,8 +27,9 @@ func kafkaSpec(nodes int32) platformv1.ApplicationSpec {
 		Components: []platformv1.ApplicationComponent{{
 			Name: component, Replicas: new(nodes), Storage: &platformv1.Storage{Size: resource.MustParse("2Gi")},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("640Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+					corev1.ResourceMemory: resource.MustParse("640Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
 			},
 		}},
 	}
@@ -46,10 +47,11 @@ func newKafka(s *framework.Namespace, name string, nodes int32) *kafka {
 // entity makes an object in the cluster and waits for it.
 func (k *kafka) entity(kind, name string, parameters map[string]platformv1.ParameterValue) {
 	k.Helper()
-	e := &platformv1.Entity{ObjectMeta: framework.ObjectMeta(k.Name + "-" + kind + "-" + name), Spec: platformv1.EntitySpec{
-		ApplicationRef: platformv1.ApplicationReference{Name: k.Name}, Type: kind, Name: name, Parameters: parameters,
-		DeletionPolicy: platformv1.EntityDelete,
-	}}
+	e := &platformv1.Entity{ObjectMeta: framework.ObjectMeta(k.Name + "-" + kind + "-" + name),
+		Spec: platformv1.EntitySpec{
+			ApplicationRef: platformv1.ApplicationReference{Name: k.Name}, Type: kind, Name: name, Parameters: parameters,
+			DeletionPolicy: platformv1.EntityDelete,
+		}}
 	k.Create(e)
 	k.Eventually(framework.ReadyTimeout, "Entity "+e.Name+" is ready", func() error {
 		if err := k.Get(e.Name, e); err != nil {

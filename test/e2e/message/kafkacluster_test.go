@@ -30,8 +30,9 @@ const (
 
 func small(memory string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse(memory)},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+			corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
 	}
 }
 
@@ -42,8 +43,9 @@ func separate() *messagev1.KafkaCluster {
 		InstanceSpec: platformv1.InstanceSpec{Version: "4.3", Resources: small("640Mi"), TLS: &platformv1.TLS{Enabled: true},
 			Storage: platformv1.InstanceStorage{Size: resource.MustParse("2Gi")}},
 		Replicas: 2, Controllers: &messagev1.KafkaControllers{Replicas: 1, Resources: small("448Mi")},
-		Users: []messagev1.KafkaUser{{Name: "alice", PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"},
-			Quota: &messagev1.KafkaRates{ProducerByteRate: new(resource.MustParse("20Ki"))}}},
+		Users: []messagev1.KafkaUser{{Name: "alice",
+			PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"},
+			Quota:        &messagev1.KafkaRates{ProducerByteRate: new(resource.MustParse("20Ki"))}}},
 		External: &platformv1.ExternalAccess{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}},
 	}
 	return &messagev1.KafkaCluster{ObjectMeta: framework.ObjectMeta(separateName), Spec: spec}
@@ -94,14 +96,16 @@ func TestKafkaCluster(t *testing.T) {
 	s.CreateSecret(aliceSecret, "password", rand.Text())
 	cluster := separate()
 	s.Create(cluster)
-	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + separateName}, ways: s.NewPortForwards()}
+	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + separateName},
+		ways: s.NewPortForwards()}
 	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
 	if n := len(cluster.Status.ExternalAddresses); n != 2 {
 		t.Errorf("clients outside are told of %d addresses, want 2: %+v", n, cluster.Status)
 	}
 	k.ca = k.CACertificate()
 	of := topicFor(topic, func(spec *messagev1.KafkaTopicSpec) {
-		spec.ACLs = []messagev1.KafkaACL{{User: "alice", Operations: []messagev1.KafkaOperation{messagev1.OperationRead, messagev1.OperationWrite}}}
+		spec.ACLs = []messagev1.KafkaACL{{User: "alice",
+			Operations: []messagev1.KafkaOperation{messagev1.OperationRead, messagev1.OperationWrite}}}
 	})
 	closed := topicFor("closed", nil)
 	for _, topic := range []*messagev1.KafkaTopic{of, closed} {
@@ -158,7 +162,8 @@ func TestKafkaCluster(t *testing.T) {
 }
 
 func reference() platformv1.TargetReference {
-	return platformv1.TargetReference{APIVersion: messagev1.GroupVersion.String(), Kind: "KafkaCluster", Name: separateName}
+	return platformv1.TargetReference{APIVersion: messagev1.GroupVersion.String(), Kind: "KafkaCluster",
+		Name: separateName}
 }
 
 // logsIn tries an account.
@@ -276,8 +281,8 @@ func (k *kafka) checkLag() {
 	}
 }
 
-// checkControllers has one controller become three, five and one, and each vote; two of three lose their disks, one after
-// the other.
+// checkControllers has one controller become three, five and one, and each vote; two of three lose their disks, one
+// after the other.
 func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
 	k.Helper()
 	p := k.produce(topic)

@@ -15,9 +15,9 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestKafkaFaults breaks one node of three after the other, each of which is broker and controller, under a producer: no
-// record that was acknowledged is lost, no send fails, and all vote and are in sync afterwards. It runs alone, since it
-// cuts a node off.
+// TestKafkaFaults breaks one node of three after the other, each of which is broker and controller, under a producer:
+// no record that was acknowledged is lost, no send fails, and all vote and are in sync afterwards. It runs alone, since
+// it cuts a node off.
 func TestKafkaFaults(t *testing.T) {
 	k := newKafka(framework.NewNamespaceWithOperator(t, framework.OtherOperator), "faults", 3)
 	for _, fault := range []struct {
@@ -56,7 +56,8 @@ func (k *kafka) containerOf(pod string) string {
 	k.Helper()
 	found := &corev1.Pod{}
 	k.MustGet(pod, found)
-	i := slices.IndexFunc(found.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == component })
+	i := slices.IndexFunc(found.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool { return c.Name == component })
 	if i < 0 {
 		k.Fatalf("pod %s has no container %q", pod, component)
 	}

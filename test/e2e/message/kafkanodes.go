@@ -116,7 +116,8 @@ func partitionsOf(admin sarama.ClusterAdmin, topic string) ([]*sarama.PartitionM
 func (k *kafka) signal(pod, signal, before string) {
 	k.Helper()
 	script := before + framework.SignalScript + "exit 0"
-	if _, err := framework.Run(k.Ctx, k.Namespace.Name, pod, component, "", "sh", "-c", script, "signal", signal, "java"); err != nil {
+	if _, err := framework.Run(k.Ctx, k.Namespace.Name, pod, component, "", "sh", "-c", script, "signal", signal,
+		"java"); err != nil {
 		k.Fatal(err)
 	}
 }

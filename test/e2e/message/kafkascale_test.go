@@ -29,7 +29,8 @@ func TestKafkaScaling(t *testing.T) {
 	}{
 		{"three become five", func(k *kafka) { k.become(5) }, []int32{0, 1, 2}},
 		{"replicas are spread", func(k *kafka) { k.operation("Rebalance") }, []int32{0, 1, 2, 3, 4}},
-		{"a node restarts", func(k *kafka) { k.restarted(k.pod(3), func() { k.signal(k.pod(3), "TERM", "") }) }, []int32{0, 1, 2, 3, 4}},
+		{"a node restarts", func(k *kafka) { k.restarted(k.pod(3), func() { k.signal(k.pod(3), "TERM", "") }) },
+			[]int32{0, 1, 2, 3, 4}},
 		{"five become three", func(k *kafka) { k.become(3) }, []int32{0, 1, 2}},
 	} {
 		t.Run(step.name, func(t *testing.T) {

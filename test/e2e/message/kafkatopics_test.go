@@ -36,9 +36,9 @@ const (
 	creators = 32
 )
 
-// TestManyKafkaTopics creates 10,000 KafkaTopics of a cluster of three nodes, and deletes them: neither the operator nor
-// a node is restarted. With E2E_HOLD_BUDGETS it fails where they are not Ready within 180 s, or the operator holds more
-// than 400 MiB. It runs alone because it measures.
+// TestManyKafkaTopics creates 10,000 KafkaTopics of a cluster of three nodes, and deletes them: neither the operator
+// nor a node is restarted. With E2E_HOLD_BUDGETS it fails where they are not Ready within 180 s, or the operator holds
+// more than 400 MiB. It runs alone because it measures.
 func TestManyKafkaTopics(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
 	cluster := &messagev1.KafkaCluster{ObjectMeta: framework.ObjectMeta(manyName), Spec: messagev1.KafkaClusterSpec{
@@ -46,7 +46,8 @@ func TestManyKafkaTopics(t *testing.T) {
 			Storage: platformv1.InstanceStorage{Size: resource.MustParse("8Gi")}},
 	}}
 	s.Create(cluster)
-	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + manyName}, ways: s.NewPortForwards()}
+	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + manyName},
+		ways: s.NewPortForwards()}
 	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
 	before, memory := k.ProcessStarts(), k.watchMemory()
 	fast := k.fastClient()
@@ -63,7 +64,8 @@ func TestManyKafkaTopics(t *testing.T) {
 			return nil
 		})
 		took := time.Since(began)
-		t.Logf("%d KafkaTopics were Ready within %s; the operator held up to %d MiB", manyTopics, framework.FormatSeconds(took), memory.Load())
+		t.Logf("%d KafkaTopics were Ready within %s; the operator held up to %d MiB", manyTopics,
+			framework.FormatSeconds(took), memory.Load())
 		if framework.Config.HoldBudgets && took > manyBudget {
 			t.Errorf("they may take %s", manyBudget)
 		}

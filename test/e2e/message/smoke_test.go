@@ -20,7 +20,8 @@ func TestSmokeMessage(t *testing.T) {
 	all := s.ApplySamplesOf(framework.OtherOperator)
 	all.Names("KafkaTopic")
 	for _, name := range all.Names("KafkaCluster") {
-		k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + name}, ways: s.NewPortForwards()}
+		k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + name},
+			ways: s.NewPortForwards()}
 		p := k.produce(topicSample)
 		s.RestartTarget(platformv1.TargetReference{
 			APIVersion: messagev1.GroupVersion.String(), Kind: "KafkaCluster", Name: name,

@@ -34,7 +34,8 @@ func TestCanary(t *testing.T) {
 	bad := strings.Repeat("0", 64)
 	object(s, "Model", "chat", modelSpec(digests, 1)+fmt.Sprintf(
 		"  - {name: bad, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m1.gguf\"}}}\n", bad, libraryPod))
-	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 4, parameters: {ctx-size: 512},
+	i := object(s, "Inference", "chat",
+		`{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 4, parameters: {ctx-size: 512},
   resources: {requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 512Mi}}}`)
 	s.WaitForReady(i)
 	expectDigest(s, i, digests[1])

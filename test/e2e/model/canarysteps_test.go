@@ -13,20 +13,23 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestCanarySteps has a good canary take its steps, and a slow one and one that cannot be served be rolled back; then the
-// pods are those of the other version again, and no request fails.
+// TestCanarySteps has a good canary take its steps, and a slow one and one that cannot be served be rolled back; then
+// the pods are those of the other version again, and no request fails.
 func TestCanarySteps(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1, 2)
 	object(s, "Model", "chat", modelSpec(digests, 1)+fmt.Sprintf(
-		"  - {name: bad, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m1.gguf\"}}}\n", strings.Repeat("0", 64), libraryPod))
-	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 4, parameters: {ctx-size: 512},
+		"  - {name: bad, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m1.gguf\"}}}\n", strings.Repeat("0", 64),
+		libraryPod))
+	i := object(s, "Inference", "chat",
+		`{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 4, parameters: {ctx-size: 512},
   resources: {requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 512Mi}}}`)
 	s.WaitForReady(i)
 	expectDigest(s, i, digests[1])
 
-	edit(s, i, map[string]any{"canary": stepping("v2", "10s", map[string]any{"maxErrorRate": 50, "maxTimePerToken": "1m"})})
+	edit(s, i, map[string]any{"canary": stepping("v2", "10s",
+		map[string]any{"maxErrorRate": 50, "maxTimePerToken": "1m"})})
 	expectPhase(s, i, "Complete", 2)
 	expectCanary(s, i, digests[2], 50)
 
@@ -38,7 +41,8 @@ func TestCanarySteps(t *testing.T) {
 	expectMessage(s, i, "for a token, and 1µs are allowed")
 	expectOnly(s, i, digests[1])
 
-	edit(s, i, map[string]any{"canary": stepping("bad", "10s", map[string]any{"maxTimePerToken": nil, "startTimeout": "30s"})})
+	edit(s, i, map[string]any{"canary": stepping("bad", "10s",
+		map[string]any{"maxTimePerToken": nil, "startTimeout": "30s"})})
 	expectPhase(s, i, "RolledBack", 1)
 	expectMessage(s, i, "after 30s 0 of 1 pods of the canary are ready")
 	expectOnly(s, i, digests[1])

@@ -31,7 +31,9 @@ func allowJobs(s *framework.Namespace) {
 
 // datasetSpec is a Dataset whose claims go with it, with these versions in YAML.
 func datasetSpec(versions ...string) string {
-	return "serviceAccountName: " + preparer + "\nstorage: {size: 64Mi}\nretention: {deletionPolicy: Delete}\nversions:\n  - " + strings.Join(versions, "\n  - ") + "\n"
+	return "serviceAccountName: " + preparer +
+		"\nstorage: {size: 64Mi}\nretention: {deletionPolicy: Delete}\nversions:\n  - " + strings.Join(versions, "\n  - ") +
+		"\n"
 }
 
 // fetched is a version of the file of a seed, from the library.
@@ -93,8 +95,8 @@ func phase(s *framework.Namespace, pod *corev1.Pod, want corev1.PodPhase) {
 	})
 }
 
-// TestDataset fetches a version, makes another one of it, has two pods read each, and refuses a file that is another. It
-// runs before the tests beside which others may run, since each installs the operator.
+// TestDataset fetches a version, makes another one of it, has two pods read each, and refuses a file that is another.
+// It runs before the tests beside which others may run, since each installs the operator.
 func TestDataset(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1, 2)

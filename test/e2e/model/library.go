@@ -30,7 +30,8 @@ func library(s *framework.Namespace, seeds ...uint64) map[uint64]string {
 		sum := sha256.Sum256(data)
 		digests[seed] = hex.EncodeToString(sum[:])
 		name := fmt.Sprintf("m%d", seed)
-		s.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(name), BinaryData: map[string][]byte{name + ".gguf": data}})
+		s.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(name),
+			BinaryData: map[string][]byte{name + ".gguf": data}})
 		files = append(files, name)
 	}
 	volume := corev1.Volume{Name: "models", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
@@ -41,12 +42,15 @@ func library(s *framework.Namespace, seeds ...uint64) map[uint64]string {
 	meta := framework.ObjectMeta(libraryPod)
 	meta.Labels = map[string]string{"app": libraryPod}
 	s.Create(&corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)), Volumes: []corev1.Volume{volume},
+		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
+		Volumes: []corev1.Volume{volume},
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(999)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		Containers: []corev1.Container{{Name: libraryPod, Image: image, Command: []string{"/usr/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/models"},
-			VolumeMounts:    []corev1.VolumeMount{{Name: volume.Name, MountPath: "/models", ReadOnly: true}},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+		Containers: []corev1.Container{{Name: libraryPod, Image: image,
+			Command:      []string{"/usr/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/models"},
+			VolumeMounts: []corev1.VolumeMount{{Name: volume.Name, MountPath: "/models", ReadOnly: true}},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
 	}})
 	s.Create(&corev1.Service{ObjectMeta: framework.ObjectMeta(libraryPod), Spec: corev1.ServiceSpec{
 		Selector: meta.Labels, Ports: []corev1.ServicePort{{Port: 8080}}}})
@@ -72,7 +76,8 @@ func object(s *framework.Namespace, kind, name, spec string) *unstructured.Unstr
 func modelSpec(digests map[uint64]string, production uint64) string {
 	spec := fmt.Sprintf("format: GGUF\nstages: {Production: v%d}\nversions:\n", production)
 	for seed, digest := range digests {
-		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m%d.gguf\"}}}\n", seed, digest, libraryPod, seed)
+		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m%d.gguf\"}}}\n", seed,
+			digest, libraryPod, seed)
 	}
 	return spec
 }

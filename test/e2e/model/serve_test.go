@@ -27,7 +27,8 @@ func TestSmokeModel(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1, 2)
 	m := object(s, "Model", "chat", modelSpec(digests, 1))
-	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, stage: Production}, parameters: {ctx-size: 512},
+	i := object(s, "Inference", "chat",
+		`{version: "0.7", modelRef: {name: chat, stage: Production}, parameters: {ctx-size: 512},
   resources: {requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 512Mi}}}`)
 	s.WaitForReady(i)
 	expectDigest(s, i, digests[1])
@@ -72,12 +73,14 @@ func complete(s *framework.Namespace, service string) {
 	s.Helper()
 	ways := s.NewPortForwards()
 	c := &http.Client{Transport: &http.Transport{DialContext: ways.DialService, DisableKeepAlives: true}}
-	s.Eventually(framework.SettleTimeout, "a completion", func() error { return completion(s.Ctx, c, "http://"+service+":8080/v1/completions") })
+	s.Eventually(framework.SettleTimeout, "a completion",
+		func() error { return completion(s.Ctx, c, "http://"+service+":8080/v1/completions") })
 }
 
 // completion is one request, whose answer must have counted the tokens that it generated.
 func completion(ctx context.Context, c *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"prompt":"hello","max_tokens":4}`))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url,
+		strings.NewReader(`{"prompt":"hello","max_tokens":4}`))
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,8 @@ func completion(ctx context.Context, c *http.Client, url string) error {
 			CompletionTokens int `json:"completion_tokens"`
 		}
 	}
-	if err := json.Unmarshal(said, &answer); err != nil || response.StatusCode != http.StatusOK || answer.Model != "chat" || answer.Usage.CompletionTokens < 1 {
+	if err := json.Unmarshal(said, &answer); err != nil || response.StatusCode != http.StatusOK ||
+		answer.Model != "chat" || answer.Usage.CompletionTokens < 1 {
 		return fmt.Errorf("it is answered with %s: %s (%v)", response.Status, said, err)
 	}
 	return nil

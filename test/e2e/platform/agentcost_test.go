@@ -32,8 +32,8 @@ const (
 	processorBudget = 1
 )
 
-// TestAgentCalls measures the round trip of a call from an operator to a process manager, in the cluster's network, with the
-// operators' own client. It runs alone because it measures.
+// TestAgentCalls measures the round trip of a call from an operator to a process manager, in the cluster's network,
+// with the operators' own client. It runs alone because it measures.
 func TestAgentCalls(t *testing.T) {
 	s := framework.NewNamespace(t, "calls")
 	r := s.CreateReplicatedRedis("db")
@@ -43,11 +43,13 @@ func TestAgentCalls(t *testing.T) {
 	s.MustGet(primary, pod)
 	program := filepath.Join(t.TempDir(), "agentcalls")
 	build := exec.Command("go", "build", "-o", program, "./cmd/agentcalls")
-	build.Dir, build.Env = filepath.Join(framework.Config.RepositoryDir, "platform-core"), append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	build.Dir, build.Env = filepath.Join(framework.Config.RepositoryDir, "platform-core"),
+		append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	out := framework.DevCluster(t, "exec", "--", program, "-authority", authorityFolder(s), "-pod", s.Name+"/"+primary, "-address", pod.Status.PodIP,
+	out := framework.DevCluster(t, "exec", "--", program, "-authority", authorityFolder(s), "-pod", s.Name+"/"+primary,
+		"-address", pod.Status.PodIP,
 		"-calls", fmt.Sprint(callsMeasured))
 	took := map[int][]time.Duration{}
 	for line := range strings.Lines(out) {
@@ -61,7 +63,8 @@ func TestAgentCalls(t *testing.T) {
 	for _, parallel := range slices.Sorted(maps.Keys(took)) {
 		all := took[parallel]
 		p99 := quantile.Of(all, 0.99)
-		t.Logf("%d calls of Status, %d at a time: p50 %v, p95 %v, p99 %v, longest %v", len(all), parallel, quantile.Of(all, 0.5), quantile.Of(all, 0.95), p99, quantile.Of(all, 1))
+		t.Logf("%d calls of Status, %d at a time: p50 %v, p95 %v, p99 %v, longest %v", len(all), parallel,
+			quantile.Of(all, 0.5), quantile.Of(all, 0.95), p99, quantile.Of(all, 1))
 		if p99 > slowCall || framework.Config.HoldBudgets && p99 > callBudget {
 			t.Errorf("the 99th percentile with %d calls at a time is %v", parallel, p99)
 		}
@@ -75,7 +78,8 @@ func TestAgentCalls(t *testing.T) {
 func authorityFolder(s *framework.Namespace) string {
 	s.Helper()
 	secret := &corev1.Secret{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"}, secret); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx,
+		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"}, secret); err != nil {
 		s.Fatal(err)
 	}
 	folder := s.TempDir()
@@ -87,8 +91,8 @@ func authorityFolder(s *framework.Namespace) string {
 	return folder
 }
 
-// agentsScript prints, of the agents in containers: container, number of the process, program, KiB resident, KiB that no other process has, and
-// nanoseconds on a processor.
+// agentsScript prints, of the agents in containers: container, number of the process, program, KiB resident, KiB that
+// no other process has, and nanoseconds on a processor.
 const agentsScript = `for id in "$@"; do
   for d in /proc/[0-9]*; do
     grep -q "$id" "$d/cgroup" 2>/dev/null || continue
@@ -158,7 +162,8 @@ func TestAgentsAtRest(t *testing.T) {
 		programs[c.program]++
 		role := map[bool]string{true: " (writer)"}[c.pod == primary]
 		share := 1000 * (c.spent - was.spent).Seconds() / passed.Seconds()
-		fmt.Fprintf(table, "%s%s\t%s\t%.1f\t%.1f\t%.2f\n", c.pod, role, c.program, float64(c.resident)/1024, float64(c.private)/1024, share)
+		fmt.Fprintf(table, "%s%s\t%s\t%.1f\t%.1f\t%.2f\n", c.pod, role, c.program, float64(c.resident)/1024,
+			float64(c.private)/1024, share)
 		if framework.Config.HoldBudgets && share > processorBudget {
 			t.Errorf("%s of pod %s takes %.2f mCPU, want at most %d", c.program, c.pod, share, processorBudget)
 		}

@@ -61,7 +61,8 @@ func foreignAuthority(s *framework.Namespace) authority {
 func operatorsAuthority(s *framework.Namespace) authority {
 	s.Helper()
 	secret := &corev1.Secret{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"}, secret); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx,
+		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"}, secret); err != nil {
 		s.Fatal(err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])

@@ -16,12 +16,12 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// scaledIn is how long metrics, autoscaler and pods may take over a change of load: measurements of 10 s, looked at every
-// 5 s, and 15 s more before a set shrinks in the dev cluster.
+// scaledIn is how long metrics, autoscaler and pods may take over a change of load: measurements of 10 s, looked at
+// every 5 s, and 15 s more before a set shrinks in the dev cluster.
 const scaledIn = 8 * time.Minute
 
-// TestAutoscaling proves with real load, measured by metrics-server, that a set grows and shrinks, that the Application shows it and does
-// not fight it, and that the pods that stay never notice.
+// TestAutoscaling proves with real load, measured by metrics-server, that a set grows and shrinks, that the Application
+// shows it and does not fight it, and that the pods that stay never notice.
 func TestAutoscaling(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "autoscale")
@@ -44,7 +44,8 @@ func TestAutoscaling(t *testing.T) {
 		t.Errorf("pod %q was %s and is %s", now.Name, first.UID, now.UID)
 	}
 	n.Update(framework.WithComponent(nginxComponent, func(c *platformv1.ApplicationComponent) { c.Autoscaling = nil }))
-	n.Eventually(framework.SettleTimeout, "the autoscaler is gone", func() error { return framework.ErrUnlessNotFound(n.Get(set, &autoscalingv2.HorizontalPodAutoscaler{})) })
+	n.Eventually(framework.SettleTimeout, "the autoscaler is gone",
+		func() error { return framework.ErrUnlessNotFound(n.Get(set, &autoscalingv2.HorizontalPodAutoscaler{})) })
 	n.Eventually(framework.SettleTimeout, "the number stays, in the Application", func() error {
 		if replicas := n.Object().Spec.Components[0].Replicas; replicas == nil || *replicas != 1 {
 			return fmt.Errorf("it has %v", replicas)
@@ -68,8 +69,8 @@ func (n *nginx) measured() []string {
 	return known
 }
 
-// scaledTo waits until the autoscaler has given the set a number of pods, and the Application shows that they are ready and says
-// nothing of a number itself.
+// scaledTo waits until the autoscaler has given the set a number of pods, and the Application shows that they are ready
+// and says nothing of a number itself.
 func (n *nginx) scaledTo(set string, pods int32) time.Duration {
 	n.Helper()
 	return n.Eventually(scaledIn, fmt.Sprintf("there are %d pods", pods), func() error {
@@ -78,7 +79,8 @@ func (n *nginx) scaledTo(set string, pods int32) time.Duration {
 			return err
 		}
 		state := app.Status.Components[0]
-		if state.Replicas != pods || state.ReadyReplicas != pods || len(n.Pods()) != int(pods) || scaler.Status.DesiredReplicas != pods {
+		if state.Replicas != pods || state.ReadyReplicas != pods || len(n.Pods()) != int(pods) ||
+			scaler.Status.DesiredReplicas != pods {
 			return fmt.Errorf("it has %d of %d ready; the autoscaler wants %d: %+v; measured: %v",
 				state.ReadyReplicas, state.Replicas, scaler.Status.DesiredReplicas, scaler.Status.Conditions, n.measured())
 		}

@@ -44,7 +44,8 @@ func refusedAlways() []refusal {
 		{"line break in a parameter", parameter("notify-keyspace-events", "Ex\nrequirepass x"), "parameters"},
 		{"parameter with a field of its own", parameter("maxmemory", "1"), "spec.maxmemory"},
 		{"password as a parameter", parameter("requirepass", "x"), "auth.passwordFrom"},
-		{"maxmemory over the limit", func(s *databasev1.RedisSpec) { s.Maxmemory = ptr.To(resource.MustParse("1Gi")) }, "limits.memory"},
+		{"maxmemory over the limit", func(s *databasev1.RedisSpec) { s.Maxmemory = ptr.To(resource.MustParse("1Gi")) },
+			"limits.memory"},
 		{"negative maxmemory", func(s *databasev1.RedisSpec) { s.Maxmemory = ptr.To(resource.MustParse("-1")) }, "maxmemory"},
 		{"negative storage", func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("-1Gi") }, "storage"},
 		{"version that is no version", framework.WithVersion("seven"), "version"},
@@ -54,10 +55,15 @@ func refusedAlways() []refusal {
 		}), "saveRules"},
 		{"empty Secret name", passwordFrom(""), "name"},
 		{"user default", framework.WithUser("default"), "instance's own"},
-		{"user with a rule for a password", func(s *databasev1.RedisSpec) { framework.WithUser("app")(s); s.Users[0].Commands = "+@read >secret" }, "commands"},
+		{"user with a rule for a password",
+			func(s *databasev1.RedisSpec) { framework.WithUser("app")(s); s.Users[0].Commands = "+@read >secret" }, "commands"},
 		{"Sentinels of one server", framework.WithSentinels(3), "sentinel needs replicas"},
-		{"failover of one server", func(s *databasev1.RedisSpec) { s.Failover = &databasev1.Failover{Mode: platformv1.FailoverManual} }, "failover needs replicas"},
-		{"more replicas to write than there are", func(s *databasev1.RedisSpec) { s.Durability = &databasev1.RedisDurability{MinReplicas: 1} }, "cannot be above replicas"},
+		{"failover of one server", func(s *databasev1.RedisSpec) {
+			s.Failover = &databasev1.Failover{Mode: platformv1.FailoverManual}
+		}, "failover needs replicas"},
+		{"more replicas to write than there are",
+			func(s *databasev1.RedisSpec) { s.Durability = &databasev1.RedisDurability{MinReplicas: 1} },
+			"cannot be above replicas"},
 		{"unknown Service type", func(s *databasev1.RedisSpec) {
 			s.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: "Magic"}}
 		}, "service"},
@@ -68,10 +74,14 @@ func refusedAlways() []refusal {
 func refusedAsChange() []refusal {
 	return []refusal{
 		{"shrinking storage", func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("32Mi") }, "cannot shrink"},
-		{"another storage class", func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("other") }, "immutable"},
-		{"Sentinels for a server that had none", func(s *databasev1.RedisSpec) { framework.WithReplicas(1)(s); framework.WithSentinels(3)(s) }, "sentinel can neither be added"},
+		{"another storage class", func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("other") },
+			"immutable"},
+		{"Sentinels for a server that had none",
+			func(s *databasev1.RedisSpec) { framework.WithReplicas(1)(s); framework.WithSentinels(3)(s) },
+			"sentinel can neither be added"},
 		{"another plugin version", func(s *databasev1.RedisSpec) { s.PluginVersion = "2.0.0" }, "UpgradeApp"},
-		{"persistence switched off", framework.WithPersistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone}), "persistence.mode"},
+		{"persistence switched off", framework.WithPersistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone}),
+			"persistence.mode"},
 	}
 }
 
@@ -82,15 +92,24 @@ func stalls() []framework.ExpectedStall {
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")},
 	}
 	return []framework.ExpectedStall{
-		{Name: "unsupported version", Edit: framework.WithVersion("6.2"), Reason: platformv1.ReasonVersionNotSupported, Texts: []string{"6.2", "7.0", "8.0"}},
-		{Name: "unknown parameter", Edit: parameter("maxclient", "100"), Reason: platformv1.ReasonInvalidParameters, Texts: []string{"maxclient", "maxclients"}},
-		{Name: "wrong value of a parameter", Edit: parameter("maxclients", "lots"), Reason: platformv1.ReasonInvalidParameters, Texts: []string{"maxclients", "lots"}},
-		{Name: "value out of range", Edit: parameter("maxclients", "-5"), Reason: platformv1.ReasonInvalidParameters, Texts: []string{"maxclients", "-5"}},
-		{Name: "parameter that the engine owns", Edit: parameter("port", "7000"), Reason: platformv1.ReasonInvalidParameters, Texts: []string{"port"}},
-		{Name: "missing Secret", Edit: passwordFrom("absent"), Reason: platformv1.ReasonSecretNotFound, Texts: []string{"absent"}},
-		{Name: "missing key in a Secret", Edit: passwordFrom("half"), Reason: platformv1.ReasonSecretNotFound, Texts: []string{"half", "password"}},
-		{Name: "negative memory limit", Edit: func(s *databasev1.RedisSpec) { s.Resources = negative }, Reason: platformv1.ReasonInvalidSpec, Texts: []string{"memory"}},
-		{Name: "request above its limit", Edit: func(s *databasev1.RedisSpec) { s.Resources = upsideDown }, Reason: platformv1.ReasonInvalidSpec, Texts: []string{"memory"}},
+		{Name: "unsupported version", Edit: framework.WithVersion("6.2"), Reason: platformv1.ReasonVersionNotSupported,
+			Texts: []string{"6.2", "7.0", "8.0"}},
+		{Name: "unknown parameter", Edit: parameter("maxclient", "100"), Reason: platformv1.ReasonInvalidParameters,
+			Texts: []string{"maxclient", "maxclients"}},
+		{Name: "wrong value of a parameter", Edit: parameter("maxclients", "lots"),
+			Reason: platformv1.ReasonInvalidParameters, Texts: []string{"maxclients", "lots"}},
+		{Name: "value out of range", Edit: parameter("maxclients", "-5"), Reason: platformv1.ReasonInvalidParameters,
+			Texts: []string{"maxclients", "-5"}},
+		{Name: "parameter that the engine owns", Edit: parameter("port", "7000"), Reason: platformv1.ReasonInvalidParameters,
+			Texts: []string{"port"}},
+		{Name: "missing Secret", Edit: passwordFrom("absent"), Reason: platformv1.ReasonSecretNotFound,
+			Texts: []string{"absent"}},
+		{Name: "missing key in a Secret", Edit: passwordFrom("half"), Reason: platformv1.ReasonSecretNotFound,
+			Texts: []string{"half", "password"}},
+		{Name: "negative memory limit", Edit: func(s *databasev1.RedisSpec) { s.Resources = negative },
+			Reason: platformv1.ReasonInvalidSpec, Texts: []string{"memory"}},
+		{Name: "request above its limit", Edit: func(s *databasev1.RedisSpec) { s.Resources = upsideDown },
+			Reason: platformv1.ReasonInvalidSpec, Texts: []string{"memory"}},
 	}
 }
 
@@ -106,8 +125,11 @@ func TestBadInputAtCreation(t *testing.T) {
 		})
 	}
 	created := append(stalls(),
-		framework.ExpectedStall{Name: "unknown plugin version", Edit: func(s *databasev1.RedisSpec) { s.PluginVersion = "9.9.9" }, Reason: platformv1.ReasonPluginNotFound, Texts: []string{"redis", "9.9.9"}},
-		framework.ExpectedStall{Name: "unknown storage class", Edit: func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("absent") },
+		framework.ExpectedStall{Name: "unknown plugin version",
+			Edit: func(s *databasev1.RedisSpec) { s.PluginVersion = "9.9.9" }, Reason: platformv1.ReasonPluginNotFound,
+			Texts: []string{"redis", "9.9.9"}},
+		framework.ExpectedStall{Name: "unknown storage class",
+			Edit:   func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("absent") },
 			Reason: platformv1.ReasonStorageClassNotFound, Texts: []string{"absent"}},
 	)
 	for n, c := range created {
@@ -130,7 +152,8 @@ func TestBadInputAtCreation(t *testing.T) {
 	}
 	t.Run("unknown field", func(t *testing.T) {
 		s := s.In(t)
-		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"version": "7.0", "colour": "red"}}}
+		object := &unstructured.Unstructured{
+			Object: map[string]any{"spec": map[string]any{"version": "7.0", "colour": "red"}}}
 		object.SetGroupVersionKind(databasev1.GroupVersion.WithKind("Redis"))
 		object.SetName("unknown")
 		s.ExpectRefused(s.TryCreate(object), "colour")
@@ -153,7 +176,8 @@ func TestBadChanges(t *testing.T) {
 	s.CreateSecret("half", "other", "x")
 	fixed := s.Name
 	s.CopyClass(fixed, func(class *storagev1.StorageClass) { class.AllowVolumeExpansion = ptr.To(false) })
-	i := s.CreateRedis("db", framework.WithFsyncAlways(), func(spec *databasev1.RedisSpec) { spec.Storage.StorageClassName = &fixed })
+	i := s.CreateRedis("db", framework.WithFsyncAlways(),
+		func(spec *databasev1.RedisSpec) { spec.Storage.StorageClassName = &fixed })
 	i.WaitReady()
 	i.MustDo("SET", "kept", "yes")
 	good := i.Object().Spec
@@ -165,7 +189,8 @@ func TestBadChanges(t *testing.T) {
 		})
 	}
 	changed := append(stalls(), framework.ExpectedStall{
-		Name: "expansion that the class does not allow", Edit: func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("128Mi") },
+		Name:   "expansion that the class does not allow",
+		Edit:   func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("128Mi") },
 		Reason: platformv1.ReasonVolumeExpansionUnsupported, Texts: []string{"64Mi", "128Mi", "class"},
 	})
 	for _, c := range changed {
@@ -204,7 +229,8 @@ func TestMissingThingsAppear(t *testing.T) {
 	waitsForSecret := s.CreateRedis("secret", passwordFrom("late"))
 	waitsForClass := s.CreateRedis("class", func(spec *databasev1.RedisSpec) { spec.Storage.StorageClassName = &class })
 	waitsForSecret.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonSecretNotFound, Texts: []string{"late"}})
-	waitsForClass.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonStorageClassNotFound, Texts: []string{class}})
+	waitsForClass.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonStorageClassNotFound,
+		Texts: []string{class}})
 	s.CreateSecret("late", "password", "came-late")
 	s.CopyClass(class, func(*storagev1.StorageClass) {})
 	t.Logf("Secret made to Ready: %s", framework.FormatSeconds(waitsForSecret.WaitReady()))

@@ -8,11 +8,12 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// writeBudget is what the design allows operator and agents together, from create to Ready: 6 for each pod, 6 for each component and each
-// set, and 30.
+// writeBudget is what the design allows operator and agents together, from create to Ready: 6 for each pod, 6 for each
+// component and each set, and 30.
 func writeBudget(pods, components, sets int) int { return 6*pods + 6*(components+sets) + 30 }
 
-// TestWritesOfOneCreation counts what an instance costs the API server until all is quiet again. It runs alone because it measures.
+// TestWritesOfOneCreation counts what an instance costs the API server until all is quiet again. It runs alone because
+// it measures.
 func TestWritesOfOneCreation(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget   int
@@ -37,9 +38,12 @@ func costs(s *framework.Namespace, budget int, settings ...framework.Setting) {
 	s.Flush(audit)
 	all := audit.ProductWrites()
 	s.Logf("apply to Ready: %s", framework.FormatSeconds(took))
-	s.Logf("API writes from create to Ready: operator %d, agents %d; until quiet: operator %d, agents %d, others %d, budget %d:%s",
-		framework.CountWrites(atReady, framework.OperatorActor), framework.CountWrites(atReady, framework.AgentsActor), framework.CountWrites(all, framework.OperatorActor), framework.CountWrites(all, framework.AgentsActor),
-		framework.CountWrites(framework.WritesInNamespace(s.Name, audit.Writes()), framework.OtherActor), budget, framework.Tally(all))
+	s.Logf("API writes from create to Ready: operator %d, agents %d; until quiet: operator %d, agents %d, others %d, "+
+		"budget %d:%s",
+		framework.CountWrites(atReady, framework.OperatorActor), framework.CountWrites(atReady, framework.AgentsActor),
+		framework.CountWrites(all, framework.OperatorActor), framework.CountWrites(all, framework.AgentsActor),
+		framework.CountWrites(framework.WritesInNamespace(s.Name, audit.Writes()), framework.OtherActor), budget,
+		framework.Tally(all))
 	if len(all) > budget {
 		s.Errorf("operator and agents made %d writes, want at most %d", len(all), budget)
 	}

@@ -59,7 +59,8 @@ func same(i *framework.Instance, before snapshot) {
 	now := takeSnapshot(i)
 	for name, uid := range before.definitions {
 		if now.definitions[name] != uid {
-			i.Errorf("definition %q had UID %s and has %q: with it went every object of its kind", name, uid, now.definitions[name])
+			i.Errorf("definition %q had UID %s and has %q: with it went every object of its kind", name, uid,
+				now.definitions[name])
 		}
 	}
 	if now.redis != before.redis {
@@ -101,7 +102,8 @@ func TestSettingsAtRunTime(t *testing.T) {
 	}
 }
 
-// TestChartReinstall proves that instances run on without an operator, and that a new installation takes them over as they are.
+// TestChartReinstall proves that instances run on without an operator, and that a new installation takes them over as
+// they are.
 func TestChartReinstall(t *testing.T) {
 	s := framework.NewNamespace(t, "reinstall")
 	s.RestoreOperatorAtEnd()
@@ -117,7 +119,8 @@ func TestChartReinstall(t *testing.T) {
 		if pods, err := framework.OperatorPods(s.Ctx); err != nil || len(pods) > 0 {
 			return fmt.Errorf("it still has %d pods: %v", len(pods), err)
 		}
-		if err := framework.Cluster.Client.Get(s.Ctx, key, lease); err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+		if err := framework.Cluster.Client.Get(s.Ctx, key, lease); err != nil ||
+			ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
 			return fmt.Errorf("the Lease is held by %q: %v", ptr.Deref(lease.Spec.HolderIdentity, ""), err)
 		}
 		return nil
@@ -139,8 +142,8 @@ func TestChartReinstall(t *testing.T) {
 	managed(i, "223")
 }
 
-// TestUninstallRefused proves that an operator is not taken away from objects that only it can finish deleting, that the
-// refusal names them, and that nothing has happened then.
+// TestUninstallRefused proves that an operator is not taken away from objects that only it can finish deleting, that
+// the refusal names them, and that nothing has happened then.
 func TestUninstallRefused(t *testing.T) {
 	s := framework.NewNamespace(t, "refuse")
 	s.RestoreOperatorAtEnd()
@@ -162,10 +165,12 @@ func TestUninstallRefused(t *testing.T) {
 		t.Error(err)
 	}
 	managed(i, "225")
-	// Helm upgrades no release that is half uninstalled, so force is asked for in the ConfigMap; the instance is finished by the
-	// next operator.
+	// Helm upgrades no release that is half uninstalled, so force is asked for in the ConfigMap; the instance is finished
+	// by the next operator.
 	settings := &corev1.ConfigMap{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: framework.OperatorName + "-settings"}, settings); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx,
+		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: framework.OperatorName + "-settings"},
+		settings); err != nil {
 		t.Fatal(err)
 	}
 	force := client.RawPatch(types.MergePatchType, []byte(`{"data":{"uninstall.force":"true"}}`))
@@ -177,8 +182,8 @@ func TestUninstallRefused(t *testing.T) {
 	deleteAndWait(i, nil)
 }
 
-// TestTwoCharts proves that two charts can be installed and removed in any order: the definitions that they share stay as long
-// as anyone may need them, and neither takes the other's plugins or instances.
+// TestTwoCharts proves that two charts can be installed and removed in any order: the definitions that they share stay
+// as long as anyone may need them, and neither takes the other's plugins or instances.
 func TestTwoCharts(t *testing.T) {
 	s := framework.NewNamespace(t, "charts")
 	s.RestoreOperatorAtEnd()
@@ -208,7 +213,8 @@ func TestTwoCharts(t *testing.T) {
 			step.do(i.Namespace)
 			same(i, before)
 			plugin := &platformv1.Plugin{}
-			if err := framework.Cluster.Client.Get(i.Ctx, client.ObjectKey{Name: "redis-" + framework.OriginalVersion}, plugin); err != nil {
+			if err := framework.Cluster.Client.Get(i.Ctx, client.ObjectKey{Name: "redis-" + framework.OriginalVersion},
+				plugin); err != nil {
 				t.Errorf("the published plugin is gone: %v", err)
 			} else if message := framework.Describe(plugin.Status.Conditions); strings.Contains(message, "False") {
 				t.Errorf("the plugin is refused now: %s", message)
@@ -220,7 +226,8 @@ func TestTwoCharts(t *testing.T) {
 	}
 	managed(i, "224")
 	var parts corev1.ConfigMapList
-	if err := framework.Cluster.Client.List(s.Ctx, &parts, client.InNamespace(framework.OperatorNamespace), client.MatchingLabels{platformv1.PluginLabel: "redis"}); err != nil {
+	if err := framework.Cluster.Client.List(s.Ctx, &parts, client.InNamespace(framework.OperatorNamespace),
+		client.MatchingLabels{platformv1.PluginLabel: "redis"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range parts.Items {

@@ -15,12 +15,14 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestChartUpgrade takes a Redis and a PostgreSQL with replicas, both of which are written to, from the release that is installed to the next one: other
-// charts and other builds of the operator and its agents. No pod and no process is touched, no acknowledged write is lost, and the new operator
-// does with the agents of before what is asked for. "make test-upgrade" says which releases these are.
+// TestChartUpgrade takes a Redis and a PostgreSQL with replicas, both of which are written to, from the release that is
+// installed to the next one: other charts and other builds of the operator and its agents. No pod and no process is
+// touched, no acknowledged write is lost, and the new operator does with the agents of before what is asked for. "make
+// test-upgrade" says which releases these are.
 func TestChartUpgrade(t *testing.T) {
 	if framework.Config.NextChartsDir == "" || framework.Config.NextVersion == "" {
-		t.Fatal(`cannot upgrade: set E2E_NEXT_CHARTS to a folder of charts and E2E_NEXT_VERSION to the tag of their images, or run "make test-upgrade"`)
+		t.Fatal(`cannot upgrade: set E2E_NEXT_CHARTS to a folder of charts and E2E_NEXT_VERSION to the tag of their ` +
+			`images, or run "make test-upgrade"`)
 	}
 	s := framework.NewNamespace(t, "charts")
 	db := s.CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2))
@@ -31,7 +33,8 @@ func TestChartUpgrade(t *testing.T) {
 	super := pg.Pool(framework.Login{})
 	pg.Exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)")
 	all := []*framework.PluginUpgrade{
-		{Application: &framework.Application{Namespace: s, Name: db.Application()}, Target: db.Reference(), Processes: db.Processes},
+		{Application: &framework.Application{Namespace: s, Name: db.Application()}, Target: db.Reference(),
+			Processes: db.Processes},
 		{Application: pg.Application(), Target: pg.Reference(), Processes: pg.ProcessStarts},
 	}
 	images, definitions := map[string]string{}, suiteDefinitions(s)
@@ -44,7 +47,8 @@ func TestChartUpgrade(t *testing.T) {
 	}
 
 	w, pw := db.StartWriter(), pg.StartWriter(super)
-	if err := framework.InstallFrom(s.Ctx, framework.Config.NextChartsDir, framework.OperatorName, "image.tag="+framework.Config.NextVersion, "agentImage.tag="+framework.Config.NextVersion); err != nil {
+	if err := framework.InstallFrom(s.Ctx, framework.Config.NextChartsDir, framework.OperatorName, "image.tag="+
+		framework.Config.NextVersion, "agentImage.tag="+framework.Config.NextVersion); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually(framework.ReadyTimeout, "the new operator leads", func() error {
@@ -87,8 +91,8 @@ func TestChartUpgrade(t *testing.T) {
 	}
 }
 
-// managedByNext has agents of the release before do what the operator of the next one asks of them: a reload of each instance, and a restart
-// of every Redis server in its pod, behind a switchover.
+// managedByNext has agents of the release before do what the operator of the next one asks of them: a reload of each
+// instance, and a restart of every Redis server in its pod, behind a switchover.
 func managedByNext(s *framework.Namespace, db *framework.Instance, pg *framework.PostgreSQLInstance) {
 	s.Helper()
 	redis := &framework.Application{Namespace: s, Name: db.Application()}
@@ -129,7 +133,8 @@ func podImages(a *framework.Application) map[string]string {
 func leaderPod(s *framework.Namespace) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: s.MustLeader()}, pod); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx,
+		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: s.MustLeader()}, pod); err != nil {
 		s.Fatal(err)
 	}
 	return pod

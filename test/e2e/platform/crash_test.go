@@ -15,9 +15,10 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestOperatorKilledDuringCreation kills the operator (SIGKILL from the node, or a forced deletion, in turns) after its 0th, k-th, 2k-th … write for a new Redis, up to the
-// number of writes that an undisturbed creation takes. However far it came, the next operator finishes: the same
-// objects as ever, each once, and none of those that were there before is made again.
+// TestOperatorKilledDuringCreation kills the operator (SIGKILL from the node, or a forced deletion, in turns) after its
+// 0th, k-th, 2k-th … write for a new Redis, up to the number of writes that an undisturbed creation takes. However far
+// it came, the next operator finishes: the same objects as ever, each once, and none of those that were there before is
+// made again.
 func TestOperatorKilledDuringCreation(t *testing.T) {
 	s := framework.NewNamespace(t, "crash")
 	// A spare replica, so that a round lasts as long as the Lease and not as a pod's start on top.
@@ -92,9 +93,10 @@ func endDuringCreation(s *framework.Namespace, name string, after int, end func(
 // operatorWrites counts the operator's writes for one instance.
 func operatorWrites(i *framework.Instance, audit *framework.AuditLog) int {
 	i.Helper()
-	mine := slices.DeleteFunc(framework.WritesInNamespace(i.Namespace.Name, audit.Writes()), func(w framework.AuditedWrite) bool {
-		return w.Actor() != framework.OperatorActor || !owns(i, w.Name)
-	})
+	mine := slices.DeleteFunc(framework.WritesInNamespace(i.Namespace.Name, audit.Writes()),
+		func(w framework.AuditedWrite) bool {
+			return w.Actor() != framework.OperatorActor || !owns(i, w.Name)
+		})
 	return len(mine)
 }
 
@@ -108,7 +110,8 @@ func owns(i *framework.Instance, name string) bool {
 func identities(i *framework.Instance) map[string]string {
 	i.Helper()
 	found := map[string]string{}
-	pod, claims, secrets, services := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}
+	pod, claims, secrets, services := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{},
+		&corev1.ServiceList{}
 	listOwned(i, pod, claims, secrets, services)
 	for _, o := range pod.Items {
 		found["pod "+o.Name] = string(o.UID)

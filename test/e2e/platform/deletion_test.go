@@ -32,7 +32,8 @@ func TestDeletionRetains(t *testing.T) {
 		t.Errorf("the retained claim is %s, being deleted since %v", claim.Status.Phase, claim.DeletionTimestamp)
 	}
 	again := s.CreateRedis("db", framework.WithFsyncAlways())
-	again.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonRetainedVolumesExist, Texts: []string{claim.Name}})
+	again.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonRetainedVolumesExist,
+		Texts: []string{claim.Name}})
 	s.MustGet(claim.Name, claim)
 	if err := framework.ErrUnlessNotFound(s.Get(again.PodName(), &corev1.Pod{})); err != nil {
 		t.Errorf("a pod was made on the retained volume: %v", err)
@@ -63,7 +64,8 @@ func TestDeletionDeletes(t *testing.T) {
 		volume := i.Claim().Spec.VolumeName
 		deleteAndWait(i, nil)
 		i.Eventually(framework.SettleTimeout, fmt.Sprintf("volume %q goes away", volume), func() error {
-			return framework.ErrUnlessNotFound(framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Name: volume}, &corev1.PersistentVolume{}))
+			return framework.ErrUnlessNotFound(
+				framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Name: volume}, &corev1.PersistentVolume{}))
 		})
 	}
 	deleteAndWait(kept, []string{"persistentvolumeclaims/" + kept.Claim().Name})
@@ -128,14 +130,16 @@ func TestNamespaceDeletion(t *testing.T) {
 	if err := framework.Cluster.Client.Create(s.Ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
-	keeps, deletes := inner.CreateRedis("keeps"), inner.CreateRedis("deletes", framework.WithDeletionPolicy(platformv1.DeletionPolicyDelete))
+	keeps, deletes := inner.CreateRedis("keeps"),
+		inner.CreateRedis("deletes", framework.WithDeletionPolicy(platformv1.DeletionPolicyDelete))
 	keeps.WaitReady()
 	deletes.WaitReady()
 	succeededRestart(&inner, keeps)
 	if err := framework.DeleteNamespace(inner.Name); err != nil {
 		t.Fatal(err)
 	}
-	took := s.Eventually(framework.RemovalTimeout, "the namespace goes away", func() error { return framework.NamespaceGone(s.Ctx, inner.Name) })
+	took := s.Eventually(framework.RemovalTimeout, "the namespace goes away",
+		func() error { return framework.NamespaceGone(s.Ctx, inner.Name) })
 	t.Logf("namespace with two instances gone after %s", framework.FormatSeconds(took))
 }
 
@@ -184,7 +188,8 @@ func TestDriftIsRepaired(t *testing.T) {
 		}
 		s.Eventually(framework.SettleTimeout, "the selector is mended", func() error {
 			s.MustGet(i.Application(), service)
-			if _, bent := service.Spec.Selector["app"]; bent || service.Spec.Selector[platformv1.ApplicationLabel] != i.Application() {
+			if _, bent := service.Spec.Selector["app"]; bent ||
+				service.Spec.Selector[platformv1.ApplicationLabel] != i.Application() {
 				return fmt.Errorf("it is %v", service.Spec.Selector)
 			}
 			return nil

@@ -25,12 +25,14 @@ const etcdComponent = "etcd"
 
 func etcdApplication() platformv1.ApplicationSpec {
 	return platformv1.ApplicationSpec{
-		Plugin: "etcd", PluginVersion: "1.0.0", Version: "3.5", Topology: "cluster", DeletionPolicy: platformv1.DeletionPolicyDelete,
+		Plugin: "etcd", PluginVersion: "1.0.0", Version: "3.5", Topology: "cluster",
+		DeletionPolicy: platformv1.DeletionPolicyDelete,
 		Components: []platformv1.ApplicationComponent{{
 			Name: etcdComponent,
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+					corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			},
 			Storage: &platformv1.Storage{Size: resource.MustParse("256Mi")},
 			// Elections on a busy machine of two cores.
@@ -145,13 +147,15 @@ type etcdWriter struct {
 	done          chan error
 }
 
-// StartWriter begins to write through the Service from the container of a member and returns once the first write was acknowledged.
+// StartWriter begins to write through the Service from the container of a member and returns once the first write was
+// acknowledged.
 func (e *etcd) startWriter(pod string) *etcdWriter { return e.startWriterTo(pod, e.service()) }
 
 // startWriterTo is StartWriter with the addresses that the client chooses from.
 func (e *etcd) startWriterTo(pod, endpoints string) *etcdWriter {
 	e.Helper()
-	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
+	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36),
+		done: make(chan error, 1)}
 	go func() {
 		w.done <- framework.Exec(context.WithoutCancel(e.Ctx), e.Namespace.Name, pod, etcdComponent,
 			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, endpoints), nil, &w.log, &w.failed)
@@ -172,7 +176,8 @@ func (w *etcdWriter) acknowledgedAgain() {
 	})
 }
 
-// stop ends the writer, and has the test fail where an acknowledged write is not there, or the longest time between two of them is beyond the limit.
+// stop ends the writer, and has the test fail where an acknowledged write is not there, or the longest time between two
+// of them is beyond the limit.
 func (w *etcdWriter) stop(limit time.Duration) {
 	w.Helper()
 	if _, err := framework.Run(w.Ctx, w.Namespace.Name, w.pod, etcdComponent, "", "touch", w.stopFile); err != nil {
@@ -241,7 +246,8 @@ func (e *etcd) checkMembers() {
 	if e.scheme == "http" {
 		plain = 3
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "http://") != plain || strings.Count(out, "https://") != 6-plain {
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 ||
+		strings.Count(out, "http://") != plain || strings.Count(out, "https://") != 6-plain {
 		e.Errorf("the members are not three that speak TLS with each other:\n%s", out)
 	}
 	e.checkNames()
@@ -252,7 +258,8 @@ func (e *etcd) checkMembers() {
 	secret := &corev1.Secret{}
 	e.MustGet(app.Status.Binding.Name, secret)
 	uri := string(secret.Data["uri"])
-	if string(secret.Data["type"]) != "etcd" || uri != e.scheme+"://"+e.Name+"."+e.Namespace.Name+".svc:2379" || secret.Data["password"] != nil {
+	if string(secret.Data["type"]) != "etcd" || uri != e.scheme+"://"+e.Name+"."+e.Namespace.Name+".svc:2379" ||
+		secret.Data["password"] != nil {
 		e.Errorf("the binding has type %q, uri %q and keys %v", secret.Data["type"], uri, framework.SortedKeys(secret.Data))
 	}
 	if out := e.mustCtl(leader, uri, "get", "kept", "--print-value-only"); out != "yes" {
@@ -278,7 +285,8 @@ func (e *etcd) checkNames() {
 		slices.Sort(hosts)
 		var want []string
 		for n := range 3 {
-			want = append(want, fmt.Sprintf("%s-%d.%s:2379", platformv1.WorkloadSetNameFor(e.Name, etcdComponent, platformv1.DefaultSet), n, domain))
+			want = append(want, fmt.Sprintf("%s-%d.%s:2379",
+				platformv1.WorkloadSetNameFor(e.Name, etcdComponent, platformv1.DefaultSet), n, domain))
 		}
 		if !slices.Equal(hosts, want) {
 			return fmt.Errorf("it names %v, want %v", hosts, want)
@@ -290,7 +298,8 @@ func (e *etcd) checkNames() {
 // checkEven: an even number of members stands no more failures than one member less.
 func (e *etcd) checkEven() {
 	before := e.UIDs()
-	rejects(e.Application, framework.WithComponentReplicas(etcdComponent, 4), platformv1.ReasonInvalidSpec, etcdComponent, "takes 1, 3 or 5")
+	rejects(e.Application, framework.WithComponentReplicas(etcdComponent, 4), platformv1.ReasonInvalidSpec, etcdComponent,
+		"takes 1, 3 or 5")
 	e.Update(framework.WithComponentReplicas(etcdComponent, 3))
 	e.WaitReady()
 	if after := e.UIDs(); !maps.Equal(before, after) {
@@ -298,12 +307,14 @@ func (e *etcd) checkEven() {
 	}
 }
 
-// checkKill kills the leader's process as the kernel would: another one leads, and the old one comes back in the same pod.
+// checkKill kills the leader's process as the kernel would: another one leads, and the old one comes back in the same
+// pod.
 func (e *etcd) checkKill() {
 	leader, followers := e.led()
 	before := e.UIDs()
 	w := e.startWriter(followers[0])
-	if _, err := framework.Run(e.Ctx, e.Namespace.Name, leader, etcdComponent, "", "busybox", "killall", "-9", "etcd"); err != nil {
+	if _, err := framework.Run(e.Ctx, e.Namespace.Name, leader, etcdComponent, "", "busybox", "killall", "-9",
+		"etcd"); err != nil {
 		e.Fatal(err)
 	}
 	w.acknowledgedAgain()
@@ -331,14 +342,16 @@ func (e *etcd) term(pod string) int {
 	return term
 }
 
-// handedOver checks that the leader handed over to a follower that had changed already, and that etcd elected just once.
+// handedOver checks that the leader handed over to a follower that had changed already, and that etcd elected just
+// once.
 func (e *etcd) handedOver(leader string, term int) {
 	e.Helper()
 	set := &platformv1.WorkloadSet{}
 	e.MustGet(platformv1.WorkloadSetNameFor(e.Name, etcdComponent, platformv1.DefaultSet), set)
 	s := set.Status.Switchover
 	if s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != leader || s.Attempt > 2 {
-		e.Fatalf("the status tells of the switchover %+v, want one from %q at the first attempt, or at the second on a busy machine", s, leader)
+		e.Fatalf("the status tells of the switchover %+v, want one from %q at the first attempt, or at the second on a "+
+			"busy machine", s, leader)
 	}
 	now, _ := e.led()
 	if now != s.To {
@@ -351,8 +364,8 @@ func (e *etcd) handedOver(leader string, term int) {
 	}
 }
 
-// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, which has handed over
-// before. Writes go on: what fails once does not fail again.
+// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, which
+// has handed over before. Writes go on: what fails once does not fail again.
 func (e *etcd) checkRoll() {
 	leader, followers := e.led()
 	before, term := e.UIDs(), e.term(leader)
@@ -367,7 +380,8 @@ func (e *etcd) checkRoll() {
 	}))
 	e.WaitReady()
 	for _, pod := range append(slices.Clone(followers), leader) {
-		out, err := framework.Run(e.Ctx, e.Namespace.Name, pod, etcdComponent, "", "sh", "-c", `tr '\0' '\n' < /proc/$(busybox pidof etcd)/environ`)
+		out, err := framework.Run(e.Ctx, e.Namespace.Name, pod, etcdComponent, "", "sh", "-c",
+			`tr '\0' '\n' < /proc/$(busybox pidof etcd)/environ`)
 		if err != nil || !strings.Contains(out, "ETCD_HEARTBEAT_INTERVAL=200\n") {
 			e.Errorf("pod %q runs without the new heartbeat interval: %v", pod, err)
 		}

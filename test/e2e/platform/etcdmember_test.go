@@ -65,8 +65,10 @@ func (e *etcd) checkSpace() {
 	}))
 	e.WaitReady()
 	leader, _ := e.led()
-	fill := `i=0; while [ $i -lt 200 ]; do i=$((i+1)); head -c 400000 /dev/zero | tr '\0' x | etcdctl --endpoints="$1" put big >/dev/null || exit 0; done; exit 1`
-	if out, err := framework.Run(e.Ctx, e.Namespace.Name, leader, etcdComponent, "", e.client("sh", "-c", fill, "fill", e.local())...); err != nil {
+	fill := `i=0; while [ $i -lt 200 ]; do i=$((i+1)); head -c 400000 /dev/zero | tr '\0' x | etcdctl --endpoints="$1" ` +
+		`put big >/dev/null || exit 0; done; exit 1`
+	if out, err := framework.Run(e.Ctx, e.Namespace.Name, leader, etcdComponent, "",
+		e.client("sh", "-c", fill, "fill", e.local())...); err != nil {
 		e.Fatalf("80 MB were written in spite of a quota of 16 MiB: %v\n%s", err, out)
 	}
 	if _, err := e.ctl(leader, e.local(), "put", "more", "x"); err == nil {
@@ -74,7 +76,8 @@ func (e *etcd) checkSpace() {
 	}
 	clear := func() *metav1.Condition { return meta.FindStatusCondition(e.Object().Status.Conditions, "AlarmsClear") }
 	e.Eventually(framework.SettleTimeout, "a condition tells of the alarm", func() error {
-		if c := clear(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NoSpace" || !strings.Contains(c.Message, "FreeSpace") {
+		if c := clear(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NoSpace" ||
+			!strings.Contains(c.Message, "FreeSpace") {
 			return fmt.Errorf("the condition is %+v", c)
 		}
 		return nil

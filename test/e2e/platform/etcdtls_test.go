@@ -44,9 +44,10 @@ func TestEtcdTLS(t *testing.T) {
 func (e *etcd) checkStrangers() {
 	leader, _ := e.led()
 	for what, arguments := range map[string][]string{
-		"without TLS":     {"etcdctl", "--endpoints=http://127.0.0.1:2379", "--command-timeout=2s", "get", "kept"},
-		"without a CA":    {"etcdctl", "--endpoints=" + e.local(), "--command-timeout=2s", "get", "kept"},
-		"with another CA": {"etcdctl", "--endpoints=" + e.local(), "--cacert=/zeroinfra/tls/ca.crt", "--command-timeout=2s", "get", "kept"},
+		"without TLS":  {"etcdctl", "--endpoints=http://127.0.0.1:2379", "--command-timeout=2s", "get", "kept"},
+		"without a CA": {"etcdctl", "--endpoints=" + e.local(), "--command-timeout=2s", "get", "kept"},
+		"with another CA": {"etcdctl", "--endpoints=" + e.local(), "--cacert=/zeroinfra/tls/ca.crt", "--command-timeout=2s",
+			"get", "kept"},
 	} {
 		if out, err := framework.Run(e.Ctx, e.Namespace.Name, leader, etcdComponent, "", arguments...); err == nil {
 			e.Errorf("%s the answer is %q", what, out)
@@ -69,7 +70,8 @@ func (e *etcd) checkStrangers() {
 // readsWithoutCertificate waits for a byte of a server over TLS.
 func (e *etcd) readsWithoutCertificate(address string) error {
 	e.Helper()
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: framework.EndpointTimeout}, "tcp", address, &tls.Config{InsecureSkipVerify: true})
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: framework.EndpointTimeout}, "tcp", address,
+		&tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		return err
 	}
@@ -81,8 +83,8 @@ func (e *etcd) readsWithoutCertificate(address string) error {
 	return err
 }
 
-// checkRenewal: members and clients go on, the processes are the same, and a member that is new to the others is let in by its
-// renewed certificate.
+// checkRenewal: members and clients go on, the processes are the same, and a member that is new to the others is let in
+// by its renewed certificate.
 func (e *etcd) checkRenewal() {
 	leader, followers := e.led()
 	uids, processes, before := e.UIDs(), e.processes(), e.Certificates(2379)
@@ -94,7 +96,8 @@ func (e *etcd) checkRenewal() {
 	if after := e.processes(); !maps.Equal(processes, after) {
 		e.Errorf("the processes were %v and are %v: a renewal restarts none", processes, after)
 	}
-	if _, err := framework.Run(e.Ctx, e.Namespace.Name, followers[1], etcdComponent, "", "busybox", "killall", "-9", "etcd"); err != nil {
+	if _, err := framework.Run(e.Ctx, e.Namespace.Name, followers[1], etcdComponent, "", "busybox", "killall", "-9",
+		"etcd"); err != nil {
 		e.Fatal(err)
 	}
 	e.Eventually(framework.SettleTimeout, "the killed member is let in by the others", func() error {
@@ -130,7 +133,8 @@ func (e *etcd) processes() map[string]string {
 func (e *etcd) checkTurn() {
 	uids := e.UIDs()
 	off := func(spec *platformv1.ApplicationSpec) { spec.TLS = nil }
-	rejects(e.Application, off, platformv1.ReasonInvalidSpec, etcdComponent, "cannot change while it runs", "running to false")
+	rejects(e.Application, off, platformv1.ReasonInvalidSpec, etcdComponent, "cannot change while it runs",
+		"running to false")
 	if after := e.UIDs(); !maps.Equal(uids, after) {
 		e.Errorf("the pods were %v and are %v: what is refused must touch nothing", uids, after)
 	}

@@ -35,10 +35,12 @@ func TestForeignObjects(t *testing.T) {
 			}}
 		}},
 		{"secret", func(i *framework.Instance) client.Object {
-			return &corev1.Secret{ObjectMeta: framework.ObjectMeta(platformv1.CredentialNameFor(i.Application(), "default")), StringData: map[string]string{"password": "foreign"}}
+			return &corev1.Secret{ObjectMeta: framework.ObjectMeta(platformv1.CredentialNameFor(i.Application(), "default")),
+				StringData: map[string]string{"password": "foreign"}}
 		}},
 		{"plan", func(i *framework.Instance) client.Object {
-			return &corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(platformv1.PlanNameFor(i.WorkloadSet())), Data: map[string]string{"a": "b"}}
+			return &corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(platformv1.PlanNameFor(i.WorkloadSet())),
+				Data: map[string]string{"a": "b"}}
 		}},
 		{"account", func(i *framework.Instance) client.Object {
 			return &corev1.ServiceAccount{ObjectMeta: framework.ObjectMeta(i.WorkloadSet())}
@@ -69,8 +71,8 @@ func TestForeignObjects(t *testing.T) {
 	}
 }
 
-// ownsNames creates a foreign object and then the instance that needs its name, has the test fail unless the one is reported and the
-// other left alone, and frees the name.
+// ownsNames creates a foreign object and then the instance that needs its name, has the test fail unless the one is
+// reported and the other left alone, and frees the name.
 func ownsNames(i *framework.Instance, foreign client.Object) *framework.Instance {
 	i.Helper()
 	i.Create(foreign)
@@ -85,7 +87,8 @@ func ownsNames(i *framework.Instance, foreign client.Object) *framework.Instance
 	}
 	i.MustGet(foreign.GetName(), now)
 	if now.GetResourceVersion() != foreign.GetResourceVersion() {
-		i.Errorf("the foreign object was changed: its resourceVersion was %s and is %s", foreign.GetResourceVersion(), now.GetResourceVersion())
+		i.Errorf("the foreign object was changed: its resourceVersion was %s and is %s", foreign.GetResourceVersion(),
+			now.GetResourceVersion())
 	}
 	i.Delete(foreign)
 	return i
@@ -94,14 +97,15 @@ func ownsNames(i *framework.Instance, foreign client.Object) *framework.Instance
 // settled waits until an Application that nobody can run says so, and reads it again.
 func settled(s *framework.Namespace, app *platformv1.Application) {
 	s.Helper()
-	s.Eventually(framework.ErrorTimeout, fmt.Sprintf("Application %q says that its plugin is not there", app.Name), func() error {
-		s.MustGet(app.Name, app)
-		accepted := meta.FindStatusCondition(app.Status.Conditions, platformv1.AcceptedCondition)
-		if accepted == nil || accepted.Reason != platformv1.ReasonPluginNotFound {
-			return fmt.Errorf("it says: %s", framework.Describe(app.Status.Conditions))
-		}
-		return nil
-	})
+	s.Eventually(framework.ErrorTimeout, fmt.Sprintf("Application %q says that its plugin is not there", app.Name),
+		func() error {
+			s.MustGet(app.Name, app)
+			accepted := meta.FindStatusCondition(app.Status.Conditions, platformv1.AcceptedCondition)
+			if accepted == nil || accepted.Reason != platformv1.ReasonPluginNotFound {
+				return fmt.Errorf("it says: %s", framework.Describe(app.Status.Conditions))
+			}
+			return nil
+		})
 }
 
 // TestUnknownPlugin proves that an Application which no operator can run says so within seconds, whoever made it.
@@ -113,8 +117,10 @@ func TestUnknownPlugin(t *testing.T) {
 		spec platformv1.ApplicationSpec
 		text string
 	}{
-		{"plugin", platformv1.ApplicationSpec{Plugin: "nosuch", PluginVersion: "1.0.0", Version: "1", Topology: "standalone"}, "nosuch"},
-		{"version", platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "9.9.9", Version: "7.0", Topology: "standalone"}, "9.9.9"},
+		{"plugin", platformv1.ApplicationSpec{Plugin: "nosuch", PluginVersion: "1.0.0", Version: "1", Topology: "standalone"},
+			"nosuch"},
+		{"version", platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "9.9.9", Version: "7.0",
+			Topology: "standalone"}, "9.9.9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s.In(t)
@@ -148,10 +154,12 @@ func TestBadApplications(t *testing.T) {
 			a.Components = []platformv1.ApplicationComponent{{Name: framework.RedisComponent, Replicas: &three}}
 		}},
 		{"parameter", platformv1.ReasonInvalidParameters, "maxclients", func(a *platformv1.ApplicationSpec) {
-			a.Components = []platformv1.ApplicationComponent{{Name: framework.RedisComponent, Parameters: platformv1.Parameters{"maxclients": "many"}}}
+			a.Components = []platformv1.ApplicationComponent{
+				{Name: framework.RedisComponent, Parameters: platformv1.Parameters{"maxclients": "many"}}}
 		}},
 		{"credential", platformv1.ReasonSecretNotFound, "absent", func(a *platformv1.ApplicationSpec) {
-			a.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "absent"}}}
+			a.Credentials = []platformv1.Credential{
+				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "absent"}}}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,7 +172,8 @@ func TestBadApplications(t *testing.T) {
 			}
 			s.Eventually(framework.ErrorTimeout, "the Application says what is wrong", func() error {
 				s.MustGet(app.Name, app)
-				if stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition); stalled == nil || stalled.Reason != c.reason {
+				if stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition); stalled == nil ||
+					stalled.Reason != c.reason {
 					return fmt.Errorf("it says: %s", framework.Describe(app.Status.Conditions))
 				}
 				return nil
@@ -176,7 +185,8 @@ func TestBadApplications(t *testing.T) {
 		s := s.In(t)
 		app := &platformv1.Application{ObjectMeta: framework.ObjectMeta("fixed"), Spec: *base.DeepCopy()}
 		// It never gets a pod.
-		app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "absent"}}}
+		app.Spec.Credentials = []platformv1.Credential{
+			{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "absent"}}}
 		s.Create(app)
 		for field, edit := range map[string]func(*platformv1.ApplicationSpec){
 			"plugin":        func(a *platformv1.ApplicationSpec) { a.Plugin = "valkey" },
@@ -191,7 +201,8 @@ func TestBadApplications(t *testing.T) {
 	t.Run("name too long", func(t *testing.T) {
 		s := s.In(t)
 		name := "a123456789b123456789c123456789d12345678"
-		s.ExpectRefused(s.TryCreate(&platformv1.Application{ObjectMeta: framework.ObjectMeta(name), Spec: base}), "at most 38 characters")
+		s.ExpectRefused(s.TryCreate(&platformv1.Application{ObjectMeta: framework.ObjectMeta(name), Spec: base}),
+			"at most 38 characters")
 	})
 }
 

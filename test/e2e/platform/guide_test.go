@@ -16,8 +16,8 @@ import (
 // guideBlock is what the author's guide has people type; what needs a cluster is marked as such.
 var guideBlock = regexp.MustCompile("(?s)```sh( cluster)?\n(.*?)```")
 
-// TestGuide follows the author's guide with an operator as a stranger does, every command as it is printed, up to where the instance and the
-// plugin are removed again.
+// TestGuide follows the author's guide with an operator as a stranger does, every command as it is printed, up to where
+// the instance and the plugin are removed again.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "guide")
@@ -46,7 +46,8 @@ func TestGuide(t *testing.T) {
 		}
 	}
 	said := bash(s, dir, script)
-	for _, want := range []string{"web-1.0.0 ", "HTTP/1.1 200 OK", "application.platform.zeroinfra.github.com/hello patched"} {
+	for _, want := range []string{"web-1.0.0 ", "HTTP/1.1 200 OK",
+		"application.platform.zeroinfra.github.com/hello patched"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("nothing says %q:\n%s", want, said)
 		}
@@ -76,7 +77,8 @@ func bash(s *framework.Namespace, dir, script string) string {
 		said, err := command.CombinedOutput()
 		if err != nil {
 			lines := strings.Split(strings.TrimSpace(string(said)), "\n")
-			s.Fatalf("the commands end with %v:\n%s\nAll they say:\n%s", err, strings.Join(lines[max(0, len(lines)-3):], "\n"), said)
+			s.Fatalf("the commands end with %v:\n%s\nAll they say:\n%s", err, strings.Join(lines[max(0, len(lines)-3):], "\n"),
+				said)
 		}
 		return string(said)
 	}

@@ -27,7 +27,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	if err := none(audit); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d instances at rest for %s: 0 writes by operator and agents", len(instances), framework.FormatSeconds(time.Since(start)))
+	t.Logf("%d instances at rest for %s: 0 writes by operator and agents", len(instances),
+		framework.FormatSeconds(time.Since(start)))
 	checkAgentMemory(instances[0])
 	for container, before := range cpu {
 		used := instances[0].CPUTimes()[container]
@@ -84,7 +85,8 @@ func checkAgentMemory(i *framework.Instance) {
 // fleet makes three instances and waits for them.
 func fleet(s *framework.Namespace) []*framework.Instance {
 	s.Helper()
-	instances := []*framework.Instance{s.CreateRedis("a"), s.CreateRedis("b", framework.WithFsyncAlways()), s.CreateRedis("c", framework.WithVersion("8.0"))}
+	instances := []*framework.Instance{s.CreateRedis("a"), s.CreateRedis("b", framework.WithFsyncAlways()),
+		s.CreateRedis("c", framework.WithVersion("8.0"))}
 	for _, i := range instances {
 		i.WaitReady()
 	}

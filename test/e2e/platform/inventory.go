@@ -37,7 +37,8 @@ func inventory(s *framework.Namespace) []string {
 	return found
 }
 
-// namespacedResources are all that the API server has in namespaces. While an aggregated API is away for a moment, the list is not whole.
+// namespacedResources are all that the API server has in namespaces. While an aggregated API is away for a moment, the
+// list is not whole.
 func namespacedResources(s *framework.Namespace) (lists []*metav1.APIResourceList) {
 	s.Helper()
 	s.Eventually(framework.SettleTimeout, "every API says what it serves", func() (err error) {
@@ -89,7 +90,8 @@ func listOwned(i *framework.Instance, lists ...client.ObjectList) {
 func inventoryOf(i *framework.Instance) []string {
 	i.Helper()
 	return slices.DeleteFunc(inventory(i.Namespace), func(entry string) bool {
-		return !framework.ContainsWord(entry, i.Application()) && entry != fmt.Sprintf("redis.database.zeroinfra.github.com/%s", i.Name)
+		return !framework.ContainsWord(entry, i.Application()) &&
+			entry != fmt.Sprintf("redis.database.zeroinfra.github.com/%s", i.Name)
 	})
 }
 

@@ -14,19 +14,22 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestTypedDeletionProtection proves that neither a protected Redis nor its Application can be deleted, that the server goes on meanwhile, and that both
-// go, with the volume, once protection is lifted and the WorkloadSet has the deletion policy.
+// TestTypedDeletionProtection proves that neither a protected Redis nor its Application can be deleted, that the server
+// goes on meanwhile, and that both go, with the volume, once protection is lifted and the WorkloadSet has the deletion
+// policy.
 func TestTypedDeletionProtection(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "protected")
-	i := s.CreateRedis("safe", framework.WithDeletionPolicy(platformv1.DeletionPolicyDelete), func(spec *databasev1.RedisSpec) { spec.DeletionProtection = true })
+	i := s.CreateRedis("safe", framework.WithDeletionPolicy(platformv1.DeletionPolicyDelete),
+		func(spec *databasev1.RedisSpec) { spec.DeletionProtection = true })
 	i.WaitReady()
 	i.MustDo("SET", "kept", "yes")
 	before := i.Footprint()
 	app := &platformv1.Application{}
 	s.MustGet(i.Application(), app)
 	for _, obj := range []client.Object{i.Object(), app} {
-		if err := framework.Cluster.Client.Delete(s.Ctx, obj); err == nil || !strings.Contains(err.Error(), "set spec.deletionProtection") || !strings.Contains(err.Error(), "Redis safe") {
+		if err := framework.Cluster.Client.Delete(s.Ctx, obj); err == nil ||
+			!strings.Contains(err.Error(), "set spec.deletionProtection") || !strings.Contains(err.Error(), "Redis safe") {
 			t.Errorf("deleting %T gives %v", obj, err)
 		}
 	}
@@ -52,7 +55,8 @@ func TestTypedDeletionProtection(t *testing.T) {
 	deleteAndWait(i, nil)
 }
 
-// TestTypedAdoptVolumes proves that a Redis takes the volume of an earlier one of its name over when it names that, with all that is on it.
+// TestTypedAdoptVolumes proves that a Redis takes the volume of an earlier one of its name over when it names that,
+// with all that is on it.
 func TestTypedAdoptVolumes(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "heir")
@@ -64,7 +68,8 @@ func TestTypedAdoptVolumes(t *testing.T) {
 	deleteAndWait(first, []string{"persistentvolumeclaims/" + claim.Name})
 
 	again := s.CreateRedis("db", framework.WithFsyncAlways())
-	again.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonRetainedVolumesExist, Texts: []string{claim.Name, string(old.UID)}})
+	again.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonRetainedVolumesExist,
+		Texts: []string{claim.Name, string(old.UID)}})
 	again.Update(func(spec *databasev1.RedisSpec) { spec.AdoptVolumes = string(old.UID) })
 	again.WaitReady()
 	if got := again.MustDo("GET", "kept"); got != "yes" {

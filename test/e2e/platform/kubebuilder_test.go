@@ -113,8 +113,8 @@ func (p *project) createNamespace() {
 	p.Cleanup(func() { p.kubectl("delete", "namespace", p.namespace(), "--ignore-not-found") })
 }
 
-// refuseIfInstalled fails where the operator runs already, whether by Helm or by make deploy: two operators of one domain
-// would compete, and undeploy could delete the other one's roles.
+// refuseIfInstalled fails where the operator runs already, whether by Helm or by make deploy: two operators of one
+// domain would compete, and undeploy could delete the other one's roles.
 func (p *project) refuseIfInstalled() {
 	p.Helper()
 	selector := "app.kubernetes.io/name=" + p.name
@@ -185,14 +185,15 @@ func TestKubebuilderTargetsDeployAndRemoveAnOperator(t *testing.T) {
 	}
 	p.kubectl("get", sharedDefinition)
 	p.make("uninstall")
-	if left := p.kubectl("get", "customresourcedefinitions", "--output", "name"); strings.Contains(left, ".ai.zeroinfra.github.com") {
+	if left := p.kubectl("get", "customresourcedefinitions", "--output", "name"); strings.Contains(left,
+		".ai.zeroinfra.github.com") {
 		t.Errorf("uninstall left definitions of kinds:\n%s", left)
 	}
 	p.kubectl("get", sharedDefinition)
 }
 
-// TestKubebuilderInstallersAreAccepted has the API server check what build-installer writes for the other operators. A dry
-// run leaves the operators alone that are installed on the cluster.
+// TestKubebuilderInstallersAreAccepted has the API server check what build-installer writes for the other operators. A
+// dry run leaves the operators alone that are installed on the cluster.
 func TestKubebuilderInstallersAreAccepted(t *testing.T) {
 	others := []string{"batch-operator", "common-operator", "database-operator", "message-operator", "storage-operator"}
 	for _, name := range others {

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestLeaderElection proves that of two replicas one leads, that the other takes over when the leader is killed or told to
-// go, and that a change made in between is carried out by the new one.
+// TestLeaderElection proves that of two replicas one leads, that the other takes over when the leader is killed or told
+// to go, and that a change made in between is carried out by the new one.
 func TestLeaderElection(t *testing.T) {
 	s := framework.NewNamespace(t, "leader")
 	s.RestoreOperatorAtEnd()
@@ -52,7 +52,8 @@ func TestLeaderElection(t *testing.T) {
 			i.Eventually(framework.SettleTimeout, "the change is carried out", func() error {
 				return i.WaitForConfig(map[string]string{"maxclients": c.value})
 			})
-			t.Logf("another leader after %s, the change carried out after %s", framework.FormatSeconds(took), framework.FormatSeconds(time.Since(start)))
+			t.Logf("another leader after %s, the change carried out after %s", framework.FormatSeconds(took),
+				framework.FormatSeconds(time.Since(start)))
 			i.WaitReady()
 			if err := before.SameProcess(i.Footprint()); err != nil {
 				t.Error(err)
@@ -65,7 +66,8 @@ func TestLeaderElection(t *testing.T) {
 func killPod(s *framework.Namespace, name string) {
 	s.Helper()
 	pod := &corev1.Pod{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: name}, pod); err != nil {
+	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: name},
+		pod); err != nil {
 		s.Fatal(err)
 	}
 	s.PreparePodKill(*pod)()

@@ -25,8 +25,9 @@ func redisApplication() platformv1.ApplicationSpec {
 		Components: []platformv1.ApplicationComponent{{
 			Name: framework.RedisComponent,
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			Storage:    &platformv1.Storage{Size: resource.MustParse("64Mi")},
 			Parameters: platformv1.Parameters{"appendonly": "yes", "appendfsync": "always"},
@@ -56,7 +57,8 @@ func says(a *framework.Application, want string, arguments ...string) {
 	})
 }
 
-// rejects proves that a change is refused at once, or, when nobody was there to do so, that the Application says what is wrong with it.
+// rejects proves that a change is refused at once, or, when nobody was there to do so, that the Application says what
+// is wrong with it.
 func rejects(a *framework.Application, change func(*platformv1.ApplicationSpec), reason string, texts ...string) {
 	a.Helper()
 	err := a.TryUpdate(change)
@@ -126,7 +128,8 @@ func TestSuspend(t *testing.T) {
 	a.Update(func(spec *platformv1.ApplicationSpec) { spec.Suspend = true })
 	a.Eventually(framework.SettleTimeout, "the whole chain is suspended", func() error {
 		set := &platformv1.WorkloadSet{}
-		if err := a.Get(platformv1.WorkloadSetNameFor(a.Name, framework.RedisComponent, platformv1.DefaultSet), set); err != nil {
+		if err := a.Get(platformv1.WorkloadSetNameFor(a.Name, framework.RedisComponent, platformv1.DefaultSet), set); err !=
+			nil {
 			return err
 		}
 		if !set.Spec.Suspend || set.Status.ObservedGeneration != set.Generation {
@@ -165,7 +168,8 @@ func TestDeletionProtection(t *testing.T) {
 	}
 	a.Update(func(spec *platformv1.ApplicationSpec) { spec.DeletionProtection = false })
 	s.Delete(a.Object())
-	s.Eventually(framework.SettleTimeout, "the Application is gone", func() error { return framework.ErrUnlessNotFound(s.Get(a.Name, &platformv1.Application{})) })
+	s.Eventually(framework.SettleTimeout, "the Application is gone",
+		func() error { return framework.ErrUnlessNotFound(s.Get(a.Name, &platformv1.Application{})) })
 }
 
 // TestAdoptVolumes proves that retained data is used again only when someone says whose it is.
@@ -194,7 +198,8 @@ func TestAdoptVolumes(t *testing.T) {
 	says(second, "yes", "GET", "kept")
 }
 
-// readMemoryLimit prints what the kernel enforces, on hosts with the second and with the first version of control groups.
+// readMemoryLimit prints what the kernel enforces, on hosts with the second and with the first version of control
+// groups.
 const readMemoryLimit = `cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes`
 
 // limited waits until the kernel enforces a limit of memory, in MiB, in a pod.
@@ -212,7 +217,8 @@ func limited(a *framework.Application, pod string, mebibytes int) {
 	})
 }
 
-// TestResizeInPlace proves that a running pod gets other resources without a restart, and is left as it is where no node has what is asked for.
+// TestResizeInPlace proves that a running pod gets other resources without a restart, and is left as it is where no
+// node has what is asked for.
 func TestResizeInPlace(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "resize")
@@ -227,7 +233,8 @@ func TestResizeInPlace(t *testing.T) {
 	a.WaitReady()
 	after := a.Pods()[0]
 	if before.UID != after.UID || !maps.Equal(framework.Restarts(&before), framework.Restarts(&after)) {
-		t.Errorf("the pod was replaced or restarted: %s with restarts %v, and now %s with %v", before.UID, framework.Restarts(&before), after.UID, framework.Restarts(&after))
+		t.Errorf("the pod was replaced or restarted: %s with restarts %v, and now %s with %v", before.UID,
+			framework.Restarts(&before), after.UID, framework.Restarts(&after))
 	}
 
 	// More than any node has. What the process makes of its limit waits for that limit.
@@ -239,11 +246,14 @@ func TestResizeInPlace(t *testing.T) {
 	memory := func(request, limit string) {
 		t.Helper()
 		a.Update(framework.WithComponent(framework.RedisComponent, func(c *platformv1.ApplicationComponent) {
-			c.Resources.Requests[corev1.ResourceMemory], c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse(request), resource.MustParse(limit)
+			c.Resources.Requests[corev1.ResourceMemory], c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse(request),
+				resource.MustParse(limit)
 		}))
 	}
 	memory("1Ti", "1Ti")
-	stalledWith(a, platformv1.ReasonResizeInfeasible, before.Name, "no node that the pod may run on can ever give it the new resources", "add a node that has room, or lower the resources")
+	stalledWith(a, platformv1.ReasonResizeInfeasible, before.Name,
+		"no node that the pod may run on can ever give it the new resources",
+		"add a node that has room, or lower the resources")
 	limited(a, before.Name, 160)
 	says(a, most, "CONFIG", "GET", "maxmemory")
 	memory("32Mi", "128Mi")

@@ -52,12 +52,15 @@ func TestLifecycleOfRedis(t *testing.T) {
 		spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("192Mi")}
 	})
 	i.MustDo("SETRANGE", "filler", "62914560", "x")
-	s.ExpectOperationRefused(framework.NewOperation("squeeze", "VerticalScaleResource", i.Reference(), "memory", "48Mi"), "of memory now, and a limit of 48Mi is asked for: the least that would do is")
+	s.ExpectOperationRefused(framework.NewOperation("squeeze", "VerticalScaleResource", i.Reference(), "memory", "48Mi"),
+		"of memory now, and a limit of 48Mi is asked for: the least that would do is")
 	i.MustDo("DEL", "filler")
-	s.ExpectOperationRefused(framework.NewOperation("scale", "HorizontalScale", i.Reference(), "replicas", "9"), "replicas")
+	s.ExpectOperationRefused(framework.NewOperation("scale", "HorizontalScale", i.Reference(), "replicas", "9"),
+		"replicas")
 	s.ExpectOperationRefused(framework.NewOperation("switch", "Switchover", i.Reference()), "declares no switchover")
 	s.ExpectOperationRefused(framework.NewOperation("shrink", "VerticalScaleVolume", i.Reference(), "size", "1Mi"), "1Mi")
-	s.ExpectOperationRefused(framework.NewOperation("downgrade", "UpgradePaaS", i.Reference(), "version", "6.0"), "is older")
+	s.ExpectOperationRefused(framework.NewOperation("downgrade", "UpgradePaaS", i.Reference(), "version", "6.0"),
+		"is older")
 	dry := framework.NewOperation("dry", "Stop", i.Reference())
 	dry.Spec.DryRun = true
 	s.Create(dry)
@@ -70,8 +73,8 @@ func TestLifecycleOfRedis(t *testing.T) {
 	}
 }
 
-// recorded edits an instance and waits until that is the last of so many edits on record, and has taken effect. What Operations edited is not
-// among them.
+// recorded edits an instance and waits until that is the last of so many edits on record, and has taken effect. What
+// Operations edited is not among them.
 func recorded(i *framework.Instance, records int, words string, edit framework.Setting) {
 	i.Helper()
 	i.Update(edit)
@@ -83,15 +86,19 @@ func recorded(i *framework.Instance, records int, words string, edit framework.S
 		if err != nil || len(list.Items) != records {
 			return fmt.Errorf("there are %d records, want %d: %v", len(list.Items), records, err)
 		}
-		last := slices.MaxFunc(list.Items, func(a, b platformv1.Operation) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-		if last.Status.Phase != platformv1.OperationSucceeded || !strings.Contains(last.Status.Steps[0].Outputs["changed"], words) {
+		last := slices.MaxFunc(list.Items, func(a, b platformv1.Operation) int {
+			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		})
+		if last.Status.Phase != platformv1.OperationSucceeded ||
+			!strings.Contains(last.Status.Steps[0].Outputs["changed"], words) {
 			return fmt.Errorf("%s is %+v", last.Name, last.Status)
 		}
 		return nil
 	})
 }
 
-// TestLifecycleOfEtcd proves that a Switchover moves the leader where it is told to, and that nothing is lost on the way.
+// TestLifecycleOfEtcd proves that a Switchover moves the leader where it is told to, and that nothing is lost on the
+// way.
 func TestLifecycleOfEtcd(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "etcdlife")
@@ -135,8 +142,10 @@ func TestLifecycleOfEtcd(t *testing.T) {
 	if got := e.mustCtl(leader, e.service(), "get", "kept", "--print-value-only"); got != "yes" {
 		t.Errorf("the key is %q, want yes", got)
 	}
-	s.ExpectOperationRefused(framework.NewOperation("scale", "HorizontalScale", target, "replicas", "4"), "takes 1, 3 or 5")
-	s.ExpectOperationRefused(framework.NewOperation("nobody", "Switchover", target, "to", fmt.Sprintf("%s-etcd-main-9", e.Name)), "cannot take over")
+	s.ExpectOperationRefused(framework.NewOperation("scale", "HorizontalScale", target, "replicas", "4"),
+		"takes 1, 3 or 5")
+	s.ExpectOperationRefused(framework.NewOperation("nobody", "Switchover", target, "to",
+		fmt.Sprintf("%s-etcd-main-9", e.Name)), "cannot take over")
 }
 
 // TestScaleOfNginx proves that HorizontalScale is done when the pods are there and serve.

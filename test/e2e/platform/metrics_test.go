@@ -25,7 +25,8 @@ func TestMetricsAndHealth(t *testing.T) {
 	bad.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonSecretNotFound})
 	pod := s.MustLeader()
 	for _, path := range []string{"healthz", "readyz"} {
-		if out, err := framework.FetchFromOperator(s.Ctx, pod, framework.ProbesPort, path); err != nil || !strings.HasPrefix(out, "ok") {
+		if out, err := framework.FetchFromOperator(s.Ctx, pod, framework.ProbesPort, path); err != nil ||
+			!strings.HasPrefix(out, "ok") {
 			t.Errorf("/%s answers %q: %v", path, out, err)
 		}
 	}
@@ -66,7 +67,8 @@ func checkMetricsService(s *framework.Namespace, pod string) {
 	host := fmt.Sprintf("%s.%s.svc:%s", service.Name, service.Namespace, strconv.Itoa(int(service.Spec.Ports[0].Port)))
 	client := s.ClientPod()
 	out := s.MustRunClientCommand(func() (string, error) {
-		return framework.Run(s.Ctx, s.Name, client, framework.ClientPodName, "", "wget", "-q", "-O", "-", "http://"+host+"/metrics")
+		return framework.Run(s.Ctx, s.Name, client, framework.ClientPodName, "", "wget", "-q", "-O", "-", "http://"+host+
+			"/metrics")
 	})
 	if _, found := framework.Sample(out, "controller_runtime_reconcile_total"); !found {
 		s.Errorf("the Service %q does not lead to the metrics of pod %q", service.Name, pod)

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestNetworkPolicy proves, in a cluster that enforces them, that only those who are named reach an instance, that the operator still
-// does, and that the wall comes down when it is no longer asked for.
+// TestNetworkPolicy proves, in a cluster that enforces them, that only those who are named reach an instance, that the
+// operator still does, and that the wall comes down when it is no longer asked for.
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "wall")
@@ -33,7 +33,8 @@ func TestNetworkPolicy(t *testing.T) {
 	refusesStranger(a)
 
 	// The operator has to reach the process manager for this.
-	a.Update(framework.WithComponent(framework.RedisComponent, func(c *platformv1.ApplicationComponent) { c.Parameters["maxclients"] = "321" }))
+	a.Update(framework.WithComponent(framework.RedisComponent,
+		func(c *platformv1.ApplicationComponent) { c.Parameters["maxclients"] = "321" }))
 	a.WaitReady()
 	a.Update(func(spec *platformv1.ApplicationSpec) { spec.NetworkPolicy = nil })
 	a.WaitReady()

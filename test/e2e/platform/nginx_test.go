@@ -26,8 +26,9 @@ func nginxApplication() platformv1.ApplicationSpec {
 		Components: []platformv1.ApplicationComponent{{
 			Name: nginxComponent,
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"),
+					corev1.ResourceMemory: resource.MustParse("16Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
 			},
 		}},
 	}
@@ -103,7 +104,8 @@ func (n *nginx) startClient(pod string) *nginxClient {
 	n.MustGet(n.Name, service)
 	go func() {
 		c.done <- framework.Exec(context.WithoutCancel(n.Ctx), n.Namespace.Name, pod, nginxComponent,
-			[]string{"sh", "-c", requestScript, "client", c.stopFile, "http://" + service.Spec.ClusterIP + ":8080/"}, nil, &c.log, &lineLog{})
+			[]string{"sh", "-c", requestScript, "client", c.stopFile, "http://" + service.Spec.ClusterIP + ":8080/"}, nil,
+			&c.log, &lineLog{})
 	}()
 	c.answered()
 	return c
@@ -171,7 +173,9 @@ func (n *nginx) checkCounted() {
 				instances++
 			}
 		}
-		if shown := everywhere.TableColumns(platformv1.GroupVersion.WithResource("plugins"), "nginx-1.0.0"); shown["Instances"] != fmt.Sprint(instances) || len(shown["Digest"]) != 12 || shown["Accepted"] != "True" {
+		if shown := everywhere.TableColumns(platformv1.GroupVersion.WithResource("plugins"),
+			"nginx-1.0.0"); shown["Instances"] != fmt.Sprint(instances) || len(shown["Digest"]) != 12 ||
+			shown["Accepted"] != "True" {
 			return fmt.Errorf("there are %d and it shows %v", instances, shown)
 		}
 		return nil
@@ -205,8 +209,8 @@ func (n *nginx) checkReload() {
 	}
 }
 
-// checkRefusedReload asks for what the schema allows and nginx does not: a server behind it that has no address. Requests are
-// answered all the time, and the Application says what nginx says.
+// checkRefusedReload asks for what the schema allows and nginx does not: a server behind it that has no address.
+// Requests are answered all the time, and the Application says what nginx says.
 func (n *nginx) checkRefusedReload() {
 	masters := n.masters()
 	c := n.startClient(n.Pods()[0].Name)

@@ -22,8 +22,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestNginxTLS has nginx speak TLS, and renews its certificate while clients ask without pause: no request fails, and the
-// processes are the same.
+// TestNginxTLS has nginx speak TLS, and renews its certificate while clients ask without pause: no request fails, and
+// the processes are the same.
 func TestNginxTLS(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "nginxtls")
@@ -70,11 +70,13 @@ func TestNginxTLS(t *testing.T) {
 // askEvery leaves the machine to the other tests.
 const askEvery = 50 * time.Millisecond
 
-// mayAskAgain is how many connections may end before they were asked anything: one at a reload, and those whose way through the API server breaks.
+// mayAskAgain is how many connections may end before they were asked anything: one at a reload, and those whose way
+// through the API server breaks.
 const mayAskAgain = 4
 
-// httpsClient asks over TLS again and again, each time on a new connection. When nginx reloads, it closes those on which nothing
-// was asked yet; clients ask again then, as HTTP has it for what was never answered, and so does this one.
+// httpsClient asks over TLS again and again, each time on a new connection. When nginx reloads, it closes those on
+// which nothing was asked yet; clients ask again then, as HTTP has it for what was never answered, and so does this
+// one.
 type httpsClient struct {
 	*nginx
 	cancel context.CancelFunc
@@ -156,7 +158,8 @@ func (c *httpsClient) stop() {
 	}
 	c.Logf("%d requests under %d certificates, %d of them asked again", c.requests, len(c.serials), c.again)
 	if c.again > mayAskAgain {
-		c.Errorf("%d connections were closed before their request: a reload may meet one, and some ways to the pod may break", c.again)
+		c.Errorf("%d connections were closed before their request: a reload may meet one, and some ways to the pod may break",
+			c.again)
 	}
 	if len(c.serials) != 2 {
 		c.Errorf("the client has seen %d certificates, want the one before and the renewed one", len(c.serials))

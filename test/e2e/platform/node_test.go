@@ -18,31 +18,34 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// lostIn is how long Kubernetes and the engine may take over a node that is gone: 10 s until it counts as unreachable in the
-// dev cluster, and up to 20 s until the garbage collector of pods looks at one that is out of service.
+// lostIn is how long Kubernetes and the engine may take over a node that is gone: 10 s until it counts as unreachable
+// in the dev cluster, and up to 20 s until the garbage collector of pods looks at one that is out of service.
 const lostIn = 5 * time.Minute
 
 // leavesSoon has pods evicted from a node that nobody reaches after 3 s instead of 5 minutes.
 func leavesSoon(name string) func(*platformv1.ApplicationSpec) {
 	return framework.WithComponent(name, func(c *platformv1.ApplicationComponent) {
 		c.Scheduling = &platformv1.Scheduling{Tolerations: []corev1.Toleration{{
-			Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(3)),
+			Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: new(int64(3)),
 		}}}
 	})
 }
 
-// TestNodeLost proves that a node that is cut off costs a pod without data nothing but the time to move, that a pod with data is left to its
-// node until that is back or said to be off for good, and that a kubelet that is restarted touches no pod. It runs alone:
-// nobody else's pods should be on that node.
+// TestNodeLost proves that a node that is cut off costs a pod without data nothing but the time to move, that a pod
+// with data is left to its node until that is back or said to be off for good, and that a kubelet that is restarted
+// touches no pod. It runs alone: nobody else's pods should be on that node.
 func TestNodeLost(t *testing.T) {
 	s := framework.NewNamespace(t, "node")
 	s.EnsureCommonOperator()
 	web, locks := nginxApplication(), etcdApplication()
-	for _, change := range []func(*platformv1.ApplicationSpec){framework.WithComponentReplicas(nginxComponent, 3), leavesSoon(nginxComponent)} {
+	for _, change := range []func(*platformv1.ApplicationSpec){framework.WithComponentReplicas(nginxComponent, 3),
+		leavesSoon(nginxComponent)} {
 		change(&web)
 	}
 	leavesSoon(etcdComponent)(&locks)
-	n, e := &nginx{s.CreateApplication("site", web)}, &etcd{Application: s.CreateApplication("locks", locks), scheme: "http"}
+	n, e := &nginx{s.CreateApplication("site", web)},
+		&etcd{Application: s.CreateApplication("locks", locks), scheme: "http"}
 	n.WaitReady()
 	e.WaitReady()
 	leader, followers := e.led()
@@ -79,7 +82,8 @@ func lostAndFound(n *nginx, e *etcd, node, leader string, followers []string) {
 	n.WaitForPods(podNames(platformv1.WorkloadSetNameFor(n.Name, nginxComponent, platformv1.DefaultSet), 0, 1, 2)...)
 	e.Eventually(lostIn, "the Application says what to do about the pod with data", func() error {
 		text := framework.Describe(e.Object().Status.Conditions)
-		if !strings.Contains(text, "kubectl taint node "+node+" node.kubernetes.io/out-of-service") || !strings.Contains(text, leader) {
+		if !strings.Contains(text, "kubectl taint node "+node+" node.kubernetes.io/out-of-service") ||
+			!strings.Contains(text, leader) {
 			return fmt.Errorf("it says: %s", text)
 		}
 		return nil
@@ -93,13 +97,15 @@ func lostAndFound(n *nginx, e *etcd, node, leader string, followers []string) {
 	now := &corev1.Pod{}
 	e.MustGet(leader, now)
 	if now.UID != old.UID || now.DeletionTimestamp == nil {
-		e.Errorf("the evicted pod was %s and is %s, to be deleted at %v: it must not be replaced", old.UID, now.UID, now.DeletionTimestamp)
+		e.Errorf("the evicted pod was %s and is %s, to be deleted at %v: it must not be replaced", old.UID, now.UID,
+			now.DeletionTimestamp)
 	}
 	w.acknowledgedAgain()
 	e.Logf("it says: %s", e.Object().Status.Components[0].Message)
 
 	framework.DevCluster(n.T, "node", "heal", node)
-	e.Eventually(lostIn, "the member is there again, another pod on its volume", func() error { return renewed(e.Application, old) })
+	e.Eventually(lostIn, "the member is there again, another pod on its volume",
+		func() error { return renewed(e.Application, old) })
 	e.WaitReady()
 	e.led()
 	// The pod that was lost goes before another one of its name is made there, and nothing of it stays.
@@ -126,12 +132,14 @@ func ended(a *framework.Application, pod corev1.Pod, container string) {
 	a.Helper()
 	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[i].ContainerID, "://")
-	a.Eventually(framework.SettleTimeout, fmt.Sprintf("container %q of the lost pod %q ends", container, pod.Name), func() error {
-		if found := framework.DevCluster(a.T, "exec", "--", "sh", "-c", framework.FindFirstProcessScript, "find", id); found != "" {
-			return fmt.Errorf("it is process %s", found)
-		}
-		return nil
-	})
+	a.Eventually(framework.SettleTimeout, fmt.Sprintf("container %q of the lost pod %q ends", container, pod.Name),
+		func() error {
+			if found := framework.DevCluster(a.T, "exec", "--", "sh", "-c", framework.FindFirstProcessScript, "find",
+				id); found != "" {
+				return fmt.Errorf("it is process %s", found)
+			}
+			return nil
+		})
 }
 
 // outOfService switches the node off, says that it stays so, and switches it on all the same.

@@ -37,14 +37,15 @@ func monitored(component string, on *platformv1.Monitoring) func(*platformv1.App
 	}
 }
 
-// TestMonitoring proves that the metrics of a running server can be read where they are asked for, by whom the NetworkPolicy lets,
-// and that its password is on no command line and in no pod.
+// TestMonitoring proves that the metrics of a running server can be read where they are asked for, by whom the
+// NetworkPolicy lets, and that its password is on no command line and in no pod.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "monitoring")
 	spec := platformv1.ApplicationSpec{
-		Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone", NetworkPolicy: &platformv1.NetworkPolicy{},
-		Components: []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}},
+		Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone",
+		NetworkPolicy: &platformv1.NetworkPolicy{},
+		Components:    []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}},
 	}
 	a := s.CreateApplication("watched", spec)
 	members := etcdApplication()
@@ -54,7 +55,8 @@ func TestMonitoring(t *testing.T) {
 	e := s.CreateApplication("members", members)
 	a.WaitReady()
 	a.Eventually(framework.SettleTimeout, "it says that there are no PodMonitors", func() error {
-		if got := meta.FindStatusCondition(a.Object().Status.Conditions, platformv1.MonitoredCondition); got == nil || got.Status != metav1.ConditionFalse || got.Reason != platformv1.ReasonPodMonitorNotFound {
+		if got := meta.FindStatusCondition(a.Object().Status.Conditions, platformv1.MonitoredCondition); got == nil ||
+			got.Status != metav1.ConditionFalse || got.Reason != platformv1.ReasonPodMonitorNotFound {
 			return fmt.Errorf("the condition is %v", got)
 		}
 		return nil
@@ -83,7 +85,8 @@ func TestMonitoring(t *testing.T) {
 	a.Update(monitored("redis", nil))
 	a.Eventually(framework.ReadyTimeout, "the exporter goes", func() error {
 		pods := a.Pods()
-		if len(pods) != 1 || slices.ContainsFunc(pods[0].Spec.Containers, func(c corev1.Container) bool { return c.Name == "exporter" }) {
+		if len(pods) != 1 || slices.ContainsFunc(pods[0].Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == "exporter" }) {
 			return fmt.Errorf("it is there")
 		}
 		return nil
@@ -151,8 +154,8 @@ func checkPasswordOfExporter(a *framework.Application, pod *corev1.Pod) {
 	}
 }
 
-// TestAccessLogs proves that requests are on the standard output, or, where that is asked for, on a volume that outlives the pod
-// and is never full of them.
+// TestAccessLogs proves that requests are on the standard output, or, where that is asked for, on a volume that
+// outlives the pod and is never full of them.
 func TestAccessLogs(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "logs")
@@ -226,7 +229,8 @@ func (n *nginx) request(path string) {
 // wantLogged waits until a file of the volume has a request.
 func (n *nginx) wantLogged(file, request string) {
 	n.Helper()
-	n.Eventually(framework.SettleTimeout, fmt.Sprintf("%s has %s", file, request), func() error { return n.logged(file, request) })
+	n.Eventually(framework.SettleTimeout, fmt.Sprintf("%s has %s", file, request),
+		func() error { return n.logged(file, request) })
 }
 
 // logged says what is wrong unless a file of the volume has a request.

@@ -10,11 +10,13 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestOperationsOfEachPlugin tries, on the real middleware of each plugin, the Operations that no other test does: each succeeds, does to the pods
-// what it says and to nothing else, has an effect that the running thing itself tells, and leaves all that was written before.
+// TestOperationsOfEachPlugin tries, on the real middleware of each plugin, the Operations that no other test does: each
+// succeeds, does to the pods what it says and to nothing else, has an effect that the running thing itself tells, and
+// leaves all that was written before.
 func TestOperationsOfEachPlugin(t *testing.T) {
 	t.Parallel()
-	for _, plugin := range []operatedPlugin{operatedRedis, operatedEtcd, operatedNginx, operatedMinio, operatedPostgreSQL} {
+	for _, plugin := range []operatedPlugin{operatedRedis, operatedEtcd, operatedNginx, operatedMinio,
+		operatedPostgreSQL} {
 		t.Run(plugin.name, func(t *testing.T) {
 			t.Parallel()
 			s := framework.NewNamespace(t, "ops-"+plugin.name)

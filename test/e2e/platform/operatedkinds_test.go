@@ -36,7 +36,8 @@ type operated struct {
 	target platformv1.TargetReference
 	// component of the plugin, and container that runs it.
 	component string
-	// settle waits until it serves as a whole, write puts a word into it, and holds waits until all of these are read back.
+	// settle waits until it serves as a whole, write puts a word into it, and holds waits until all of these are read
+	// back.
 	settle func()
 	write  func(word string)
 	holds  func(words []string)
@@ -56,7 +57,8 @@ type operatedPlugin struct {
 type operatedTry struct {
 	template string
 	pods     fate
-	// begin returns the parameters, in pairs, and what reads the effect back once the Operation has succeeded; nil where the pods show all of it.
+	// begin returns the parameters, in pairs, and what reads the effect back once the Operation has succeeded; nil where
+	// the pods show all of it.
 	begin func(o *operated) (parameters []string, took func(op *platformv1.Operation))
 }
 
@@ -126,7 +128,8 @@ func (f fate) became(before, after map[string]stand, claimsBefore, claimsAfter m
 		switch {
 		case anew == (was.uid == is.uid):
 			return fmt.Errorf("pod %s was %s and is %s", name, was.uid, is.uid)
-		case f == processesGoOn && was != is, f == processesBegin && (was.containers != is.containers || is.starts != was.starts+1):
+		case f == processesGoOn && was != is, f == processesBegin &&
+			(was.containers != is.containers || is.starts != was.starts+1):
 			return fmt.Errorf("pod %s was %+v and is %+v", name, was, is)
 		}
 	}
@@ -147,13 +150,14 @@ func resized(memory string) func(*operated) ([]string, func(*platformv1.Operatio
 		return []string{"memoryLimit", memory}, func(*platformv1.Operation) {
 			want := resource.MustParse(memory)
 			for _, pod := range o.Pods() {
-				o.Eventually(framework.SettleTimeout, fmt.Sprintf("the kernel gives pod %s %s of memory", pod.Name, memory), func() error {
-					out, err := o.in(pod.Name, "sh", "-c", script)
-					if err == nil && strings.TrimSpace(out) != strconv.FormatInt(want.Value(), 10) {
-						err = fmt.Errorf("it gives %q", out)
-					}
-					return err
-				})
+				o.Eventually(framework.SettleTimeout, fmt.Sprintf("the kernel gives pod %s %s of memory", pod.Name, memory),
+					func() error {
+						out, err := o.in(pod.Name, "sh", "-c", script)
+						if err == nil && strings.TrimSpace(out) != strconv.FormatInt(want.Value(), 10) {
+							err = fmt.Errorf("it gives %q", out)
+						}
+						return err
+					})
 			}
 		}
 	}
@@ -199,13 +203,15 @@ func (o *operated) room(pod string) (int64, error) { return o.FileSystem(pod, o.
 var operatedRedis = operatedPlugin{
 	name: "redis",
 	make: func(s *framework.Namespace) {
-		s.CreateRedis("db", framework.WithFsyncAlways(), func(spec *databasev1.RedisSpec) { spec.Storage.Size = resource.MustParse(volumesBefore) })
+		s.CreateRedis("db", framework.WithFsyncAlways(),
+			func(spec *databasev1.RedisSpec) { spec.Storage.Size = resource.MustParse(volumesBefore) })
 	},
 	as: func(s *framework.Namespace) *operated {
 		i := &framework.Instance{Namespace: s, Name: "db"}
-		return &operated{Application: &framework.Application{Namespace: s, Name: i.Application()}, target: i.Reference(), component: framework.RedisComponent,
-			settle: func() { i.WaitReady() },
-			write:  func(word string) { i.MustDo("SET", "kept:"+word, word) },
+		return &operated{Application: &framework.Application{Namespace: s, Name: i.Application()}, target: i.Reference(),
+			component: framework.RedisComponent,
+			settle:    func() { i.WaitReady() },
+			write:     func(word string) { i.MustDo("SET", "kept:"+word, word) },
 			holds: func(words []string) {
 				for _, word := range words {
 					if got := i.MustDo("GET", "kept:"+word); got != word {
@@ -228,9 +234,10 @@ var operatedEtcd = operatedPlugin{
 	},
 	as: func(s *framework.Namespace) *operated {
 		e := &etcd{Application: &framework.Application{Namespace: s, Name: "store"}, scheme: "http"}
-		return &operated{Application: e.Application, target: framework.CoreReference("Application", e.Name), component: etcdComponent,
-			settle: func() { e.WaitReady(); e.led() },
-			write:  func(word string) { e.mustCtl(e.Pods()[0].Name, e.service(), "put", "kept/"+word, word) },
+		return &operated{Application: e.Application, target: framework.CoreReference("Application", e.Name),
+			component: etcdComponent,
+			settle:    func() { e.WaitReady(); e.led() },
+			write:     func(word string) { e.mustCtl(e.Pods()[0].Name, e.service(), "put", "kept/"+word, word) },
 			holds: func(words []string) {
 				for _, word := range words {
 					if got := e.mustCtl(e.Pods()[0].Name, e.service(), "get", "kept/"+word, "--print-value-only"); got != word {
@@ -254,9 +261,10 @@ var operatedNginx = operatedPlugin{
 	},
 	as: func(s *framework.Namespace) *operated {
 		n := &nginx{&framework.Application{Namespace: s, Name: "site"}}
-		return &operated{Application: n.Application, target: framework.CoreReference("Application", n.Name), component: nginxComponent,
-			settle: func() { n.WaitReady() },
-			write:  func(string) {},
+		return &operated{Application: n.Application, target: framework.CoreReference("Application", n.Name),
+			component: nginxComponent,
+			settle:    func() { n.WaitReady() },
+			write:     func(string) {},
 			holds: func([]string) {
 				n.Eventually(framework.EndpointTimeout, "the Service answers", func() error {
 					_, err := n.exec(n.Pods()[0].Name, "wget", "-q", "-O", "/dev/null", "http://"+n.Name+":8080/")
@@ -312,7 +320,8 @@ var operatedMinio = operatedPlugin{
 	name: "minio",
 	make: func(s *framework.Namespace) {
 		s.EnsureStorageOperator()
-		o := s.CreateObjectStorage("media", func(spec *storagev1.ObjectStorageSpec) { spec.Storage.Size = resource.MustParse(volumesBefore) })
+		o := s.CreateObjectStorage("media",
+			func(spec *storagev1.ObjectStorageSpec) { spec.Storage.Size = resource.MustParse(volumesBefore) })
 		o.WaitReady()
 		root := o.RootClient(o.Pod("main", 0))
 		o.Retry("a bucket is made", func() error {
@@ -345,7 +354,8 @@ var operatedMinio = operatedPlugin{
 				if now := store.Binding(); now["secretKey"] == former["secretKey"] || now["accessKey"] != former["accessKey"] {
 					o.Error("clients are told the former key, or another account")
 				}
-				store.ExpectPutRefused(store.ClientAs(store.Pod("main", 0), former["accessKey"], former["secretKey"]), "kept", "late", "SignatureDoesNotMatch", "InvalidAccessKeyId")
+				store.ExpectPutRefused(store.ClientAs(store.Pod("main", 0), former["accessKey"], former["secretKey"]), "kept",
+					"late", "SignatureDoesNotMatch", "InvalidAccessKeyId")
 			}
 		}},
 		{"VerticalScaleResource", podsStay, resized("640Mi")},
@@ -359,16 +369,21 @@ var operatedMinio = operatedPlugin{
 var operatedPostgreSQL = operatedPlugin{
 	name: "postgresql",
 	make: func(s *framework.Namespace) {
-		r := s.CreateReplicatedPostgreSQL("db", framework.WithComponent(framework.PostgreSQLComponent, func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse(volumesBefore) }))
+		r := s.CreateReplicatedPostgreSQL("db",
+			framework.WithComponent(framework.PostgreSQLComponent,
+				func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse(volumesBefore) }))
 		r.WaitReady()
-		(&framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}).SQL("postgres", "CREATE TABLE kept (n serial, word text)")
+		(&framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}).SQL("postgres",
+			"CREATE TABLE kept (n serial, word text)")
 	},
 	as: func(s *framework.Namespace) *operated {
-		r := &framework.Replicated{Application: &framework.Application{Namespace: s, Name: "db"}, Kind: framework.ReplicatedPostgreSQLKind}
+		r := &framework.Replicated{Application: &framework.Application{Namespace: s, Name: "db"},
+			Kind: framework.ReplicatedPostgreSQLKind}
 		p := &framework.PostgreSQLApplication{Application: r.Application, Client: framework.PostgreSQLClient}
-		return &operated{Application: r.Application, target: framework.CoreReference("Application", r.Name), component: framework.PostgreSQLComponent,
-			settle: func() { r.WaitForPrimary() },
-			write:  func(word string) { p.SQL("postgres", "INSERT INTO kept (word) VALUES ('"+word+"')") },
+		return &operated{Application: r.Application, target: framework.CoreReference("Application", r.Name),
+			component: framework.PostgreSQLComponent,
+			settle:    func() { r.WaitForPrimary() },
+			write:     func(word string) { p.SQL("postgres", "INSERT INTO kept (word) VALUES ('"+word+"')") },
 			holds: func(words []string) {
 				p.WaitForAnswer(strings.Join(words, ","), "SELECT string_agg(word, ',' ORDER BY n) FROM kept")
 			},
@@ -410,7 +425,8 @@ func everyMember(o *operated, statement string) map[string]string {
 	all := map[string]string{}
 	for _, pod := range o.Pods() {
 		o.Eventually(framework.SettleTimeout, "pod "+pod.Name+" answers", func() error {
-			out, err := o.in(pod.Name, "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
+			out, err := o.in(pod.Name, "/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-q",
+				"-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
 			all[pod.Name] = strings.TrimSpace(out)
 			return err
 		})

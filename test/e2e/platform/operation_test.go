@@ -47,7 +47,8 @@ func TestRestartUnderLoad(t *testing.T) {
 			w.StopAndRecord("one server: restarted by an Operation", restartGap)
 		})
 	}
-	s.ExpectTableColumns(platformv1.GroupVersion.WithResource("operations"), "restart-1", "Template", "Kind", "Target", "Progress", "Phase", "Age")
+	s.ExpectTableColumns(platformv1.GroupVersion.WithResource("operations"), "restart-1", "Template", "Kind", "Target",
+		"Progress", "Phase", "Age")
 }
 
 // TestRestartOfEveryTarget proves that an Operation finds its pods from any object of the chain.
@@ -128,7 +129,8 @@ func TestBadOperations(t *testing.T) {
 			start := time.Now()
 			ended := s.WaitForOperationEnd(operation.Name, framework.ErrorTimeout)
 			if ended.Status.Phase != platformv1.OperationFailed || !strings.Contains(ended.Status.Error, c.want) {
-				t.Errorf("phase %q with error %q, want Failed and a sentence about %q", ended.Status.Phase, ended.Status.Error, c.want)
+				t.Errorf("phase %q with error %q, want Failed and a sentence about %q", ended.Status.Phase, ended.Status.Error,
+					c.want)
 			}
 			t.Logf("after %s: %s", framework.FormatSeconds(time.Since(start)), ended.Status.Error)
 		})
@@ -142,7 +144,8 @@ func TestBadOperations(t *testing.T) {
 	t.Run("target without pods", func(t *testing.T) {
 		s := s.In(t)
 		s.Create(framework.NewRestartOperation("nothing", foreign.Reference()))
-		if ended := s.WaitForOperationEnd("nothing", framework.ErrorTimeout); ended.Status.Phase != platformv1.OperationFailed || ended.Status.Error == "" {
+		if ended := s.WaitForOperationEnd("nothing", framework.ErrorTimeout); ended.Status.Phase !=
+			platformv1.OperationFailed || ended.Status.Error == "" {
 			t.Errorf("phase %q with error %q, want Failed and a reason", ended.Status.Phase, ended.Status.Error)
 		}
 	})
@@ -154,7 +157,8 @@ func TestBadOperations(t *testing.T) {
 	}
 }
 
-// wantJudged checks that the operator itself refused an object, for what is wrong with that and not for want of a right, in words that hold all of these texts.
+// wantJudged checks that the operator itself refused an object, for what is wrong with that and not for want of a
+// right, in words that hold all of these texts.
 func wantJudged(s *framework.Namespace, err error, texts ...string) {
 	s.Helper()
 	s.ExpectRefused(err, append(slices.Clone(texts), "admission webhook")...)
@@ -181,7 +185,8 @@ func TestOperationsQueue(t *testing.T) {
 	for n := 1; n < len(ended); n++ {
 		previous, next := ended[n-1].Status, ended[n].Status
 		if next.StartTime.Before(previous.CompletionTime) {
-			t.Errorf("Operation %q started at %s, before %q ended at %s", names[n], next.StartTime, names[n-1], previous.CompletionTime)
+			t.Errorf("Operation %q started at %s, before %q ended at %s", names[n], next.StartTime, names[n-1],
+				previous.CompletionTime)
 		}
 	}
 	i.WaitReady()

@@ -100,7 +100,8 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 	unharmed(i, before)
 	plugin := &platformv1.Plugin{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Name: "redis-" + framework.OriginalVersion}, plugin); err != nil ||
+	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Name: "redis-" + framework.OriginalVersion},
+		plugin); err != nil ||
 		!meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) {
 		t.Errorf("the installed bundle is no longer accepted: %v: %s", err, framework.Describe(plugin.Status.Conditions))
 	}
@@ -121,7 +122,8 @@ func TestPluginVersions(t *testing.T) {
 	before := i.Footprint()
 	pinned := &platformv1.Application{}
 	s.MustGet(i.Application(), pinned)
-	if pinned.Status.Plugin == nil || pinned.Status.Plugin.Version != b.Version || !strings.HasPrefix(pinned.Status.Plugin.Digest, "sha256:") {
+	if pinned.Status.Plugin == nil || pinned.Status.Plugin.Version != b.Version ||
+		!strings.HasPrefix(pinned.Status.Plugin.Digest, "sha256:") {
 		t.Errorf("the Application pins %+v, want version %s with its digest", pinned.Status.Plugin, b.Version)
 	}
 	t.Run("same version, other content", func(t *testing.T) {

@@ -27,8 +27,8 @@ steps:
       outputs: {keys: '=~"^[0-9]+$"'}
 `
 
-// TestPluginUpgrade proves that an instance goes to another version of its plugin by an Operation only, that what this changes nothing of
-// goes on and what it changes in place happens in place, and that a template of it runs a job.
+// TestPluginUpgrade proves that an instance goes to another version of its plugin by an Operation only, that what this
+// changes nothing of goes on and what it changes in place happens in place, and that a template of it runs a job.
 func TestPluginUpgrade(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "pluginup")
@@ -41,13 +41,16 @@ func TestPluginUpgrade(t *testing.T) {
 	i.WaitReady()
 	i.MustDo("SET", "kept", "yes")
 	before := i.Footprint()
-	s.ExpectOperationRefused(framework.NewOperation("early", "UpgradeApp", i.Reference(), "version", next.Version), "plugin redis has no version "+next.Version)
+	s.ExpectOperationRefused(framework.NewOperation("early", "UpgradeApp", i.Reference(), "version", next.Version),
+		"plugin redis has no version "+next.Version)
 	for _, b := range []*framework.Bundle{next, last} {
 		b.Install()
 		b.ExpectAccepted()
 	}
-	s.ExpectRefused(i.TryUpdate(framework.WithPluginVersion(next.Version)), "template UpgradeApp with targetRef Redis 'db'")
-	s.ExpectOperationRefused(framework.NewOperation("too-far", "UpgradeApp", i.Reference(), "version", last.Version), "does not take over from version "+framework.OriginalVersion)
+	s.ExpectRefused(i.TryUpdate(framework.WithPluginVersion(next.Version)),
+		"template UpgradeApp with targetRef Redis 'db'")
+	s.ExpectOperationRefused(framework.NewOperation("too-far", "UpgradeApp", i.Reference(), "version", last.Version),
+		"does not take over from version "+framework.OriginalVersion)
 
 	s.Create(framework.NewOperation("next", "UpgradeApp", i.Reference(), "version", next.Version))
 	s.ExpectOperationSucceeded("next")
@@ -62,16 +65,19 @@ func TestPluginUpgrade(t *testing.T) {
 	if outputs := s.ExpectOperationSucceeded("count").Status.Steps[0].Outputs; outputs["keys"] != "1" {
 		t.Errorf("the job says %v, want one key", outputs)
 	}
-	s.ExpectOperationRefused(framework.NewOperation("lost", "CountKeys", i.Reference(), "host", "nowhere.invalid"), "job lost-count failed: exit code 1")
+	s.ExpectOperationRefused(framework.NewOperation("lost", "CountKeys", i.Reference(), "host", "nowhere.invalid"),
+		"job lost-count failed: exit code 1")
 	s.MustGet("lost-count", &batchv1.Job{})
-	s.Eventually(framework.ErrorTimeout, "the job that succeeded is removed", func() error { return framework.ErrUnlessNotFound(s.Get("count-count", &batchv1.Job{})) })
+	s.Eventually(framework.ErrorTimeout, "the job that succeeded is removed",
+		func() error { return framework.ErrUnlessNotFound(s.Get("count-count", &batchv1.Job{})) })
 
 	s.Create(framework.NewOperation("last", "UpgradeApp", i.Reference(), "version", last.Version))
 	s.ExpectOperationSucceeded("last")
 	if err := before.RestartedInPlace(i.Footprint()); err != nil {
 		t.Error(err)
 	}
-	if got := strings.TrimSpace(i.MustDo("CONFIG", "GET", "bind")); !strings.HasSuffix(got, "*") || strings.Contains(got, "-::*") {
+	if got := strings.TrimSpace(i.MustDo("CONFIG", "GET", "bind")); !strings.HasSuffix(got, "*") ||
+		strings.Contains(got, "-::*") {
 		t.Errorf("the server says %q of bind", got)
 	}
 	if got := i.MustDo("GET", "kept"); got != "yes" {

@@ -26,15 +26,17 @@ import (
 // sidecar is the container that a mesh would put into each pod. It never ends by itself.
 const sidecar = "mesh-proxy"
 
-// sidecarPatch adds it: a Redis without data, since its image is on each node. It gives what the policies of namespaces ask for.
+// sidecarPatch adds it: a Redis without data, since its image is on each node. It gives what the policies of namespaces
+// ask for.
 const sidecarPatch = `[{"op": "add", "path": "/spec/containers/-", "value": {
-  "name": "` + sidecar + `", "image": "zeroinfra/redis:7.0", "command": ["redis-server", "--port", "16379", "--bind", "127.0.0.1", "--save", "", "--dir", "/"],
+  "name": "` + sidecar +
+	`", "image": "zeroinfra/redis:7.0", "command": ["redis-server", "--port", "16379", "--bind", "127.0.0.1", "--save", "", "--dir", "/"],
   "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": "32Mi"}},
   "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true, "runAsUser": 999,
     "seccompProfile": {"type": "RuntimeDefault"}}}}]`
 
-// TestInjectedSidecars has a mesh put a container that never ends into each pod of a namespace: instances become ready, and
-// the Jobs of Backups end when their own container has.
+// TestInjectedSidecars has a mesh put a container that never ends into each pod of a namespace: instances become ready,
+// and the Jobs of Backups end when their own container has.
 func TestInjectedSidecars(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "mesh")
@@ -86,7 +88,8 @@ func injectSidecars(s *framework.Namespace) *atomic.Int64 {
 			return
 		}
 		count.Add(1)
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: []byte(sidecarPatch), PatchType: new(admissionv1.PatchTypeJSONPatch)}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: []byte(sidecarPatch),
+			PatchType: new(admissionv1.PatchTypeJSONPatch)}
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	_ = server.Listener.Close()
@@ -104,7 +107,8 @@ func injectSidecars(s *framework.Namespace) *atomic.Int64 {
 			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"pods"}},
 			}},
 		}},
 	}
@@ -119,8 +123,8 @@ func injectSidecars(s *framework.Namespace) *atomic.Int64 {
 	return count
 }
 
-// TestQuotaOfCPULimits has a ResourceQuota ask each container for a limit of CPU, which the settings of the operator give to
-// agents, movers and Jobs. Without them the instance says what is missing.
+// TestQuotaOfCPULimits has a ResourceQuota ask each container for a limit of CPU, which the settings of the operator
+// give to agents, movers and Jobs. Without them the instance says what is missing.
 func TestQuotaOfCPULimits(t *testing.T) {
 	s := framework.NewNamespace(t, "quota")
 	s.Create(&corev1.ResourceQuota{ObjectMeta: framework.ObjectMeta("compute"), Spec: corev1.ResourceQuotaSpec{
@@ -140,9 +144,10 @@ func TestQuotaOfCPULimits(t *testing.T) {
 	s.MustInstall(framework.OperatorName, "pods.agentCPULimit=500m", "pods.jobCPULimit=500m")
 	i.WaitReadyCondition()
 	// Clients of the test say nothing of a limit.
-	s.Create(&corev1.LimitRange{ObjectMeta: framework.ObjectMeta("defaults"), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
-	}}}})
+	s.Create(&corev1.LimitRange{ObjectMeta: framework.ObjectMeta("defaults"),
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+		}}}})
 	i.WaitForReplicas(1)
 	i.MustDo("SET", "greeting", "hello")
 	s.CreateRepository("store", "zeroinfra/redis:7.0")

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestPasswordsStaySecret looks for passwords everywhere but in Secrets: in every object of every kind, in every log, and on
-// every command line, after all that could have spilled them has happened.
+// TestPasswordsStaySecret looks for passwords everywhere but in Secrets: in every object of every kind, in every log,
+// and on every command line, after all that could have spilled them has happened.
 func TestPasswordsStaySecret(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "secrecy")
@@ -31,7 +31,8 @@ func TestPasswordsStaySecret(t *testing.T) {
 	generated, supplied := s.CreateRedis("generated"), s.CreateRedis("supplied", passwordFrom("chosen"))
 	generated.WaitReady()
 	supplied.WaitReady()
-	passwords := map[string]string{"the generated password": generated.Account().Password, "the chosen password": supplied.Account().Password}
+	passwords := map[string]string{"the generated password": generated.Account().Password,
+		"the chosen password": supplied.Account().Password}
 	if passwords["the chosen password"] != chosen {
 		t.Fatal("the binding does not carry the chosen password")
 	}
@@ -46,7 +47,8 @@ func TestPasswordsStaySecret(t *testing.T) {
 	t.Logf("looked at %d places", len(places))
 	for place, text := range places {
 		for name, password := range passwords {
-			for _, form := range []string{password, url.QueryEscape(password), url.PathEscape(password), base64.StdEncoding.EncodeToString([]byte(password))} {
+			for _, form := range []string{password, url.QueryEscape(password), url.PathEscape(password),
+				base64.StdEncoding.EncodeToString([]byte(password))} {
 				if strings.Contains(text, form) {
 					t.Errorf("%s is in %s", name, place)
 				}
@@ -99,7 +101,8 @@ func texts(s *framework.Namespace) map[string]string {
 			}
 			items := &unstructured.UnstructuredList{}
 			s.Eventually(framework.EndpointTimeout, "there is a list of "+resource.Name, func() error {
-				found, err := objects.Resource(group.WithResource(resource.Name)).Namespace(s.Name).List(s.Ctx, metav1.ListOptions{})
+				found, err := objects.Resource(group.WithResource(resource.Name)).Namespace(s.Name).List(s.Ctx,
+					metav1.ListOptions{})
 				if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 					return nil
 				}
@@ -124,7 +127,8 @@ func texts(s *framework.Namespace) map[string]string {
 		s.Fatal(err)
 	}
 	for _, pod := range pods.Items {
-		for _, container := range append(append(pod.Spec.InitContainers[:0:0], pod.Spec.InitContainers...), pod.Spec.Containers...) {
+		for _, container := range append(append(pod.Spec.InitContainers[:0:0], pod.Spec.InitContainers...),
+			pod.Spec.Containers...) {
 			text, err := framework.Logs(s.Ctx, s.Name, pod.Name, container.Name)
 			if err != nil {
 				s.Fatal(err)
@@ -160,7 +164,8 @@ func plainText(value any) string {
 func addProcesses(i *framework.Instance, places map[string]string) {
 	i.Helper()
 	for _, container := range i.Pod().Spec.Containers {
-		out, err := framework.Run(i.Ctx, i.Namespace.Name, i.PodName(), container.Name, "", "sh", "-c", `for f in /proc/[0-9]*/cmdline; do tr '\0' ' ' < $f; echo; done 2>/dev/null; true`)
+		out, err := framework.Run(i.Ctx, i.Namespace.Name, i.PodName(), container.Name, "", "sh", "-c",
+			`for f in /proc/[0-9]*/cmdline; do tr '\0' ' ' < $f; echo; done 2>/dev/null; true`)
 		if err != nil {
 			i.Fatal(err)
 		}

@@ -25,8 +25,8 @@ import (
 // operatorURI is who the agents take calls from.
 const operatorURI = "spiffe://zeroinfra.github.com/operator/database"
 
-// TestAgentPort proves that the process manager answers nobody but an operator: the same call succeeds with an operator's
-// certificate and fails with every other.
+// TestAgentPort proves that the process manager answers nobody but an operator: the same call succeeds with an
+// operator's certificate and fails with every other.
 func TestAgentPort(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "port")
@@ -98,7 +98,8 @@ func as(i *framework.Instance, pod *corev1.Pod) client.Client {
 // agentToken reads the token that is mounted in the pod, where the agent finds it.
 func agentToken(i *framework.Instance, pod *corev1.Pod) string {
 	i.Helper()
-	out, err := framework.Run(i.Ctx, i.Namespace.Name, pod.Name, i.StatusContainer(), "", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/token")
+	out, err := framework.Run(i.Ctx, i.Namespace.Name, pod.Name, i.StatusContainer(), "", "cat",
+		"/var/run/secrets/kubernetes.io/serviceaccount/token")
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -117,21 +118,26 @@ func TestPodRights(t *testing.T) {
 	patch := func(pod *corev1.Pod, body string) error {
 		return agent.Patch(s.Ctx, pod.DeepCopy(), client.RawPatch(client.Merge.Type(), []byte(body)))
 	}
-	if err := patch(own, `{"metadata":{"annotations":{"`+platformv1.ReportAnnotation+`":`+strconv.Quote(own.Annotations[platformv1.ReportAnnotation])+`}}}`); err != nil {
+	if err := patch(own, `{"metadata":{"annotations":{"`+platformv1.ReportAnnotation+`":`+
+		strconv.Quote(own.Annotations[platformv1.ReportAnnotation])+`}}}`); err != nil {
 		t.Errorf("the agent cannot write the annotation of its own pod: %v", err)
 	}
 	foreign := &corev1.Pod{}
 	s.MustGet(s.ClientPod(), foreign)
 	annotate := `{"metadata":{"annotations":{"` + platformv1.ReportAnnotation + `":"{}"}}}`
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: platformv1.CredentialNameFor(i.Application(), "default")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name,
+		Name: platformv1.CredentialNameFor(i.Application(), "default")}}
 	for name, try := range map[string]func() error{
 		"annotate the pod of another instance": func() error { return patch(other.Pod(), annotate) },
 		"annotate a foreign pod":               func() error { return patch(foreign, annotate) },
 		"delete its own pod":                   func() error { return agent.Delete(s.Ctx, own.DeepCopy()) },
-		"list Secrets":                         func() error { return agent.List(s.Ctx, &corev1.SecretList{}, client.InNamespace(s.Name)) },
-		"read its own password":                func() error { return agent.Get(s.Ctx, client.ObjectKeyFromObject(secret), secret) },
+		"list Secrets": func() error {
+			return agent.List(s.Ctx, &corev1.SecretList{}, client.InNamespace(s.Name))
+		},
+		"read its own password": func() error { return agent.Get(s.Ctx, client.ObjectKeyFromObject(secret), secret) },
 		"read the authority of the agents": func() error {
-			return agent.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"}, &corev1.Secret{})
+			return agent.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: "database-agent-ca"},
+				&corev1.Secret{})
 		},
 		"list pods": func() error { return agent.List(s.Ctx, &corev1.PodList{}, client.InNamespace(s.Name)) },
 		"create a pod": func() error {
@@ -158,15 +164,16 @@ func TestPodRights(t *testing.T) {
 		wantForbidden(s, patch(own, `{"metadata":{"labels":{"`+platformv1.RoleLabel+`":"replica"}}}`))
 		wantForbidden(s, patch(own, `{"metadata":{"annotations":{"example.com/other":"x"}}}`))
 		wantForbidden(s, patch(own, `{"metadata":{"finalizers":["example.com/stay"]}}`))
-		image := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"example.com/other:1"}]`))
+		image := client.RawPatch(types.JSONPatchType,
+			[]byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"example.com/other:1"}]`))
 		wantForbidden(s, agent.Patch(s.Ctx, own.DeepCopy(), image))
 	})
 	i.WaitReady()
 	other.WaitReady()
 }
 
-// TestSuiteRunsRestricted proves that operator and instances need no rights on their nodes. That the pods of instances exist at
-// all says so too: their namespaces enforce it.
+// TestSuiteRunsRestricted proves that operator and instances need no rights on their nodes. That the pods of instances
+// exist at all says so too: their namespaces enforce it.
 func TestSuiteRunsRestricted(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "psa")
@@ -189,7 +196,8 @@ func TestSuiteRunsRestricted(t *testing.T) {
 	if automount := i.Pod().Spec.AutomountServiceAccountToken; automount == nil || *automount {
 		t.Error("the token of the account is mounted into every container of the instance's pod")
 	}
-	if out, err := framework.Run(s.Ctx, s.Name, i.PodName(), framework.RedisComponent, "", "ls", "/var/run/secrets/kubernetes.io/serviceaccount"); err == nil {
+	if out, err := framework.Run(s.Ctx, s.Name, i.PodName(), framework.RedisComponent, "", "ls",
+		"/var/run/secrets/kubernetes.io/serviceaccount"); err == nil {
 		t.Errorf("the container of redis-server has the account's token: %s", out)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestOperatorUpgrade proves that another build of the operator, with another build of the agent, other values of the chart and another
-// registry restarts nothing that runs: what is made from then on has them, and agents of the build before do what the new operator asks.
+// TestOperatorUpgrade proves that another build of the operator, with another build of the agent, other values of the
+// chart and another registry restarts nothing that runs: what is made from then on has them, and agents of the build
+// before do what the new operator asks.
 func TestOperatorUpgrade(t *testing.T) {
 	if framework.Config.NextVersion == "" {
 		t.Fatal("cannot upgrade: set E2E_NEXT_VERSION to the tag of a second build of the images agent and database-operator")
@@ -26,7 +27,8 @@ func TestOperatorUpgrade(t *testing.T) {
 	i.MustDo("SET", "kept", "yes")
 	before, operator := takeSnapshot(i), s.MustLeader()
 	images := imagesOf(i.Pod())
-	s.MustInstall(framework.OperatorName, "logFormat=console", "image.tag="+framework.Config.NextVersion, "agentImage.tag="+framework.Config.NextVersion, "imageRegistry=docker.io")
+	s.MustInstall(framework.OperatorName, "logFormat=console", "image.tag="+framework.Config.NextVersion,
+		"agentImage.tag="+framework.Config.NextVersion, "imageRegistry=docker.io")
 	pod := &corev1.Pod{}
 	s.Eventually(framework.ReadyTimeout, "another pod of the operator leads", func() error {
 		now, err := framework.Leader(s.Ctx)
@@ -39,10 +41,12 @@ func TestOperatorUpgrade(t *testing.T) {
 		return framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: now}, pod)
 	})
 	container := pod.Spec.Containers[0]
-	if arguments := strings.Join(container.Args, " "); !strings.Contains(arguments, "--log-format=console") || !strings.HasSuffix(container.Image, ":"+framework.Config.NextVersion) {
+	if arguments := strings.Join(container.Args, " "); !strings.Contains(arguments, "--log-format=console") ||
+		!strings.HasSuffix(container.Image, ":"+framework.Config.NextVersion) {
 		t.Errorf("the operator is image %q with arguments %q", container.Image, arguments)
 	}
-	s.Throughout(framework.QuietPeriod, "the instance is left alone", func() error { return before.footprint.SamePod(i.Footprint()) })
+	s.Throughout(framework.QuietPeriod, "the instance is left alone",
+		func() error { return before.footprint.SamePod(i.Footprint()) })
 	same(i, before)
 	if now := imagesOf(i.Pod()); now != images {
 		t.Errorf("the images were %s and are %s", images, now)
@@ -51,7 +55,8 @@ func TestOperatorUpgrade(t *testing.T) {
 	// Images of the registry docker.io are those that the nodes have under no registry.
 	other := s.CreateRedis("other")
 	other.WaitReady()
-	if now := imagesOf(other.Pod()); !strings.Contains(now, "zeroinfra/agent:"+framework.Config.NextVersion) || !strings.Contains(now, "docker.io/zeroinfra/redis:7.0") {
+	if now := imagesOf(other.Pod()); !strings.Contains(now, "zeroinfra/agent:"+framework.Config.NextVersion) ||
+		!strings.Contains(now, "docker.io/zeroinfra/redis:7.0") {
 		t.Errorf("a new pod has the images %s", now)
 	}
 	managed(i, "222")
@@ -73,7 +78,8 @@ func TestOperatorUpgrade(t *testing.T) {
 	i.Delete(old)
 	i.Eventually(framework.ReadyTimeout, "the pod is replaced", func() error { return i.PodReplaced(old) })
 	i.WaitReady()
-	if now := imagesOf(i.Pod()); !strings.Contains(now, "zeroinfra/agent:"+framework.Config.NextVersion) || !strings.Contains(now, "docker.io/zeroinfra/redis:7.0") {
+	if now := imagesOf(i.Pod()); !strings.Contains(now, "zeroinfra/agent:"+framework.Config.NextVersion) ||
+		!strings.Contains(now, "docker.io/zeroinfra/redis:7.0") {
 		t.Errorf("the new pod has the images %s", now)
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// atOnce is when a test gives up on an answer of kubectl. It takes a fraction of a second on a machine that does nothing else.
+// atOnce is when a test gives up on an answer of kubectl. It takes a fraction of a second on a machine that does
+// nothing else.
 const atOnce = 30 * time.Second
 
 // manifest is a Redis with one parameter, as a person writes it.
@@ -38,7 +39,8 @@ spec:
 // kubectlApply applies a manifest with kubectl and returns what that says, and after how long.
 func kubectlApply(s *framework.Namespace, text string) (string, time.Duration, error) {
 	s.Helper()
-	command := exec.CommandContext(s.Ctx, "kubectl", "--kubeconfig", framework.Config.Kubeconfig, "--namespace", s.Name, "apply", "-f", "-")
+	command := exec.CommandContext(s.Ctx, "kubectl", "--kubeconfig", framework.Config.Kubeconfig, "--namespace", s.Name,
+		"apply", "-f", "-")
 	command.Stdin = strings.NewReader(text)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
@@ -47,8 +49,8 @@ func kubectlApply(s *framework.Namespace, text string) (string, time.Duration, e
 	return out.String(), time.Since(start), err
 }
 
-// TestWebhook proves that kubectl apply says at once what is wrong with a Redis, and that without the operator it is stored and judged
-// when the operator is back.
+// TestWebhook proves that kubectl apply says at once what is wrong with a Redis, and that without the operator it is
+// stored and judged when the operator is back.
 func TestWebhook(t *testing.T) {
 	s := framework.NewNamespace(t, "webhook")
 	bad := manifest("db", "maxclient", "100")
@@ -60,7 +62,8 @@ func TestWebhook(t *testing.T) {
 		if err == nil {
 			// Nobody was asked. What is stored would not be sent again.
 			s.Delete(&databasev1.Redis{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "db"}})
-			s.Eventually(framework.SettleTimeout, "what was taken is gone", func() error { return framework.ErrUnlessNotFound(s.Get("db", &databasev1.Redis{})) })
+			s.Eventually(framework.SettleTimeout, "what was taken is gone",
+				func() error { return framework.ErrUnlessNotFound(s.Get("db", &databasev1.Redis{})) })
 		}
 		return wantSaid(out, took, err)
 	})
@@ -82,14 +85,16 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := &framework.Instance{Namespace: s, Name: "db"}
-	i.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonInvalidParameters, Texts: []string{"maxclient", "maxclients"}})
+	i.ExpectStalled(framework.ExpectedStall{Reason: platformv1.ReasonInvalidParameters,
+		Texts: []string{"maxclient", "maxclients"}})
 	// The operator works before the API server reaches it for sure, and what is stored already is not sent again.
 	policies := []string{"allkeys-lru", "allkeys-lfu"}
 	tries := 0
 	s.Eventually(framework.SettleTimeout, "another field of it can be edited, with a warning", func() error {
 		policy := policies[tries%len(policies)]
 		tries++
-		out, _, err := kubectlApply(s, strings.Replace(bad, "version: \"7.0\"", "version: \"7.0\"\n  maxmemoryPolicy: "+policy, 1))
+		out, _, err := kubectlApply(s, strings.Replace(bad, "version: \"7.0\"", "version: \"7.0\"\n  maxmemoryPolicy: "+
+			policy, 1))
 		if err != nil || !strings.Contains(out, "Warning: it is still refused") {
 			return fmt.Errorf("%v: %s", err, out)
 		}

@@ -26,8 +26,8 @@ import (
 // aFewMinutes is time enough for a schedule of each minute to come round several times.
 const aFewMinutes = 8 * time.Minute
 
-// TestBackupPolicy has an instance of the database operator backed up each minute by a policy of the storage operator, the oldest deleted, and
-// what is in the store compared with the Backups that there are.
+// TestBackupPolicy has an instance of the database operator backed up each minute by a policy of the storage operator,
+// the oldest deleted, and what is in the store compared with the Backups that there are.
 func TestBackupPolicy(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "policy")
@@ -53,7 +53,8 @@ func policy(s *framework.Namespace, repository, kind string) *storagev1.BackupPo
 		Retention: &platformv1.BackupRetention{MaxCount: &most},
 	}}
 	policy.Name = "e2e-" + rand.String(8)
-	s.Eventually(framework.ReadyTimeout, "BackupPolicies are served", func() error { return client.IgnoreAlreadyExists(framework.Cluster.Client.Create(s.Ctx, policy)) })
+	s.Eventually(framework.ReadyTimeout, "BackupPolicies are served",
+		func() error { return client.IgnoreAlreadyExists(framework.Cluster.Client.Create(s.Ctx, policy)) })
 	s.Cleanup(func() {
 		if err := client.IgnoreNotFound(framework.Cluster.Client.Delete(context.Background(), policy)); err != nil {
 			s.Error(err)
@@ -63,7 +64,8 @@ func policy(s *framework.Namespace, repository, kind string) *storagev1.BackupPo
 }
 
 // policyIs waits until the only source of a policy is in a state.
-func policyIs(s *framework.Namespace, name string, within time.Duration, right func(*storagev1.BackupPolicySource) bool) {
+func policyIs(s *framework.Namespace, name string, within time.Duration,
+	right func(*storagev1.BackupPolicySource) bool) {
 	s.Helper()
 	policy := &storagev1.BackupPolicy{}
 	s.Eventually(within, fmt.Sprintf("BackupPolicy %q says so", name), func() error {
@@ -83,14 +85,16 @@ func ofPolicy(s *framework.Namespace, name string) ([]platformv1.Backup, error) 
 	if err := s.List(&list, client.MatchingLabels{platformv1.ScheduleLabel: name}); err != nil {
 		return nil, err
 	}
-	whole := slices.DeleteFunc(list.Items, func(b platformv1.Backup) bool { return b.Status.Phase != platformv1.BackupCompleted })
+	whole := slices.DeleteFunc(list.Items,
+		func(b platformv1.Backup) bool { return b.Status.Phase != platformv1.BackupCompleted })
 	slices.SortFunc(whole, func(a, b platformv1.Backup) int { return cmp.Compare(a.Name, b.Name) })
 	return whole, nil
 }
 
 func checkCovered(i *framework.Instance, policy string) {
 	policyIs(i.Namespace, policy, aFewMinutes, func(source *storagev1.BackupPolicySource) bool {
-		return source.State == storagev1.SourceCovered && source.Application == i.Application() && source.Kind == "Redis" && source.LastSuccessTime != nil && source.NextTime != nil
+		return source.State == storagev1.SourceCovered && source.Application == i.Application() && source.Kind == "Redis" &&
+			source.LastSuccessTime != nil && source.NextTime != nil
 	})
 	app := &platformv1.Application{}
 	i.MustGet(i.Application(), app)
@@ -128,7 +132,8 @@ func checkRetention(i *framework.Instance, policy string) {
 func checkUncovered(i *framework.Instance) {
 	policy := policy(i.Namespace, "nowhere", "Redis")
 	policyIs(i.Namespace, policy.Name, framework.ReadyTimeout, func(source *storagev1.BackupPolicySource) bool {
-		return source.State == storagev1.SourceUncovered && strings.Contains(source.Message, `there is no BackupRepository "nowhere"`)
+		return source.State == storagev1.SourceUncovered &&
+			strings.Contains(source.Message, `there is no BackupRepository "nowhere"`)
 	})
 }
 
@@ -150,13 +155,15 @@ func checkPolicyGone(i *framework.Instance, policy *storagev1.BackupPolicy) {
 	}
 }
 
-// checkOrphans: a folder that nobody speaks of is told, and a Backup whose folder somebody moved away says so until it is back.
+// checkOrphans: a folder that nobody speaks of is told, and a Backup whose folder somebody moved away says so until it
+// is back.
 func checkOrphans(i *framework.Instance) {
 	i.Create(framework.NewBackupOperation("moved", "store", i.Reference()))
 	b := i.WaitForStoredBackup("moved")
 	on := func(script string, arguments ...string) {
 		i.Helper()
-		if out, err := framework.Run(i.Ctx, i.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", append([]string{"sh", "-c", "set -e; cd " + mover.VolumePath + "/kept; " + script}, arguments...)...); err != nil {
+		if out, err := framework.Run(i.Ctx, i.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "",
+			append([]string{"sh", "-c", "set -e; cd " + mover.VolumePath + "/kept; " + script}, arguments...)...); err != nil {
 			i.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -173,7 +180,8 @@ func checkOrphans(i *framework.Instance) {
 			return err
 		}
 		inventory := r.Inventory()
-		if inventory == nil || !slices.Contains(inventory.OrphanKeys, orphan) || !slices.Equal(inventory.MissingBackups, []string{b.Name}) {
+		if inventory == nil || !slices.Contains(inventory.OrphanKeys, orphan) ||
+			!slices.Equal(inventory.MissingBackups, []string{b.Name}) {
 			return fmt.Errorf("it is %+v", inventory)
 		}
 		return nil

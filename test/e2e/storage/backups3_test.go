@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestBackupToObjectStorage keeps a backup in a storage of the suite's own that speaks TLS, as a user who has that bucket and nothing else, and reads it with
-// nothing but an S3 client, SHA-256 and zstd.
+// TestBackupToObjectStorage keeps a backup in a storage of the suite's own that speaks TLS, as a user who has that
+// bucket and nothing else, and reads it with nothing but an S3 client, SHA-256 and zstd.
 func TestBackupToObjectStorage(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "backups3")
@@ -24,7 +24,8 @@ func TestBackupToObjectStorage(t *testing.T) {
 	o := s.CreateObjectStorage("store", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: framework.BackupBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", storagev1.GrantReadWrite), s.BackupUser("visitor", storagev1.GrantRead)}
+		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", storagev1.GrantReadWrite),
+			s.BackupUser("visitor", storagev1.GrantRead)}
 	})
 	i := s.CreateRedis("cache", framework.WithFsyncAlways())
 	i.WaitReady()

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestBackupOfBuckets backs up an ObjectStorage into another one, reads what changed alone the second time, deletes the first Backup, and has another
-// ObjectStorage begin with what the second one has; a policy finds it as well.
+// TestBackupOfBuckets backs up an ObjectStorage into another one, reads what changed alone the second time, deletes the
+// first Backup, and has another ObjectStorage begin with what the second one has; a policy finds it as well.
 func TestBackupOfBuckets(t *testing.T) {
 	s := framework.NewNamespace(t, "buckets")
 	s.EnsureStorageOperator()
@@ -23,15 +23,17 @@ func TestBackupOfBuckets(t *testing.T) {
 	s.CreateObjectStorageRepositoryWithIssuer(issuer, "store")
 	media := s.CreateObjectStorage("media", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
-		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled}, {Name: "plain"}}
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled},
+			{Name: "plain"}}
 	})
 	media.WaitReady()
 	root := media.RootClient(media.Pod("main", 0))
 	for i := range 20 {
 		media.Put(root, "pictures", fmt.Sprint("picture-", i), strings.Repeat(fmt.Sprint(i), 1000))
 	}
-	if _, err := root.PutObject(s.Ctx, "plain", "told", strings.NewReader("told"), 4, minio.PutObjectOptions{ContentType: "text/plain", UserMetadata: map[string]string{"Owner": "shop"},
-		UserTags: map[string]string{"kind": "x"}}); err != nil {
+	if _, err := root.PutObject(s.Ctx, "plain", "told", strings.NewReader("told"), 4,
+		minio.PutObjectOptions{ContentType: "text/plain", UserMetadata: map[string]string{"Owner": "shop"},
+			UserTags: map[string]string{"kind": "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Create(framework.NewBackupOperation("first", "store", reference(media)))
@@ -79,7 +81,8 @@ func TestBackupOfBuckets(t *testing.T) {
 
 	t.Log("in place it is refused")
 	s.Create(framework.NewRestoreOperation("back", second.Name, reference(media)))
-	if op := s.WaitForOperationEnd("back", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, "make another one with restoreFrom") {
+	if op := s.WaitForOperationEnd("back", framework.ErrorTimeout); op.Status.Phase != platformv1.OperationFailed ||
+		!strings.Contains(op.Status.Error, "make another one with restoreFrom") {
 		t.Errorf("a restore in place is %s: %s", op.Status.Phase, op.Status.Error)
 	}
 
@@ -104,7 +107,8 @@ func read(o *framework.ObjectStorage, operation, objects, of string) *platformv1
 	o.Helper()
 	b := o.WaitForStoredBackup(operation)
 	if facts := b.Status.Facts; facts["objectsRead"] != objects || facts["objects"] != of {
-		o.Errorf("for Backup %q %s of %s objects were read, want %s of %s", b.Name, facts["objectsRead"], facts["objects"], objects, of)
+		o.Errorf("for Backup %q %s of %s objects were read, want %s of %s", b.Name, facts["objectsRead"], facts["objects"],
+			objects, of)
 	}
 	return b
 }

@@ -21,8 +21,8 @@ const filesMethod = `    backups:
         default: true
 `
 
-// TestBackupOfFiles has a plugin that was not there before keep the files of a volume, the second time what has changed alone, delete one of both, and has
-// another instance begin with the other, also while the operator is killed.
+// TestBackupOfFiles has a plugin that was not there before keep the files of a volume, the second time what has changed
+// alone, delete one of both, and has another instance begin with the other, also while the operator is killed.
 func TestBackupOfFiles(t *testing.T) {
 	s := framework.NewNamespace(t, "files")
 	b := s.NewBundle()
@@ -33,7 +33,8 @@ func TestBackupOfFiles(t *testing.T) {
 	i := s.CreateRedis("cache", b.Setting(), snapshots)
 	i.WaitReady()
 	// A volume of one node can be written from there alone, and so can that of the source be read.
-	s.CreateRepositoryOnNode("store", i.Pod().Spec.Containers[0].Image, map[string]string{corev1.LabelHostname: i.Pod().Spec.NodeName})
+	s.CreateRepositoryOnNode("store", i.Pod().Spec.Containers[0].Image,
+		map[string]string{corev1.LabelHostname: i.Pod().Spec.NodeName})
 	i.MustDo("EVAL", framework.PutKeysScript, "0")
 	i.MustDo("SAVE")
 	sum := i.MustDo("EVAL", framework.SumKeysScript, "0")
@@ -47,14 +48,16 @@ func TestBackupOfFiles(t *testing.T) {
 	}
 	s.Delete(first)
 	s.DeleteOperatorPods()
-	s.Eventually(framework.ReadyTimeout, "the first is gone", func() error { return framework.ErrUnlessNotFound(s.Get(first.Name, &platformv1.Backup{})) })
+	s.Eventually(framework.ReadyTimeout, "the first is gone",
+		func() error { return framework.ErrUnlessNotFound(s.Get(first.Name, &platformv1.Backup{})) })
 	copied := s.CreateRedis("copy", b.Setting(), snapshots, framework.WithRestoreFrom(second.Name))
 	copied.WaitReady()
 	if got := copied.MustDo("EVAL", framework.SumKeysScript, "0"); got != sum {
 		t.Errorf("the copy has the sum %s, want %s", got, sum)
 	}
 	s.Delete(second)
-	s.Eventually(framework.ReadyTimeout, "the second is gone", func() error { return framework.ErrUnlessNotFound(s.Get(second.Name, &platformv1.Backup{})) })
+	s.Eventually(framework.ReadyTimeout, "the second is gone",
+		func() error { return framework.ErrUnlessNotFound(s.Get(second.Name, &platformv1.Backup{})) })
 }
 
 // filesKept backs the files up.

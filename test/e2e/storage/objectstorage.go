@@ -36,7 +36,8 @@ func goes(o *framework.ObjectStorage, name string) {
 	before := &corev1.Pod{}
 	o.MustGet(name, before)
 	o.Delete(before, framework.GraceZero)
-	o.Eventually(framework.ReadyTimeout, fmt.Sprintf("another pod %s is ready", name), func() error { return o.PodReplaced(before) })
+	o.Eventually(framework.ReadyTimeout, fmt.Sprintf("another pod %s is ready", name),
+		func() error { return o.PodReplaced(before) })
 }
 
 // inside returns the Entity of a thing inside; nil where there is none.
@@ -47,7 +48,8 @@ func inside(o *framework.ObjectStorage, entityType, name string) *platformv1.Ent
 		o.Fatal(err)
 	}
 	for i := range list.Items {
-		if spec := &list.Items[i].Spec; spec.ApplicationRef.Name == o.Application().Name && spec.Type == entityType && spec.Name == name {
+		if spec := &list.Items[i].Spec; spec.ApplicationRef.Name == o.Application().Name && spec.Type == entityType &&
+			spec.Name == name {
 			return &list.Items[i]
 		}
 	}
@@ -64,10 +66,12 @@ type objectWriter struct {
 	done           chan []string
 }
 
-// StartWriter begins to put objects into a folder by way of one of the pods, and returns once the first one was acknowledged.
+// StartWriter begins to put objects into a folder by way of one of the pods, and returns once the first one was
+// acknowledged.
 func startWriter(o *framework.ObjectStorage, pod, bucket, folder string) *objectWriter {
 	o.Helper()
-	w := &objectWriter{ObjectStorage: o, s3: o.RootClient(pod), bucket: bucket, folder: folder, stop: make(chan struct{}), done: make(chan []string, 1)}
+	w := &objectWriter{ObjectStorage: o, s3: o.RootClient(pod), bucket: bucket, folder: folder, stop: make(chan struct{}),
+		done: make(chan []string, 1)}
 	go w.write()
 	w.goesOn()
 	return w
@@ -106,7 +110,8 @@ func (w *objectWriter) goesOn() {
 	})
 }
 
-// end stops it, once it has gone on, and fails the test where an object that was acknowledged is not there, by way of another pod.
+// end stops it, once it has gone on, and fails the test where an object that was acknowledged is not there, by way of
+// another pod.
 func (w *objectWriter) end(pod string) {
 	w.Helper()
 	w.goesOn()

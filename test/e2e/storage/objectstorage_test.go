@@ -32,14 +32,18 @@ func TestObjectStorage(t *testing.T) {
 				Lifecycle: []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}},
 		}
 		spec.Users = []storagev1.ObjectStorageUser{
-			{Name: "writer", SecretKeyFrom: platformv1.SecretKeyReference{Name: "writer"}, Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantReadWrite}}},
-			{Name: "reader", SecretKeyFrom: platformv1.SecretKeyReference{Name: "reader"}, Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantRead}}},
+			{Name: "writer", SecretKeyFrom: platformv1.SecretKeyReference{Name: "writer"},
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantReadWrite}}},
+			{Name: "reader", SecretKeyFrom: platformv1.SecretKeyReference{Name: "reader"},
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantRead}}},
 		}
 	})
 	t.Logf("ready after %s", o.WaitReady())
-	s.ExpectTableColumns(storagev1.GroupVersion.WithResource("objectstorages"), "media", "Backend", "Version", "Servers", "Phase", "Endpoint", "Age")
+	s.ExpectTableColumns(storagev1.GroupVersion.WithResource("objectstorages"), "media", "Backend", "Version", "Servers",
+		"Phase", "Endpoint", "Age")
 	bound := o.Binding()
-	if bound["type"] != "s3" || !strings.HasPrefix(bound["endpoint"], "https://") || bound["accessKey"] == "" || len(bound["secretKey"]) != 40 || bound["ca.crt"] == "" {
+	if bound["type"] != "s3" || !strings.HasPrefix(bound["endpoint"], "https://") || bound["accessKey"] == "" ||
+		len(bound["secretKey"]) != 40 || bound["ca.crt"] == "" {
 		t.Fatalf("the binding has the keys %v, and speaks of %q", framework.SortedKeys(bound), bound["endpoint"])
 	}
 	server := o.Pod("main", 0)
@@ -61,7 +65,8 @@ func TestObjectStorage(t *testing.T) {
 	keepsWhatIsNotEmpty(o, o.RootClient(server))
 }
 
-// TestObjectStorageExternal has the buckets of a storage looked after that is only referenced: another ObjectStorage, that knows nothing of it.
+// TestObjectStorageExternal has the buckets of a storage looked after that is only referenced: another ObjectStorage,
+// that knows nothing of it.
 func TestObjectStorageExternal(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "elsewhere")
@@ -76,13 +81,17 @@ func TestObjectStorageExternal(t *testing.T) {
 	s.Create(&storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Name: here.Name}, Spec: storagev1.ObjectStorageSpec{
 		Backend: storagev1.BackendExternal,
 		External: &storagev1.ObjectStorageExternal{
-			Endpoint: bound["endpoint"], CredentialsSecretRef: platformv1.SecretReference{Name: of}, CASecretRef: &platformv1.AuthorityReference{Name: of},
+			Endpoint: bound["endpoint"], CredentialsSecretRef: platformv1.SecretReference{Name: of},
+			CASecretRef: &platformv1.AuthorityReference{Name: of},
 		},
-		Buckets: []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled, Access: storagev1.AccessDownload, DeletionPolicy: platformv1.EntityDelete,
-			Lifecycle: []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}}},
+		Buckets: []storagev1.ObjectStorageBucket{
+			{Name: "pictures", Versioning: storagev1.VersioningEnabled, Access: storagev1.AccessDownload,
+				DeletionPolicy: platformv1.EntityDelete,
+				Lifecycle:      []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}}},
 	}})
 	t.Logf("ready after %s", here.WaitReady())
-	if got := here.Binding(); got["endpoint"] != bound["endpoint"] || got["accessKey"] != bound["accessKey"] || got["secretKey"] != bound["secretKey"] || got["ca.crt"] != bound["ca.crt"] {
+	if got := here.Binding(); got["endpoint"] != bound["endpoint"] || got["accessKey"] != bound["accessKey"] ||
+		got["secretKey"] != bound["secretKey"] || got["ca.crt"] != bound["ca.crt"] {
 		t.Errorf("the binding has the keys %v, and speaks of %q", framework.SortedKeys(got), got["endpoint"])
 	}
 
@@ -92,7 +101,8 @@ func TestObjectStorageExternal(t *testing.T) {
 	here.Retry("the bucket is closed", func() error { return root.SetBucketPolicy(s.Ctx, "pictures", "") })
 	here.Retry("its versions are suspended", func() error { return root.SuspendVersioning(s.Ctx, "pictures") })
 	change(here, func(spec *storagev1.ObjectStorageSpec) {
-		spec.Buckets = append(spec.Buckets, storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
+		spec.Buckets = append(spec.Buckets,
+			storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
 	})
 	wantPictures(here, root)
 
@@ -117,7 +127,8 @@ func wantPictures(o *framework.ObjectStorage, s3 *minio.Client) {
 		if err != nil {
 			return err
 		}
-		if !versioning.Enabled() || !strings.Contains(policy, "s3:GetObject") || len(rules.Rules) != 1 || rules.Rules[0].RuleFilter.Prefix != "old/" || rules.Rules[0].Expiration.Days != 30 {
+		if !versioning.Enabled() || !strings.Contains(policy, "s3:GetObject") || len(rules.Rules) != 1 ||
+			rules.Rules[0].RuleFilter.Prefix != "old/" || rules.Rules[0].Expiration.Days != 30 {
 			return fmt.Errorf("it has %+v, the policy %q and the rules %+v", versioning, policy, rules.Rules)
 		}
 		return nil
@@ -129,8 +140,10 @@ func changesKey(o *framework.ObjectStorage) {
 	o.Helper()
 	changesSecret(o.Namespace, "writer", "another-key-of-it")
 	writer := o.ClientAs(o.Pod("main", 0), "writer", "another-key-of-it")
-	o.Eventually(framework.SettleTimeout, "the user has the other key", func() error { return framework.PutObject(o.Ctx, writer, "pictures", "c", "text") })
-	o.ExpectPutRefused(o.ClientAs(o.Pod("main", 0), "writer", "key-of-the-writer"), "pictures", "c", "SignatureDoesNotMatch")
+	o.Eventually(framework.SettleTimeout, "the user has the other key",
+		func() error { return framework.PutObject(o.Ctx, writer, "pictures", "c", "text") })
+	o.ExpectPutRefused(o.ClientAs(o.Pod("main", 0), "writer", "key-of-the-writer"), "pictures", "c",
+		"SignatureDoesNotMatch")
 }
 
 // putsRight opens a bucket by hand to everybody, and has another one made, which brings the next look at once.
@@ -140,7 +153,8 @@ func putsRight(o *framework.ObjectStorage, pod string) {
 	const open = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::pictures/*"]}]}`
 	o.Retry("the bucket is opened", func() error { return root.SetBucketPolicy(o.Ctx, "pictures", open) })
 	change(o, func(spec *storagev1.ObjectStorageSpec) {
-		spec.Buckets = append(spec.Buckets, storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
+		spec.Buckets = append(spec.Buckets,
+			storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
 	})
 	o.WaitReady()
 	o.Eventually(framework.SettleTimeout, "the bucket is put right, and that is counted", func() error {
@@ -168,7 +182,8 @@ func keepsWhatIsNotEmpty(o *framework.ObjectStorage, root *minio.Client) {
 		if entity == nil {
 			o.Fatal("the Entity of a bucket with objects is gone")
 		}
-		if ready := meta.FindStatusCondition(entity.Status.Conditions, platformv1.ReadyCondition); ready == nil || !strings.Contains(ready.Message, "it is not empty") {
+		if ready := meta.FindStatusCondition(entity.Status.Conditions, platformv1.ReadyCondition); ready == nil ||
+			!strings.Contains(ready.Message, "it is not empty") {
 			return fmt.Errorf("it says: %s", framework.Describe(entity.Status.Conditions))
 		}
 		return nil
@@ -191,7 +206,8 @@ func empty(ctx context.Context, s3 *minio.Client, bucket string) error {
 		if object.Err != nil {
 			return object.Err
 		}
-		if err := s3.RemoveObject(ctx, bucket, object.Key, minio.RemoveObjectOptions{VersionID: object.VersionID}); err != nil {
+		if err := s3.RemoveObject(ctx, bucket, object.Key, minio.RemoveObjectOptions{VersionID: object.VersionID}); err !=
+			nil {
 			return err
 		}
 	}

@@ -19,12 +19,14 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// caughtUpIn is how long a target may take that was away: MinIO has to see that it is back, and to look through the bucket.
+// caughtUpIn is how long a target may take that was away: MinIO has to see that it is back, and to look through the
+// bucket.
 const caughtUpIn = 5 * time.Minute
 
 const offsite = "pictures/offsite"
 
-// TestObjectStorageReplication has the bucket of one ObjectStorage go to another one, which comes later, goes away for a while, and gets another key.
+// TestObjectStorageReplication has the bucket of one ObjectStorage go to another one, which comes later, goes away for
+// a while, and gets another key.
 func TestObjectStorageReplication(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "replicated")
@@ -43,7 +45,8 @@ func TestObjectStorageReplication(t *testing.T) {
 	t.Log("the target is not there, and the bucket says so and serves")
 	change(here, func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets[0].Replication = []storagev1.ObjectStorageReplication{{
-			Name: "offsite", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy", AccessKey: "replicator",
+			Name: "offsite", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy",
+			AccessKey:     "replicator",
 			SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"}, ExistingObjects: true, DeleteMarkers: true,
 		}}
 	})
@@ -52,7 +55,9 @@ func TestObjectStorageReplication(t *testing.T) {
 	there := s.CreateObjectStorage("vault", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "copy"}}
-		spec.Users = []storagev1.ObjectStorageUser{{Name: "replicator", SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"}, Policies: []string{"readwrite"}}}
+		spec.Users = []storagev1.ObjectStorageUser{
+			{Name: "replicator", SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"},
+				Policies: []string{"readwrite"}}}
 	})
 	there.WaitReady()
 	wantRefusal(here, `versioning of the bucket "copy"`)
@@ -63,12 +68,16 @@ func TestObjectStorageReplication(t *testing.T) {
 	for name, text := range map[string]string{"before": "1", "meanwhile": "2", "after": "3"} {
 		getsCopy(there, copies, name, text)
 	}
-	wantReplicated(here, func(r storagev1.ObjectStorageReplicationStatus) bool { return r.Online && r.ReplicatedObjects >= 1 })
+	wantReplicated(here, func(r storagev1.ObjectStorageReplicationStatus) bool {
+		return r.Online &&
+			r.ReplicatedObjects >= 1
+	})
 
 	t.Log("the target goes away, and catches up")
 	server := there.Pod("main", 0)
 	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(false) })
-	there.Eventually(framework.ReadyTimeout, "the target is stopped", func() error { return framework.ErrUnlessNotFound(there.Get(server, &corev1.Pod{})) })
+	there.Eventually(framework.ReadyTimeout, "the target is stopped",
+		func() error { return framework.ErrUnlessNotFound(there.Get(server, &corev1.Pod{})) })
 	here.Put(root, "pictures", "away", "4")
 	wantReplicated(here, func(r storagev1.ObjectStorageReplicationStatus) bool { return r.FailedAttempts >= 1 })
 	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(true) })
@@ -90,7 +99,8 @@ func TestObjectStorageReplication(t *testing.T) {
 	t.Log("the account gets another key")
 	changesSecret(s, "replicator", "second-key-of-it")
 	user := there.ClientAs(server, "replicator", "second-key-of-it")
-	there.Eventually(framework.SettleTimeout, "the user has the other key", func() error { return framework.PutObject(s.Ctx, user, "copy", "own", "text") })
+	there.Eventually(framework.SettleTimeout, "the user has the other key",
+		func() error { return framework.PutObject(s.Ctx, user, "copy", "own", "text") })
 	here.Put(root, "pictures", "rotated", "5")
 	getsCopy(there, copies, "rotated", "5")
 
@@ -135,7 +145,8 @@ func wantRefusal(o *framework.ObjectStorage, words string) {
 			return fmt.Errorf("there is no Entity %q", offsite)
 		}
 		stalled := conditions.Get(rule, platformv1.StalledCondition)
-		if stalled == nil || stalled.Reason != platformv1.ReasonRefusedByMiddleware || !strings.Contains(stalled.Message, words) {
+		if stalled == nil || stalled.Reason != platformv1.ReasonRefusedByMiddleware ||
+			!strings.Contains(stalled.Message, words) {
 			return fmt.Errorf("it says %+v", rule.Status.Conditions)
 		}
 		return nil

@@ -25,7 +25,8 @@ type dedicated struct {
 func newDedicated(t *testing.T, controllers, brokers int) *dedicated {
 	t.Helper()
 	c := testkafka.NewDedicated(t, controllers, brokers)
-	d := &dedicated{Dedicated: c, broker: &server{c.Cluster, driverOf(c.Cluster, testkafka.Admin, testkafka.AdminPassword)}}
+	d := &dedicated{Dedicated: c, broker: &server{c.Cluster,
+		driverOf(c.Cluster, testkafka.Admin, testkafka.AdminPassword)}}
 	d.controller = d.at(0)
 	return d
 }

@@ -25,19 +25,23 @@ func TestAnExternalCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := map[string]string{"account": testkafka.Admin + "\n", "account-password": testkafka.AdminPassword, "brokers-ca": string(ca)}
+	secrets := map[string]string{"account": testkafka.Admin + "\n", "account-password": testkafka.AdminPassword,
+		"brokers-ca": string(ca)}
 	secret := func(name string) *plan.SecretRef { return &plan.SecretRef{Credential: name, Key: "password"} }
 	external := kafka.External{Account: secret("account"), Key: secret("account-password"), CA: secret("brokers-ca"),
-		Secret:   func(ref plan.SecretRef) (string, error) { return secrets[ref.Credential], nil },
-		Settings: map[string]string{"bootstrap": "127.0.0.1:1," + c.Nodes[0].Address, "mechanism": "SCRAM-SHA-512", "security": "SASL_SSL"}}
+		Secret: func(ref plan.SecretRef) (string, error) { return secrets[ref.Credential], nil },
+		Settings: map[string]string{"bootstrap": "127.0.0.1:1," + c.Nodes[0].Address, "mechanism": "SCRAM-SHA-512",
+			"security": "SASL_SSL"}}
 	d := kafka.NewExternal(external)
 	ctx, cancel := context.WithTimeout(t.Context(), callTime)
 	defer cancel()
 	if err := d.Check(ctx); err != nil {
 		t.Fatal(err)
 	}
-	parameters := map[string]string{"partitions": "3", "config": `{"retention.ms":"1000"}`, "access": `{"User:alice":["read"]}`}
-	problems, err := d.Change(ctx, kafka.KindTopic, []driver.Change{{Query: driver.Query{Name: "orders"}, Intent: driver.Create, Parameters: parameters}})
+	parameters := map[string]string{"partitions": "3", "config": `{"retention.ms":"1000"}`,
+		"access": `{"User:alice":["read"]}`}
+	problems, err := d.Change(ctx, kafka.KindTopic,
+		[]driver.Change{{Query: driver.Query{Name: "orders"}, Intent: driver.Create, Parameters: parameters}})
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}

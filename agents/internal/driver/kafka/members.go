@@ -243,7 +243,8 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 			numbers(leaving), replicas, f.problem)}
 	}
 	to := goal{Leaving: leaving, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
-	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving), replicas),
+	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving),
+		replicas),
 		func(s *session) error {
 			_, err := s.stepTo(to)
 			return err
@@ -256,10 +257,11 @@ func forgets(known []int32, f found) memberStep {
 		if slices.Contains(known, id) || placement.Held(f.partitions, id).Replicas > 0 {
 			continue
 		}
-		return memberStep{membersWorking, fmt.Sprintf("broker %d, which is gone, is unregistered", id), func(s *session) error {
-			_, err := unregister(s, []string{number(id)})
-			return err
-		}}
+		return memberStep{membersWorking, fmt.Sprintf("broker %d, which is gone, is unregistered", id),
+			func(s *session) error {
+				_, err := unregister(s, []string{number(id)})
+				return err
+			}}
 	}
 	return memberStep{}
 }

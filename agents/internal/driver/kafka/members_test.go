@@ -51,11 +51,16 @@ func TestNextStepOfMembers(t *testing.T) {
 		"what leaves is being emptied": {two, found{alive: all, quorum: &quorum{voters: voters},
 			partitions: []partition{{Topic: "orders", Replicas: []int32{0, 1}, Adding: []int32{0}, Removing: []int32{1}}},
 			problem:    errors.New("too few")}, membersWaiting, "brokers 1 2 hold 1 replicas, which move to others"},
-		"then it votes no more":        {two, found{alive: all, quorum: &quorum{voters: voters}}, membersWorking, "controller 1 votes no more"},
-		"then it can go":               {two, found{alive: all, quorum: &quorum{voters: voters[:1]}}, membersDone, "all pods are members"},
-		"brokers do not vote":          {brokers, found{alive: all, quorum: &quorum{}}, membersDone, "all pods are members"},
-		"one that went is forgotten":   {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}}, membersWorking, "broker 7, which is gone, is unregistered"},
-		"one that holds something not": {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}, partitions: []placement.Partition{{Topic: "t", Replicas: []int32{7}}}}, membersDone, "all pods are members"},
+		"then it votes no more": {two, found{alive: all, quorum: &quorum{voters: voters}}, membersWorking,
+			"controller 1 votes no more"},
+		"then it can go": {two, found{alive: all, quorum: &quorum{voters: voters[:1]}}, membersDone,
+			"all pods are members"},
+		"brokers do not vote": {brokers, found{alive: all, quorum: &quorum{}}, membersDone, "all pods are members"},
+		"one that went is forgotten": {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}},
+			membersWorking, "broker 7, which is gone, is unregistered"},
+		"one that holds something not": {brokers,
+			found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{},
+				partitions: []placement.Partition{{Topic: "t", Replicas: []int32{7}}}}, membersDone, "all pods are members"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sh, err := shapeOf(tc.shape)

@@ -38,7 +38,8 @@ func checkRoom(s *session, changes []driver.Change, before map[string]*topic, pr
 		}
 		if asked > room {
 			problems[change.Name] = fmt.Sprintf("its partitions and their replicas would keep %s by retention.bytes, and the "+
-				"volumes of all brokers have %s: lower retention.bytes, or enlarge the volumes", humanize.IBytes(uint64(asked)), humanize.IBytes(uint64(room)))
+				"volumes of all brokers have %s: lower retention.bytes, or enlarge the volumes", humanize.IBytes(uint64(asked)),
+				humanize.IBytes(uint64(room)))
 		}
 	}
 	return nil

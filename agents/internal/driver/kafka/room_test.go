@@ -23,10 +23,11 @@ func TestBytesThatATopicIsToKeep(t *testing.T) {
 		"the rest is what there is": {driver.Update, map[string]string{"config": `{"retention.bytes":"100"}`}, was, 600},
 		"a compacted topic": {driver.Create,
 			map[string]string{"config": `{"retention.bytes":"100","cleanup.policy":"compact"}`}, nil, 0},
-		"no limit":  {driver.Create, map[string]string{"config": `{"retention.bytes":"-1"}`}, nil, 0},
-		"not said":  {driver.Create, map[string]string{"partitions": "4"}, nil, 0},
-		"too large": {driver.Create, map[string]string{"partitions": "9", "config": `{"retention.bytes":"4611686018427387904"}`}, nil, math.MaxInt64},
-		"deleted":   {driver.Delete, map[string]string{"config": `{"retention.bytes":"100"}`}, was, 0},
+		"no limit": {driver.Create, map[string]string{"config": `{"retention.bytes":"-1"}`}, nil, 0},
+		"not said": {driver.Create, map[string]string{"partitions": "4"}, nil, 0},
+		"too large": {driver.Create, map[string]string{"partitions": "9",
+			"config": `{"retention.bytes":"4611686018427387904"}`}, nil, math.MaxInt64},
+		"deleted": {driver.Delete, map[string]string{"config": `{"retention.bytes":"100"}`}, was, 0},
 	} {
 		change := driver.Change{Intent: c.intent, Parameters: c.parameters}
 		if got := bytesAsked(change, c.was); got != c.want {

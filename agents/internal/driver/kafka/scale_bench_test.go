@@ -25,8 +25,8 @@ const (
 // cluster is to hold, each with a setting and an access rule. It fails where a call takes longer than an agent waits.
 func TestTenThousandTopics(t *testing.T) {
 	const topics = 10000
-	// The virtual machine takes it in place of the flags of testkafka: with 256 MiB it does little but collect garbage from
-	// 7,000 partitions on.
+	// The virtual machine takes it in place of the flags of testkafka: with 256 MiB it does little but collect garbage
+	// from 7,000 partitions on.
 	t.Setenv("_JAVA_OPTIONS", "-Xmx1g")
 	s := newServer(t, 1)
 	var names []string

@@ -122,12 +122,14 @@ func (e External) way() (way, error) {
 		return w, nil
 	case "SASL_SSL":
 	default:
-		return way{}, fmt.Errorf("the setting %s is %q: it must be SASL_SSL or SASL_PLAINTEXT", plan.SettingSecurity, security)
+		return way{}, fmt.Errorf("the setting %s is %q: it must be SASL_SSL or SASL_PLAINTEXT", plan.SettingSecurity,
+			security)
 	}
 	var roots *x509.CertPool
 	if e.CA != nil {
 		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM([]byte(texts[e.CA])) {
-			return way{}, errors.New("the Secret with the authority of the brokers' certificates has no certificate: put it there as PEM")
+			return way{}, errors.New("the Secret with the authority of the brokers' certificates has no certificate: put it " +
+				"there as PEM")
 		}
 	}
 	w.secure = func(connection net.Conn, address string) net.Conn {

@@ -35,7 +35,8 @@ var (
 	objectActions = map[string][]string{
 		accessDownload: {"s3:GetObject"},
 		accessUpload:   {"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"},
-		accessPublic:   {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:ListMultipartUploadParts", "s3:PutObject"},
+		accessPublic: {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:ListMultipartUploadParts",
+			"s3:PutObject"},
 	}
 )
 
@@ -46,7 +47,8 @@ func bucketPolicy(bucket, asked string) (string, error) {
 		return "", nil
 	case accessDownload, accessUpload, accessPublic:
 		anybody := func(actions []string, of string) map[string]any {
-			return map[string]any{"Effect": allow, "Principal": map[string]any{"AWS": []string{"*"}}, "Action": actions, "Resource": []string{resource + of}}
+			return map[string]any{"Effect": allow, "Principal": map[string]any{"AWS": []string{"*"}}, "Action": actions,
+				"Resource": []string{resource + of}}
 		}
 		return encoded(map[string]any{"Version": policyVersion, "Statement": []any{
 			anybody(bucketActions[asked], bucket), anybody(objectActions[asked], bucket+"/*"),
@@ -54,7 +56,8 @@ func bucketPolicy(bucket, asked string) (string, error) {
 	}
 	document, err := canonical(asked)
 	if err != nil {
-		return "", problemf("parameter %q is none of %s, %s, %s and %s, and no policy as JSON: %v", parameterPolicy, accessNone, accessDownload, accessUpload, accessPublic, err)
+		return "", problemf("parameter %q is none of %s, %s, %s and %s, and no policy as JSON: %v", parameterPolicy,
+			accessNone, accessDownload, accessUpload, accessPublic, err)
 	}
 	return document, nil
 }
@@ -81,7 +84,8 @@ func accessOf(bucket, document string) string {
 	return has
 }
 
-// canonical puts a policy so that two that say the same are the same text: keys and words in order, single words as lists.
+// canonical puts a policy so that two that say the same are the same text: keys and words in order, single words as
+// lists.
 func canonical(document string) (string, error) {
 	var policy map[string]any
 	if err := json.Unmarshal([]byte(document), &policy); err != nil {
@@ -169,18 +173,23 @@ func s3Only(document string) error {
 		return problemf("parameter %q has no Statement: it would allow nothing", parameterDocument)
 	}
 	if key := misspelt(policy, "Version", "Id", "ID", "Statement"); key != "" {
-		return problemf("parameter %q has %q: MinIO takes words in any case, and they have to be spelled as S3 has them", parameterDocument, key)
+		return problemf("parameter %q has %q: MinIO takes words in any case, and they have to be spelled as S3 has them",
+			parameterDocument, key)
 	}
 	for _, statement := range statements {
-		if key := misspelt(statement, "Sid", "Effect", "Principal", "Action", "NotAction", "Resource", "NotResource", "Condition"); key != "" {
-			return problemf("parameter %q has %q in a statement: MinIO takes words in any case, and they have to be spelled as S3 has them", parameterDocument, key)
+		if key := misspelt(statement, "Sid", "Effect", "Principal", "Action", "NotAction", "Resource", "NotResource",
+			"Condition"); key != "" {
+			return problemf("parameter %q has %q in a statement: MinIO takes words in any case, and they have to be spelled "+
+				"as S3 has them", parameterDocument, key)
 		}
 		if statement["NotAction"] != nil {
-			return problemf("parameter %q has NotAction: say in Action what is allowed, each beginning with s3:", parameterDocument)
+			return problemf("parameter %q has NotAction: say in Action what is allowed, each beginning with s3:",
+				parameterDocument)
 		}
 		for _, action := range wordsOf(statement["Action"]) {
 			if !strings.HasPrefix(action, "s3:") {
-				return problemf("parameter %q has the action %q: each must begin with s3:, the others are the engine's", parameterDocument, action)
+				return problemf("parameter %q has the action %q: each must begin with s3:, the others are the engine's",
+					parameterDocument, action)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/secure-io/sio-go"
 )
 
-// admin is MinIO's own API for what S3 has no word for: requests that are signed like those of S3, with JSON in them. Its authors' client library is
-// under a licence that the agents are not under.
+// admin is MinIO's own API for what S3 has no word for: requests that are signed like those of S3, with JSON in them.
+// Its authors' client library is under a licence that the agents are not under.
 type admin struct {
 	client             *http.Client
 	base               string
@@ -55,7 +55,8 @@ func (a *admin) call(ctx context.Context, method, name string, query url.Values,
 
 // ask makes one request, and returns what it gives.
 func (a *admin) ask(ctx context.Context, method, name string, query url.Values, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, a.base+adminPath+name+"?"+query.Encode(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, a.base+adminPath+name+"?"+query.Encode(),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +115,11 @@ func (a *admin) removeUser(ctx context.Context, name string) error {
 	return a.call(ctx, http.MethodDelete, "remove-user", url.Values{"accessKey": {name}}, nil, nil)
 }
 
-// setPolicies gives a user these policies, with commas between them, and no others: at once, so that it never has more or less than was asked.
+// setPolicies gives a user these policies, with commas between them, and no others: at once, so that it never has more
+// or less than was asked.
 func (a *admin) setPolicies(ctx context.Context, user, policies string) error {
-	return a.call(ctx, http.MethodPut, "set-user-or-group-policy", url.Values{"policyName": {policies}, "userOrGroup": {user}, "isGroup": {"false"}}, nil, nil)
+	return a.call(ctx, http.MethodPut, "set-user-or-group-policy",
+		url.Values{"policyName": {policies}, "userOrGroup": {user}, "isGroup": {"false"}}, nil, nil)
 }
 
 // policy returns the document of a policy.
@@ -153,8 +156,8 @@ func (a *admin) setQuota(ctx context.Context, bucket string, size uint64) error 
 	return a.call(ctx, http.MethodPut, "set-bucket-quota", url.Values{"bucket": {bucket}}, body, nil)
 }
 
-// How a body with a key in it is encrypted: the password of root makes the key, by this way of the three that MinIO takes, since it takes no
-// 64 MiB of memory.
+// How a body with a key in it is encrypted: the password of root makes the key, by this way of the three that MinIO
+// takes, since it takes no 64 MiB of memory.
 const (
 	saltSize   = 32
 	iterations = 8192

@@ -19,7 +19,8 @@ import (
 // targets of a bucket, without their secret keys.
 func (a *admin) targets(ctx context.Context, bucket string) ([]remote, error) {
 	var all []remote
-	err := a.call(ctx, http.MethodGet, "list-remote-targets", url.Values{"bucket": {bucket}, "type": {remoteType}}, nil, &all)
+	err := a.call(ctx, http.MethodGet, "list-remote-targets", url.Values{"bucket": {bucket}, "type": {remoteType}}, nil,
+		&all)
 	if is(err, "XMinioAdminRemoteTargetNotFoundError") {
 		return nil, nil
 	}
@@ -35,7 +36,8 @@ func (a *admin) addTarget(ctx context.Context, bucket string, target remote) (ar
 // changeTarget gives the target with an ARN another address, other keys and other limits.
 func (a *admin) changeTarget(ctx context.Context, bucket string, target remote) error {
 	const changes = "true"
-	return a.putTarget(ctx, url.Values{"bucket": {bucket}, "update": {changes}, "creds": {changes}, "sync": {changes}, "bandwidth": {changes}, "proxy": {changes}}, target, nil)
+	return a.putTarget(ctx, url.Values{"bucket": {bucket}, "update": {changes}, "creds": {changes}, "sync": {changes},
+		"bandwidth": {changes}, "proxy": {changes}}, target, nil)
 }
 
 func (a *admin) putTarget(ctx context.Context, query url.Values, target remote, answer any) error {
@@ -58,8 +60,8 @@ func (a *admin) removeTarget(ctx context.Context, bucket, arn string) error {
 	return err
 }
 
-// targetKey is the secret key that a bucket has for the target with an ARN; empty for none. MinIO tells it only where it exports all that the
-// bucket is.
+// targetKey is the secret key that a bucket has for the target with an ARN; empty for none. MinIO tells it only where
+// it exports all that the bucket is.
 func (a *admin) targetKey(ctx context.Context, bucket, arn string) (string, error) {
 	data, err := a.ask(ctx, http.MethodGet, "export-bucket-metadata", url.Values{"bucket": {bucket}}, nil)
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 	parameterVersioning = "versioning"
 	// parameterLock: "yes" for a bucket with object lock, which is decided when it is made, and needs versioning.
 	parameterLock = "object-lock"
-	// parameterMode and parameterDays: how long, and how strictly, objects are kept for which nobody says so. Empty and 0 for not at all.
+	// parameterMode and parameterDays: how long, and how strictly, objects are kept for which nobody says so. Empty and 0
+	// for not at all.
 	parameterMode = "retention-mode"
 	parameterDays = "retention-days"
 	// parameterPolicy: what anybody may do without logging in, as one of the words of access, or a policy as JSON.
@@ -69,14 +70,16 @@ func (b buckets) check(_ *session, change driver.Change) error {
 	if change.Intent == driver.Delete {
 		return nil
 	}
-	names := []string{parameterVersioning, parameterLock, parameterMode, parameterDays, parameterPolicy, parameterLifecycle}
+	names := []string{parameterVersioning, parameterLock, parameterMode, parameterDays, parameterPolicy,
+		parameterLifecycle}
 	for _, more := range b.beyondS3 {
 		names = append(names, more.parameter)
 	}
 	if err := known(p, names...); err != nil {
 		return err
 	}
-	if err := oneOf(parameterVersioning, versioningOf(p), versioningOff, versioningEnabled, versioningSuspended); err != nil {
+	if err := oneOf(parameterVersioning, versioningOf(p), versioningOff, versioningEnabled, versioningSuspended); err !=
+		nil {
 		return err
 	}
 	if err := oneOf(parameterLock, lockOf(p), yes, no); err != nil {
@@ -149,9 +152,11 @@ func (b buckets) observe(ctx context.Context, s *session, query driver.Query) (*
 }
 
 var (
-	// others are answers to who asks for a bucket that is another's, or lies in another region: it is there, and nobody here may say more of it.
+	// others are answers to who asks for a bucket that is another's, or lies in another region: it is there, and nobody
+	// here may say more of it.
 	others = []string{"AccessDenied", "AllAccessDisabled", "PermanentRedirect", "AuthorizationHeaderMalformed"}
-	// notThere are answers of a storage that has no such thing as is asked for: its buckets are as if nothing was ever said of it.
+	// notThere are answers of a storage that has no such thing as is asked for: its buckets are as if nothing was ever
+	// said of it.
 	notThere = []string{"NotImplemented", "MethodNotAllowed"}
 )
 
@@ -241,10 +246,12 @@ func (b buckets) put(ctx context.Context, s *session, change driver.Change, ther
 	}
 	has := there.Parameters
 	if has == nil {
-		return problemf("a bucket of this name is there, and the account may not read what it is: take another name, or give the account the rights")
+		return problemf("a bucket of this name is there, and the account may not read what it is: take another name, or " +
+			"give the account the rights")
 	}
 	if has[parameterLock] != lockOf(p) {
-		return problemf("parameter %q is %q and the bucket has %q, which is decided when it is made: set it back, or make another bucket", parameterLock, lockOf(p), has[parameterLock])
+		return problemf("parameter %q is %q and the bucket has %q, which is decided when it is made: set it back, or make "+
+			"another bucket", parameterLock, lockOf(p), has[parameterLock])
 	}
 	writes := []writer{writeVersioning, writeRetention, writePolicy, writeLifecycle}
 	for _, more := range b.beyondS3 {
@@ -268,7 +275,8 @@ func writeVersioning(ctx context.Context, s *session, name string, has, p map[st
 	case wanted == versioningSuspended:
 		return s.s3.SuspendVersioning(ctx, name)
 	}
-	return problemf("versioning is %s, and cannot be off again once it was enabled: set it to suspended, which keeps the versions that there are", has[parameterVersioning])
+	return problemf("versioning is %s, and cannot be off again once it was enabled: set it to suspended, which keeps "+
+		"the versions that there are", has[parameterVersioning])
 }
 
 func writeRetention(ctx context.Context, s *session, name string, has, p map[string]string) error {
@@ -324,12 +332,14 @@ func (buckets) remove(ctx context.Context, s *session, name string) error {
 		return err
 	}
 	if p[parameterLock] == yes {
-		return problemf("it has object lock, and is kept: set the deletion policy to Retain, and remove it by hand when nothing in it has to be kept any more")
+		return problemf("it has object lock, and is kept: set the deletion policy to Retain, and remove it by hand when " +
+			"nothing in it has to be kept any more")
 	}
 	// What lists goes on until it is told that nobody reads on.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for object := range s.s3.ListObjects(ctx, name, miniogo.ListObjectsOptions{Recursive: true, WithVersions: true, MaxKeys: 1}) {
+	for object := range s.s3.ListObjects(ctx, name,
+		miniogo.ListObjectsOptions{Recursive: true, WithVersions: true, MaxKeys: 1}) {
 		if object.Err != nil {
 			return object.Err
 		}

@@ -19,8 +19,8 @@ import (
 type External struct {
 	// Settings say where it is: those of plan.ProtocolS3.
 	Settings map[string]string
-	// Account, Key and CA are the names of the account, its key, and the authority of the storage's certificate as PEM: those of the image where CA
-	// is nil. They are looked up at each call, since they can change.
+	// Account, Key and CA are the names of the account, its key, and the authority of the storage's certificate as PEM:
+	// those of the image where CA is nil. They are looked up at each call, since they can change.
 	Account, Key, CA *plan.SecretRef
 	Secret           configfile.Lookup
 }
@@ -30,8 +30,8 @@ func NewExternal(external External) *Driver {
 	return &Driver{called: "the storage", open: external.open, keepers: map[string]keeper{KindBucket: buckets{}}}
 }
 
-// Check asks the storage for something as the account. The error says in words that are the same each time why it does not answer, or, with
-// ErrKeys, that it does not take the keys.
+// Check asks the storage for something as the account. The error says in words that are the same each time why it does
+// not answer, or, with ErrKeys, that it does not take the keys.
 func (e External) Check(ctx context.Context) error {
 	options, err := e.options()
 	if err != nil {
@@ -54,7 +54,8 @@ func (e External) Check(ctx context.Context) error {
 }
 
 // ErrKeys says that a storage answers, and refuses who asks.
-var ErrKeys = errors.New("the storage answers, and does not take the account and its key: mend them in their Secret, or the region")
+var ErrKeys = errors.New("the storage answers, and does not take the account and its key: mend them in their Secret, " +
+	"or the region")
 
 func (e External) open() (*session, error) {
 	options, err := e.options()
@@ -74,7 +75,8 @@ func (e External) options() (store.S3Options, error) {
 		return store.S3Options{}, err
 	}
 	return store.S3Options{
-		Endpoint: e.Settings[plan.SettingEndpoint], Region: e.Settings[plan.SettingRegion], Addressing: store.Addressing(e.Settings[plan.SettingAddressing]),
-		AccessKey: texts[e.Account], SecretKey: texts[e.Key], CA: []byte(texts[e.CA]), Bound: driver.Bound,
+		Endpoint: e.Settings[plan.SettingEndpoint], Region: e.Settings[plan.SettingRegion],
+		Addressing: store.Addressing(e.Settings[plan.SettingAddressing]),
+		AccessKey:  texts[e.Account], SecretKey: texts[e.Key], CA: []byte(texts[e.CA]), Bound: driver.Bound,
 	}, nil
 }

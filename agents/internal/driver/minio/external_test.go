@@ -32,8 +32,9 @@ func (e elsewhere) external() minio.External {
 	texts := map[string]string{"account": e.account, "key": e.key + "\n", "ca": string(e.ca)}
 	ref := func(name string) *plan.SecretRef { return &plan.SecretRef{Credential: name, Key: "password"} }
 	return minio.External{
-		Settings: map[string]string{plan.SettingEndpoint: e.endpoint, plan.SettingRegion: e.region, plan.SettingAddressing: "path"},
-		Account:  ref("account"), Key: ref("key"), CA: ref("ca"),
+		Settings: map[string]string{plan.SettingEndpoint: e.endpoint, plan.SettingRegion: e.region,
+			plan.SettingAddressing: "path"},
+		Account: ref("account"), Key: ref("key"), CA: ref("ca"),
 		Secret: func(ref plan.SecretRef) (string, error) { return texts[ref.Credential], nil },
 	}
 }
@@ -70,7 +71,8 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 
 	t.Log("what somebody else changes is seen, and put right")
 	by := s.as(root, rootKey)
-	if err := errors.Join(by.SetBucketPolicy(t.Context(), "first", ""), by.SuspendVersioning(t.Context(), "first")); err != nil {
+	if err := errors.Join(by.SetBucketPolicy(t.Context(), "first", ""), by.SuspendVersioning(t.Context(), "first")); err !=
+		nil {
 		t.Fatal(err)
 	}
 	s.has(minio.KindBucket, "first", "", map[string]string{"policy": "none", "versioning": "suspended"})
@@ -78,7 +80,8 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 	s.has(minio.KindBucket, "first", "", full)
 
 	t.Log("what is not S3's is not known")
-	if problem := s.change(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled")); !strings.Contains(problem, `parameter "quota" is not known`) {
+	if problem := s.change(minio.KindBucket, "first", "", driver.Update,
+		bucket("versioning", "enabled")); !strings.Contains(problem, `parameter "quota" is not known`) {
 		t.Errorf("a quota gives %q", problem)
 	}
 	if got := s.Kinds(); !slices.Equal(got, []string{minio.KindBucket}) {
@@ -89,11 +92,14 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 	if err := s.put(by, "first", "a", "text"); err != nil {
 		t.Fatal(err)
 	}
-	if problem := s.change(minio.KindBucket, "first", "", driver.Delete, nil); !strings.Contains(problem, "it is not empty") {
+	if problem := s.change(minio.KindBucket, "first", "", driver.Delete, nil); !strings.Contains(problem,
+		"it is not empty") {
 		t.Errorf("one with an object gives %q", problem)
 	}
-	s.done(minio.KindBucket, "locked", "", driver.Create, s3Bucket("versioning", "enabled", "object-lock", "yes", "retention-mode", "governance", "retention-days", "1"))
-	if problem := s.change(minio.KindBucket, "locked", "", driver.Delete, nil); !strings.Contains(problem, "it has object lock") {
+	s.done(minio.KindBucket, "locked", "", driver.Create,
+		s3Bucket("versioning", "enabled", "object-lock", "yes", "retention-mode", "governance", "retention-days", "1"))
+	if problem := s.change(minio.KindBucket, "locked", "", driver.Delete, nil); !strings.Contains(problem,
+		"it has object lock") {
 		t.Errorf("one with object lock gives %q", problem)
 	}
 	s.done(minio.KindBucket, "second", "", driver.Create, plain)
@@ -109,18 +115,21 @@ func TestBucketsThatTheAccountMayNotRead(t *testing.T) {
 	for _, name := range []string{"mine", "theirs"} {
 		s.done(minio.KindBucket, name, "", driver.Create, s3Bucket())
 	}
-	own := minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
+	own := minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root,
+		Password: func() (string, error) { return rootKey, nil }})
 	for kind, change := range map[string]driver.Change{
 		minio.KindPolicy: {Query: driver.Query{Name: "mine"}, Intent: driver.Create, Parameters: map[string]string{
 			"document": `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::mine","arn:aws:s3:::mine/*"]}]}`}},
-		minio.KindUser: {Query: driver.Query{Name: "limited", Password: "limited-secret"}, Intent: driver.Create, Parameters: map[string]string{"enabled": "yes", "policies": ""}},
+		minio.KindUser: {Query: driver.Query{Name: "limited", Password: "limited-secret"}, Intent: driver.Create,
+			Parameters: map[string]string{"enabled": "yes", "policies": ""}},
 	} {
 		if problems, err := own.Change(t.Context(), kind, []driver.Change{change}); err != nil || len(problems) > 0 {
 			t.Fatal(problems, err)
 		}
 	}
-	if problems, err := own.Change(t.Context(), minio.KindUser, []driver.Change{{Query: driver.Query{Name: "limited", Password: "limited-secret"}, Intent: driver.Update,
-		Parameters: map[string]string{"enabled": "yes", "policies": "mine"}}}); err != nil || len(problems) > 0 {
+	if problems, err := own.Change(t.Context(), minio.KindUser,
+		[]driver.Change{{Query: driver.Query{Name: "limited", Password: "limited-secret"}, Intent: driver.Update,
+			Parameters: map[string]string{"enabled": "yes", "policies": "mine"}}}); err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
 	at.account, at.key = "limited", "limited-secret"
@@ -143,20 +152,25 @@ func TestBucketsThatTheAccountMayNotRead(t *testing.T) {
 	s.has(minio.KindBucket, "mine", "", map[string]string{"versioning": "enabled"})
 }
 
-// TestBucketsOfAStorageThatKnowsLess: versitygw has no lifecycle rules. What it has is kept, and what it has not is refused in its words.
+// TestBucketsOfAStorageThatKnowsLess: versitygw has no lifecycle rules. What it has is kept, and what it has not is
+// refused in its words.
 func TestBucketsOfAStorageThatKnowsLess(t *testing.T) {
 	server := teststorage.NewVersioned(t)
-	at := elsewhere{endpoint: server.Endpoint(), region: teststorage.Region, account: teststorage.Account, key: teststorage.SecretKey, ca: server.CA.PEM()}
+	at := elsewhere{endpoint: server.Endpoint(), region: teststorage.Region, account: teststorage.Account,
+		key: teststorage.SecretKey, ca: server.CA.PEM()}
 	s := &storage{T: t, Driver: minio.NewExternal(at.external())}
 	full := s3Bucket("versioning", "enabled", "policy", "download")
 	s.done(minio.KindBucket, "first", "", driver.Create, full)
 	s.has(minio.KindBucket, "first", "", full)
-	if problem := s.change(minio.KindBucket, "first", "", driver.Update, s3Bucket("versioning", "enabled", "policy", "download", "lifecycle", `[{"id":"a","expireDays":1}]`)); !strings.Contains(problem, "the storage refuses it") {
+	if problem := s.change(minio.KindBucket, "first", "", driver.Update,
+		s3Bucket("versioning", "enabled", "policy", "download", "lifecycle",
+			`[{"id":"a","expireDays":1}]`)); !strings.Contains(problem, "the storage refuses it") {
 		t.Errorf("a lifecycle rule gives %q", problem)
 	}
 	s.done(minio.KindBucket, "first", "", driver.Update, s3Bucket("versioning", "suspended"))
 	s.has(minio.KindBucket, "first", "", s3Bucket("versioning", "suspended"))
-	locked := s3Bucket("versioning", "enabled", "object-lock", "yes", "retention-mode", "compliance", "retention-days", "2")
+	locked := s3Bucket("versioning", "enabled", "object-lock", "yes", "retention-mode", "compliance", "retention-days",
+		"2")
 	s.done(minio.KindBucket, "locked", "", driver.Create, locked)
 	s.has(minio.KindBucket, "locked", "", locked)
 	s.done(minio.KindBucket, "first", "", driver.Delete, nil)
@@ -174,7 +188,8 @@ func TestAnExternalStorageIsChecked(t *testing.T) {
 	}
 	good := elsewhere{endpoint: "https://" + s.Address, region: "us-east-1", account: root, key: rootKey, ca: ca}
 	versity := teststorage.New(t)
-	gateway := elsewhere{endpoint: versity.Endpoint(), region: teststorage.Region, account: teststorage.Account, key: teststorage.SecretKey, ca: versity.CA.PEM()}
+	gateway := elsewhere{endpoint: versity.Endpoint(), region: teststorage.Region, account: teststorage.Account,
+		key: teststorage.SecretKey, ca: versity.CA.PEM()}
 	other := testpki.New(t)
 	other.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	with := func(e elsewhere, change func(*elsewhere)) elsewhere {
@@ -186,17 +201,24 @@ func TestAnExternalStorageIsChecked(t *testing.T) {
 		want string
 		keys bool
 	}{
-		"MinIO":                 {at: good},
-		"versitygw":             {at: gateway},
-		"another key":           {at: with(good, func(e *elsewhere) { e.key = "another-key" }), want: "SignatureDoesNotMatch", keys: true},
-		"nobody's account":      {at: with(good, func(e *elsewhere) { e.account = "nobody" }), want: "InvalidAccessKeyId", keys: true},
-		"versitygw, other key":  {at: with(gateway, func(e *elsewhere) { e.key = "another-key" }), want: "SignatureDoesNotMatch", keys: true},
-		"another region":        {at: with(gateway, func(e *elsewhere) { e.region = "us-west-7" }), want: "AuthorizationHeaderMalformed", keys: true},
-		"nobody there":          {at: with(good, func(e *elsewhere) { e.endpoint = "https://127.0.0.1:1" }), want: "cannot be reached"},
-		"another authority":     {at: with(good, func(e *elsewhere) { e.ca = other.PEM() }), want: "certificate"},
-		"no authority":          {at: with(good, func(e *elsewhere) { e.ca = []byte("none") }), want: "no certificate in PEM"},
-		"plain HTTP":            {at: with(good, func(e *elsewhere) { e.endpoint = "http://" + s.Address }), want: "http://"},
-		"no URL of a host only": {at: with(good, func(e *elsewhere) { e.endpoint = "https://" + s.Address + "/path" }), want: "is no URL such as"},
+		"MinIO":     {at: good},
+		"versitygw": {at: gateway},
+		"another key": {at: with(good, func(e *elsewhere) { e.key = "another-key" }), want: "SignatureDoesNotMatch",
+			keys: true},
+		"nobody's account": {at: with(good, func(e *elsewhere) { e.account = "nobody" }), want: "InvalidAccessKeyId",
+			keys: true},
+		"versitygw, other key": {at: with(gateway, func(e *elsewhere) { e.key = "another-key" }),
+			want: "SignatureDoesNotMatch", keys: true},
+		"another region": {at: with(gateway, func(e *elsewhere) { e.region = "us-west-7" }),
+			want: "AuthorizationHeaderMalformed", keys: true},
+		"nobody there": {at: with(good, func(e *elsewhere) { e.endpoint = "https://127.0.0.1:1" }),
+			want: "cannot be reached"},
+		"another authority": {at: with(good, func(e *elsewhere) { e.ca = other.PEM() }), want: "certificate"},
+		"no authority": {at: with(good, func(e *elsewhere) { e.ca = []byte("none") }),
+			want: "no certificate in PEM"},
+		"plain HTTP": {at: with(good, func(e *elsewhere) { e.endpoint = "http://" + s.Address }), want: "http://"},
+		"no URL of a host only": {at: with(good, func(e *elsewhere) { e.endpoint = "https://" + s.Address + "/path" }),
+			want: "is no URL such as"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		err := c.at.external().Check(ctx)

@@ -42,7 +42,8 @@ func rulesOf(text string) ([]rule, error) {
 		case r.ID == "" || seen[r.ID]:
 			return nil, problemf("parameter %q has a rule with the id %q: each needs one of its own", parameterLifecycle, r.ID)
 		case r.Foreign || r.ExpireDays < 0 || r.NoncurrentDays < 0 || r.ExpireDays+r.NoncurrentDays == 0:
-			return nil, problemf("rule %q of parameter %q must have expireDays or noncurrentDays, each at least 1", r.ID, parameterLifecycle)
+			return nil, problemf("rule %q of parameter %q must have expireDays or noncurrentDays, each at least 1", r.ID,
+				parameterLifecycle)
 		}
 		seen[r.ID] = true
 	}
@@ -63,8 +64,9 @@ const ruleEnabled = "Enabled"
 func s3Rule(r rule) lifecycle.Rule {
 	return lifecycle.Rule{
 		ID: r.ID, Status: ruleEnabled, RuleFilter: lifecycle.Filter{Prefix: r.Prefix},
-		Expiration:                  lifecycle.Expiration{Days: lifecycle.ExpirationDays(r.ExpireDays)},
-		NoncurrentVersionExpiration: lifecycle.NoncurrentVersionExpiration{NoncurrentDays: lifecycle.ExpirationDays(r.NoncurrentDays)},
+		Expiration: lifecycle.Expiration{Days: lifecycle.ExpirationDays(r.ExpireDays)},
+		NoncurrentVersionExpiration: lifecycle.NoncurrentVersionExpiration{
+			NoncurrentDays: lifecycle.ExpirationDays(r.NoncurrentDays)},
 	}
 }
 
@@ -72,7 +74,8 @@ func s3Rule(r rule) lifecycle.Rule {
 func textOf(configuration *lifecycle.Configuration) string {
 	var rules []rule
 	for _, there := range configuration.Rules {
-		r := rule{ID: there.ID, Prefix: there.RuleFilter.Prefix, ExpireDays: int(there.Expiration.Days), NoncurrentDays: int(there.NoncurrentVersionExpiration.NoncurrentDays)}
+		r := rule{ID: there.ID, Prefix: there.RuleFilter.Prefix, ExpireDays: int(there.Expiration.Days),
+			NoncurrentDays: int(there.NoncurrentVersionExpiration.NoncurrentDays)}
 		r.Foreign = !same(there, s3Rule(r))
 		rules = append(rules, r)
 	}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package minio is the driver for MinIO, of which it keeps buckets, policies and users, and for any other S3 that is not in the pod, of which it keeps
-// buckets.
+// Package minio is the driver for MinIO, of which it keeps buckets, policies and users, and for any other S3 that is
+// not in the pod, of which it keeps buckets.
 //
-// What S3 has a word for it says in S3, all else (users, policies, quotas, targets of replication) in MinIO's own API for administrators. It logs in as root over
-// loopback. An object is changed by several calls, since neither has transactions: what can be refused before the first of them is, and what
-// the server refuses later is seen when the object is read back.
+// What S3 has a word for it says in S3, all else (users, policies, quotas, targets of replication) in MinIO's own API
+// for administrators. It logs in as root over loopback. An object is changed by several calls, since neither has
+// transactions: what can be refused before the first of them is, and what the server refuses later is seen when the
+// object is read back.
 package minio
 
 import (
@@ -50,11 +51,13 @@ type Options struct {
 	// Username and Password of root. The password is asked for at each call, since it can change.
 	Username string
 	Password func() (string, error)
-	// TargetCA are the authorities, as PEM, that the servers trust at targets beside those of the system and their own; it may be nil.
+	// TargetCA are the authorities, as PEM, that the servers trust at targets beside those of the system and their own; it
+	// may be nil.
 	TargetCA func() (string, error)
 }
 
-// Driver is a driver.Driver for one storage. It keeps no connection: a call makes its own, with the password of that moment.
+// Driver is a driver.Driver for one storage. It keeps no connection: a call makes its own, with the password of that
+// moment.
 type Driver struct {
 	// called is the storage in sentences.
 	called  string
@@ -65,7 +68,8 @@ type Driver struct {
 // New returns a driver for a MinIO in the pod.
 func New(options Options) *Driver {
 	return &Driver{called: "MinIO", open: func() (*session, error) { return open(options) },
-		keepers: map[string]keeper{KindBucket: buckets{beyondS3: []aspect{{parameterQuota, readQuota, writeQuota}}}, KindPolicy: policies{},
+		keepers: map[string]keeper{KindBucket: buckets{beyondS3: []aspect{{parameterQuota, readQuota, writeQuota}}},
+			KindPolicy:      policies{},
 			KindReplication: replications{}, KindUser: users{}}}
 }
 
@@ -194,7 +198,8 @@ func open(options Options) (*session, error) {
 	if s.s3, err = s.as(options.Username, password); err != nil {
 		return nil, err
 	}
-	s.admin = &admin{client: &http.Client{Transport: s.transport}, base: s.s3.EndpointURL().String(), username: options.Username, password: password}
+	s.admin = &admin{client: &http.Client{Transport: s.transport}, base: s.s3.EndpointURL().String(),
+		username: options.Username, password: password}
 	return s, nil
 }
 
@@ -222,7 +227,8 @@ var notYet = []string{
 	"SlowDown", "SlowDownRead", "SlowDownWrite", "ServiceUnavailable", "InternalError", "RequestTimeout",
 }
 
-// refusal is what is in the way of a single object, as far as that is what an error of the storage, as it is called, says.
+// refusal is what is in the way of a single object, as far as that is what an error of the storage, as it is called,
+// says.
 func refusal(called string, err error) (string, bool) {
 	var own problem
 	if errors.As(err, &own) {

@@ -15,8 +15,10 @@ func TestPoliciesThatSayTheSameAreTheSame(t *testing.T) {
 	const document = `{"Statement":[{"Action":["s3:GetObject","s3:ListBucket"],"Effect":"Allow","Principal":{"AWS":["*"]},"Resource":["arn:aws:s3:::a/*"]}],"Version":"2012-10-17"}`
 	for _, other := range []string{
 		document,
-		`{"Version": "2012-10-17", "ID": "", "Statement": [{"Sid": "", "Effect": "Allow", "Principal": "*", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": "arn:aws:s3:::a/*"}]}`,
-		`{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["s3:GetObject", "s3:ListBucket"], "NotAction": [], "Resource": ["arn:aws:s3:::a/*"]}]}`,
+		`{"Version": "2012-10-17", "ID": "", "Statement": [{"Sid": "", "Effect": "Allow", "Principal": "*", "Action": ` +
+			`["s3:ListBucket", "s3:GetObject"], "Resource": "arn:aws:s3:::a/*"}]}`,
+		`{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["s3:GetObject", ` +
+			`"s3:ListBucket"], "NotAction": [], "Resource": ["arn:aws:s3:::a/*"]}]}`,
 	} {
 		if got, err := canonical(other); err != nil || got != document {
 			t.Errorf("got %s, %v", got, err)
@@ -102,10 +104,11 @@ func TestRulesReadBackAsTheyWereSaid(t *testing.T) {
 func TestWhatPassesIsNoRefusal(t *testing.T) {
 	for err, want := range map[error]string{
 		problemf("no"): "no",
-		fmt.Errorf("wrapped: %w", adminError{Code: "XMinioAdminNoSuchPolicy", Message: "There is none."}): "MinIO refuses it: There is none",
-		adminError{Code: "XMinioServerNotInitialized", Message: "Wait."}:                                  "",
-		adminError{Code: "XMinioIAMNotInitialized", Message: "Wait."}:                                     "",
-		errors.New("connection refused"):                                                                  "",
+		fmt.Errorf("wrapped: %w", adminError{Code: "XMinioAdminNoSuchPolicy",
+			Message: "There is none."}): "MinIO refuses it: There is none",
+		adminError{Code: "XMinioServerNotInitialized", Message: "Wait."}: "",
+		adminError{Code: "XMinioIAMNotInitialized", Message: "Wait."}:    "",
+		errors.New("connection refused"):                                 "",
 	} {
 		if said, refused := refusal("MinIO", err); said != want || refused != (want != "") {
 			t.Errorf("%v: got %q, %v", err, said, refused)

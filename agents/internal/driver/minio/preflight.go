@@ -16,17 +16,21 @@ import (
 )
 
 // neededRights are what the account of a target has to be allowed, as a person reads them.
-const neededRights = "on the bucket s3:GetBucketLocation, s3:ListBucket, s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration and s3:GetEncryptionConfiguration, " +
-	"on its objects s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject, s3:ReplicateObject, s3:ReplicateDelete and s3:ReplicateTags"
+const neededRights = "on the bucket s3:GetBucketLocation, s3:ListBucket, s3:GetBucketVersioning, " +
+	"s3:GetBucketObjectLockConfiguration and s3:GetEncryptionConfiguration, " +
+	"on its objects s3:GetObject, s3:GetObjectVersion, s3:PutObject, s3:DeleteObject, s3:ReplicateObject, " +
+	"s3:ReplicateDelete and s3:ReplicateTags"
 
-// preflight says what is in the way of a replication before anything is set: a problem in words that are the same each time.
+// preflight says what is in the way of a replication before anything is set: a problem in words that are the same each
+// time.
 func preflight(ctx context.Context, s *session, bucket string, target remote, endpoint string) error {
 	here := map[string]string{}
 	if err := errors.Join(readVersioning(ctx, s, bucket, here), readLock(ctx, s, bucket, here)); err != nil {
 		return err
 	}
 	if here[parameterVersioning] != versioningEnabled {
-		return problemf("versioning of bucket %q is %s, and only versions are replicated: set versioning to enabled", bucket, here[parameterVersioning])
+		return problemf("versioning of bucket %q is %s, and only versions are replicated: set versioning to enabled", bucket,
+			here[parameterVersioning])
 	}
 	there, err := s.reach(target, endpoint)
 	if err != nil {
@@ -56,11 +60,12 @@ type away struct {
 	target remote
 }
 
-// reach a target, with the authorities that the servers know: those that everybody knows, that of their own certificate,
-// and those that a user supplies.
+// reach a target, with the authorities that the servers know: those that everybody knows, that of their own
+// certificate, and those that a user supplies.
 func (s *session) reach(target remote, endpoint string) (*away, error) {
 	a := &away{target: target, of: store.S3Options{
-		Endpoint: endpoint, Bucket: target.TargetBucket, Addressing: store.AddressingPath, AccessKey: target.Credentials.AccessKey, SecretKey: target.Credentials.SecretKey,
+		Endpoint: endpoint, Bucket: target.TargetBucket, Addressing: store.AddressingPath,
+		AccessKey: target.Credentials.AccessKey, SecretKey: target.Credentials.SecretKey,
 		Bound: driver.Bound,
 	}}
 	if s.secure() {
@@ -102,7 +107,8 @@ func (a *away) alive(ctx context.Context) error {
 	}
 	response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return problemf("%s is no MinIO that serves, and MinIO replicates to nothing else: its health answers with the status %d", a.of.Endpoint, response.StatusCode)
+		return problemf("%s is no MinIO that serves, and MinIO replicates to nothing else: its health answers with the "+
+			"status %d", a.of.Endpoint, response.StatusCode)
 	}
 	return nil
 }
@@ -114,13 +120,17 @@ func (a *away) refused(err error) error {
 	case err == nil:
 		return nil
 	case is(err, "NoSuchBucket"):
-		return problemf("the target %s has no bucket %q: make it there, with versioning", a.of.Endpoint, a.target.TargetBucket)
+		return problemf("the target %s has no bucket %q: make it there, with versioning", a.of.Endpoint,
+			a.target.TargetBucket)
 	case is(err, "InvalidAccessKeyId"):
-		return problemf("the target %s knows no account %q: mend the access key, or make the account there", a.of.Endpoint, account)
+		return problemf("the target %s knows no account %q: mend the access key, or make the account there", a.of.Endpoint,
+			account)
 	case is(err, "SignatureDoesNotMatch"):
-		return problemf("the target %s does not take the secret key of the account %q: mend it in its Secret", a.of.Endpoint, account)
+		return problemf("the target %s does not take the secret key of the account %q: mend it in its Secret", a.of.Endpoint,
+			account)
 	case is(err, "AccessDenied"):
-		return problemf("the account %q of the target %s may do too little: it needs %s", account, a.of.Endpoint, neededRights)
+		return problemf("the account %q of the target %s may do too little: it needs %s", account, a.of.Endpoint,
+			neededRights)
 	}
 	return problemf("the target cannot be asked: %v", a.of.Said(err))
 }
@@ -131,7 +141,8 @@ func (a *away) versioned(ctx context.Context) error {
 		return a.refused(err)
 	}
 	if is := has[parameterVersioning]; is != versioningEnabled {
-		return problemf("versioning of the bucket %q at the target %s is %s: set it to enabled there", a.target.TargetBucket, a.of.Endpoint, is)
+		return problemf("versioning of the bucket %q at the target %s is %s: set it to enabled there", a.target.TargetBucket,
+			a.of.Endpoint, is)
 	}
 	return nil
 }
@@ -144,13 +155,15 @@ func (a *away) locked(ctx context.Context, here string) error {
 		return a.refused(err)
 	}
 	if is := has[parameterLock]; is != here {
-		return problemf("the bucket %s, and the bucket %q at the target %s %s: both must be the same, which is decided when a bucket is made",
+		return problemf("the bucket %s, and the bucket %q at the target %s %s: both must be the same, which is decided "+
+			"when a bucket is made",
 			lockInWords[here], a.target.TargetBucket, a.of.Endpoint, lockInWords[is])
 	}
 	return nil
 }
 
-// encrypted refuses a target that encrypts otherwise: an object goes there as the source has it, and is refused there, or lies there in the clear.
+// encrypted refuses a target that encrypts otherwise: an object goes there as the source has it, and is refused there,
+// or lies there in the clear.
 func (a *away) encrypted(ctx context.Context, s *session, bucket string) error {
 	here, err := encryption(ctx, s, bucket)
 	if err != nil {
@@ -161,7 +174,8 @@ func (a *away) encrypted(ctx context.Context, s *session, bucket string) error {
 		return a.refused(err)
 	}
 	if here != there {
-		return problemf("by default the bucket is encrypted with %s, and the bucket %q at the target %s with %s: set both to the same", here, a.target.TargetBucket, a.of.Endpoint, there)
+		return problemf("by default the bucket is encrypted with %s, and the bucket %q at the target %s with %s: set both "+
+			"to the same", here, a.target.TargetBucket, a.of.Endpoint, there)
 	}
 	return nil
 }
@@ -182,7 +196,8 @@ func encryption(ctx context.Context, s *session, bucket string) (string, error) 
 	return by.SSEAlgorithm, nil
 }
 
-// another refuses the bucket itself as its target, under whatever address: a bucket of the same name that was made in the same millisecond.
+// another refuses the bucket itself as its target, under whatever address: a bucket of the same name that was made in
+// the same millisecond.
 func (a *away) another(ctx context.Context, s *session, bucket string) error {
 	if a.target.TargetBucket != bucket {
 		return nil
@@ -196,7 +211,8 @@ func (a *away) another(ctx context.Context, s *session, bucket string) error {
 		return a.refused(err)
 	}
 	if there != nil && here != nil && here.CreationDate.Equal(there.CreationDate) {
-		return problemf("the target %s is the bucket %q itself: name another storage, or another bucket", a.of.Endpoint, bucket)
+		return problemf("the target %s is the bucket %q itself: name another storage, or another bucket", a.of.Endpoint,
+			bucket)
 	}
 	return nil
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-// replications are rules by which what is written to a bucket goes to another one, each with the target that it names. An object is called
-// "<bucket>/<rule>". Rules that others made are left alone.
+// replications are rules by which what is written to a bucket goes to another one, each with the target that it names.
+// An object is called "<bucket>/<rule>". Rules that others made are left alone.
 type replications struct{}
 
 func (replications) check(_ *session, change driver.Change) error {
 	bucket, rule, ok := strings.Cut(change.Name, "/")
 	if !ok || bucket == "" || rule == "" || strings.Contains(rule, "/") || len(rule) > maxRuleName {
-		return problemf("a replication is called %q: it must be the name of a bucket, a slash, and the name of a rule", change.Name)
+		return problemf("a replication is called %q: it must be the name of a bucket, a slash, and the name of a rule",
+			change.Name)
 	}
 	if change.Intent == driver.Delete {
 		return nil
@@ -39,9 +40,11 @@ func (replications) check(_ *session, change driver.Change) error {
 	case err != nil:
 		return err
 	case bandwidth > 0 && bandwidth < minBandwidth:
-		return problemf("parameter %q is %d bytes in a second: MinIO takes no less than %d, or 0 for any", parameterBandwidth, bandwidth, minBandwidth)
+		return problemf("parameter %q is %d bytes in a second: MinIO takes no less than %d, or 0 for any", parameterBandwidth,
+			bandwidth, minBandwidth)
 	case p[parameterEndpoint] == "":
-		return problemf("the address of the target is not known: the ObjectStorage that is named as the target is not there, or has no endpoint yet")
+		return problemf("the address of the target is not known: the ObjectStorage that is named as the target is not " +
+			"there, or has no endpoint yet")
 	case p[parameterAccessKey] == "" || change.Password == "":
 		return problemf("the target needs an account: set its access key and its secret key")
 	}
@@ -49,7 +52,8 @@ func (replications) check(_ *session, change driver.Change) error {
 	return err
 }
 
-// ruleAt is a rule and its target, the other rules, and the targets of the bucket. The rule is nil where it is not there.
+// ruleAt is a rule and its target, the other rules, and the targets of the bucket. The rule is nil where it is not
+// there.
 type ruleAt struct {
 	bucket, name string
 	rule         *replication.Rule
@@ -144,8 +148,10 @@ func (at *ruleAt) facts(ctx context.Context, s *session) (map[string]string, err
 	facts := map[string]string{
 		factOnline: wordOf[at.target.Online],
 		factQueued: whole(queued.Count), factQueuedBytes: whole(queued.Bytes),
-		factReplicated: strconv.FormatUint(target.ReplicatedCount, 10), factReplicatedBytes: strconv.FormatUint(target.ReplicatedSize, 10),
-		factFailed: whole(target.Failed.Totals.Count), factFailedBytes: whole(float64(target.Failed.Totals.Bytes)), factFailedHour: whole(target.Failed.LastHour.Count),
+		factReplicated:      strconv.FormatUint(target.ReplicatedCount, 10),
+		factReplicatedBytes: strconv.FormatUint(target.ReplicatedSize, 10),
+		factFailed:          whole(target.Failed.Totals.Count), factFailedBytes: whole(float64(target.Failed.Totals.Bytes)),
+		factFailedHour: whole(target.Failed.LastHour.Count),
 	}
 	if at.existing != "" && at.rule.ExistingObjectReplication.Status == replication.Enabled {
 		facts[factExisting] = at.existing
@@ -170,7 +176,8 @@ func (replications) put(ctx context.Context, s *session, change driver.Change, _
 		return err
 	}
 	if at.target.ARN != "" && at.target.TargetBucket != wanted.TargetBucket {
-		return problemf("its target is the bucket %q, and cannot become %q: take the replication out, and add another one", at.target.TargetBucket, wanted.TargetBucket)
+		return problemf("its target is the bucket %q, and cannot become %q: take the replication out, and add another one",
+			at.target.TargetBucket, wanted.TargetBucket)
 	}
 	if err := preflight(ctx, s, bucket, wanted, p[parameterEndpoint]); err != nil {
 		return err
@@ -192,8 +199,8 @@ func (replications) put(ctx context.Context, s *session, change driver.Change, _
 	return err
 }
 
-// copiesAnew says whether there is more to copy than the rule that is there has begun with. What is under way goes on, and what it does not
-// come to MinIO finds when it next looks through the bucket.
+// copiesAnew says whether there is more to copy than the rule that is there has begun with. What is under way goes on,
+// and what it does not come to MinIO finds when it next looks through the bucket.
 func (at *ruleAt) copiesAnew(wanted remote, prefix string) bool {
 	switch {
 	case at.rule == nil, at.existing == "":
@@ -201,21 +208,25 @@ func (at *ruleAt) copiesAnew(wanted remote, prefix string) bool {
 	case slices.Contains(underWay, at.existing):
 		return false
 	}
-	return at.rule.ExistingObjectReplication.Status != replication.Enabled || at.target.url() != wanted.url() || at.rule.Filter.Prefix != prefix
+	return at.rule.ExistingObjectReplication.Status != replication.Enabled || at.target.url() != wanted.url() ||
+		at.rule.Filter.Prefix != prefix
 }
 
 // underWay are words of MinIO for a copy of what was there before that has not ended.
 var underWay = []string{"Pending", "Ongoing"}
 
-// setTarget has the bucket have a target, and returns its ARN. One that was left when its rule was removed is used again.
+// setTarget has the bucket have a target, and returns its ARN. One that was left when its rule was removed is used
+// again.
 func (at *ruleAt) setTarget(ctx context.Context, s *session, wanted remote) (string, error) {
 	wanted.ARN = at.target.ARN
 	for _, target := range at.targets {
 		if target.ARN == at.target.ARN || target.Endpoint != wanted.Endpoint {
 			continue
 		}
-		if used := slices.ContainsFunc(at.config.Rules, func(rule replication.Rule) bool { return rule.Destination.Bucket == target.ARN }); used {
-			return "", problemf("another rule of bucket %q goes to %s, and MinIO has one target of a bucket for each address: take one of the two out", at.bucket, wanted.url())
+		if used := slices.ContainsFunc(at.config.Rules,
+			func(rule replication.Rule) bool { return rule.Destination.Bucket == target.ARN }); used {
+			return "", problemf("another rule of bucket %q goes to %s, and MinIO has one target of a bucket for each address: "+
+				"take one of the two out", at.bucket, wanted.url())
 		}
 		if target.TargetBucket == wanted.TargetBucket && wanted.ARN == "" {
 			wanted.ARN = target.ARN

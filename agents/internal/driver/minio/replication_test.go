@@ -49,7 +49,8 @@ func newPair(t *testing.T) pair {
 
 // rule is a replication to the other storage in the words of the driver.
 func (p pair) rule(with ...string) map[string]string {
-	all := map[string]string{"endpoint": "https://" + p.there.Address, "target-bucket": copyBucket, "access-key": root, "prefix": "", "delete-markers": "no", "deletes": "no",
+	all := map[string]string{"endpoint": "https://" + p.there.Address, "target-bucket": copyBucket, "access-key": root,
+		"prefix": "", "delete-markers": "no", "deletes": "no",
 		"existing-objects": "no", "bandwidth": "0", "synchronous": "no"}
 	for i := 0; i < len(with); i += 2 {
 		all[with[i]] = with[i+1]
@@ -121,7 +122,8 @@ func TestBucketsAreReplicated(t *testing.T) {
 	}
 
 	t.Log("what was there before, and all that can be said")
-	full := p.rule("prefix", "logs/", "delete-markers", "yes", "deletes", "yes", "existing-objects", "yes", "bandwidth", "200000000", "synchronous", "yes")
+	full := p.rule("prefix", "logs/", "delete-markers", "yes", "deletes", "yes", "existing-objects", "yes", "bandwidth",
+		"200000000", "synchronous", "yes")
 	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Update, full)
 	p.here.has(minio.KindReplication, ruleName, rootKey, full)
 	p.copied("logs/before", "2")
@@ -133,7 +135,8 @@ func TestBucketsAreReplicated(t *testing.T) {
 	})
 	p.write("logs/after", "4")
 	// Who writes waits for the target.
-	if _, err := p.there.as(root, rootKey).StatObject(t.Context(), copyBucket, "logs/after", miniogo.StatObjectOptions{}); err != nil {
+	if _, err := p.there.as(root, rootKey).StatObject(t.Context(), copyBucket, "logs/after",
+		miniogo.StatObjectOptions{}); err != nil {
 		t.Errorf("it was written, and is not there: %v", err)
 	}
 	p.write("other", "5")
@@ -144,13 +147,15 @@ func TestBucketsAreReplicated(t *testing.T) {
 	testpod.Eventually(t, func() error { return p.absent("logs/before") })
 	object, err := by.StatObject(t.Context(), sourceBucket, "logs/after", miniogo.StatObjectOptions{})
 	if err == nil {
-		err = by.RemoveObject(t.Context(), sourceBucket, "logs/after", miniogo.RemoveObjectOptions{VersionID: object.VersionID})
+		err = by.RemoveObject(t.Context(), sourceBucket, "logs/after",
+			miniogo.RemoveObjectOptions{VersionID: object.VersionID})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	testpod.Eventually(t, func() error {
-		_, err := p.there.as(root, rootKey).StatObject(t.Context(), copyBucket, "logs/after", miniogo.StatObjectOptions{VersionID: object.VersionID})
+		_, err := p.there.as(root, rootKey).StatObject(t.Context(), copyBucket, "logs/after",
+			miniogo.StatObjectOptions{VersionID: object.VersionID})
 		if miniogo.ToErrorResponse(err).StatusCode == 404 {
 			return nil
 		}
@@ -194,7 +199,8 @@ func TestBucketsThatAreEachOthersTarget(t *testing.T) {
 	back := pair{T: t, here: p.there, there: p.here}
 	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule("delete-markers", "yes"))
 	const backRule = copyBucket + "/back"
-	p.there.done(minio.KindReplication, backRule, rootKey, driver.Create, back.rule("target-bucket", sourceBucket, "delete-markers", "yes"))
+	p.there.done(minio.KindReplication, backRule, rootKey, driver.Create,
+		back.rule("target-bucket", sourceBucket, "delete-markers", "yes"))
 	p.write("here", "1")
 	p.copied("here", "1")
 	if err := p.there.put(p.there.as(root, rootKey), copyBucket, "there", "2"); err != nil {
@@ -204,7 +210,8 @@ func TestBucketsThatAreEachOthersTarget(t *testing.T) {
 		_, err := p.here.as(root, rootKey).StatObject(t.Context(), sourceBucket, "there", miniogo.StatObjectOptions{})
 		return err
 	})
-	if err := p.there.as(root, rootKey).RemoveObject(t.Context(), copyBucket, "here", miniogo.RemoveObjectOptions{}); err != nil {
+	if err := p.there.as(root, rootKey).RemoveObject(t.Context(), copyBucket, "here",
+		miniogo.RemoveObjectOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	testpod.Eventually(t, func() error {
@@ -297,7 +304,8 @@ func TestBucketsWhoseReplicationSomebodyChanged(t *testing.T) {
 	p.write("rotated", "2")
 	p.copied("rotated", "2")
 
-	if problem := p.here.change(minio.KindReplication, sourceBucket+"/second", rootKey, driver.Create, p.rule()); !strings.Contains(problem, "another rule of bucket") {
+	if problem := p.here.change(minio.KindReplication, sourceBucket+"/second", rootKey, driver.Create,
+		p.rule()); !strings.Contains(problem, "another rule of bucket") {
 		t.Errorf("two rules for one address: %q", problem)
 	}
 }
@@ -353,7 +361,8 @@ func TestBucketsThatCannotBeReplicatedSaySo(t *testing.T) {
 	p.there.done(minio.KindBucket, "plain", "", driver.Create, bucket())
 	p.there.done(minio.KindBucket, "locked", "", driver.Create, bucket("versioning", "enabled", "object-lock", "yes"))
 	p.there.done(minio.KindBucket, "other", "", driver.Create, bucket("versioning", "enabled"))
-	p.there.done(minio.KindUser, "nobody", "secret-of-nobody", driver.Create, map[string]string{"enabled": "yes", "policies": ""})
+	p.there.done(minio.KindUser, "nobody", "secret-of-nobody", driver.Create,
+		map[string]string{"enabled": "yes", "policies": ""})
 	p.here.done(minio.KindBucket, "unversioned", "", driver.Create, bucket())
 	p.here.done(minio.KindBucket, "kept", "", driver.Create, bucket("versioning", "enabled", "object-lock", "yes"))
 	for _, c := range []struct{ name, key, want string }{
@@ -364,7 +373,8 @@ func TestBucketsThatCannotBeReplicatedSaySo(t *testing.T) {
 		{sourceBucket, rootKey, "it must be the name of a bucket, a slash"},
 		{ruleName, "", "the target needs an account"},
 	} {
-		if problem := p.here.change(minio.KindReplication, c.name, c.key, driver.Create, p.rule()); !strings.Contains(problem, c.want) {
+		if problem := p.here.change(minio.KindReplication, c.name, c.key, driver.Create, p.rule()); !strings.Contains(problem,
+			c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, problem, c.want)
 		}
 	}
@@ -384,11 +394,13 @@ func TestBucketsThatCannotBeReplicatedSaySo(t *testing.T) {
 		{[]string{"synchronous", "maybe"}, "must be one of"},
 		{[]string{"more", "yes"}, `parameter "more" is not known`},
 	} {
-		if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule(c.with...)); !strings.Contains(problem, c.want) {
+		if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create,
+			p.rule(c.with...)); !strings.Contains(problem, c.want) {
 			t.Errorf("%v: got %q, want %q", c.with, problem, c.want)
 		}
 	}
-	if problem := p.here.change(minio.KindReplication, ruleName, "secret-of-nobody", driver.Create, p.rule("access-key", "nobody")); !strings.Contains(problem, "may do too little") {
+	if problem := p.here.change(minio.KindReplication, ruleName, "secret-of-nobody", driver.Create,
+		p.rule("access-key", "nobody")); !strings.Contains(problem, "may do too little") {
 		t.Errorf("an account without rights: %q", problem)
 	}
 	// Nothing was set.
@@ -407,7 +419,8 @@ func TestBucketsThatAreEncryptedOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule())
-	if !strings.Contains(problem, "by default the bucket is encrypted with nothing, and the bucket \"copy\"") || !strings.Contains(problem, "with AES256") {
+	if !strings.Contains(problem, "by default the bucket is encrypted with nothing, and the bucket \"copy\"") ||
+		!strings.Contains(problem, "with AES256") {
 		t.Errorf("got %q", problem)
 	}
 	if err := by.RemoveBucketEncryption(t.Context(), copyBucket); err != nil {
@@ -421,7 +434,8 @@ func TestBucketsGoToATargetOfAnotherAuthority(t *testing.T) {
 	p := pair{T: t, here: newStorage(t), there: newStorageBy(t, theirs)}
 	p.here.done(minio.KindBucket, sourceBucket, "", driver.Create, bucket("versioning", "enabled"))
 	p.there.done(minio.KindBucket, copyBucket, "", driver.Create, bucket("versioning", "enabled"))
-	if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule()); !strings.Contains(problem, "certificate signed by unknown authority") {
+	if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule()); !strings.Contains(
+		problem, "certificate signed by unknown authority") {
 		t.Errorf("got %q", problem)
 	}
 	trusted := t.TempDir()
@@ -430,7 +444,8 @@ func TestBucketsGoToATargetOfAnotherAuthority(t *testing.T) {
 	}
 	p.here.Kill()
 	p.here.Env = []string{"SSL_CERT_DIR=/etc/ssl/certs:" + trusted}
-	p.here.Driver = minio.New(minio.Options{Address: p.here.Address, CAFile: filepath.Join(p.here.Dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil },
+	p.here.Driver = minio.New(minio.Options{Address: p.here.Address, CAFile: filepath.Join(p.here.Dir, "ca.crt"),
+		Username: root, Password: func() (string, error) { return rootKey, nil },
 		TargetCA: func() (string, error) { return string(theirs.PEM()), nil }})
 	p.here.start()
 	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule())
@@ -443,8 +458,10 @@ func TestBucketsGoToNothingButMinIO(t *testing.T) {
 	here := newStorageBy(t, gateway.CA)
 	here.done(minio.KindBucket, sourceBucket, "", driver.Create, bucket("versioning", "enabled"))
 	p := pair{T: t, here: here, there: here}
-	to := p.rule("endpoint", "https://"+gateway.Address, "target-bucket", teststorage.Bucket, "access-key", teststorage.Account)
-	if problem := here.change(minio.KindReplication, ruleName, teststorage.SecretKey, driver.Create, to); !strings.Contains(problem, "MinIO replicates to nothing else") {
+	to := p.rule("endpoint", "https://"+gateway.Address, "target-bucket", teststorage.Bucket, "access-key",
+		teststorage.Account)
+	if problem := here.change(minio.KindReplication, ruleName, teststorage.SecretKey, driver.Create,
+		to); !strings.Contains(problem, "MinIO replicates to nothing else") {
 		t.Errorf("got %q", problem)
 	}
 	if kinds := here.Kinds(); !slices.Contains(kinds, minio.KindReplication) {

@@ -21,7 +21,8 @@ const (
 	parameterAccessKey = "access-key"
 	// parameterPrefix of the objects that go there; all of them when empty.
 	parameterPrefix = "prefix"
-	// parameterDeleteMarkers and parameterDeletes: "yes" to have delete markers go there, and versions that are removed removed there.
+	// parameterDeleteMarkers and parameterDeletes: "yes" to have delete markers go there, and versions that are removed
+	// removed there.
 	parameterDeleteMarkers = "delete-markers"
 	parameterDeletes       = "deletes"
 	// parameterExisting: "yes" to have what was there before the rule go there too.
@@ -32,7 +33,8 @@ const (
 	parameterSynchronous = "synchronous"
 )
 
-var replicationParameters = []string{parameterEndpoint, parameterTargetBucket, parameterAccessKey, parameterPrefix, parameterDeleteMarkers, parameterDeletes,
+var replicationParameters = []string{parameterEndpoint, parameterTargetBucket, parameterAccessKey, parameterPrefix,
+	parameterDeleteMarkers, parameterDeletes,
 	parameterExisting, parameterBandwidth, parameterSynchronous}
 
 const (
@@ -76,12 +78,14 @@ const remoteType = "replication"
 func remoteOf(bucket, secretKey string, p map[string]string) (remote, error) {
 	at, err := url.Parse(p[parameterEndpoint])
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
-		return remote{}, problemf("parameter %q is %q: it must be a URL such as https://s3.example.com:9000", parameterEndpoint, p[parameterEndpoint])
+		return remote{}, problemf("parameter %q is %q: it must be a URL such as https://s3.example.com:9000",
+			parameterEndpoint, p[parameterEndpoint])
 	}
 	bandwidth, err := numberOf(p, parameterBandwidth)
 	return remote{
 		SourceBucket: bucket, Endpoint: at.Host, Secure: at.Scheme == "https", TargetBucket: p[parameterTargetBucket],
-		Credentials: remoteKeys{AccessKey: p[parameterAccessKey], SecretKey: secretKey}, Path: "on", API: "s3v4", Type: remoteType,
+		Credentials: remoteKeys{AccessKey: p[parameterAccessKey], SecretKey: secretKey}, Path: "on", API: "s3v4",
+		Type:           remoteType,
 		BandwidthLimit: int64(bandwidth), Synchronous: p[parameterSynchronous] == yes, DisableProxy: true,
 	}, err
 }
@@ -107,8 +111,10 @@ func ruleOf(name, arn string, priority int, p map[string]string) replication.Rul
 		DeleteReplication:       replication.DeleteReplication{Status: statusOf[p[parameterDeletes] == yes]},
 		Destination:             replication.Destination{Bucket: arn},
 		Filter:                  replication.Filter{Prefix: p[parameterPrefix]},
-		// What somebody changes of a replica at the target of another rule goes back, as two buckets need that are each other's target.
-		SourceSelectionCriteria:   replication.SourceSelectionCriteria{ReplicaModifications: replication.ReplicaModifications{Status: replication.Enabled}},
+		// What somebody changes of a replica at the target of another rule goes back, as two buckets need that are each
+		// other's target.
+		SourceSelectionCriteria: replication.SourceSelectionCriteria{
+			ReplicaModifications: replication.ReplicaModifications{Status: replication.Enabled}},
 		ExistingObjectReplication: replication.ExistingObjectReplication{Status: statusOf[p[parameterExisting] == yes]},
 	}
 }
@@ -127,7 +133,8 @@ func parametersOf(rule replication.Rule, target remote) map[string]string {
 	if target.Endpoint != "" {
 		p[parameterEndpoint] = target.url()
 	}
-	if !same(rule, ruleOf(rule.ID, rule.Destination.Bucket, rule.Priority, p)) || target.Endpoint != "" && !target.DisableProxy {
+	if !same(rule, ruleOf(rule.ID, rule.Destination.Bucket, rule.Priority, p)) || target.Endpoint != "" &&
+		!target.DisableProxy {
 		p[parameterPrefix] = foreignRule
 	}
 	return p

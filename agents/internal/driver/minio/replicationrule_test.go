@@ -14,8 +14,10 @@ import (
 
 // replicated is a replication in the words of the driver.
 func replicated(with ...string) map[string]string {
-	p := map[string]string{parameterEndpoint: "https://s3.example.com:9000", parameterTargetBucket: "copy", parameterAccessKey: "replicator", parameterPrefix: "",
-		parameterDeleteMarkers: no, parameterDeletes: no, parameterExisting: no, parameterBandwidth: "0", parameterSynchronous: no}
+	p := map[string]string{parameterEndpoint: "https://s3.example.com:9000", parameterTargetBucket: "copy",
+		parameterAccessKey: "replicator", parameterPrefix: "",
+		parameterDeleteMarkers: no, parameterDeletes: no, parameterExisting: no, parameterBandwidth: "0",
+		parameterSynchronous: no}
 	for i := 0; i < len(with); i += 2 {
 		p[with[i]] = with[i+1]
 	}
@@ -57,7 +59,8 @@ func TestRulesThatSomebodyChangedAreForeign(t *testing.T) {
 		}
 	}
 	// Its target is gone.
-	if got := parametersOf(ruleOf("offsite", "arn", 1, p), remote{}); got[parameterEndpoint] != "" || got[parameterPrefix] != "" {
+	if got := parametersOf(ruleOf("offsite", "arn", 1, p), remote{}); got[parameterEndpoint] != "" ||
+		got[parameterPrefix] != "" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -70,7 +73,8 @@ func TestRulesOfOthersStay(t *testing.T) {
 	if got := priorityFor(rules, "new"); got != 5 {
 		t.Errorf("a new one has the priority %d", got)
 	}
-	if got := withRule(rules, replication.Rule{ID: "ours", Priority: 9}); len(got) != 2 || got[0].ID != "theirs" || got[1].Priority != 9 {
+	if got := withRule(rules, replication.Rule{ID: "ours", Priority: 9}); len(got) != 2 || got[0].ID != "theirs" ||
+		got[1].Priority != 9 {
 		t.Errorf("got %v", got)
 	}
 	if got := withoutRule(rules, "ours"); len(got) != 1 || got[0].ID != "theirs" {
@@ -97,7 +101,8 @@ func TestReplicationsThatCannotBe(t *testing.T) {
 		{"source/offsite", "key", "must be one of yes, no", replicated(parameterDeletes, "some")},
 		{"source/offsite", "key", "is not known", replicated("storage-class", "STANDARD")},
 	} {
-		err := replications{}.check(nil, driver.Change{Query: driver.Query{Name: c.name, Password: c.key}, Intent: driver.Create, Parameters: c.parameters})
+		err := replications{}.check(nil, driver.Change{Query: driver.Query{Name: c.name, Password: c.key},
+			Intent: driver.Create, Parameters: c.parameters})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}

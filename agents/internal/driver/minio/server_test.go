@@ -42,7 +42,8 @@ func newStorage(t *testing.T) *storage {
 func newStorageBy(t *testing.T, ca *testpki.Authority) *storage {
 	t.Helper()
 	s := &storage{T: t, Server: testminio.New(t, ca)}
-	s.Driver = minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
+	s.Driver = minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root,
+		Password: func() (string, error) { return rootKey, nil }})
 	s.start()
 	return s
 }
@@ -64,13 +65,15 @@ func (s *storage) start() {
 func (s *storage) as(user, key string) *miniogo.Client { return s.Client(user, key) }
 
 func (s *storage) put(client *miniogo.Client, bucket, name, text string) error {
-	_, err := client.PutObject(s.Context(), bucket, name, strings.NewReader(text), int64(len(text)), miniogo.PutObjectOptions{})
+	_, err := client.PutObject(s.Context(), bucket, name, strings.NewReader(text), int64(len(text)),
+		miniogo.PutObjectOptions{})
 	return err
 }
 
 func (s *storage) change(kind, name, key string, intent driver.Intent, parameters map[string]string) string {
 	s.Helper()
-	problems, err := s.Change(s.Context(), kind, []driver.Change{{Query: driver.Query{Name: name, Password: key}, Intent: intent, Parameters: parameters}})
+	problems, err := s.Change(s.Context(), kind,
+		[]driver.Change{{Query: driver.Query{Name: name, Password: key}, Intent: intent, Parameters: parameters}})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -112,7 +115,8 @@ func (s *storage) read(kind, name, key string) *driver.State {
 }
 
 func bucket(with ...string) map[string]string {
-	p := map[string]string{"versioning": "off", "object-lock": "no", "retention-mode": "", "retention-days": "0", "policy": "none", "lifecycle": "", "quota": "0"}
+	p := map[string]string{"versioning": "off", "object-lock": "no", "retention-mode": "", "retention-days": "0",
+		"policy": "none", "lifecycle": "", "quota": "0"}
 	for i := 0; i < len(with); i += 2 {
 		p[with[i]] = with[i+1]
 	}
@@ -164,7 +168,8 @@ func TestBucketsAreKept(t *testing.T) {
 		"no policy as JSON":                       bucket("versioning", "enabled", "policy", "everything"),
 		"must have expireDays or noncurrentDays":  bucket("versioning", "enabled", "lifecycle", `[{"id":"x"}]`),
 		"must be a whole number":                  bucket("versioning", "enabled", "quota", "1Gi"),
-		"MinIO refuses it":                        bucket("versioning", "enabled", "policy", strings.ReplaceAll(custom, "first", "second")),
+		"MinIO refuses it": bucket("versioning", "enabled", "policy",
+			strings.ReplaceAll(custom, "first", "second")),
 	} {
 		if problem := s.change(minio.KindBucket, "first", "", driver.Update, p); !strings.Contains(problem, want) {
 			t.Errorf("got %q, want %q", problem, want)
@@ -194,8 +199,10 @@ func TestBucketsGoOnceTheyAreEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("first", "it is not empty")
-	for object := range s.as(root, rootKey).ListObjects(t.Context(), "first", miniogo.ListObjectsOptions{Recursive: true, WithVersions: true}) {
-		if err := s.as(root, rootKey).RemoveObject(t.Context(), "first", object.Key, miniogo.RemoveObjectOptions{VersionID: object.VersionID}); err != nil {
+	for object := range s.as(root, rootKey).ListObjects(t.Context(), "first",
+		miniogo.ListObjectsOptions{Recursive: true, WithVersions: true}) {
+		if err := s.as(root, rootKey).RemoveObject(t.Context(), "first", object.Key,
+			miniogo.RemoveObjectOptions{VersionID: object.VersionID}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,7 +244,8 @@ func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 	s.done(minio.KindBucket, "data", "", driver.Create, bucket())
 	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::data/mine/*"]}]}`
 	s.done(minio.KindPolicy, "mine", "", driver.Create, map[string]string{"document": document})
-	s.done(minio.KindUser, "writer", "first-secret-key", driver.Create, map[string]string{"enabled": "yes", "policies": "mine"})
+	s.done(minio.KindUser, "writer", "first-secret-key", driver.Create,
+		map[string]string{"enabled": "yes", "policies": "mine"})
 	s.has(minio.KindUser, "writer", "first-secret-key", map[string]string{"enabled": "yes", "policies": "mine"})
 	may := func(key, name string, want bool) {
 		t.Helper()
@@ -252,7 +260,8 @@ func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 	if state := s.read(minio.KindUser, "writer", "other-secret-key"); state.Password != driver.OtherPassword {
 		t.Errorf("another key counts as %q", state.Password)
 	}
-	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": "mine"})
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update,
+		map[string]string{"enabled": "yes", "policies": "mine"})
 	if state := s.read(minio.KindUser, "writer", "other-secret-key"); state.Password != driver.SamePassword {
 		t.Errorf("its own key counts as %q", state.Password)
 	}
@@ -260,18 +269,21 @@ func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 	may("other-secret-key", "mine/b", true)
 
 	t.Log("other policies")
-	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": "readwrite mine"})
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update,
+		map[string]string{"enabled": "yes", "policies": "readwrite mine"})
 	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"policies": "mine readwrite"})
 	may("other-secret-key", "other/b", true)
 	if problem := s.change(minio.KindPolicy, "mine", "", driver.Delete, nil); problem == "" {
 		t.Error("a policy that a user has is removed")
 	}
-	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": ""})
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update,
+		map[string]string{"enabled": "yes", "policies": ""})
 	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"policies": ""})
 	may("other-secret-key", "mine/c", false)
 
 	t.Log("one that cannot log in")
-	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "no", "policies": "mine"})
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update,
+		map[string]string{"enabled": "no", "policies": "mine"})
 	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"enabled": "no"})
 	may("other-secret-key", "mine/d", false)
 
@@ -283,12 +295,16 @@ func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 		}
 	}
 	refused(minio.KindUser, root, "other-secret-key", nil, "is the instance's own")
-	refused(minio.KindUser, "boss", "other-secret-key", map[string]string{"policies": "consoleAdmin"}, "they would be past the engine")
-	refused(minio.KindUser, "lost", "other-secret-key", map[string]string{"policies": "no-such-policy"}, "MinIO refuses it")
+	refused(minio.KindUser, "boss", "other-secret-key", map[string]string{"policies": "consoleAdmin"},
+		"they would be past the engine")
+	refused(minio.KindUser, "lost", "other-secret-key", map[string]string{"policies": "no-such-policy"},
+		"MinIO refuses it")
 	refused(minio.KindUser, "weak", "short", map[string]string{}, "MinIO refuses it")
 	refused(minio.KindPolicy, "readonly", "", map[string]string{"document": document}, "is MinIO's own")
-	refused(minio.KindPolicy, "boss", "", map[string]string{"document": strings.Replace(document, "s3:*", "admin:*", 1)}, "each must begin with s3:")
-	refused(minio.KindPolicy, "boss", "", map[string]string{"document": strings.Replace(document, `"Action"`, `"NotAction"`, 1)}, "has NotAction")
+	refused(minio.KindPolicy, "boss", "", map[string]string{"document": strings.Replace(document, "s3:*", "admin:*", 1)},
+		"each must begin with s3:")
+	refused(minio.KindPolicy, "boss", "",
+		map[string]string{"document": strings.Replace(document, `"Action"`, `"NotAction"`, 1)}, "has NotAction")
 
 	s.done(minio.KindUser, "writer", "", driver.Delete, nil)
 	s.done(minio.KindPolicy, "mine", "", driver.Delete, nil)
@@ -303,7 +319,8 @@ func TestStorageThatIsAwayIsNoRefusal(t *testing.T) {
 	if _, err := s.Observe(t.Context(), minio.KindBucket, []driver.Query{{Name: "a"}}); err == nil {
 		t.Error("nobody answers, and it has no buckets")
 	}
-	problems, err := s.Change(t.Context(), minio.KindBucket, []driver.Change{{Query: driver.Query{Name: "a"}, Intent: driver.Create, Parameters: bucket()}})
+	problems, err := s.Change(t.Context(), minio.KindBucket,
+		[]driver.Change{{Query: driver.Query{Name: "a"}, Intent: driver.Create, Parameters: bucket()}})
 	if err == nil {
 		t.Errorf("nobody answers, and it says %s", fmt.Sprint(problems))
 	}

@@ -56,7 +56,8 @@ func (policies) observe(ctx context.Context, s *session, query driver.Query) (*d
 	if err != nil {
 		return nil, err
 	}
-	return &driver.State{Name: query.Name, Password: driver.SamePassword, Parameters: map[string]string{parameterDocument: document}}, nil
+	return &driver.State{Name: query.Name, Password: driver.SamePassword,
+		Parameters: map[string]string{parameterDocument: document}}, nil
 }
 
 func (policies) put(ctx context.Context, s *session, change driver.Change, _ *driver.State) error {
@@ -81,7 +82,8 @@ func (users) check(s *session, change driver.Change) error {
 	}
 	for _, policy := range strings.Fields(change.Parameters[parameterPolicies]) {
 		if slices.Contains(adminPolicies, policy) || strings.Contains(policy, ",") {
-			return problemf("parameter %q has %q, which users cannot have: with it they would be past the engine", parameterPolicies, policy)
+			return problemf("parameter %q has %q, which users cannot have: with it they would be past the engine",
+				parameterPolicies, policy)
 		}
 	}
 	return oneOf(parameterEnabled, cmp.Or(change.Parameters[parameterEnabled], yes), yes, no)
@@ -96,7 +98,8 @@ func (users) observe(ctx context.Context, s *session, query driver.Query) (*driv
 		return nil, err
 	}
 	state := &driver.State{Name: query.Name, Password: driver.SamePassword, Parameters: map[string]string{
-		parameterEnabled: no, parameterPolicies: inOrder(strings.FieldsFunc(info.Policies, func(r rune) bool { return r == ',' || r == ' ' })),
+		parameterEnabled: no, parameterPolicies: inOrder(
+			strings.FieldsFunc(info.Policies, func(r rune) bool { return r == ',' || r == ' ' })),
 	}}
 	if info.Status != userEnabled {
 		// Nobody can say whether the key of one that cannot log in is the same; it is set when it can.

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// ArchivingTable has one row while the server archives its logs, for the metrics. It is in memory alone, is made anew at
-// each start, and is no part of the binary log.
+// ArchivingTable has one row while the server archives its logs, for the metrics. It is in memory alone, is made anew
+// at each start, and is no part of the binary log.
 const ArchivingTable = "mysql." + OwnPrefix + "_archiving"
 
 // ArchivingLines make an empty ArchivingTable.
 func ArchivingLines() []string {
 	return []string{"DROP TABLE IF EXISTS " + ArchivingTable,
-		"CREATE TABLE " + ArchivingTable + " (id TINYINT NOT NULL PRIMARY KEY, archived BIGINT NOT NULL, failures BIGINT NOT NULL, last_archived BIGINT, " +
-			"failing TINYINT NOT NULL, waiting BIGINT, free BIGINT NOT NULL, volume BIGINT NOT NULL, full_in BIGINT) ENGINE = MEMORY"}
+		"CREATE TABLE " + ArchivingTable + " (id TINYINT NOT NULL PRIMARY KEY, archived BIGINT NOT NULL, failures BIGINT " +
+			"NOT NULL, last_archived BIGINT, " +
+			"failing TINYINT NOT NULL, waiting BIGINT, free BIGINT NOT NULL, volume BIGINT NOT NULL, full_in BIGINT) ENGINE = " +
+			"MEMORY"}
 }
 
 // Archiving is how archiving goes.

@@ -27,8 +27,10 @@ type Content struct {
 // Content reads what is in a server.
 func (d *Driver) Content(ctx context.Context) (content Content, err error) {
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, `SELECT SUBSTRING_INDEX(@@version, '-', 1), (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-  WHERE COALESCE(e.TRANSACTIONS, 'NO') <> 'YES' AND t.TABLE_SCHEMA NOT IN (`+placeholders(len(ownDatabases))+"))", anys(ownDatabases)...)
+		rows, err := s.rows(ctx,
+			`SELECT SUBSTRING_INDEX(@@version, '-', 1), (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+  WHERE COALESCE(e.TRANSACTIONS, 'NO') <> 'YES' AND t.TABLE_SCHEMA NOT IN (`+placeholders(len(ownDatabases))+"))",
+			anys(ownDatabases)...)
 		if err != nil {
 			return err
 		}
@@ -36,7 +38,8 @@ func (d *Driver) Content(ctx context.Context) (content Content, err error) {
 		if content.NonTransactional, err = strconv.Atoi(rows[0][1]); err != nil {
 			return err
 		}
-		rows, err = s.rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ("+placeholders(len(ownDatabases))+") ORDER BY 1", anys(ownDatabases)...)
+		rows, err = s.rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ("+
+			placeholders(len(ownDatabases))+") ORDER BY 1", anys(ownDatabases)...)
 		for _, row := range rows {
 			content.Databases = append(content.Databases, row[0])
 		}
@@ -49,7 +52,8 @@ func (d *Driver) Content(ctx context.Context) (content Content, err error) {
 // their passwords and what they are granted; and how many there are.
 func (d *Driver) Accounts(ctx context.Context) (statements []string, n int, err error) {
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, "SELECT User, Host FROM mysql.user WHERE User NOT IN ("+placeholders(len(own))+") AND User NOT LIKE ? ORDER BY 1, 2",
+		rows, err := s.rows(ctx, "SELECT User, Host FROM mysql.user WHERE User NOT IN ("+placeholders(len(own))+
+			") AND User NOT LIKE ? ORDER BY 1, 2",
 			append(anys(own), OwnPrefix+"%")...)
 		if err != nil {
 			return err
@@ -113,7 +117,8 @@ func (e *Damaged) Error() string { return strings.Join(e.Sentences, "\n") }
 func (d *Driver) Check(ctx context.Context) (tables int, err error) {
 	damaged := &Damaged{}
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2")
+		rows, err := s.rows(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE "+
+			"TABLE' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2")
 		if err != nil {
 			return err
 		}
@@ -152,8 +157,8 @@ func (s *session) check(ctx context.Context, database, table string) (sentences 
 const observeGroup = `SELECT @@global.super_read_only,
   EXISTS (SELECT 1 FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE')`
 
-// Rotate gives one of the instance's own accounts another password. That of before stays valid beside it. In a group the
-// primary does so for all, and others leave it to the primary.
+// Rotate gives one of the instance's own accounts another password. That of before stays valid beside it. In a group
+// the primary does so for all, and others leave it to the primary.
 func (d *Driver) Rotate(ctx context.Context, user, password string) error {
 	a := account{user, anyHost}
 	return d.with(ctx, "", func(s *session) error {
@@ -168,7 +173,8 @@ func (d *Driver) Rotate(ctx context.Context, user, password string) error {
 		if err != nil || is[0][0] == "1" {
 			return err
 		}
-		statements := []statement{{"ALTER USER ?@? IDENTIFIED WITH " + plugin + " BY ? RETAIN CURRENT PASSWORD", append(a.arguments(), password)}}
+		statements := []statement{{"ALTER USER ?@? IDENTIFIED WITH " + plugin + " BY ? RETAIN CURRENT PASSWORD",
+			append(a.arguments(), password)}}
 		if is[0][1] == "0" {
 			statements = append([]statement{{text: "SET SESSION sql_log_bin = 0"}}, statements...)
 		}

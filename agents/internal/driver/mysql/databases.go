@@ -30,7 +30,8 @@ type databases struct{}
 func (databases) observe(ctx context.Context, s *session, queries []driver.Query) ([]driver.State, error) {
 	names := namesOf(queries)
 	rows, err := s.rows(ctx, `SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME
-FROM information_schema.SCHEMATA WHERE CONVERT(SCHEMA_NAME USING utf8mb4) COLLATE utf8mb4_bin IN (`+placeholders(len(names))+")", anys(names)...)
+FROM information_schema.SCHEMATA WHERE CONVERT(SCHEMA_NAME USING utf8mb4) COLLATE utf8mb4_bin IN (`+
+		placeholders(len(names))+")", anys(names)...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the databases: %w", err)
 	}
@@ -64,12 +65,14 @@ func (databases) statements(change driver.Change, there *driver.State) ([]statem
 		return nil, err
 	}
 	options := ""
-	for _, option := range []struct{ parameter, sql string }{{parameterCharset, "CHARACTER SET"}, {parameterCollation, "COLLATE"}} {
+	for _, option := range []struct{ parameter, sql string }{{parameterCharset, "CHARACTER SET"},
+		{parameterCollation, "COLLATE"}} {
 		value := change.Parameters[option.parameter]
 		switch {
 		case value == "":
 		case !wordForm.MatchString(value):
-			return nil, errors.New(option.parameter + " must be a name of small letters, digits and underscores, such as utf8mb4")
+			return nil, errors.New(option.parameter +
+				" must be a name of small letters, digits and underscores, such as utf8mb4")
 		default:
 			options += " " + option.sql + " " + value
 		}

@@ -47,7 +47,8 @@ type grant struct {
 func parseGrant(name string) (grant, error) {
 	parts := strings.Split(name, "/")
 	if slices.Contains(parts, "") || levels[len(parts)] == nil {
-		return grant{}, fmt.Errorf("%q is no name of a grant: it must be <user>/<database> or <user>/<database>/<table>", name)
+		return grant{}, fmt.Errorf("%q is no name of a grant: it must be <user>/<database> or <user>/<database>/<table>",
+			name)
 	}
 	g := grant{account: parseAccount(parts[0]), database: parts[1]}
 	if len(parts) == partsOfTable {

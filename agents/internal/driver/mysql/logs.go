@@ -22,7 +22,8 @@ type Logs struct {
 	Writes bool
 	// Executed is the GTID set of all its transactions.
 	Executed string
-	// Base is the path of the logs without the number at its end, and Names are their names in order; the last one is open.
+	// Base is the path of the logs without the number at its end, and Names are their names in order; the last one is
+	// open.
 	Base  string
 	Names []string
 }
@@ -67,7 +68,8 @@ func (d *Driver) ArchivedAs(ctx context.Context) (id string, err error) {
 		_, _ = rand.Read(number)
 		err := s.carryOut(ctx, []statement{
 			{text: "CREATE TABLE IF NOT EXISTS " + ArchiveTable + " (id CHAR(32) NOT NULL PRIMARY KEY)"},
-			{"INSERT INTO " + ArchiveTable + " SELECT ? WHERE NOT EXISTS (SELECT 1 FROM " + ArchiveTable + ")", []any{hex.EncodeToString(number)}},
+			{"INSERT INTO " + ArchiveTable + " SELECT ? WHERE NOT EXISTS (SELECT 1 FROM " + ArchiveTable + ")",
+				[]any{hex.EncodeToString(number)}},
 		})
 		if err != nil {
 			return fmt.Errorf("cannot note which data is archived: %w", err)
@@ -90,7 +92,8 @@ func (d *Driver) Archive(ctx context.Context) (id string, err error) {
 // archivedAs is the number of the data; empty where it has none.
 func (s *session) archivedAs(ctx context.Context) (string, error) {
 	base, table, _ := strings.Cut(ArchiveTable, ".")
-	there, err := s.rows(ctx, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", base, table)
+	there, err := s.rows(ctx, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", base,
+		table)
 	if err != nil || len(there) == 0 {
 		return "", err
 	}

@@ -71,8 +71,8 @@ func (d *Driver) At(ctx context.Context, begin func(Seen) error, during func(Mom
 	})
 }
 
-// standStill has the server finish what it writes, and begin nothing. What reads for long would hold up all others, so it
-// is given up after a few seconds and tried again.
+// standStill has the server finish what it writes, and begin nothing. What reads for long would hold up all others, so
+// it is given up after a few seconds and tried again.
 func (s *session) standStill(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		err := s.do(ctx, statement{text: "FLUSH TABLES WITH READ LOCK"})
@@ -81,7 +81,8 @@ func (s *session) standStill(ctx context.Context) error {
 			return err
 		}
 		if attempt == momentAttempts {
-			return fmt.Errorf("the server does not stand still for a moment, since a statement or a lock lasts for too long: %w", err)
+			return fmt.Errorf("the server does not stand still for a moment, since a statement or a lock lasts for too long: %w",
+				err)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,7 +99,8 @@ const observeDump = `SELECT COUNT(*) FROM information_schema.INNODB_TRX t
 
 // untilSeen is a Seen.
 func (s *session) untilSeen(ctx context.Context, pid int, over <-chan struct{}) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, snapshotPatience, fmt.Errorf("mysqldump had not begun to read after %s", snapshotPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, snapshotPatience,
+		fmt.Errorf("mysqldump had not begun to read after %s", snapshotPatience))
 	defer cancel()
 	for {
 		rows, err := s.rows(ctx, observeDump, pid)

@@ -77,7 +77,8 @@ func TestObjects(t *testing.T) {
 }
 
 func create(name, password string, parameters map[string]string) driver.Change {
-	return driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: driver.Create, Parameters: parameters}
+	return driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: driver.Create,
+		Parameters: parameters}
 }
 
 func (s *started) databases(t *testing.T) {
@@ -86,28 +87,34 @@ func (s *started) databases(t *testing.T) {
 	if got == nil || got.Parameters["charset"] != "latin1" || got.Parameters["collation"] != "latin1_swedish_ci" {
 		t.Fatalf("got %+v", got)
 	}
-	if again := s.must(mysql.KindDatabase, create(name, "", map[string]string{"charset": "utf8mb4"})); again.Parameters["charset"] != "utf8mb4" {
+	if again := s.must(mysql.KindDatabase,
+		create(name, "", map[string]string{"charset": "utf8mb4"})); again.Parameters["charset"] != "utf8mb4" {
 		t.Errorf("got %+v", again)
 	}
-	if problem := s.change(mysql.KindDatabase, create(name, "", map[string]string{"charset": "klingon"})); !strings.Contains(problem, "Unknown character set") {
+	if problem := s.change(mysql.KindDatabase,
+		create(name, "", map[string]string{"charset": "klingon"})); !strings.Contains(problem, "Unknown character set") {
 		t.Errorf("got %q", problem)
 	}
-	if gone := s.must(mysql.KindDatabase, driver.Change{Query: driver.Query{Name: name}, Intent: driver.Delete}); gone != nil {
+	if gone := s.must(mysql.KindDatabase, driver.Change{Query: driver.Query{Name: name}, Intent: driver.Delete}); gone !=
+		nil {
 		t.Errorf("there is %+v", gone)
 	}
 }
 
 func (s *started) users(t *testing.T) {
 	old, fresh := `it's "\ old`, `it's "\ new`
-	wanted := map[string]string{"locked": "no", "require-tls": "no", "max-connections": "3", "keep-previous-password": "yes", "global-privileges": "PROCESS REPLICATION_CLIENT"}
+	wanted := map[string]string{"locked": "no", "require-tls": "no", "max-connections": "3",
+		"keep-previous-password": "yes", "global-privileges": "PROCESS REPLICATION_CLIENT"}
 	got := s.must(mysql.KindUser, create("clerk", old, wanted))
 	if got == nil || got.Password != driver.SamePassword || !maps.Equal(got.Parameters, wanted) {
 		t.Fatalf("got %+v", got)
 	}
-	if other := s.observe(mysql.KindUser, driver.Query{Name: "clerk", Password: fresh}); other.Password != driver.OtherPassword {
+	if other := s.observe(mysql.KindUser, driver.Query{Name: "clerk", Password: fresh}); other.Password !=
+		driver.OtherPassword {
 		t.Errorf("another password is the same: %+v", other)
 	}
-	if got = s.must(mysql.KindUser, create("clerk", fresh, wanted)); got.Password != driver.SamePassword || got.Facts["previousPassword"] != "valid" {
+	if got = s.must(mysql.KindUser, create("clerk", fresh, wanted)); got.Password != driver.SamePassword ||
+		got.Facts["previousPassword"] != "valid" {
 		t.Errorf("got %+v", got)
 	}
 	for _, password := range []string{old, fresh} {
@@ -116,35 +123,41 @@ func (s *started) users(t *testing.T) {
 		}
 	}
 	s.SQL("GRANT SUPER, BACKUP_ADMIN ON *.* TO clerk WITH GRANT OPTION")
-	if drifted := s.observe(mysql.KindUser, driver.Query{Name: "clerk"}); !strings.Contains(drifted.Parameters["global-privileges"], "SUPER GRANT_OPTION") {
+	if drifted := s.observe(mysql.KindUser, driver.Query{Name: "clerk"}); !strings.Contains(
+		drifted.Parameters["global-privileges"], "SUPER GRANT_OPTION") {
 		t.Errorf("got %+v", drifted)
 	}
 	wanted["keep-previous-password"], wanted["global-privileges"], wanted["locked"] = "no", "PROCESS", "no"
-	if got = s.must(mysql.KindUser, create("clerk", fresh, wanted)); !maps.Equal(got.Parameters, wanted) || got.Facts["previousPassword"] != "" {
+	if got = s.must(mysql.KindUser, create("clerk", fresh, wanted)); !maps.Equal(got.Parameters, wanted) ||
+		got.Facts["previousPassword"] != "" {
 		t.Errorf("got %+v", got)
 	}
 	if err := s.answers("clerk", old); err == nil || !strings.Contains(err.Error(), "Access denied") {
 		t.Errorf("the former password is valid: %v", err)
 	}
-	if gone := s.must(mysql.KindUser, driver.Change{Query: driver.Query{Name: "clerk"}, Intent: driver.Delete}); gone != nil {
+	if gone := s.must(mysql.KindUser, driver.Change{Query: driver.Query{Name: "clerk"}, Intent: driver.Delete}); gone !=
+		nil {
 		t.Errorf("there is %+v", gone)
 	}
 	s.must(mysql.KindUser, driver.Change{Query: driver.Query{Name: "clerk"}, Intent: driver.Delete})
 }
 
 func (s *started) grants(t *testing.T) {
-	s.SQL("CREATE DATABASE a_b; CREATE DATABASE axb; CREATE TABLE axb.t (id INT PRIMARY KEY); CREATE TABLE a_b.t (id INT PRIMARY KEY); CREATE USER `g`@`%` IDENTIFIED BY 'g'")
+	s.SQL("CREATE DATABASE a_b; CREATE DATABASE axb; CREATE TABLE axb.t (id INT PRIMARY KEY); CREATE TABLE a_b.t (id " +
+		"INT PRIMARY KEY); CREATE USER `g`@`%` IDENTIFIED BY 'g'")
 	grant := func(name, privileges string) *driver.State {
 		return s.must(mysql.KindGrant, create(name, "", map[string]string{"privileges": privileges}))
 	}
-	if got := grant("g/a_b", "SELECT INSERT CREATE_VIEW"); got == nil || got.Parameters["privileges"] != "CREATE_VIEW INSERT SELECT" {
+	if got := grant("g/a_b", "SELECT INSERT CREATE_VIEW"); got == nil ||
+		got.Parameters["privileges"] != "CREATE_VIEW INSERT SELECT" {
 		t.Fatalf("got %+v", got)
 	}
 	as := s.As("g", "g", s.Address, "")
 	if _, err := as.Query(t.Context(), driver.Statement{Text: "SELECT * FROM a_b.t"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := as.Query(t.Context(), driver.Statement{Text: "SELECT * FROM axb.t"}); err == nil || !strings.Contains(err.Error(), "denied") {
+	if _, err := as.Query(t.Context(), driver.Statement{Text: "SELECT * FROM axb.t"}); err == nil ||
+		!strings.Contains(err.Error(), "denied") {
 		t.Errorf("an underscore stands for any character: %v", err)
 	}
 	if got := grant("g/a_b", "ALL"); got.Parameters["privileges"] != "ALL" {
@@ -158,21 +171,28 @@ func (s *started) grants(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for _, name := range []string{"g/a_b", "g/axb/t"} {
-		if gone := s.must(mysql.KindGrant, driver.Change{Query: driver.Query{Name: name}, Intent: driver.Delete}); gone != nil {
+		if gone := s.must(mysql.KindGrant, driver.Change{Query: driver.Query{Name: name}, Intent: driver.Delete}); gone !=
+			nil {
 			t.Errorf("there is %+v", gone)
 		}
 	}
-	if problem := s.change(mysql.KindGrant, create("nobody/a_b", "", map[string]string{"privileges": "SELECT"})); !strings.Contains(problem, "not allowed to create a user") {
+	if problem := s.change(mysql.KindGrant,
+		create("nobody/a_b", "", map[string]string{"privileges": "SELECT"})); !strings.Contains(problem,
+		"not allowed to create a user") {
 		t.Errorf("got %q", problem)
 	}
 }
 
 func (s *started) queries(t *testing.T) {
-	got, err := s.driver.Query(t.Context(), driver.Statement{Text: "SELECT DATABASE() AS base, ? AS said, NULL AS nothing", Arguments: []string{"it's; DROP"}, Database: "mysql", Access: driver.ReadOnly})
-	if err != nil || !slices.Equal(got.Columns, []string{"base", "said", "nothing"}) || *got.Rows[0][0] != "mysql" || *got.Rows[0][1] != "it's; DROP" || got.Rows[0][2] != nil {
+	got, err := s.driver.Query(t.Context(),
+		driver.Statement{Text: "SELECT DATABASE() AS base, ? AS said, NULL AS nothing", Arguments: []string{"it's; DROP"},
+			Database: "mysql", Access: driver.ReadOnly})
+	if err != nil || !slices.Equal(got.Columns, []string{"base", "said", "nothing"}) || *got.Rows[0][0] != "mysql" ||
+		*got.Rows[0][1] != "it's; DROP" || got.Rows[0][2] != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := s.driver.Query(t.Context(), driver.Statement{Text: "CREATE DATABASE x", Access: driver.ReadOnly}); err == nil || !strings.Contains(err.Error(), "READ ONLY transaction") {
+	if _, err := s.driver.Query(t.Context(), driver.Statement{Text: "CREATE DATABASE x", Access: driver.ReadOnly}); err ==
+		nil || !strings.Contains(err.Error(), "READ ONLY transaction") {
 		t.Errorf("a query that only reads writes: %v", err)
 	}
 	if _, err := s.driver.Query(t.Context(), driver.Statement{Text: "SELECT 1; SELECT 2"}); err == nil {
@@ -180,7 +200,8 @@ func (s *started) queries(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := s.driver.Query(ctx, driver.Statement{Text: "SELECT SLEEP(600)"}); err == nil || !strings.Contains(err.Error(), "did not end in time") {
+	if _, err := s.driver.Query(ctx, driver.Statement{Text: "SELECT SLEEP(600)"}); err == nil ||
+		!strings.Contains(err.Error(), "did not end in time") {
 		t.Errorf("got %v", err)
 	}
 	s.Until("the server has ended the query", func(context.Context) error {

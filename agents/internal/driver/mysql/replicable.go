@@ -22,7 +22,8 @@ WHERE t.TABLE_TYPE = 'BASE TABLE' AND (k.base IS NULL OR t.ENGINE <> 'InnoDB') A
 // to, and whether there are others.
 func (d *Driver) Unreplicable(ctx context.Context, limit int) (tables []string, others bool, err error) {
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, unreplicable+placeholders(len(ownDatabases))+") ORDER BY 1, 2 LIMIT ?", append(anys(ownDatabases), limit+1)...)
+		rows, err := s.rows(ctx, unreplicable+placeholders(len(ownDatabases))+") ORDER BY 1, 2 LIMIT ?",
+			append(anys(ownDatabases), limit+1)...)
 		if err != nil {
 			return err
 		}
@@ -35,11 +36,12 @@ func (d *Driver) Unreplicable(ctx context.Context, limit int) (tables []string, 
 	return tables, others, err
 }
 
-// CertificateEnd is when the certificate ends that clients are shown, as the server says it. One that is given none makes
-// one for itself.
+// CertificateEnd is when the certificate ends that clients are shown, as the server says it. One that is given none
+// makes one for itself.
 func (d *Driver) CertificateEnd(ctx context.Context) (end string, err error) {
 	err = d.with(ctx, "", func(s *session) error {
-		rows, err := s.rows(ctx, "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Ssl_server_not_after'")
+		rows, err := s.rows(ctx, "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = "+
+			"'Ssl_server_not_after'")
 		if err == nil && len(rows) > 0 {
 			end = rows[0][0]
 		}

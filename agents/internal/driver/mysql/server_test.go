@@ -36,13 +36,16 @@ func (s *started) check(text, want string) {
 }
 
 func (s *started) parameters(t *testing.T) {
-	s.Configure("max_connections = 77", "long_query_time = 0.5", `sql_mode = "STRICT_TRANS_TABLES,NO_ZERO_DATE"`, "innodb_buffer_pool_size = 64M", "default_time_zone = +08:00")
+	s.Configure("max_connections = 77", "long_query_time = 0.5", `sql_mode = "STRICT_TRANS_TABLES,NO_ZERO_DATE"`,
+		"innodb_buffer_pool_size = 64M", "default_time_zone = +08:00")
 	reload := func() error { return s.Server.Server.Reload(t.Context()) }
 	if err := reload(); err != nil {
 		t.Fatal(err)
 	}
-	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.time_zone, @@global.sql_mode", "77\t0.500000\t+08:00\tSTRICT_TRANS_TABLES,NO_ZERO_DATE")
-	s.Until("the buffer pool is resized", func(context.Context) error { return wantSQL(s, "SELECT @@innodb_buffer_pool_size", "67108864") })
+	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.time_zone, @@global.sql_mode",
+		"77\t0.500000\t+08:00\tSTRICT_TRANS_TABLES,NO_ZERO_DATE")
+	s.Until("the buffer pool is resized",
+		func(context.Context) error { return wantSQL(s, "SELECT @@innodb_buffer_pool_size", "67108864") })
 	// What is taken out, and what somebody set by hand, gets its default.
 	s.SQL("SET GLOBAL wait_timeout = 5; SET PERSIST max_connect_errors = 7")
 	s.Configure("long_query_time = 0.5")
@@ -93,7 +96,8 @@ func TestStart(t *testing.T) {
 	// What was acknowledged is there after a kill.
 	s := start(t, "innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1")
 	s.SQL("CREATE TABLE app.kept (id INT PRIMARY KEY); INSERT INTO app.kept VALUES (1)")
-	s.check("SELECT GROUP_CONCAT(User, '@', Host ORDER BY User, Host) FROM mysql.user WHERE User NOT LIKE 'mysql.%'", "app@%,root@%,zeroinfra@127.0.0.1,zeroinfra@localhost")
+	s.check("SELECT GROUP_CONCAT(User, '@', Host ORDER BY User, Host) FROM mysql.user WHERE User NOT LIKE 'mysql.%'",
+		"app@%,root@%,zeroinfra@127.0.0.1,zeroinfra@localhost")
 	s.Kill()
 	s.SetPassword("root", "since-then")
 	s.Start()
@@ -164,17 +168,23 @@ func TestTLS(t *testing.T) {
 
 func TestDumpAndLoad(t *testing.T) {
 	s := start(t)
-	s.SQL("CREATE DATABASE `sh``op`; CREATE TABLE `sh``op`.t (id INT PRIMARY KEY, b BLOB); INSERT INTO `sh``op`.t VALUES (1, x'00ff0a27'); CREATE VIEW app.v AS SELECT * FROM `sh``op`.t")
-	s.SQL("CREATE PROCEDURE app.p() SELECT 1; CREATE EVENT app.e ON SCHEDULE EVERY 1 YEAR DO SELECT 1; CREATE TABLE app.m (id INT) ENGINE = MyISAM")
-	s.SQL("CREATE ROLE reader; GRANT SELECT ON app.* TO reader; CREATE USER u IDENTIFIED BY 'u' DEFAULT ROLE reader; GRANT reader TO u; ALTER USER u DEFAULT ROLE reader")
+	s.SQL("CREATE DATABASE `sh``op`; CREATE TABLE `sh``op`.t (id INT PRIMARY KEY, b BLOB); INSERT INTO `sh``op`.t " +
+		"VALUES (1, x'00ff0a27'); CREATE VIEW app.v AS SELECT * FROM `sh``op`.t")
+	s.SQL("CREATE PROCEDURE app.p() SELECT 1; CREATE EVENT app.e ON SCHEDULE EVERY 1 YEAR DO SELECT 1; CREATE TABLE " +
+		"app.m (id INT) ENGINE = MyISAM")
+	s.SQL("CREATE ROLE reader; GRANT SELECT ON app.* TO reader; CREATE USER u IDENTIFIED BY 'u' DEFAULT ROLE reader; " +
+		"GRANT reader TO u; ALTER USER u DEFAULT ROLE reader")
 	var dumped bytes.Buffer
-	source := &server.Source{Program: filepath.Join(s.Bin, "mysqldump"), Options: mysql.Options{Address: s.Address, Username: "root", Password: func() (string, error) { return testmysql.Password, nil }}}
+	source := &server.Source{Program: filepath.Join(s.Bin, "mysqldump"),
+		Options: mysql.Options{Address: s.Address, Username: "root",
+			Password: func() (string, error) { return testmysql.Password, nil }}}
 	facts, err := source.Dump(t.Context(), &dumped)
 	if err != nil || facts.Databases != 2 || facts.Accounts != 3 || facts.NonTransactional != 1 {
 		t.Fatalf("got %+v, %v", facts, err)
 	}
 	restored := testmysql.New(t)
-	target := &server.Target{Program: restored.Server.Program, Client: filepath.Join(s.Bin, "mysql"), Dir: restored.Server.Dir, Run: restored.Server.Run}
+	target := &server.Target{Program: restored.Server.Program, Client: filepath.Join(s.Bin, "mysql"),
+		Dir: restored.Server.Dir, Run: restored.Server.Run}
 	if err := target.Load(t.Context(), bytes.NewReader(dumped.Bytes())); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +202,9 @@ func TestDumpAndLoad(t *testing.T) {
 	if tables, err := r.driver.Check(t.Context()); err != nil || tables < 30 {
 		t.Errorf("%d tables, %v", tables, err)
 	}
-	for want, text := range map[string]string{"is not whole": strings.TrimSuffix(dumped.String(), "-- zeroinfra dump is whole\n"), "no dump of MySQL": "SELECT 1;\n"} {
+	for want, text := range map[string]string{
+		"is not whole":     strings.TrimSuffix(dumped.String(), "-- zeroinfra dump is whole\n"),
+		"no dump of MySQL": "SELECT 1;\n"} {
 		target.Dir = t.TempDir()
 		if err := target.Load(t.Context(), strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v", err)

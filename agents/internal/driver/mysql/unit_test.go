@@ -18,7 +18,8 @@ func TestSHACrypt(t *testing.T) {
 
 func TestVerifiersOfOthersAreNotThePassword(t *testing.T) {
 	var remembered Verified
-	for _, verifier := range []string{"", "*81F5E21E35407D884A6CD4A731AEBFB6AF209E1B", "$A$005$short", "$A$FFFF$" + strings.Repeat("x", 63), "$A$000$" + strings.Repeat("x", 63)} {
+	for _, verifier := range []string{"", "*81F5E21E35407D884A6CD4A731AEBFB6AF209E1B", "$A$005$short", "$A$FFFF$" +
+		strings.Repeat("x", 63), "$A$000$" + strings.Repeat("x", 63)} {
 		for range 2 {
 			if remembered.same(verifier, "secret") {
 				t.Errorf("%q is taken for the password", verifier)
@@ -28,7 +29,8 @@ func TestVerifiersOfOthersAreNotThePassword(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	for _, pair := range [][2]string{{"67108864", "64M"}, {"ON", "1"}, {"OFF", "off"}, {"10.000000", "10"}, {"A,B", "b, a"}, {"READ-COMMITTED", "read-committed"}} {
+	for _, pair := range [][2]string{{"67108864", "64M"}, {"ON", "1"}, {"OFF", "off"}, {"10.000000", "10"},
+		{"A,B", "b, a"}, {"READ-COMMITTED", "read-committed"}} {
 		if !same(pair[0], pair[1]) {
 			t.Errorf("%q is not %q", pair[0], pair[1])
 		}
@@ -42,7 +44,8 @@ func TestSame(t *testing.T) {
 
 func TestChangesThatAreRefused(t *testing.T) {
 	change := func(name string, parameters ...string) driver.Change {
-		c := driver.Change{Query: driver.Query{Name: name, Password: "p"}, Intent: driver.Create, Parameters: map[string]string{}}
+		c := driver.Change{Query: driver.Query{Name: name, Password: "p"}, Intent: driver.Create,
+			Parameters: map[string]string{}}
 		for i := 0; i < len(parameters); i += 2 {
 			c.Parameters[parameters[i]] = parameters[i+1]
 		}

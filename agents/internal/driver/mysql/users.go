@@ -130,7 +130,8 @@ func (k users) state(query driver.Query, row []string) (driver.State, error) {
 func (a account) check() error {
 	switch {
 	case a.user == "" || len(a.user) > maxUser || a.host == "" || strings.ContainsAny(a.user+a.host, "'\\\x00"):
-		return fmt.Errorf("%q is no name of a user: it must be <user> or <user>@<host>, with at most %d bytes before the @", a.user+"@"+a.host, maxUser)
+		return fmt.Errorf("%q is no name of a user: it must be <user> or <user>@<host>, with at most %d bytes before the @",
+			a.user+"@"+a.host, maxUser)
 	case slices.Contains(own, a.user), strings.HasPrefix(a.user, OwnPrefix):
 		return fmt.Errorf("the user %q is the instance's own: take another name", a.user)
 	}
@@ -193,7 +194,8 @@ func (a account) global(wanted []string, there *driver.State) []statement {
 	}
 	for _, privilege := range wanted {
 		if !slices.Contains(has, privilege) {
-			statements = append(statements, statement{"GRANT " + strings.ReplaceAll(privilege, "_", " ") + " ON *.* TO ?@?", a.arguments()})
+			statements = append(statements, statement{"GRANT " + strings.ReplaceAll(privilege, "_", " ") + " ON *.* TO ?@?",
+				a.arguments()})
 		}
 	}
 	return statements
@@ -212,7 +214,8 @@ func parseUser(parameters map[string]string) (user, error) {
 	if err != nil {
 		return u, err
 	}
-	for parameter, value := range map[string]*bool{parameterLocked: &u.locked, parameterTLS: &u.tls, parameterPrevious: &u.previous} {
+	for parameter, value := range map[string]*bool{parameterLocked: &u.locked, parameterTLS: &u.tls,
+		parameterPrevious: &u.previous} {
 		if *value, err = yesOrNo(parameters, parameter); err != nil {
 			return u, err
 		}
@@ -224,7 +227,8 @@ func parseUser(parameters map[string]string) (user, error) {
 	}
 	for _, word := range strings.Fields(parameters[parameterGlobal]) {
 		if !slices.Contains(globalPrivileges, word) {
-			return u, fmt.Errorf("parameter %q has the word %q: there are %s", parameterGlobal, word, strings.Join(globalPrivileges, ", "))
+			return u, fmt.Errorf("parameter %q has the word %q: there are %s", parameterGlobal, word,
+				strings.Join(globalPrivileges, ", "))
 		}
 		u.global = append(u.global, word)
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // kept are variables that the engine and its procedures set while the server runs, beside the file.
-var kept = regexp.MustCompile(`^(group_replication_.*|gtid_.*|offline_mode|read_only|super_read_only|rpl_semi_sync_.*)$`)
+var kept = regexp.MustCompile(
+	`^(group_replication_.*|gtid_.*|offline_mode|read_only|super_read_only|rpl_semi_sync_.*)$`)
 
 // rounded are variables that the server makes a multiple of something else.
 var rounded = []string{"innodb_buffer_pool_size"}
@@ -26,11 +27,11 @@ var rounded = []string{"innodb_buffer_pool_size"}
 var variableOf = map[string]string{"default_time_zone": "time_zone"}
 
 // Apply has a server that runs take over the values of its file, by the names of options, and reads them back.
-// Variables that were set while it ran, or at its start, and that the file does not have get their defaults. What can be
-// set at a start alone is not touched: who changes that starts the server anew.
+// Variables that were set while it ran, or at its start, and that the file does not have get their defaults. What can
+// be set at a start alone is not touched: who changes that starts the server anew.
 //
-// Nothing is persisted in the server (SET PERSIST): what its start reads would have a second place then, which wins over
-// the file.
+// Nothing is persisted in the server (SET PERSIST): what its start reads would have a second place then, which wins
+// over the file.
 func (d *Driver) Apply(ctx context.Context, options map[string]string) error {
 	file := map[string]string{}
 	for option, value := range options {
@@ -103,7 +104,8 @@ func (s *session) apply(ctx context.Context, variable, wanted string, there map[
 
 // confirm reads a variable back.
 func (s *session) confirm(ctx context.Context, variable, wanted string) error {
-	rows, err := s.rows(ctx, "SELECT VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME = ?", variable)
+	rows, err := s.rows(ctx, "SELECT VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME = ?",
+		variable)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ const (
 var columns = []string{"active", "accepted", "handled", "requests", "reading", "writing", "waiting"}
 
 // page is what stub_status says.
-var page = regexp.MustCompile(`^Active connections: (\d+) *\nserver accepts handled requests\n (\d+) (\d+) (\d+) *\nReading: (\d+) Writing: (\d+) Waiting: (\d+) *\n?$`)
+var page = regexp.MustCompile(`^Active connections: (\d+) *\nserver accepts handled requests\n (\d+) (\d+) (\d+) ` +
+	`*\nReading: (\d+) Writing: (\d+) Waiting: (\d+) *\n?$`)
 
 // Driver is a driver.Querier for one process. Each call makes a connection of its own.
 type Driver struct{ address string }

@@ -12,7 +12,8 @@ import (
 )
 
 func TestQueryReadsThePageOfStatus(t *testing.T) {
-	const whole = "Active connections: 291 \nserver accepts handled requests\n 16630948 16630947 31070465 \nReading: 6 Writing: 179 Waiting: 106 \n"
+	const whole = "Active connections: 291 \nserver accepts handled requests\n 16630948 16630947 31070465 \nReading: 6 " +
+		"Writing: 179 Waiting: 106 \n"
 	says, code := whole, http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != Status {

@@ -22,14 +22,15 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// HoldFile, in the folder of the socket, says until when clients wait, in seconds since 1970, and for whom. Whoever finds clients that wait although
-// that is over has them go on: the image's probe does.
+// HoldFile, in the folder of the socket, says until when clients wait, in seconds since 1970, and for whom. Whoever
+// finds clients that wait although that is over has them go on: the image's probe does.
 const HoldFile = "pgbouncer.hold"
 
 const (
 	// look is the time between looks at who takes writes.
 	look = 100 * time.Millisecond
-	// givenUp is how long a server takes writes as before, although clients were to wait for another one, until nobody expects that any more.
+	// givenUp is how long a server takes writes as before, although clients were to wait for another one, until nobody
+	// expects that any more.
 	givenUp = 5 * time.Second
 )
 
@@ -38,7 +39,8 @@ type Gate struct {
 	// Run is the folder of the unix socket, and Port that of the socket and of the process.
 	Run  string
 	Port int
-	// Server is where the server that takes writes is found: a host, which leads to another server when another one does, and its port.
+	// Server is where the server that takes writes is found: a host, which leads to another server when another one does,
+	// and its port.
 	Server     string
 	ServerPort int
 	// Role that logs in there, and the credential with its password below Secrets.
@@ -49,9 +51,10 @@ type Gate struct {
 	Log *slog.Logger
 }
 
-// Hold has clients wait once their transactions have ended, and returns when no server is in use any more. They go on by themselves: when another
-// server takes writes than now, when the one that does goes on doing so for a while, or when the time is over. Who is in a transaction for longer than the context lasts is not waited for: clients
-// that come after that wait all the same.
+// Hold has clients wait once their transactions have ended, and returns when no server is in use any more. They go on
+// by themselves: when another server takes writes than now, when the one that does goes on doing so for a while, or
+// when the time is over. Who is in a transaction for longer than the context lasts is not waited for: clients that come
+// after that wait all the same.
 func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
 	now, err := g.writer(ctx)
 	if err != nil {
@@ -96,8 +99,10 @@ func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error)
 		return nil, err
 	}
 	defer saying.Close()
-	cmd := exec.Command(own, "pgbouncer", "keep", mark, writer, "--length", length.String(), "--run", g.Run, "--port", strconv.Itoa(g.Port), "--server", g.Server,
-		"--server-port", strconv.Itoa(g.ServerPort), "--role", g.Role, "--credential", g.Credential, "--secrets", g.Secrets, "--ca", g.CAFile)
+	cmd := exec.Command(own, "pgbouncer", "keep", mark, writer, "--length", length.String(), "--run", g.Run, "--port",
+		strconv.Itoa(g.Port), "--server", g.Server,
+		"--server-port", strconv.Itoa(g.ServerPort), "--role", g.Role, "--credential", g.Credential, "--secrets", g.Secrets,
+		"--ca", g.CAFile)
 	cmd.Stdout, cmd.SysProcAttr = saying, &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		said.Close()
@@ -106,8 +111,8 @@ func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error)
 	return said, cmd.Process.Release()
 }
 
-// Keep has clients wait, says so once all do, and lets them go on when another server takes writes than the one that is named, when that one goes on as if nothing were to happen,
-// or when the context ends. The
+// Keep has clients wait, says so once all do, and lets them go on when another server takes writes than the one that is
+// named, when that one goes on as if nothing were to happen, or when the context ends. The
 // mark says for whom they wait: whoever has them wait for somebody else later lets them go.
 func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) error {
 	console, err := g.console(ctx)
@@ -188,7 +193,8 @@ func (g *Gate) holdFile() string { return filepath.Join(g.Run, HoldFile) }
 
 // console logs in over the socket, as one who may do everything.
 func (g *Gate) console(ctx context.Context) (*pgconn.PgConn, error) {
-	config, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=%s passfile=/dev/null sslmode=disable", g.Run, g.Port, consoleUser, consoleDatabase))
+	config, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=%s passfile=/dev/null sslmode=disable",
+		g.Run, g.Port, consoleUser, consoleDatabase))
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +221,8 @@ func (g *Gate) writer(ctx context.Context) (server, error) {
 	if g.CAFile != "" {
 		encryption = "sslmode=verify-full sslrootcert=" + g.CAFile
 	}
-	config, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres passfile=/dev/null %s", g.Server, g.ServerPort, g.Role, encryption))
+	config, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres passfile=/dev/null %s",
+		g.Server, g.ServerPort, g.Role, encryption))
 	if err != nil {
 		return server{}, err
 	}
@@ -229,7 +236,8 @@ func (g *Gate) writer(ctx context.Context) (server, error) {
 	if connection.ParameterStatus("in_hot_standby") == "on" {
 		return server{}, errors.New("the server takes no writes")
 	}
-	result := connection.ExecParams(ctx, "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || extract(epoch FROM pg_postmaster_start_time()), strpos(current_setting('synchronous_standby_names'), $1) > 0",
+	result := connection.ExecParams(ctx, "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || "+
+		"extract(epoch FROM pg_postmaster_start_time()), strpos(current_setting('synchronous_standby_names'), $1) > 0",
 		[][]byte{[]byte(link.PausedPrefix)}, nil, nil, nil).Read()
 	if result.Err != nil {
 		return server{}, result.Err

@@ -14,7 +14,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// Reload has the process take over its configuration, and fails where it goes on without some of it: it would tell its log alone.
+// Reload has the process take over its configuration, and fails where it goes on without some of it: it would tell its
+// log alone.
 func (g *Gate) Reload(ctx context.Context, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -32,7 +33,8 @@ func (g *Gate) Reload(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	key, value, changeable := slices.Index(table.Columns, "key"), slices.Index(table.Columns, "value"), slices.Index(table.Columns, "changeable")
+	key, value, changeable := slices.Index(table.Columns, "key"), slices.Index(table.Columns, "value"),
+		slices.Index(table.Columns, "changeable")
 	if key < 0 || value < 0 || changeable < 0 {
 		return fmt.Errorf("the console tells of settings as %v", table.Columns)
 	}

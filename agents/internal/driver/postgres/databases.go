@@ -74,7 +74,8 @@ func (k databases) statements(s *session, change driver.Change, there *driver.St
 	}
 	for _, parameter := range []string{parameterEncoding, parameterLocale} {
 		if has, wanted := there.Parameters[parameter], p[parameter]; wanted != "" && !strings.EqualFold(has, wanted) {
-			return nil, fmt.Errorf("parameter %q is %q and the database has %q, which cannot change once it is made: set it back, or make another database", parameter, wanted, has)
+			return nil, fmt.Errorf("parameter %q is %q and the database has %q, which cannot change once it is made: set it "+
+				"back, or make another database", parameter, wanted, has)
 		}
 	}
 	statements := []string{"ALTER DATABASE " + database + limit}
@@ -87,7 +88,8 @@ func (k databases) statements(s *session, change driver.Change, there *driver.St
 // create makes it of template0: nobody else has put anything there, and it takes every encoding and locale.
 func (databases) create(s *session, database, owner, limit string, p map[string]string) ([]string, error) {
 	statement := "CREATE DATABASE " + database + " WITH TEMPLATE template0 OWNER " + name(owner)
-	for _, option := range []struct{ parameter, sql string }{{parameterEncoding, "ENCODING"}, {parameterLocale, "LOCALE"}} {
+	for _, option := range []struct{ parameter, sql string }{{parameterEncoding, "ENCODING"},
+		{parameterLocale, "LOCALE"}} {
 		if value := p[option.parameter]; value != "" {
 			quoted, err := s.literal(value)
 			if err != nil {

@@ -12,7 +12,8 @@ import (
 
 // Parameters of an extension.
 const (
-	// parameterVersion is one that the image has; empty leaves the one that is there, and takes the image's default for a new one.
+	// parameterVersion is one that the image has; empty leaves the one that is there, and takes the image's default for a
+	// new one.
 	parameterVersion = "version"
 	// parameterSchema that its objects are in. Default public.
 	parameterSchema = "schema"
@@ -40,7 +41,8 @@ func (extensions) observe(ctx context.Context, s *session, queries []driver.Quer
 	}
 	var states []driver.State
 	for _, row := range rows {
-		states = append(states, driver.State{Name: row[0], Password: driver.SamePassword, Parameters: map[string]string{parameterVersion: row[1], parameterSchema: row[2]}})
+		states = append(states, driver.State{Name: row[0], Password: driver.SamePassword,
+			Parameters: map[string]string{parameterVersion: row[1], parameterSchema: row[2]}})
 	}
 	return states, nil
 }

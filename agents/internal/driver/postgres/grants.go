@@ -64,7 +64,8 @@ func (grants) observe(ctx context.Context, s *session, queries []driver.Query) (
 	}
 	var states []driver.State
 	for _, row := range rows {
-		states = append(states, driver.State{Name: row[0], Password: driver.SamePassword, Parameters: map[string]string{parameterPrivileges: row[1]}})
+		states = append(states, driver.State{Name: row[0], Password: driver.SamePassword,
+			Parameters: map[string]string{parameterPrivileges: row[1]}})
 	}
 	return states, nil
 }
@@ -74,7 +75,8 @@ func (k grants) statements(_ *session, change driver.Change, there *driver.State
 	level, ok := levels[len(parts)]
 	switch {
 	case !ok || slices.Contains(parts, ""):
-		return nil, fmt.Errorf("%q is no name of a grant: it must be <role>/<database>, <role>/<database>/<schema> or <role>/<database>/<schema>/<table>", change.Name)
+		return nil, fmt.Errorf("%q is no name of a grant: it must be <role>/<database>, <role>/<database>/<schema> or "+
+			"<role>/<database>/<schema>/<table>", change.Name)
 	case parts[0] == "public":
 		return nil, errors.New(`PostgreSQL takes the role "public" for everybody: grant to a role, and that to whom you mean`)
 	case strings.HasPrefix(parts[0], "pg_"):
@@ -102,7 +104,8 @@ func (k grants) statements(_ *session, change driver.Change, there *driver.State
 	}
 	for _, privilege := range privileges {
 		if !slices.Contains(level.privileges, privilege) {
-			return nil, fmt.Errorf("parameter %q has the word %q: on a %s there is %s", parameterPrivileges, privilege, strings.ToLower(level.on), strings.Join(level.privileges, ", "))
+			return nil, fmt.Errorf("parameter %q has the word %q: on a %s there is %s", parameterPrivileges, privilege,
+				strings.ToLower(level.on), strings.Join(level.privileges, ", "))
 		}
 	}
 	return append(statements, "GRANT "+strings.Join(privileges, ", ")+" ON "+object+" TO "+name(parts[0])), nil

@@ -2,8 +2,9 @@
 
 // Package postgres is the driver for PostgreSQL. It keeps databases, roles, grants and extensions.
 //
-// It logs in as the superuser over loopback. Names are quoted by the library and values are arguments where the server takes them;
-// of a password the server gets only the SCRAM verifier, so that the password itself can be in no log of its own.
+// It logs in as the superuser over loopback. Names are quoted by the library and values are arguments where the server
+// takes them; of a password the server gets only the SCRAM verifier, so that the password itself can be in no log of
+// its own.
 package postgres
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// Kinds of objects. Those that are within a database have its name in theirs: extensions are <database>/<extension>, and grants
-// <role>/<database>, <role>/<database>/<schema> or <role>/<database>/<schema>/<table>.
+// Kinds of objects. Those that are within a database have its name in theirs: extensions are <database>/<extension>,
+// and grants <role>/<database>, <role>/<database>/<schema> or <role>/<database>/<schema>/<table>.
 const (
 	KindDatabase  = "database"
 	KindRole      = "role"
@@ -39,7 +40,8 @@ type Options struct {
 	Verified *Verified
 }
 
-// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that moment.
+// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that
+// moment.
 type Driver struct{ options Options }
 
 // New returns a driver.
@@ -56,7 +58,8 @@ type keeper interface {
 }
 
 func (d *Driver) keepers() map[string]keeper {
-	return map[string]keeper{KindDatabase: databases{d.options}, KindRole: roles{d.options}, KindExtension: extensions{}, KindGrant: grants{}}
+	return map[string]keeper{KindDatabase: databases{d.options}, KindRole: roles{d.options}, KindExtension: extensions{},
+		KindGrant: grants{}}
 }
 
 // Kinds implements driver.Driver.

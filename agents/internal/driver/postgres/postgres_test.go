@@ -31,8 +31,9 @@ type server struct {
 func newServer(t *testing.T, settings ...string) *server {
 	t.Helper()
 	s := &server{Server: testpostgres.New(t, settings...)}
-	s.Driver = postgres.New(postgres.Options{Verified: &postgres.Verified{}, Target: link.Target{Address: s.Address, Username: "postgres",
-		Password: func() (string, error) { return testpostgres.Password, nil }}})
+	s.Driver = postgres.New(postgres.Options{Verified: &postgres.Verified{},
+		Target: link.Target{Address: s.Address, Username: "postgres",
+			Password: func() (string, error) { return testpostgres.Password, nil }}})
 	return s
 }
 
@@ -82,15 +83,18 @@ func withPassword(change driver.Change, password string) driver.Change {
 	return change
 }
 
-var person = []string{"login", "yes", "inherit", "yes", "attributes", "createdb", "connection-limit", "7", "valid-until", "2099-01-31T12:00:00Z", "member-of", "readers"}
+var person = []string{"login", "yes", "inherit", "yes", "attributes", "createdb", "connection-limit", "7",
+	"valid-until", "2099-01-31T12:00:00Z", "member-of", "readers"}
 
 func TestRoleIsWhatItsParametersSay(t *testing.T) {
 	s := newServer(t)
 	s.Start()
-	s.must(postgres.KindRole, wanted(driver.Create, "readers", "login", "no"), withPassword(wanted(driver.Create, `Al"ice`, person...), "secret1"))
+	s.must(postgres.KindRole, wanted(driver.Create, "readers", "login", "no"),
+		withPassword(wanted(driver.Create, `Al"ice`, person...), "secret1"))
 	query := driver.Query{Name: `Al"ice`, Password: "secret1"}
 	got := s.observe(postgres.KindRole, query, named("nobody"))
-	if len(got) != 1 || got[query.Name].Password != driver.SamePassword || !maps.Equal(got[query.Name].Parameters, wanted("", "", person...).Parameters) {
+	if len(got) != 1 || got[query.Name].Password != driver.SamePassword ||
+		!maps.Equal(got[query.Name].Parameters, wanted("", "", person...).Parameters) {
 		t.Fatalf("got %+v", got)
 	}
 	if said := s.As(`Al"ice`, "secret1", "postgres", "SELECT current_user"); said != `Al"ice` {
@@ -98,12 +102,15 @@ func TestRoleIsWhatItsParametersSay(t *testing.T) {
 	}
 	// The password is rotated, and what is not asked for any more goes.
 	s.must(postgres.KindRole, withPassword(wanted(driver.Update, query.Name, "login", "yes"), "secret2"))
-	if said := s.As(query.Name, "secret1", "postgres", "SELECT 1"); !strings.Contains(said, "password authentication failed") {
+	if said := s.As(query.Name, "secret1", "postgres", "SELECT 1"); !strings.Contains(said,
+		"password authentication failed") {
 		t.Errorf("the old password still does: %s", said)
 	}
 	got = s.observe(postgres.KindRole, query)
 	state := got[query.Name]
-	if state.Password != driver.OtherPassword || state.Parameters["member-of"] != "" || state.Parameters["attributes"] != "" || state.Parameters["connection-limit"] != "-1" || state.Parameters["valid-until"] != "" {
+	if state.Password != driver.OtherPassword || state.Parameters["member-of"] != "" ||
+		state.Parameters["attributes"] != "" || state.Parameters["connection-limit"] != "-1" ||
+		state.Parameters["valid-until"] != "" {
 		t.Errorf("got %+v", state)
 	}
 	// Nobody asks for a password any more, and for something else: whoever logs in goes on to.
@@ -126,12 +133,16 @@ func TestChangesOfRolesByHandAreSeenAndUndone(t *testing.T) {
 	s := newServer(t)
 	s.Start()
 	query := driver.Query{Name: "alice", Password: "secret"}
-	s.must(postgres.KindRole, wanted(driver.Create, "readers"), wanted(driver.Create, "writers"), withPassword(wanted(driver.Create, "alice", person...), "secret"))
+	s.must(postgres.KindRole, wanted(driver.Create, "readers"), wanted(driver.Create, "writers"),
+		withPassword(wanted(driver.Create, "alice", person...), "secret"))
 	before := fmt.Sprint(s.observe(postgres.KindRole, query))
 	for what, statement := range map[string]string{
-		"superuser": "ALTER ROLE alice SUPERUSER", "createrole": "ALTER ROLE alice CREATEROLE", "replication": "ALTER ROLE alice REPLICATION", "no login": "ALTER ROLE alice NOLOGIN",
-		"another password": "ALTER ROLE alice PASSWORD 'guess'", "no password": "ALTER ROLE alice PASSWORD NULL", "a group": "GRANT writers TO alice", "no group": "REVOKE readers FROM alice",
-		"admin": "GRANT readers TO alice WITH ADMIN OPTION", "for ever": "ALTER ROLE alice VALID UNTIL 'infinity'", "inherit": "ALTER ROLE alice NOINHERIT", "connections": "ALTER ROLE alice CONNECTION LIMIT 0",
+		"superuser": "ALTER ROLE alice SUPERUSER", "createrole": "ALTER ROLE alice CREATEROLE",
+		"replication": "ALTER ROLE alice REPLICATION", "no login": "ALTER ROLE alice NOLOGIN",
+		"another password": "ALTER ROLE alice PASSWORD 'guess'", "no password": "ALTER ROLE alice PASSWORD NULL",
+		"a group": "GRANT writers TO alice", "no group": "REVOKE readers FROM alice",
+		"admin": "GRANT readers TO alice WITH ADMIN OPTION", "for ever": "ALTER ROLE alice VALID UNTIL 'infinity'",
+		"inherit": "ALTER ROLE alice NOINHERIT", "connections": "ALTER ROLE alice CONNECTION LIMIT 0",
 		"md5": "SET password_encryption = 'md5'; ALTER ROLE alice PASSWORD 'secret'",
 	} {
 		s.SQL("postgres", statement)
@@ -148,19 +159,24 @@ func TestChangesOfRolesByHandAreSeenAndUndone(t *testing.T) {
 func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	s := newServer(t)
 	s.Start()
-	s.must(postgres.KindRole, withPassword(wanted(driver.Create, "app", "login", "yes"), "secret"), withPassword(wanted(driver.Create, "reader", "login", "yes"), "secret"))
-	s.must(postgres.KindDatabase, wanted(driver.Create, "shop", "owner", "app", "encoding", "UTF8", "locale", "C.UTF-8", "connection-limit", "20"))
-	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"), named("none"))["shop"].Parameters); got != "map[connection-limit:20 encoding:UTF8 locale:C.UTF-8 owner:app]" {
+	s.must(postgres.KindRole, withPassword(wanted(driver.Create, "app", "login", "yes"), "secret"),
+		withPassword(wanted(driver.Create, "reader", "login", "yes"), "secret"))
+	s.must(postgres.KindDatabase, wanted(driver.Create, "shop", "owner", "app", "encoding", "UTF8", "locale", "C.UTF-8",
+		"connection-limit", "20"))
+	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"), named("none"))["shop"].Parameters); got !=
+		"map[connection-limit:20 encoding:UTF8 locale:C.UTF-8 owner:app]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "reader", "locale", "C.UTF-8"))
-	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"))["shop"].Parameters); got != "map[connection-limit:-1 encoding:UTF8 locale:C.UTF-8 owner:reader]" {
+	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"))["shop"].Parameters); got !=
+		"map[connection-limit:-1 encoding:UTF8 locale:C.UTF-8 owner:reader]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "app"))
 
 	s.must(postgres.KindExtension, wanted(driver.Create, "shop/hstore", "version", "1.7"))
-	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"), named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] map[]  Same}]" {
+	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"),
+		named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] map[]  Same}]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindExtension, wanted(driver.Update, "shop/hstore", "version", "1.8"))
@@ -172,12 +188,16 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	if said := s.As("reader", "secret", "shop", "SELECT id FROM goods"); !strings.Contains(said, "permission denied") {
 		t.Errorf("without a grant: %s", said)
 	}
-	grants := []driver.Change{wanted(driver.Create, "reader/shop", "privileges", "CONNECT"), wanted(driver.Create, "reader/shop/public", "privileges", "USAGE"),
+	grants := []driver.Change{wanted(driver.Create, "reader/shop", "privileges", "CONNECT"),
+		wanted(driver.Create, "reader/shop/public", "privileges", "USAGE"),
 		wanted(driver.Create, "reader/shop/public/goods", "privileges", "INSERT SELECT")}
 	s.must(postgres.KindGrant, grants...)
-	all := []driver.Query{named("reader/shop"), named("reader/shop/public"), named("reader/shop/public/goods"), named("reader/shop/public/bads")}
+	all := []driver.Query{named("reader/shop"), named("reader/shop/public"), named("reader/shop/public/goods"),
+		named("reader/shop/public/bads")}
 	before := fmt.Sprint(s.observe(postgres.KindGrant, all...))
-	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] map[]  Same} reader/shop/public:{reader/shop/public map[privileges:USAGE] map[]  Same} reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] map[]  Same}]"; before != want {
+	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] map[]  Same} " +
+		"reader/shop/public:{reader/shop/public map[privileges:USAGE] map[]  Same} " +
+		"reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] map[]  Same}]"; before != want {
 		t.Errorf("got %s, want %s", before, want)
 	}
 	if said := s.As("reader", "secret", "shop", "SELECT id FROM goods"); said != "1" {
@@ -191,7 +211,8 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	if after := fmt.Sprint(s.observe(postgres.KindGrant, all...)); after != before {
 		t.Errorf("it is not undone: %s", after)
 	}
-	s.must(postgres.KindGrant, wanted(driver.Delete, "reader/shop/public/goods"), wanted(driver.Delete, "reader/shop/public/bads"), wanted(driver.Delete, "reader/none"))
+	s.must(postgres.KindGrant, wanted(driver.Delete, "reader/shop/public/goods"),
+		wanted(driver.Delete, "reader/shop/public/bads"), wanted(driver.Delete, "reader/none"))
 	if said := s.As("reader", "secret", "shop", "SELECT id FROM goods"); !strings.Contains(said, "permission denied") {
 		t.Errorf("after the grant: %s", said)
 	}
@@ -213,26 +234,37 @@ func TestRefusalsAreOfOneObject(t *testing.T) {
 	create := driver.Create
 	for kind, cases := range map[string]map[string]driver.Change{
 		postgres.KindRole: {
-			"the instance's own": wanted(create, "postgres"), "PostgreSQL's own": wanted(create, "pg_monitor"), "must be yes or no": wanted(create, "a1", "login", "true"),
-			`cannot be given "superuser"`: wanted(create, "a2", "attributes", "superuser"), "must be createdb or bypassrls": wanted(create, "a3", "attributes", "nonsense"),
-			"cannot be a member of": wanted(create, "a4", "member-of", "pg_execute_server_program"), `role "none" does not exist`: wanted(create, "a5", "member-of", "none"),
+			"the instance's own": wanted(create, "postgres"), "PostgreSQL's own": wanted(create, "pg_monitor"),
+			"must be yes or no":                               wanted(create, "a1", "login", "true"),
+			`cannot be given "superuser"`:                     wanted(create, "a2", "attributes", "superuser"),
+			"must be createdb or bypassrls":                   wanted(create, "a3", "attributes", "nonsense"),
+			"cannot be a member of":                           wanted(create, "a4", "member-of", "pg_execute_server_program"),
+			`role "none" does not exist`:                      wanted(create, "a5", "member-of", "none"),
 			`"zeroinfra_pooler": it would be past the engine`: wanted(create, "b1", "member-of", "pg_monitor zeroinfra_pooler"),
-			"whole number": wanted(create, "a6", "connection-limit", "many"), "must be a time in UTC": wanted(create, "a7", "valid-until", "tomorrow'"), "printable ones of ASCII": withPassword(wanted(create, "a8"), "pässword"),
-			"is not known": wanted(create, "a9", "superuser", "yes"), "some objects depend on it": wanted(driver.Delete, "there"),
+			"whole number":                                    wanted(create, "a6", "connection-limit", "many"),
+			"must be a time in UTC":                           wanted(create, "a7", "valid-until", "tomorrow'"),
+			"printable ones of ASCII":                         withPassword(wanted(create, "a8"), "pässword"),
+			"is not known":                                    wanted(create, "a9", "superuser", "yes"),
+			"some objects depend on it":                       wanted(driver.Delete, "there"),
 		},
 		postgres.KindDatabase: {
-			"PostgreSQL's own": wanted(create, "template1"), `role "none" does not exist`: wanted(create, "d1", "owner", "none"), "encoding": wanted(create, "d2", "encoding", "x'; DROP ROLE there"),
+			"PostgreSQL's own": wanted(create, "template1"), `role "none" does not exist`: wanted(create, "d1", "owner", "none"),
+			"encoding":                      wanted(create, "d2", "encoding", "x'; DROP ROLE there"),
 			"cannot change once it is made": wanted(driver.Update, "shop", "encoding", "LATIN1"),
 		},
 		postgres.KindExtension: {
-			"is not available": wanted(create, "shop/nonsense"), "must be <database>/<extension>": wanted(create, "shop/"), `there is no database "none"`: wanted(create, "none/hstore"),
-			"objects depend on it": wanted(driver.Delete, "shop/hstore"),
+			"is not available": wanted(create, "shop/nonsense"), "must be <database>/<extension>": wanted(create, "shop/"),
+			`there is no database "none"`: wanted(create, "none/hstore"),
+			"objects depend on it":        wanted(driver.Delete, "shop/hstore"),
 		},
 		postgres.KindGrant: {
-			"for everybody":         wanted(create, "public/shop", "privileges", "CONNECT"),
-			"is no name of a grant": wanted(create, "there", "privileges", "CONNECT"), "nothing of it is granted": wanted(create, "there/shop/pg_catalog/pg_authid", "privileges", "SELECT"),
-			"is empty": wanted(create, "there/shop"), "on a schema there is CREATE, USAGE": wanted(create, "there/shop/public", "privileges", "SELECT"),
-			`relation "public.none" does not exist`: wanted(create, "there/shop/public/none", "privileges", "SELECT"), "PostgreSQL's own": wanted(create, "pg_monitor/shop", "privileges", "CREATE"),
+			"for everybody":                         wanted(create, "public/shop", "privileges", "CONNECT"),
+			"is no name of a grant":                 wanted(create, "there", "privileges", "CONNECT"),
+			"nothing of it is granted":              wanted(create, "there/shop/pg_catalog/pg_authid", "privileges", "SELECT"),
+			"is empty":                              wanted(create, "there/shop"),
+			"on a schema there is CREATE, USAGE":    wanted(create, "there/shop/public", "privileges", "SELECT"),
+			`relation "public.none" does not exist`: wanted(create, "there/shop/public/none", "privileges", "SELECT"),
+			"PostgreSQL's own":                      wanted(create, "pg_monitor/shop", "privileges", "CREATE"),
 		},
 	} {
 		problems := s.change(kind, slices.Collect(maps.Values(cases))...)
@@ -255,10 +287,12 @@ func TestADatabaseThatLetsNobodyIn(t *testing.T) {
 	s.SQL("postgres", "CREATE DATABASE open")
 	s.SQL("postgres", "CREATE DATABASE closed WITH ALLOW_CONNECTIONS false")
 	s.must(postgres.KindExtension, wanted(driver.Create, "open/hstore"))
-	if got := s.observe(postgres.KindExtension, named("open/hstore"), named("closed/hstore")); len(got) != 1 || got["open/hstore"].Name == "" {
+	if got := s.observe(postgres.KindExtension, named("open/hstore"), named("closed/hstore")); len(got) != 1 ||
+		got["open/hstore"].Name == "" {
 		t.Errorf("got %v", got)
 	}
-	problems := s.change(postgres.KindExtension, wanted(driver.Create, "open/citext"), wanted(driver.Create, "closed/hstore"))
+	problems := s.change(postgres.KindExtension, wanted(driver.Create, "open/citext"),
+		wanted(driver.Create, "closed/hstore"))
 	if len(problems) != 1 || !strings.Contains(problems["closed/hstore"], "set ALLOW_CONNECTIONS true") {
 		t.Errorf("got %v", problems)
 	}

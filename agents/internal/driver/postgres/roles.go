@@ -39,8 +39,8 @@ const (
 	withAdmin = "*"
 )
 
-// attributes of a role in the order that they are told in. Those that are not granted would lead past the engine: they are seen, and
-// taken away.
+// attributes of a role in the order that they are told in. Those that are not granted would lead past the engine: they
+// are seen, and taken away.
 var attributes = []struct {
 	word, sql string
 	granted   bool
@@ -49,7 +49,8 @@ var attributes = []struct {
 	{"replication", "REPLICATION", false}, {"bypassrls", "BYPASSRLS", true},
 }
 
-// ownRoles begin so: followers log in as one, which reads files beside the server, and a pooler as another, which reads what passwords are checked by.
+// ownRoles begin so: followers log in as one, which reads files beside the server, and a pooler as another, which reads
+// what passwords are checked by.
 const ownRoles = "zeroinfra_"
 
 // refusedRoles let their members run programs and reach files beside the server.
@@ -163,11 +164,13 @@ func (k roles) checkRole(role string) error {
 
 // options are all that a role can be, so that nothing stays that somebody else gave it.
 func (k roles) options(s *session, change driver.Change) (string, error) {
-	if err := known(change.Parameters, parameterLogin, parameterInherit, parameterAttributes, parameterConnections, parameterValidUntil, parameterMemberOf); err != nil {
+	if err := known(change.Parameters, parameterLogin, parameterInherit, parameterAttributes, parameterConnections,
+		parameterValidUntil, parameterMemberOf); err != nil {
 		return "", err
 	}
 	options := " WITH"
-	for _, flag := range []struct{ parameter, byDefault, sql string }{{parameterLogin, no, "LOGIN"}, {parameterInherit, yes, "INHERIT"}} {
+	for _, flag := range []struct{ parameter, byDefault, sql string }{{parameterLogin, no, "LOGIN"},
+		{parameterInherit, yes, "INHERIT"}} {
 		value, err := oneOf(change.Parameters, flag.parameter, flag.byDefault, yes, no)
 		if err != nil {
 			return "", err
@@ -184,7 +187,8 @@ func (k roles) options(s *session, change driver.Change) (string, error) {
 		wanted = slices.DeleteFunc(wanted, func(word string) bool { return word == attribute.word })
 	}
 	if len(wanted) > 0 {
-		return "", fmt.Errorf("parameter %q has the word %q: each must be createdb or bypassrls", parameterAttributes, wanted[0])
+		return "", fmt.Errorf("parameter %q has the word %q: each must be createdb or bypassrls", parameterAttributes,
+			wanted[0])
 	}
 	connections, err := connectionLimit(change.Parameters)
 	if err != nil {
@@ -196,7 +200,8 @@ func (k roles) options(s *session, change driver.Change) (string, error) {
 	case until == "":
 		until = "infinity"
 	case !timeForm.MatchString(until):
-		return "", fmt.Errorf("parameter %q is %q: it must be a time in UTC such as 2027-01-31T00:00:00Z, or empty", parameterValidUntil, until)
+		return "", fmt.Errorf("parameter %q is %q: it must be a time in UTC such as 2027-01-31T00:00:00Z, or empty",
+			parameterValidUntil, until)
 	}
 	quoted, err := s.literal(until)
 	if err != nil {
@@ -206,7 +211,8 @@ func (k roles) options(s *session, change driver.Change) (string, error) {
 	return options + " VALID UNTIL " + quoted + password, err
 }
 
-// passwordClause has the verifier: it is of an alphabet without quotes. Where no password is asked for, that of the role is nobody's matter here: a new one has none.
+// passwordClause has the verifier: it is of an alphabet without quotes. Where no password is asked for, that of the
+// role is nobody's matter here: a new one has none.
 func passwordClause(password string) (string, error) {
 	if password == "" {
 		return "", nil

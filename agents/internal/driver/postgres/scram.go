@@ -27,7 +27,8 @@ const (
 	maxVerified = 4096
 )
 
-// checkPassword refuses what clients and server would have to bring into one form first (SASLprep), which not all do alike.
+// checkPassword refuses what clients and server would have to bring into one form first (SASLprep), which not all do
+// alike.
 func checkPassword(password string) error {
 	if strings.ContainsFunc(password, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return errors.New("the password has other characters than the printable ones of ASCII: take one without")
@@ -90,8 +91,8 @@ func verifies(verifier, password string) bool {
 	return err == nil && subtle.ConstantTimeCompare(stored, want) == 1
 }
 
-// Verified remembers which verifiers are of which passwords, since to find out takes a thousandth of a second of the processor for each
-// and nothing changes for days. It keeps neither, and is safe for concurrent use.
+// Verified remembers which verifiers are of which passwords, since to find out takes a thousandth of a second of the
+// processor for each and nothing changes for days. It keeps neither, and is safe for concurrent use.
 type Verified struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]bool

@@ -69,7 +69,8 @@ func (d *Driver) config(database string) (*pgconn.Config, error) {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: connection, DeadlineDelay: cancelPatience}
 	}
 	config.RuntimeParams = map[string]string{
-		"application_name": "zeroinfra", "client_encoding": "UTF8", "standard_conforming_strings": "on", "DateStyle": "ISO, YMD",
+		"application_name": "zeroinfra", "client_encoding": "UTF8", "standard_conforming_strings": "on",
+		"DateStyle": "ISO, YMD",
 		// What users have in their schemas is never taken for what the server has.
 		"search_path":       "pg_catalog, pg_temp",
 		"statement_timeout": milliseconds(statementTimeout), "lock_timeout": milliseconds(lockTimeout),

@@ -46,7 +46,8 @@ var errStepping = errors.New("another call changes the cluster: try again when t
 // network reads the shape and makes connections to its members, with the password of this moment.
 func (d *Driver) network(words []string) (*cluster.Shape, *cluster.Network, cluster.Login, error) {
 	if len(words) != 1 {
-		return nil, nil, nil, fmt.Errorf("one argument is wanted, the shape of the cluster as JSON, and there are %d", len(words))
+		return nil, nil, nil, fmt.Errorf("one argument is wanted, the shape of the cluster as JSON, and there are %d",
+			len(words))
 	}
 	shape, err := cluster.ParseShape(words[0])
 	if err != nil {
@@ -69,10 +70,12 @@ func viewCluster(ctx context.Context, d *Driver, words []string, _ driver.Statem
 		return driver.Table{}, err
 	}
 	defer network.Close()
-	table := driver.Table{Columns: []string{"member", "problem", "id", "address", "role", "primary", "slots", "open", "state", "keys", "used", "limit"}}
+	table := driver.Table{Columns: []string{"member", "problem", "id", "address", "role", "primary", "slots", "open",
+		"state", "keys", "used", "limit"}}
 	for _, v := range cluster.Look(ctx, network, shape) {
 		s := v.Summary()
-		table.Rows = append(table.Rows, row(v.Member, v.Problem, v.ID, v.Address, s.Role, s.Primary, number(s.Slots), number(s.Open), v.State, number(v.Keys), number(v.Used), number(v.Limit)))
+		table.Rows = append(table.Rows, row(v.Member, v.Problem, v.ID, v.Address, s.Role, s.Primary, number(s.Slots),
+			number(s.Open), v.State, number(v.Keys), number(v.Used), number(v.Limit)))
 	}
 	return table, nil
 }
@@ -108,7 +111,8 @@ func stepCluster(ctx context.Context, d *Driver, words []string, statement drive
 	}
 	defer stepping.Unlock()
 	left := timeOf(ctx)
-	bringer := &cluster.Bringer{Transport: network, Login: login, Patience: min(left/4, waitTime), Budget: left / 2, Farewell: min(left*2/5, farewellTime)}
+	bringer := &cluster.Bringer{Transport: network, Login: login, Patience: min(left/4, waitTime), Budget: left / 2,
+		Farewell: min(left*2/5, farewellTime)}
 	if statement.Report != nil {
 		bringer.Report = func(r cluster.Result) { statement.Report(tableOfResult(r)) }
 	}
@@ -134,7 +138,8 @@ func timeOf(ctx context.Context) time.Duration {
 func tableOfResult(r cluster.Result) driver.Table {
 	return driver.Table{
 		Columns: []string{"phase", "reason", "steps", "slots", "keys", "left"},
-		Rows:    [][]*string{row(string(r.Phase), r.Reason, number(r.Steps), number(r.Slots), number(r.Keys), number(r.Left))},
+		Rows: [][]*string{row(string(r.Phase), r.Reason, number(r.Steps), number(r.Slots), number(r.Keys),
+			number(r.Left))},
 	}
 }
 

@@ -44,7 +44,8 @@ func TestProceduresOfACluster(t *testing.T) {
 	}
 	var reports int
 	ask := func(text string, access driver.Access, arguments ...string) (driver.Table, error) {
-		return members[0].Query(t.Context(), driver.Statement{Text: text, Arguments: arguments, Access: access, Report: func(driver.Table) { reports++ }})
+		return members[0].Query(t.Context(),
+			driver.Statement{Text: text, Arguments: arguments, Access: access, Report: func(driver.Table) { reports++ }})
 	}
 	value := func(table driver.Table, row int, column string) string {
 		t.Helper()
@@ -58,7 +59,8 @@ func TestProceduresOfACluster(t *testing.T) {
 	if err != nil || len(planned.Rows) != 3 || !strings.HasPrefix(value(planned, 0, "step"), "SetEpoch on "+addresses[0]) {
 		t.Fatalf("got %v, %v", planned, err)
 	}
-	if _, err := ask("cluster-step", driver.ReadOnly, string(shape)); err == nil || !strings.Contains(err.Error(), "does more than read") {
+	if _, err := ask("cluster-step", driver.ReadOnly, string(shape)); err == nil ||
+		!strings.Contains(err.Error(), "does more than read") {
 		t.Errorf("got %v", err)
 	}
 	done, err := ask("cluster-step", driver.ReadWrite, string(shape))
@@ -70,20 +72,25 @@ func TestProceduresOfACluster(t *testing.T) {
 		t.Fatalf("got %v, %v", view, err)
 	}
 	for i, slots := range []string{"5462", "5461", "5461"} {
-		if value(view, i, "member") != addresses[i] || value(view, i, "role") != "primary" || value(view, i, "slots") != slots || value(view, i, "state") != "ok" {
+		if value(view, i, "member") != addresses[i] || value(view, i, "role") != "primary" ||
+			value(view, i, "slots") != slots || value(view, i, "state") != "ok" {
 			t.Errorf("row %d of %v", i, view)
 		}
 	}
 	for argument, says := range map[string]string{
-		"": "no JSON", `{"shards": []}`: "at least 3", `{"shards": [["a"],["b"],["a"]]}`: "there twice", `{"shards": [["a"],["b"],["c:x"]]}`: "no host:port",
-		`{"shards": [["a"],["b"],[]]}`: "has no members", `{"shards": [["a"],["b"],["c"]], "goal": "Fly"}`: "must be Converge or GiveUp", `{"shape": 1}`: "no JSON that can be read",
+		"": "no JSON", `{"shards": []}`: "at least 3", `{"shards": [["a"],["b"],["a"]]}`: "there twice",
+		`{"shards": [["a"],["b"],["c:x"]]}`:              "no host:port",
+		`{"shards": [["a"],["b"],[]]}`:                   "has no members",
+		`{"shards": [["a"],["b"],["c"]], "goal": "Fly"}`: "must be Converge or GiveUp",
+		`{"shape": 1}`: "no JSON that can be read",
 		`{"shards": [["a"],["b"],["c"]], "yield": ["d"]}`: "is in no shard",
 	} {
 		if _, err := ask("cluster-step", driver.ReadWrite, argument); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want %q", argument, err, says)
 		}
 	}
-	if _, err := ask("cluster-step", driver.ReadWrite); err == nil || !strings.Contains(err.Error(), "one argument is wanted") {
+	if _, err := ask("cluster-step", driver.ReadWrite); err == nil ||
+		!strings.Contains(err.Error(), "one argument is wanted") {
 		t.Errorf("got %v", err)
 	}
 }

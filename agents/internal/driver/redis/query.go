@@ -17,8 +17,9 @@ import (
 // columnValue of an answer that is no list of fields.
 const columnValue = "value"
 
-// Query implements driver.Querier. The text is a command and its words with blanks between them, as in INFO memory; arguments come after
-// these. What begins with the name of a procedure is none of Redis: see procedures. An answer with lines "field:value", as that of INFO, gives one row with a column for each field, any other a row for each value.
+// Query implements driver.Querier. The text is a command and its words with blanks between them, as in INFO memory;
+// arguments come after these. What begins with the name of a procedure is none of Redis: see procedures. An answer with
+// lines "field:value", as that of INFO, gives one row with a column for each field, any other a row for each value.
 func (d *Driver) Query(ctx context.Context, statement driver.Statement) (table driver.Table, err error) {
 	words := append(strings.Fields(statement.Text), statement.Arguments...)
 	if len(words) == 0 || statement.Database != "" {
@@ -58,7 +59,10 @@ func checkReads(ctx context.Context, client *goredis.Client, name string) error 
 		return fmt.Errorf("redis knows no command %q", name)
 	}
 	flags, _ := described[2].([]any)
-	if slices.ContainsFunc(flags, func(flag any) bool { return flag == "write" || flag == "admin" || flag == "blocking" }) {
+	if slices.ContainsFunc(flags, func(flag any) bool {
+		return flag == "write" || flag == "admin" ||
+			flag == "blocking"
+	}) {
 		return fmt.Errorf("the command %q does more than read", name)
 	}
 	return nil

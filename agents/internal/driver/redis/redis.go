@@ -2,9 +2,9 @@
 
 // Package redis is the driver for Redis. It keeps the users of its access control list (ACL).
 //
-// Redis forgets such users when it is restarted. The driver keeps those that it made in a file that redis.conf includes,
-// as directives with the digests of their passwords, so that they are there again from the first moment on. A user that
-// somebody made by hand is not in it.
+// Redis forgets such users when it is restarted. The driver keeps those that it made in a file that redis.conf
+// includes, as directives with the digests of their passwords, so that they are there again from the first moment on. A
+// user that somebody made by hand is not in it.
 package redis
 
 import (
@@ -39,7 +39,8 @@ type Options struct {
 	UsersFile string
 }
 
-// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that moment.
+// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that
+// moment.
 type Driver struct{ options Options }
 
 // New returns a driver.
@@ -70,8 +71,9 @@ func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Quer
 	return states, err
 }
 
-// Change implements driver.Driver. All changes go in one pipeline. While it is not known what came of one, its user is not kept, which
-// Observe tells: a Redis that starts then has too few users, never one that is gone or may do more than it should.
+// Change implements driver.Driver. All changes go in one pipeline. While it is not known what came of one, its user is
+// not kept, which Observe tells: a Redis that starts then has too few users, never one that is gone or may do more than
+// it should.
 func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Change) (driver.Problems, error) {
 	if kind != KindUser {
 		return nil, unknown(kind)
@@ -120,7 +122,8 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 	return problems, d.keep(kept)
 }
 
-// keepOnly has users no longer be kept that the process does not have: it was started as another one than that which they were kept for.
+// keepOnly has users no longer be kept that the process does not have: it was started as another one than that which
+// they were kept for.
 func keepOnly(kept, before map[string]string, there *goredis.Cmd) error {
 	names, err := there.StringSlice()
 	if err != nil {

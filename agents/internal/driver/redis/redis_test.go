@@ -44,12 +44,15 @@ func newServer(t *testing.T) *server {
 	listener.Close()
 	_, port, _ := net.SplitHostPort(address)
 	dir := t.TempDir()
-	s := &server{T: t, conf: filepath.Join(dir, "redis.conf"), port: port, users: filepath.Join(dir, "users", "entities.conf")}
-	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass hunter2\ninclude %s/users/*.conf\n", port, dir, dir)
+	s := &server{T: t, conf: filepath.Join(dir, "redis.conf"), port: port,
+		users: filepath.Join(dir, "users", "entities.conf")}
+	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass hunter2\ninclude %s/users/*.conf\n", port,
+		dir, dir)
 	if err := os.WriteFile(s.conf, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.Driver = redis.New(redis.Options{Address: address, Password: func() (string, error) { return "hunter2", nil }, UsersFile: s.users})
+	s.Driver = redis.New(redis.Options{Address: address, Password: func() (string, error) { return "hunter2", nil },
+		UsersFile: s.users})
 	return s
 }
 
@@ -80,7 +83,8 @@ func (s *server) start() (kill func()) {
 
 func (s *server) cli(user, password string, command ...string) string {
 	s.Helper()
-	cmd := exec.Command("redis-cli", append([]string{"-p", s.port, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...)
+	cmd := exec.Command("redis-cli", append(
+		[]string{"-p", s.port, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...)
 	out, _ := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out))
 }
@@ -111,7 +115,8 @@ func user(name, password string, intent driver.Intent, parameters map[string]str
 	return driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: intent, Parameters: parameters}
 }
 
-var reader = map[string]string{"enabled": "yes", "keys": "~app:* %R~shared:*", "channels": "&news.*", "commands": "+@read -keys"}
+var reader = map[string]string{"enabled": "yes", "keys": "~app:* %R~shared:*", "channels": "&news.*",
+	"commands": "+@read -keys"}
 
 func TestUserIsWhatItsParametersSay(t *testing.T) {
 	s := newServer(t)
@@ -128,8 +133,10 @@ func TestUserIsWhatItsParametersSay(t *testing.T) {
 			t.Errorf("%s reads back as %q, want %q", name, got["alice"].Parameters[name], want)
 		}
 	}
-	for command, want := range map[string]string{"GET app:x": "", "GET other": "NOPERM", "SET app:x 1": "NOPERM", "KEYS *": "NOPERM"} {
-		if said := s.cli("alice", "secret1", strings.Fields(command)...); want == "" && said != "" || !strings.Contains(said, want) {
+	for command, want := range map[string]string{"GET app:x": "", "GET other": "NOPERM", "SET app:x 1": "NOPERM",
+		"KEYS *": "NOPERM"} {
+		if said := s.cli("alice", "secret1", strings.Fields(command)...); want == "" && said != "" ||
+			!strings.Contains(said, want) {
 			t.Errorf("%s says %q, want %q", command, said, want)
 		}
 	}
@@ -138,7 +145,8 @@ func TestUserIsWhatItsParametersSay(t *testing.T) {
 	if s.cli("alice", "secret2", "PING") != "PONG" || !strings.Contains(s.cli("alice", "secret1", "PING"), "WRONGPASS") {
 		t.Error("the password was not rotated")
 	}
-	if got := s.observe(driver.Query{Name: "alice", Password: "secret1"})["alice"]; got.Password != driver.OtherPassword || got.Parameters["keys"] != "" {
+	if got := s.observe(driver.Query{Name: "alice", Password: "secret1"})["alice"]; got.Password != driver.OtherPassword ||
+		got.Parameters["keys"] != "" {
 		t.Errorf("got %+v", got)
 	}
 	s.change(user("alice", "", driver.Delete, nil), user("nobody", "", driver.Delete, nil))
@@ -152,7 +160,8 @@ func TestChangesByHandAreSeen(t *testing.T) {
 	s.start()
 	query := driver.Query{Name: "alice", Password: "secret"}
 	for what, rule := range map[string]string{
-		"no password": "nopass", "another password": ">guess", "a key": "~*", "a channel": "&*", "a command": "+set", "turned off": "off", "a selector": "(+set ~x)",
+		"no password": "nopass", "another password": ">guess", "a key": "~*", "a channel": "&*", "a command": "+set",
+		"turned off": "off", "a selector": "(+set ~x)",
 	} {
 		s.change(user("alice", "secret", driver.Update, reader))
 		before := s.observe(query)["alice"]
@@ -167,13 +176,15 @@ func TestChangesByHandAreSeen(t *testing.T) {
 func TestUsersSurviveAKill(t *testing.T) {
 	s := newServer(t)
 	kill := s.start()
-	s.change(user("alice", "secret", driver.Create, reader), user("bob", "secret", driver.Create, map[string]string{"enabled": "yes", "commands": "+ping"}))
+	s.change(user("alice", "secret", driver.Create, reader),
+		user("bob", "secret", driver.Create, map[string]string{"enabled": "yes", "commands": "+ping"}))
 	s.cli("default", "hunter2", "ACL", "SETUSER", "mallory", "on", "nopass", "+@all", "~*")
 	s.change(user("bob", "", driver.Delete, nil))
 	before := s.observe(driver.Query{Name: "alice", Password: "secret"})["alice"]
 	kill()
 	s.start()
-	after := s.observe(driver.Query{Name: "alice", Password: "secret"}, driver.Query{Name: "bob"}, driver.Query{Name: "mallory"})
+	after := s.observe(driver.Query{Name: "alice", Password: "secret"}, driver.Query{Name: "bob"},
+		driver.Query{Name: "mallory"})
 	if len(after) != 1 || fmt.Sprint(after["alice"]) != fmt.Sprint(before) {
 		t.Errorf("got %+v, want only alice as before: %+v", after, before)
 	}
@@ -188,12 +199,19 @@ func TestNobodyReachesPastTheEngine(t *testing.T) {
 	s := newServer(t)
 	kill := s.start()
 	query := driver.Query{Name: "alice", Password: "secret"}
-	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof +sync +psync +replconf +cluster", "+acl|setuser +config|set +config|get +module|load +cluster|reset +cluster|setslot"} {
-		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
-		for _, command := range []string{"ACL SETUSER alice nopass", "ACL WHOAMI", "CONFIG GET requirepass", "CONFIG SET maxmemory 1", "REPLICAOF no one", "SLAVEOF no one", "FAILOVER ABORT",
-			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "SYNC", "PSYNC ? -1", "REPLCONF ACK 1",
-			"CLUSTER RESET HARD", "CLUSTER REPLICATE x", "CLUSTER FAILOVER TAKEOVER", "CLUSTER FORGET x", "CLUSTER MEET 10.0.0.1 6379", "CLUSTER SETSLOT 1 STABLE", "CLUSTER ADDSLOTS 1",
-			"CLUSTER ADDSLOTSRANGE 1 2", "CLUSTER DELSLOTS 1", "CLUSTER DELSLOTSRANGE 1 2", "CLUSTER FLUSHSLOTS", "CLUSTER BUMPEPOCH", "CLUSTER SET-CONFIG-EPOCH 1", "CLUSTER SAVECONFIG"} {
+	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover " +
+		"+module +debug +shutdown +save +bgsave +bgrewriteaof +sync +psync +replconf +cluster",
+		"+acl|setuser +config|set +config|get +module|load +cluster|reset +cluster|setslot"} {
+		s.change(user("alice", "secret", driver.Update,
+			map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
+		for _, command := range []string{"ACL SETUSER alice nopass", "ACL WHOAMI", "CONFIG GET requirepass",
+			"CONFIG SET maxmemory 1", "REPLICAOF no one", "SLAVEOF no one", "FAILOVER ABORT",
+			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "SYNC",
+			"PSYNC ? -1", "REPLCONF ACK 1",
+			"CLUSTER RESET HARD", "CLUSTER REPLICATE x", "CLUSTER FAILOVER TAKEOVER", "CLUSTER FORGET x",
+			"CLUSTER MEET 10.0.0.1 6379", "CLUSTER SETSLOT 1 STABLE", "CLUSTER ADDSLOTS 1",
+			"CLUSTER ADDSLOTSRANGE 1 2", "CLUSTER DELSLOTS 1", "CLUSTER DELSLOTSRANGE 1 2", "CLUSTER FLUSHSLOTS",
+			"CLUSTER BUMPEPOCH", "CLUSTER SET-CONFIG-EPOCH 1", "CLUSTER SAVECONFIG"} {
 			said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...)
 			if !strings.Contains(said, "has no permissions to run") {
 				t.Errorf("with %s, %s says %q", commands, command, said)
@@ -217,21 +235,26 @@ func TestClientsOfAClusterMayAskIt(t *testing.T) {
 	s := newServer(t)
 	s.start()
 	for _, commands := range []string{"+@all", "+@read +@write +cluster +readonly +readwrite +asking"} {
-		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
-		for _, command := range []string{"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER KEYSLOT a", "CLUSTER MYID", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 1",
+		s.change(user("alice", "secret", driver.Update,
+			map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
+		for _, command := range []string{"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO",
+			"CLUSTER KEYSLOT a", "CLUSTER MYID", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 1",
 			"CLUSTER REPLICAS x", "CLUSTER LINKS", "READONLY", "READWRITE", "ASKING"} {
-			if said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...); said != "OK" {
+			if said := s.cli("default", "hunter2",
+				append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...); said != "OK" {
 				t.Errorf("with %s, %s says %q", commands, command, said)
 			}
 		}
 	}
 }
 
-// Users that an earlier version made may do more than they should: that is told, so that they are made anew, and the file does not give it to them again.
+// Users that an earlier version made may do more than they should: that is told, so that they are made anew, and the
+// file does not give it to them again.
 func TestUsersOfAnEarlierVersionAreMadeAnew(t *testing.T) {
 	s := newServer(t)
 	kill := s.start()
-	s.change(user("alice", "secret", driver.Create, map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
+	s.change(user("alice", "secret", driver.Create,
+		map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
 	data, err := os.ReadFile(s.users)
 	if err != nil {
 		t.Fatal(err)
@@ -247,11 +270,14 @@ func TestUsersOfAnEarlierVersionAreMadeAnew(t *testing.T) {
 	s.start()
 	reset := func() string { return s.cli("default", "hunter2", "ACL", "DRYRUN", "alice", "CLUSTER", "RESET") }
 	query := driver.Query{Name: "alice", Password: "secret"}
-	if said, got := reset(), s.observe(query)["alice"]; said != "OK" || !strings.Contains(got.Parameters["commands"], "not kept") {
+	if said, got := reset(), s.observe(query)["alice"]; said != "OK" ||
+		!strings.Contains(got.Parameters["commands"], "not kept") {
 		t.Errorf("it says %q and reads back as %+v", said, got)
 	}
-	s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
-	if said, got := reset(), s.observe(query)["alice"]; said == "OK" || strings.Contains(got.Parameters["commands"], "not kept") {
+	s.change(user("alice", "secret", driver.Update,
+		map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
+	if said, got := reset(), s.observe(query)["alice"]; said == "OK" ||
+		strings.Contains(got.Parameters["commands"], "not kept") {
 		t.Errorf("it says %q and reads back as %+v", said, got)
 	}
 }
@@ -263,12 +289,15 @@ func TestFileIsNeverBehind(t *testing.T) {
 	for _, name := range []string{"alice", "bob", "carol"} {
 		s.change(user(name, "secret", driver.Create, reader))
 	}
-	queries := []driver.Query{{Name: "alice", Password: "secret"}, {Name: "bob", Password: "secret"}, {Name: "carol", Password: "secret"}}
+	queries := []driver.Query{{Name: "alice", Password: "secret"}, {Name: "bob", Password: "secret"},
+		{Name: "carol", Password: "secret"}}
 	s.cli("default", "hunter2", "CLIENT", "PAUSE", "2000", "ALL")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.Change(ctx, redis.KindUser, []driver.Change{user("alice", "", driver.Delete, nil), user("bob", "secret", driver.Update, map[string]string{"enabled": "no"})})
+		_, err := s.Change(ctx, redis.KindUser,
+			[]driver.Change{user("alice", "", driver.Delete, nil),
+				user("bob", "secret", driver.Update, map[string]string{"enabled": "no"})})
 		ended <- err
 	}()
 	file := func() string {
@@ -329,12 +358,15 @@ func TestRefusalsAreOfOneUser(t *testing.T) {
 	s := newServer(t)
 	s.start()
 	problems := s.change(
-		user("default", "x", driver.Update, nil), user("a b", "x", driver.Create, nil), user("quoted", "x", driver.Create, map[string]string{"keys": `~"`}),
-		user("command", "x", driver.Create, map[string]string{"commands": "+nonsense"}), user("rule", "x", driver.Create, map[string]string{"keys": "allkeys"}),
+		user("default", "x", driver.Update, nil), user("a b", "x", driver.Create, nil),
+		user("quoted", "x", driver.Create, map[string]string{"keys": `~"`}),
+		user("command", "x", driver.Create, map[string]string{"commands": "+nonsense"}),
+		user("rule", "x", driver.Create, map[string]string{"keys": "allkeys"}),
 		user("word", "x", driver.Create, map[string]string{"selectors": "1"}), user("fine", "x", driver.Create, reader),
 	)
 	for name, says := range map[string]string{
-		"default": "the instance's own", "a b": "is no name of a user", "quoted": "has a quote", "command": "Unknown command", "rule": "must begin with one of ~%", "word": `"selectors" is not known`,
+		"default": "the instance's own", "a b": "is no name of a user", "quoted": "has a quote", "command": "Unknown command",
+		"rule": "must begin with one of ~%", "word": `"selectors" is not known`,
 	} {
 		if !strings.Contains(problems[name], says) {
 			t.Errorf("%s: got %q, want %q", name, problems[name], says)
@@ -379,12 +411,14 @@ func TestDeadlineAndAbsence(t *testing.T) {
 	defer kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	out, err := exec.Command("redis-cli", "-p", s.port, "-a", "hunter2", "--no-auth-warning", "CLIENT", "PAUSE", "20000", "ALL").CombinedOutput()
+	out, err := exec.Command("redis-cli", "-p", s.port, "-a", "hunter2", "--no-auth-warning", "CLIENT", "PAUSE", "20000",
+		"ALL").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	begin := time.Now()
-	if _, err := s.Observe(ctx, redis.KindUser, []driver.Query{{Name: "a"}}); err == nil || time.Since(begin) > 5*time.Second {
+	if _, err := s.Observe(ctx, redis.KindUser, []driver.Query{{Name: "a"}}); err == nil ||
+		time.Since(begin) > 5*time.Second {
 		t.Errorf("after %v: %v", time.Since(begin), err)
 	}
 }

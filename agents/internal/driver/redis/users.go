@@ -34,13 +34,16 @@ const (
 // nothing is how Redis says that a user may run no command; what is allowed is added after it.
 const nothing = "-@all"
 
-// denied is what no user may run, whatever its commands say: with these it would be past the engine, which sets the users, the configuration,
-// who copies from whom, who is in a cluster and owns which slots, and when there is a snapshot. Who passes for a replica reads every key,
-// whatever its patterns say, and what it acknowledges counts for WAIT. What clients of a cluster ask it, such as CLUSTER SLOTS, is not here.
+// denied is what no user may run, whatever its commands say: with these it would be past the engine, which sets the
+// users, the configuration, who copies from whom, who is in a cluster and owns which slots, and when there is a
+// snapshot. Who passes for a replica reads every key, whatever its patterns say, and what it acknowledges counts for
+// WAIT. What clients of a cluster ask it, such as CLUSTER SLOTS, is not here.
 var denied = []string{
-	"-acl", "-config", "-replicaof", "-slaveof", "-failover", "-module", "-debug", "-shutdown", "-bgrewriteaof", "-save", "-bgsave",
+	"-acl", "-config", "-replicaof", "-slaveof", "-failover", "-module", "-debug", "-shutdown", "-bgrewriteaof", "-save",
+	"-bgsave",
 	"-sync", "-psync", "-replconf",
-	"-cluster|reset", "-cluster|replicate", "-cluster|failover", "-cluster|forget", "-cluster|meet", "-cluster|setslot", "-cluster|addslots",
+	"-cluster|reset", "-cluster|replicate", "-cluster|failover", "-cluster|forget", "-cluster|meet", "-cluster|setslot",
+	"-cluster|addslots",
 	"-cluster|addslotsrange", "-cluster|delslots", "-cluster|delslotsrange", "-cluster|flushslots", "-cluster|bumpepoch",
 	"-cluster|set-config-epoch", "-cluster|saveconfig",
 }
@@ -81,8 +84,8 @@ func statesOf(lines []string, queries []driver.Query) ([]driver.State, error) {
 	return states, nil
 }
 
-// stateOf reads the rules of one user. What the parameters have no word for, such as a selector, is told among the commands, so
-// that it is seen to be there.
+// stateOf reads the rules of one user. What the parameters have no word for, such as a selector, is told among the
+// commands, so that it is seen to be there.
 func stateOf(query driver.Query, rules []string) driver.State {
 	enabled := "no"
 	var passwords, keys, channels, commands []string
@@ -112,8 +115,8 @@ func stateOf(query driver.Query, rules []string) driver.State {
 	return state
 }
 
-// commandOf returns the command that makes a change, and the directive that a restarted Redis makes the user by; empty for one
-// that is gone.
+// commandOf returns the command that makes a change, and the directive that a restarted Redis makes the user by; empty
+// for one that is gone.
 func commandOf(change driver.Change) (command []any, directive string, err error) {
 	if err := checkName(change.Name); err != nil {
 		return nil, "", err
@@ -137,7 +140,8 @@ func checkName(name string) error {
 	switch {
 	case name == defaultUser:
 		return errors.New("the user \"default\" is the instance's own: take another name")
-	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' }):
+	case name == "" || strings.ContainsFunc(name,
+		func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' }):
 		return fmt.Errorf("%q is no name of a user: it must be letters, digits and signs, without blanks and quotes", name)
 	}
 	return nil
@@ -164,7 +168,8 @@ func rulesOf(change driver.Change) ([]string, error) {
 		case parameterCommands:
 			begins = "+-"
 		default:
-			return nil, fmt.Errorf("parameter %q is not known: known are %s, %s, %s and %s", name, parameterEnabled, parameterKeys, parameterChannels, parameterCommands)
+			return nil, fmt.Errorf("parameter %q is not known: known are %s, %s, %s and %s", name, parameterEnabled,
+				parameterKeys, parameterChannels, parameterCommands)
 		}
 		for _, word := range strings.Fields(value) {
 			if !strings.Contains(begins, word[:1]) {
@@ -205,7 +210,8 @@ func (d *Driver) kept() (map[string]string, error) {
 	return kept, nil
 }
 
-// noteNotKept tells of users whom a restarted Redis would not have, or with another password or more than they may have.
+// noteNotKept tells of users whom a restarted Redis would not have, or with another password or more than they may
+// have.
 func (d *Driver) noteNotKept(states []driver.State, queries []driver.Query) error {
 	if d.options.UsersFile == "" {
 		return nil
@@ -221,7 +227,8 @@ func (d *Driver) noteNotKept(states []driver.State, queries []driver.Query) erro
 	for _, state := range states {
 		directive, password := kept[state.Name], passwords[state.Name]
 		// Where the user has another password, so may the file: that is one thing to tell, not two.
-		stale := password != "" && state.Password == driver.SamePassword && !strings.Contains(directive, " "+digestOf(password)+" ")
+		stale := password != "" && state.Password == driver.SamePassword &&
+			!strings.Contains(directive, " "+digestOf(password)+" ")
 		if stale || !strings.HasSuffix(directive, " "+strings.Join(denied, " ")) {
 			state.Parameters[parameterCommands] = strings.TrimSpace(state.Parameters[parameterCommands] + " " + notKept)
 		}
@@ -229,7 +236,8 @@ func (d *Driver) noteNotKept(states []driver.State, queries []driver.Query) erro
 	return nil
 }
 
-// keep writes down what the users are made of at the next start. The directives are by name; empty for one that is gone.
+// keep writes down what the users are made of at the next start. The directives are by name; empty for one that is
+// gone.
 func (d *Driver) keep(directives map[string]string) error {
 	if d.options.UsersFile == "" || len(directives) == 0 {
 		return nil

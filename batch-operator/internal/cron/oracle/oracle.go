@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle computes the times of cron lines by looking at each minute of the wall clock. It shares no code with package cron, and is for its
-// tests.
+// Package oracle computes the times of cron lines by looking at each minute of the wall clock. It shares no code with
+// package cron, and is for its tests.
 package oracle
 
 import (

@@ -17,22 +17,26 @@ func TestReport(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "mysqlcluster-a"}
 	running := &platformv1.Application{ObjectMeta: named, Status: platformv1.ApplicationStatus{
 		Version: "9.7.4", Ready: "2/3", Primary: "b",
-		Endpoints: []platformv1.Endpoint{{Host: "mysqlcluster-a.shop.svc", Port: 3306, Role: "primary"}, {Host: "mysqlcluster-a-replica.shop.svc", Port: 3306, Role: "replica"}},
-		Binding:   &platformv1.Binding{Name: "mysqlcluster-a-binding"},
+		Endpoints: []platformv1.Endpoint{{Host: "mysqlcluster-a.shop.svc", Port: 3306, Role: "primary"},
+			{Host: "mysqlcluster-a-replica.shop.svc", Port: 3306, Role: "replica"}},
+		Binding: &platformv1.Binding{Name: "mysqlcluster-a-binding"},
 		Components: []platformv1.ComponentState{{Name: "mysql", Replicas: 3, Pods: []platformv1.PodState{
-			{Name: "a", Set: "main", Role: "replica", Health: "Healthy"}, {Name: "b", Set: "main", Role: "primary", Health: "Healthy"}, {Name: "c", Set: "main"},
+			{Name: "a", Set: "main", Role: "replica", Health: "Healthy"},
+			{Name: "b", Set: "main", Role: "primary", Health: "Healthy"}, {Name: "c", Set: "main"},
 		}}},
 	}}
 	alone := running.DeepCopy()
 	alone.Status.Components[0].Pods = alone.Status.Components[0].Pods[1:]
-	of := func(durability platformv1.Durability, window *int64, replicas string, members ...platformv1.InstanceMember) databasev1.MySQLClusterStatus {
+	of := func(durability platformv1.Durability, window *int64, replicas string,
+		members ...platformv1.InstanceMember) databasev1.MySQLClusterStatus {
 		return databasev1.MySQLClusterStatus{
 			InstanceStatus: platformv1.InstanceStatus{
 				Application: "mysqlcluster-a", Version: "9.7.4", Ready: "2/3", Members: members,
 				Endpoint: "mysqlcluster-a.shop.svc:3306", BindingName: "mysqlcluster-a-binding",
 			},
 			ReplicatedStatus: databasev1.ReplicatedStatus{
-				Primary: "b", Replicas: replicas, Durability: durability, LossWindowSeconds: window, ReadOnlyEndpoint: "mysqlcluster-a-replica.shop.svc:3306",
+				Primary: "b", Replicas: replicas, Durability: durability, LossWindowSeconds: window,
+				ReadOnlyEndpoint: "mysqlcluster-a-replica.shop.svc:3306",
 			},
 		}
 	}
@@ -41,7 +45,8 @@ func TestReport(t *testing.T) {
 		app  *platformv1.Application
 		want databasev1.MySQLClusterStatus
 	}{
-		"running": {running, of(platformv1.DurabilitySynchronous, new(int64(0)), "1/2", platformv1.InstanceMember{Name: "a", Role: "replica"}, primary)},
+		"running": {running, of(platformv1.DurabilitySynchronous, new(int64(0)), "1/2",
+			platformv1.InstanceMember{Name: "a", Role: "replica"}, primary)},
 		// Nobody else has what it acknowledges.
 		"alone": {alone, of("", nil, "0/2", primary)},
 		// What is no longer so does not stay in the status.
@@ -55,7 +60,8 @@ func TestReport(t *testing.T) {
 					Version: "0", Ready: "0/1", Endpoint: "old:1", BindingName: "old",
 					Members: []platformv1.InstanceMember{{Name: "old", Role: "old"}},
 				},
-				ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "old", Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, ReadOnlyEndpoint: "old:1"},
+				ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "old", Replicas: "9/9",
+					Durability: platformv1.DurabilitySynchronous, ReadOnlyEndpoint: "old:1"},
 			}}
 			if (Kind{}).Report(obj, c.app); !reflect.DeepEqual(obj.Status, c.want) {
 				t.Errorf("got %+v, want %+v", obj.Status, c.want)

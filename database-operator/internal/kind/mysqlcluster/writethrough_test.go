@@ -12,10 +12,11 @@ import (
 
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*databasev1.MySQLCluster](t, Kind{}, map[string]testkit.Written{
-		"running":                        {Spec: `{"running":false}`, Compiled: `"running":false`},
-		"version":                        {Spec: `{"version":"1.2"}`, Compiled: `"version":"1.2"`},
-		"pluginVersion":                  {Spec: `{"pluginVersion":"9.8.7"}`, Compiled: `"pluginVersion":"9.8.7"`},
-		"components[mysql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `{"limits":{"memory":"3Gi"}}`},
+		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":       {Spec: `{"version":"1.2"}`, Compiled: `"version":"1.2"`},
+		"pluginVersion": {Spec: `{"pluginVersion":"9.8.7"}`, Compiled: `"pluginVersion":"9.8.7"`},
+		"components[mysql].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `{"limits":{"memory":"3Gi"}}`},
 		"components[mysql].parameters":   {Spec: `{"parameters":{"some":"20"}}`, Compiled: `"some":"20"`},
 		"components[mysql].storage.size": {Spec: `{"storage":{"size":"7Ti"}}`, Compiled: `"storage":{"size":"7Ti"}`},
 		"components[mysql].replicas":     {Spec: `{"members":9}`, Compiled: `"replicas":9`},

@@ -34,7 +34,8 @@ var instance = typed.Instance{
 	Role: kindparts.Primary, Replicas: "replicas", Whole: "a PostgreSQL",
 }
 
-// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
+// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API
+// server before them.
 func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	spec := &p.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
@@ -43,14 +44,15 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	if main.Autoscaling == nil {
 		main.Replicas = new(spec.Replicas + 1)
 	}
-	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), kindparts.ArchiveIn(spec.Archive)
+	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover),
+		kindparts.ArchiveIn(spec.Archive)
 	app.Spec.Credentials = append(credentials(spec), kindparts.ArchiveCredentials(spec.Archive)...)
 	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)
 	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
 
-// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps the two apart. What is
-// not said is the plugin's to say.
+// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps
+// the two apart. What is not said is the plugin's to say.
 func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	maps.Copy(out, spec.Parameters)

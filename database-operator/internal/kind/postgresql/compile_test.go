@@ -26,15 +26,18 @@ func TestEntities(t *testing.T) {
 
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*databasev1.PostgreSQL](t, Kind{}, map[string]testkit.Written{
-		"running":                             {Spec: `{"running":false}`, Compiled: `"running":false`},
-		"version":                             {Spec: `{"version":"17"}`, Compiled: `"version":"17"`},
-		"pluginVersion":                       {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
-		"components[postgresql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":       {Spec: `{"version":"17"}`, Compiled: `"version":"17"`},
+		"pluginVersion": {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
+		"components[postgresql].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[postgresql].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[postgresql].parameters":   {Spec: `{"parameters":{"work_mem":"20"}}`, Compiled: `"work_mem":"20"`},
 		"components[postgresql].replicas":     {Spec: `{"replicas":2}`, Compiled: `"replicas":3`},
 		"components[pooler].replicas":         {Spec: `{"pooler":{"replicas":5}}`, Compiled: `"name":"pooler","replicas":5`},
-		"components[pooler].parameters":       {Spec: `{"pooler":{"parameters":{"idle_timeout":"20"}}}`, Compiled: `"idle_timeout":"20"`},
-		"components[pooler].resources":        {Spec: `{"pooler":{"resources":{"limits":{"memory":"3Gi"}}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[pooler].parameters": {Spec: `{"pooler":{"parameters":{"idle_timeout":"20"}}}`,
+			Compiled: `"idle_timeout":"20"`},
+		"components[pooler].resources": {Spec: `{"pooler":{"resources":{"limits":{"memory":"3Gi"}}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 	})
 }

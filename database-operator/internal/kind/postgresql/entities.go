@@ -28,7 +28,8 @@ const anyNumber int32 = -1
 
 // entities are what is inside the servers: roles and what they are granted, databases and their extensions.
 //
-// What the data of a Backup has already becomes what the object says: it is there before anybody could have made it for this object.
+// What the data of a Backup has already becomes what the object says: it is there before anybody could have made it for
+// this object.
 func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 	restored := p.Spec.RestoreFrom != nil
 	var specs []platformv1.EntitySpec
@@ -40,18 +41,21 @@ func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 		asClientRole(&specs[len(specs)-1])
 		for _, g := range r.Grants {
 			specs = append(specs, platformv1.EntitySpec{
-				Type: grantType, Name: path(r.Name, g.Database, g.Schema, g.Table), Parameters: platformv1.Parameters{"privileges": list(g.Privileges)},
+				Type: grantType, Name: path(r.Name, g.Database, g.Schema, g.Table),
+				Parameters:     platformv1.Parameters{"privileges": list(g.Privileges)},
 				DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt || restored,
 			})
 		}
 	}
 	for _, d := range p.Spec.Databases {
 		policy := cmp.Or(d.DeletionPolicy, platformv1.EntityRetain)
-		specs = append(specs, platformv1.EntitySpec{Type: databaseType, Name: d.Name, Parameters: database(&d), DeletionPolicy: policy, Adopt: d.Adopt || restored})
+		specs = append(specs, platformv1.EntitySpec{Type: databaseType, Name: d.Name, Parameters: database(&d),
+			DeletionPolicy: policy, Adopt: d.Adopt || restored})
 		asClientDatabase(&specs[len(specs)-1])
 		for _, e := range d.Extensions {
 			specs = append(specs, platformv1.EntitySpec{
-				Type: extensionType, Name: path(d.Name, e.Name), Parameters: extension(&e), DeletionPolicy: policy, Adopt: d.Adopt || restored,
+				Type: extensionType, Name: path(d.Name, e.Name), Parameters: extension(&e), DeletionPolicy: policy,
+				Adopt: d.Adopt || restored,
 			})
 		}
 	}
@@ -87,8 +91,10 @@ func role(r *databasev1.PostgreSQLRole) platformv1.Parameters {
 		until = r.ValidUntil.UTC().Format(time.RFC3339)
 	}
 	return platformv1.Parameters{
-		"login": yesUnless(r.Login), "inherit": yesUnless(r.Inherit), "attributes": platformv1.ParameterValue(strings.Join(attributes, " ")),
-		"connection-limit": limit(r.ConnectionLimit), "valid-until": platformv1.ParameterValue(until), "member-of": list(r.MemberOf),
+		"login": yesUnless(r.Login), "inherit": yesUnless(r.Inherit),
+		"attributes":       platformv1.ParameterValue(strings.Join(attributes, " ")),
+		"connection-limit": limit(r.ConnectionLimit), "valid-until": platformv1.ParameterValue(until),
+		"member-of": list(r.MemberOf),
 	}
 }
 

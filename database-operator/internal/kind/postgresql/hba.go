@@ -20,7 +20,8 @@ func hbaParameters(rules []databasev1.PostgreSQLHBARule) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	for i, rule := range rules {
 		words := []string{
-			string(cmp.Or(rule.Type, databasev1.HBATypeHost)), listed(rule.Databases), listed(rule.Users), cmp.Or(rule.Address, every), string(rule.Method),
+			string(cmp.Or(rule.Type, databasev1.HBATypeHost)), listed(rule.Databases), listed(rule.Users),
+			cmp.Or(rule.Address, every), string(rule.Method),
 		}
 		out[fmt.Sprintf("hba.%02d", i+1)] = platformv1.ParameterValue(strings.Join(words, " "))
 	}

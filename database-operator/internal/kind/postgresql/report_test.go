@@ -17,7 +17,8 @@ func TestReport(t *testing.T) {
 	alone := &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "postgresql-shop"},
 		Status: platformv1.ApplicationStatus{
-			Version: "17.6", Ready: "1/1", Primary: "postgresql-shop-postgresql-main-0", Term: 1, Durability: platformv1.DurabilityAsynchronous,
+			Version: "17.6", Ready: "1/1", Primary: "postgresql-shop-postgresql-main-0", Term: 1,
+			Durability: platformv1.DurabilityAsynchronous,
 			Endpoints: []platformv1.Endpoint{
 				{Name: "postgresql-shop", Host: "postgresql-shop.n.svc", Port: 5432, Role: "primary"},
 				{Name: "postgresql-shop-replica", Host: "postgresql-shop-replica.n.svc", Port: 5432, Role: "replica"},
@@ -30,18 +31,24 @@ func TestReport(t *testing.T) {
 		},
 	}
 	replicated := alone.DeepCopy()
-	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/4", 7, platformv1.DurabilitySynchronous
+	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/4", 7,
+		platformv1.DurabilitySynchronous
 	replicated.Status.LossWindowSeconds = new(int64(0))
-	replicated.Status.Components = []platformv1.ComponentState{{Name: "postgresql", Replicas: 4, Pods: []platformv1.PodState{
-		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
-		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
-	}}}
-	replicated.Status.Components[0].Sets = []platformv1.SetState{{Name: "main", Changes: []platformv1.PrimaryChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.PrimaryFailed}}}}
+	replicated.Status.Components = []platformv1.ComponentState{
+		{Name: "postgresql", Replicas: 4, Pods: []platformv1.PodState{
+			{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
+			{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
+		}}}
+	replicated.Status.Components[0].Sets = []platformv1.SetState{
+		{Name: "main", Changes: []platformv1.PrimaryChange{
+			{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.PrimaryFailed}}}}
 	pooled := replicated.DeepCopy()
-	pooled.Status.Components = append(pooled.Status.Components, platformv1.ComponentState{Name: "pooler", Replicas: 2, Pods: []platformv1.PodState{
-		{Name: "b-0", Health: "Healthy"}, {Name: "b-1", Health: "Starting"},
-	}})
-	pooled.Status.Endpoints = append(pooled.Status.Endpoints, platformv1.Endpoint{Name: "postgresql-shop-pooler", Host: "postgresql-shop-pooler.n.svc", Port: 6432})
+	pooled.Status.Components = append(pooled.Status.Components,
+		platformv1.ComponentState{Name: "pooler", Replicas: 2, Pods: []platformv1.PodState{
+			{Name: "b-0", Health: "Healthy"}, {Name: "b-1", Health: "Starting"},
+		}})
+	pooled.Status.Endpoints = append(pooled.Status.Endpoints,
+		platformv1.Endpoint{Name: "postgresql-shop-pooler", Host: "postgresql-shop-pooler.n.svc", Port: 6432})
 	common := databasev1.PostgreSQLStatus{
 		InstanceStatus: platformv1.InstanceStatus{
 			Version:     "17.6",
@@ -56,12 +63,15 @@ func TestReport(t *testing.T) {
 		},
 	}
 	wantAlone, wantReplicated := common, common
-	wantAlone.Ready, wantAlone.Term, wantAlone.Durability, wantAlone.Replicas = "1/1", 1, platformv1.DurabilityAsynchronous, "0/0"
+	wantAlone.Ready, wantAlone.Term, wantAlone.Durability, wantAlone.Replicas = "1/1", 1,
+		platformv1.DurabilityAsynchronous, "0/0"
 	wantAlone.Members = []platformv1.InstanceMember{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
-	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
+	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7,
+		platformv1.DurabilitySynchronous, "1/3"
 	wantReplicated.LossWindowSeconds = new(int64(0))
 	wantReplicated.Changes = []platformv1.PrimaryChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.PrimaryFailed}}
-	wantReplicated.Members = []platformv1.InstanceMember{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
+	wantReplicated.Members = []platformv1.InstanceMember{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"},
+		{Name: "m-2", Role: "joining"}}
 	wantPooled := wantReplicated
 	wantPooled.Poolers, wantPooled.PoolerEndpoint = "1/2", "postgresql-shop-pooler.n.svc:6432"
 	for name, c := range map[string]struct {
@@ -90,7 +100,8 @@ func TestReport(t *testing.T) {
 func stale() databasev1.PostgreSQLStatus {
 	return databasev1.PostgreSQLStatus{
 		InstanceStatus: platformv1.InstanceStatus{
-			Version: "15.1", Endpoint: "old:1", BindingName: "old", Members: []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
+			Version: "15.1", Endpoint: "old:1", BindingName: "old",
+			Members: []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
 		},
 		ReplicatedStatus: databasev1.ReplicatedStatus{
 			Primary: "old", ReadOnlyEndpoint: "old:2", Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous,

@@ -51,14 +51,16 @@ func (Kind) Compile(r *databasev1.Redis) (*typed.Output, error) {
 	spec := &r.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
-	main.Replicas, main.Autoscaling, main.Parameters = pods(spec.Replicas), kindparts.Autoscaling(spec.Autoscaling), parameters(spec)
+	main.Replicas, main.Autoscaling, main.Parameters = pods(spec.Replicas), kindparts.Autoscaling(spec.Autoscaling),
+		parameters(spec)
 	app.Spec.Topology, app.Spec.Failover = topology(spec), failover(spec)
 	app.Spec.Credentials = redisparts.Credentials(spec.Auth)
 	app.Spec.Components = append(app.Spec.Components, sentinelComponents(spec)...)
 	return &typed.Output{Application: app, Entities: redisparts.Users(spec.Users)}, nil
 }
 
-// topology of a server that can have replicas: the engine says who writes, also while there is none, or Sentinels elect.
+// topology of a server that can have replicas: the engine says who writes, also while there is none, or Sentinels
+// elect.
 func topology(spec *databasev1.RedisSpec) string {
 	switch {
 	case spec.Sentinel != nil:
@@ -69,8 +71,8 @@ func topology(spec *databasev1.RedisSpec) string {
 	return replication
 }
 
-// failoverAfter is how long a process may be down, which starts within half a second where there is little data. With the change and what kube-proxy takes
-// nobody writes for less than three seconds.
+// failoverAfter is how long a process may be down, which starts within half a second where there is little data. With
+// the change and what kube-proxy takes nobody writes for less than three seconds.
 const failoverAfter = time.Second
 
 // failover says when another server takes over, where the engine decides that.
@@ -94,21 +96,24 @@ func pods(replicas *int32) *int32 {
 	return new(*replicas + 1)
 }
 
-// sentinelComponents are the Sentinels, where there are any: in the same places as the servers, and reached in the same way.
+// sentinelComponents are the Sentinels, where there are any: in the same places as the servers, and reached in the same
+// way.
 func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComponent {
 	s := spec.Sentinel
 	if s == nil {
 		return nil
 	}
 	c := platformv1.ApplicationComponent{
-		Name:       sentinels,
-		Replicas:   new(cmp.Or(s.Replicas, defaultSentinels)),
-		Storage:    &platformv1.Storage{Size: sentinelSize.DeepCopy(), StorageClassName: spec.Storage.DeepCopy().StorageClassName},
+		Name:     sentinels,
+		Replicas: new(cmp.Or(s.Replicas, defaultSentinels)),
+		Storage: &platformv1.Storage{Size: sentinelSize.DeepCopy(),
+			StorageClassName: spec.Storage.DeepCopy().StorageClassName},
 		Service:    spec.Service.DeepCopy(),
 		Scheduling: spec.Scheduling.DeepCopy(),
 	}
 	if s.After != nil {
-		c.Parameters = platformv1.Parameters{"down-after-milliseconds": platformv1.ParameterValue(strconv.FormatInt(s.After.Milliseconds(), 10))}
+		c.Parameters = platformv1.Parameters{
+			"down-after-milliseconds": platformv1.ParameterValue(strconv.FormatInt(s.After.Milliseconds(), 10))}
 	}
 	return []platformv1.ApplicationComponent{c}
 }

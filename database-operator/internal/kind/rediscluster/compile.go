@@ -31,7 +31,8 @@ func nodes() typed.Instance {
 	return i
 }
 
-// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
+// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API
+// server before them.
 func (Kind) Compile(r *databasev1.RedisCluster) (*typed.Output, error) {
 	spec := &r.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)

@@ -16,14 +16,16 @@ import (
 func TestReport(t *testing.T) {
 	app := &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-shop"},
-		Spec:       platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{Name: "node", Sets: shards(3)}}},
+		Spec: platformv1.ApplicationSpec{
+			Components: []platformv1.ApplicationComponent{{Name: "node", Sets: shards(3)}}},
 		Status: platformv1.ApplicationStatus{
 			Version: "7.0.15", Ready: "4/6",
 			Endpoints: []platformv1.Endpoint{{Name: "rediscluster-shop", Host: "rediscluster-shop.n.svc", Port: 6379}},
 			Binding:   &platformv1.Binding{Name: "rediscluster-shop-binding"},
 			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 			Components: []platformv1.ComponentState{{Name: "node", Pods: []platformv1.PodState{
-				{Name: "s-0-0", Set: "0", Role: "primary", Health: "Healthy"}, {Name: "s-0-1", Set: "0", Role: "replica", Health: "Healthy"},
+				{Name: "s-0-0", Set: "0", Role: "primary", Health: "Healthy"},
+				{Name: "s-0-1", Set: "0", Role: "replica", Health: "Healthy"},
 				{Name: "s-1-0", Set: "1", Role: "primary", Health: "Unhealthy"}, {Name: "s-1-1", Set: "1", Health: "Starting"},
 				// A shard that has yet to go: its members are there.
 				{Name: "s-3-0", Set: "3", Role: "primary", Health: "Healthy"},
@@ -62,9 +64,10 @@ func TestReport(t *testing.T) {
 		t.Errorf("got %+v, want %+v", r.Status, want)
 	}
 	alone := &databasev1.RedisCluster{Spec: databasev1.RedisClusterSpec{ReplicasPerShard: new(int32(0))}, Status: old}
-	if (Kind{}).Report(alone, &platformv1.Application{ObjectMeta: app.ObjectMeta}); !reflect.DeepEqual(alone.Status, databasev1.RedisClusterStatus{
-		InstanceStatus: platformv1.InstanceStatus{Application: "rediscluster-shop"},
-	}) {
+	if (Kind{}).Report(alone, &platformv1.Application{ObjectMeta: app.ObjectMeta}); !reflect.DeepEqual(alone.Status,
+		databasev1.RedisClusterStatus{
+			InstanceStatus: platformv1.InstanceStatus{Application: "rediscluster-shop"},
+		}) {
 		t.Errorf("nothing is known, and the status is %+v", alone.Status)
 	}
 }

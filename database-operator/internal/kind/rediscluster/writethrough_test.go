@@ -12,10 +12,11 @@ import (
 
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*databasev1.RedisCluster](t, Kind{}, map[string]testkit.Written{
-		"running":                       {Spec: `{"running":false}`, Compiled: `"running":false`},
-		"version":                       {Spec: `{"version":"8.0"}`, Compiled: `"version":"8.0"`},
-		"pluginVersion":                 {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
-		"components[node].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":       {Spec: `{"version":"8.0"}`, Compiled: `"version":"8.0"`},
+		"pluginVersion": {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
+		"components[node].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[node].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[node].parameters":   {Spec: `{"parameters":{"hz":"20"}}`, Compiled: `"hz":"20"`},
 		"components[node].sets.count": {Spec: `{"shards":4}`,

@@ -61,8 +61,9 @@ func checkGoldens(root string) []tree.Violation {
 	case err != nil:
 		return []tree.Violation{{Path: pattern, Message: err.Error()}}
 	case lines > maxGoldens:
-		return []tree.Violation{{Path: pattern, Message: fmt.Sprintf("they have %d lines together, and may have %d: have a case"+
-			" show one claim, under the name of the Application of the case it is compared with", lines, maxGoldens)}}
+		return []tree.Violation{{Path: pattern,
+			Message: fmt.Sprintf("they have %d lines together, and may have %d: have a case"+
+				" show one claim, under the name of the Application of the case it is compared with", lines, maxGoldens)}}
 	}
 	return nil
 }
@@ -75,7 +76,8 @@ func checkFile(root, file string, most int64, what string) []tree.Violation {
 	if info.IsDir() || info.Size() <= most {
 		return nil
 	}
-	return []tree.Violation{{Path: relative(root, file), Message: fmt.Sprintf("has %d bytes: %s may have %d", info.Size(), what, most)}}
+	return []tree.Violation{{Path: relative(root, file),
+		Message: fmt.Sprintf("has %d bytes: %s may have %d", info.Size(), what, most)}}
 }
 
 func relative(root, path string) string {

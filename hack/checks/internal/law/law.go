@@ -27,11 +27,13 @@ func Check(t *tree.Tree) []tree.Violation {
 func checkFile(t *tree.Tree, file *tree.File) []tree.Violation {
 	path, ours := strings.CutPrefix(file.Package, suite)
 	if !ours {
-		return []tree.Violation{{Path: file.Path, Message: fmt.Sprintf("package %q is not in a module of %s", file.Package, suite)}}
+		return []tree.Violation{{Path: file.Path,
+			Message: fmt.Sprintf("package %q is not in a module of %s", file.Package, suite)}}
 	}
 	r, names, found := ruleOf(path)
 	if !found {
-		return []tree.Violation{{Path: file.Path, Message: "no rule of the import law covers this package: add one to hack/checks/internal/law/table.go"}}
+		return []tree.Violation{{Path: file.Path,
+			Message: "no rule of the import law covers this package: add one to hack/checks/internal/law/table.go"}}
 	}
 	var violations []tree.Violation
 	for _, spec := range file.Syntax.Imports {

@@ -55,7 +55,8 @@ func Check(t *tree.Tree) []tree.Violation {
 	for path, file := range first {
 		if !documented[path] {
 			violations = append(violations, tree.Violation{
-				Path: file.Path, Message: fmt.Sprintf("package %s has no doc comment that starts with %q", path, docStart(file.Syntax)),
+				Path: file.Path, Message: fmt.Sprintf("package %s has no doc comment that starts with %q", path,
+					docStart(file.Syntax)),
 			})
 		}
 	}
@@ -80,7 +81,8 @@ type checker struct {
 }
 
 func (c *checker) report(line int, format string, args ...any) {
-	c.violations = append(c.violations, tree.Violation{Path: c.file.Path, Line: line, Message: fmt.Sprintf(format, args...)})
+	c.violations = append(c.violations,
+		tree.Violation{Path: c.file.Path, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) header() {

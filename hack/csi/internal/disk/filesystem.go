@@ -144,7 +144,8 @@ func Usages(path string) (bytes, inodes Usage, err error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return Usage{}, Usage{}, fmt.Errorf("cannot look at the file system at %q: %w", path, err)
 	}
-	bytes = Usage{Used: int64(st.Blocks-st.Bfree) * st.Bsize, Available: int64(st.Bavail) * st.Bsize, Total: int64(st.Blocks) * st.Bsize}
+	bytes = Usage{Used: int64(st.Blocks-st.Bfree) * st.Bsize, Available: int64(st.Bavail) * st.Bsize,
+		Total: int64(st.Blocks) * st.Bsize}
 	inodes = Usage{Used: int64(st.Files - st.Ffree), Available: int64(st.Ffree), Total: int64(st.Files)}
 	return bytes, inodes, nil
 }

@@ -50,7 +50,8 @@ func TestMountOptions(t *testing.T) {
 }
 
 func TestUnescapeLeavesOthersAlone(t *testing.T) {
-	for in, want := range map[string]string{`a\040b`: "a b", `a\9`: `a\9`, `\`: `\`, `\011\012`: "\t\n", "plain": "plain"} {
+	for in, want := range map[string]string{`a\040b`: "a b", `a\9`: `a\9`, `\`: `\`, `\011\012`: "\t\n",
+		"plain": "plain"} {
 		if got := unescape(in); got != want {
 			t.Errorf("%q becomes %q", in, got)
 		}

@@ -27,7 +27,8 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	want := store.Volume{ID: store.IDOf(r.GetName()), Size: size, Snapshot: r.GetVolumeContentSource().GetSnapshot().GetSnapshotId()}
+	want := store.Volume{ID: store.IDOf(r.GetName()), Size: size,
+		Snapshot: r.GetVolumeContentSource().GetSnapshot().GetSnapshotId()}
 	unlock, err := d.busy.lock(ctx, want.ID)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (
 		// It may have grown since, or been made larger than was asked for.
 		limit := r.GetCapacityRange().GetLimitBytes()
 		if old.Snapshot != want.Snapshot || old.Size < want.Size || limit > 0 && old.Size > limit {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %q is there with %d bytes and source %q", r.GetName(), old.Size, old.Snapshot)
+			return nil, status.Errorf(codes.AlreadyExists, "volume %q is there with %d bytes and source %q", r.GetName(),
+				old.Size, old.Snapshot)
 		}
 		return d.created(old), nil
 	case !errors.Is(err, store.ErrAbsent):
@@ -104,7 +106,8 @@ func (d *Driver) restore(ctx context.Context, v store.Volume) error {
 func aside(id string) string { return "snapshot " + id }
 
 func tooSmall(size, snapshot int64) error {
-	return status.Errorf(codes.OutOfRange, "a volume of %d bytes cannot hold a snapshot of %d: ask for at least that", size, snapshot)
+	return status.Errorf(codes.OutOfRange, "a volume of %d bytes cannot hold a snapshot of %d: ask for at least that",
+		size, snapshot)
 }
 
 // DeleteVolume removes a volume that is not in use.
@@ -141,7 +144,8 @@ func (d *Driver) device(id string) (disk.Device, bool, error) {
 }
 
 // ControllerGetVolume describes a volume.
-func (d *Driver) ControllerGetVolume(_ context.Context, r *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (d *Driver) ControllerGetVolume(_ context.Context,
+	r *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	id, err := d.own(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -179,7 +183,8 @@ func (d *Driver) ValidateVolumeCapabilities(
 
 // ControllerExpandVolume makes a volume's disk larger. Its file system follows
 // where it is mounted.
-func (d *Driver) ControllerExpandVolume(ctx context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (d *Driver) ControllerExpandVolume(ctx context.Context,
+	r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	id, err := d.own(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -214,7 +219,8 @@ func (d *Driver) GetCapacity(context.Context, *csi.GetCapacityRequest) (*csi.Get
 
 // CreateSnapshot copies a volume as it is at one moment. Writes to a mounted
 // volume wait for that long.
-func (d *Driver) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (d *Driver) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
+	error) {
 	if err := CheckSnapshot(r); err != nil {
 		return nil, err
 	}
@@ -233,7 +239,8 @@ func (d *Driver) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotReques
 	old, err := d.store.Snapshot(id)
 	if err == nil {
 		if old.Volume != source {
-			return nil, status.Errorf(codes.AlreadyExists, "snapshot %q is there and shows volume %q", r.GetName(), Handle(d.node, old.Volume))
+			return nil, status.Errorf(codes.AlreadyExists, "snapshot %q is there and shows volume %q", r.GetName(),
+				Handle(d.node, old.Volume))
 		}
 		return &csi.CreateSnapshotResponse{Snapshot: d.show(old)}, nil
 	}
@@ -280,7 +287,8 @@ func (d *Driver) show(s store.Snapshot) *csi.Snapshot {
 }
 
 // DeleteSnapshot removes a snapshot. Volumes that were made from it stay.
-func (d *Driver) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (d *Driver) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
+	error) {
 	id, err := d.own(r.GetSnapshotId())
 	if err != nil {
 		return nil, err

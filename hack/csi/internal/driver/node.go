@@ -20,7 +20,8 @@ import (
 )
 
 // NodeStageVolume mounts a volume where its pods will get it from.
-func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse,
+	error) {
 	path := r.GetStagingTargetPath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where to stage the volume")
@@ -48,7 +49,8 @@ func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequ
 	case used:
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is staged elsewhere", r.GetVolumeId())
 	default:
-		if err := disk.MountImage(d.store.VolumeImage(id), path, r.GetVolumeCapability().GetMount().GetMountFlags()); err != nil {
+		if err := disk.MountImage(d.store.VolumeImage(id), path, r.GetVolumeCapability().GetMount().GetMountFlags()); err !=
+			nil {
 			return nil, failure(err)
 		}
 	}
@@ -89,7 +91,8 @@ func (d *Driver) take(ctx context.Context, handle string) (string, func(), error
 }
 
 // NodeUnstageVolume unmounts a volume. It returns when the device is gone.
-func (d *Driver) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (d *Driver) NodeUnstageVolume(ctx context.Context,
+	r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	if r.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is staged")
 	}
@@ -113,7 +116,8 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolume
 		return nil, failure(err)
 	}
 	if len(mounts) > 0 {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is still mounted at %q", r.GetVolumeId(), mounts[0].Path)
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is still mounted at %q", r.GetVolumeId(),
+			mounts[0].Path)
 	}
 	if err := d.awaitRelease(ctx, id); err != nil {
 		return nil, err
@@ -138,17 +142,20 @@ func (d *Driver) awaitRelease(ctx context.Context, id string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return status.Errorf(codes.FailedPrecondition, "volume %q is unmounted and something still holds %s", Handle(d.node, id), device.Path)
+			return status.Errorf(codes.FailedPrecondition, "volume %q is unmounted and something still holds %s",
+				Handle(d.node, id), device.Path)
 		case <-ticker.C:
 		}
 	}
 }
 
 // NodePublishVolume shows a staged volume to a pod.
-func (d *Driver) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (d *Driver) NodePublishVolume(ctx context.Context,
+	r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	staging, target := r.GetStagingTargetPath(), r.GetTargetPath()
 	if staging == "" || target == "" {
-		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is staged and where it is to be shown")
+		return nil, status.Error(codes.InvalidArgument,
+			"the request does not say where the volume is staged and where it is to be shown")
 	}
 	if err := checkCapabilities(r.GetVolumeCapability()); err != nil {
 		return nil, err
@@ -203,7 +210,8 @@ func checkSingleWriter(r *csi.NodePublishVolumeRequest, device disk.Device, stag
 	}
 	for _, m := range mounts {
 		if m.Path != staging {
-			return status.Errorf(codes.FailedPrecondition, "volume %q is for one pod alone and in use at %q", r.GetVolumeId(), m.Path)
+			return status.Errorf(codes.FailedPrecondition, "volume %q is for one pod alone and in use at %q", r.GetVolumeId(),
+				m.Path)
 		}
 	}
 	return nil
@@ -211,7 +219,8 @@ func checkSingleWriter(r *csi.NodePublishVolumeRequest, device disk.Device, stag
 
 // NodeUnpublishVolume takes a volume away from a pod. One that is deleted is
 // taken away too: after a power cut the kubelet may ask for that.
-func (d *Driver) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (d *Driver) NodeUnpublishVolume(ctx context.Context,
+	r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if r.GetTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is shown")
 	}
@@ -227,7 +236,8 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVo
 }
 
 // NodeExpandVolume makes a volume's file system fill it, in use or not.
-func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse,
+	error) {
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is")
 	}
@@ -241,7 +251,8 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRe
 		return nil, failure(err)
 	}
 	if required := r.GetCapacityRange().GetRequiredBytes(); required > v.Size {
-		return nil, status.Errorf(codes.OutOfRange, "volume %q has %d bytes and cannot show %d: expand it first", r.GetVolumeId(), v.Size, required)
+		return nil, status.Errorf(codes.OutOfRange, "volume %q has %d bytes and cannot show %d: expand it first",
+			r.GetVolumeId(), v.Size, required)
 	}
 	if err := d.growFilesystem(ctx, id, r.GetVolumePath()); err != nil {
 		return nil, failure(err)
@@ -250,7 +261,8 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRe
 }
 
 // NodeGetVolumeStats tells how full a volume is.
-func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (d *Driver) NodeGetVolumeStats(_ context.Context,
+	r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	path := r.GetVolumePath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is")
@@ -287,7 +299,8 @@ func usage(unit csi.VolumeUsage_Unit, u disk.Usage) *csi.VolumeUsage {
 }
 
 // NodeGetCapabilities lists what the node part can do.
-func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (d *Driver) NodeGetCapabilities(context.Context,
+	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	out := &csi.NodeGetCapabilitiesResponse{}
 	for _, kind := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,

@@ -103,7 +103,8 @@ func CheckCreate(r *csi.CreateVolumeRequest) error {
 		return err
 	}
 	if len(r.GetMutableParameters()) > 0 {
-		return status.Error(codes.InvalidArgument, "volumes have no attributes to change: leave the VolumeAttributesClass out")
+		return status.Error(codes.InvalidArgument,
+			"volumes have no attributes to change: leave the VolumeAttributesClass out")
 	}
 	if r.GetVolumeContentSource().GetVolume() != nil {
 		return status.Error(codes.InvalidArgument, "volumes cannot be cloned: make a snapshot, and the volume from that")

@@ -111,7 +111,8 @@ func (r *Router) madeAlready(ctx context.Context, name string, candidates []stri
 		if err != nil {
 			return nil, err
 		}
-		_, err = client.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: driver.Handle(node, store.IDOf(name))})
+		_, err = client.ControllerGetVolume(ctx,
+			&csi.ControllerGetVolumeRequest{VolumeId: driver.Handle(node, store.IDOf(name))})
 		switch status.Code(err) {
 		case codes.OK:
 			return []string{node}, nil
@@ -136,7 +137,8 @@ func (r *Router) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 }
 
 // ControllerGetVolume describes a volume.
-func (r *Router) ControllerGetVolume(ctx context.Context, q *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (r *Router) ControllerGetVolume(ctx context.Context,
+	q *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	client, err := r.at(q.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -156,7 +158,8 @@ func (r *Router) ValidateVolumeCapabilities(
 }
 
 // ControllerExpandVolume makes a volume's disk larger.
-func (r *Router) ControllerExpandVolume(ctx context.Context, q *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (r *Router) ControllerExpandVolume(ctx context.Context,
+	q *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	client, err := r.at(q.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -195,7 +198,8 @@ func (r *Router) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 }
 
 // CreateSnapshot makes a snapshot where its volume is.
-func (r *Router) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (r *Router) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
+	error) {
 	if err := driver.CheckSnapshot(q); err != nil {
 		return nil, err
 	}
@@ -207,7 +211,8 @@ func (r *Router) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 }
 
 // DeleteSnapshot removes a snapshot.
-func (r *Router) DeleteSnapshot(ctx context.Context, q *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (r *Router) DeleteSnapshot(ctx context.Context, q *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
+	error) {
 	if r.gone(q.GetSnapshotId()) {
 		return &csi.DeleteSnapshotResponse{}, nil
 	}
@@ -238,7 +243,8 @@ func (r *Router) ListSnapshots(ctx context.Context, q *csi.ListSnapshotsRequest)
 		if err != nil {
 			return nil, err
 		}
-		response, err := client.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SnapshotId: q.GetSnapshotId(), SourceVolumeId: q.GetSourceVolumeId()})
+		response, err := client.ListSnapshots(ctx,
+			&csi.ListSnapshotsRequest{SnapshotId: q.GetSnapshotId(), SourceVolumeId: q.GetSourceVolumeId()})
 		if err != nil {
 			return nil, err
 		}

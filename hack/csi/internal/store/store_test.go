@@ -84,10 +84,12 @@ func TestVolumeLives(t *testing.T) {
 func TestNothingHalfMadeIsSeen(t *testing.T) {
 	s, root := open(t)
 	broken := errors.New("broken")
-	if err := s.AddVolume(Volume{ID: "a", Size: mebibyte}, func(*os.File) error { return broken }); !errors.Is(err, broken) {
+	if err := s.AddVolume(Volume{ID: "a", Size: mebibyte}, func(*os.File) error { return broken }); !errors.Is(err,
+		broken) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.AddVolume(Volume{ID: "b", Size: mebibyte}, func(*os.File) error { return unix.ENOSPC }); !errors.Is(err, ErrFull) {
+	if err := s.AddVolume(Volume{ID: "b", Size: mebibyte}, func(*os.File) error { return unix.ENOSPC }); !errors.Is(err,
+		ErrFull) {
 		t.Errorf("a full disk gives %v", err)
 	}
 	// What a killed driver leaves.

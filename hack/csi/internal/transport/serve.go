@@ -32,7 +32,8 @@ func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle
 	quiet := strings.HasPrefix(call, "Probe") || strings.Contains(call, "Get") || strings.HasPrefix(call, "List")
 	switch {
 	case err != nil:
-		log.Printf("%s: %s: %s (%s)", call, status.Code(err), status.Convert(err).Message(), time.Since(start).Round(time.Millisecond))
+		log.Printf("%s: %s: %s (%s)", call, status.Code(err), status.Convert(err).Message(),
+			time.Since(start).Round(time.Millisecond))
 	case !quiet:
 		log.Printf("%s: done (%s)", call, time.Since(start).Round(time.Millisecond))
 	}

@@ -38,7 +38,8 @@ func LoadCredentials(dir string) (Credentials, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return Credentials{}, fmt.Errorf("cannot read the driver's authority: no certificate in %q", filepath.Join(dir, "ca.crt"))
+		return Credentials{}, fmt.Errorf("cannot read the driver's authority: no certificate in %q",
+			filepath.Join(dir, "ca.crt"))
 	}
 	return Credentials{pair: pair, pool: pool}, nil
 }

@@ -58,7 +58,8 @@ type OptionalProgram struct {
 }
 
 var optionals = []Optional{{
-	Name: "cert-manager", Version: build.CertManagerVersion, Definitions: build.CertManagerDefinitions, Namespace: "cert-manager",
+	Name: "cert-manager", Version: build.CertManagerVersion, Definitions: build.CertManagerDefinitions,
+	Namespace: "cert-manager",
 	Programs: []OptionalProgram{
 		{deployment, "cert-manager", "cert-manager-controller", []string{
 			"--v=1", "--leader-elect=false", "--cluster-resource-namespace=$(POD_NAMESPACE)",
@@ -74,7 +75,8 @@ var optionals = []Optional{{
 }, {
 	Name: "network-policies", Version: build.PoliciesVersion, Namespace: "kube-system",
 	Programs: []OptionalProgram{
-		{daemonSet, "network-policies", "network-policies", []string{"--node=$(NODE)", "--root=/host", "--ready=/run/ready/rules"}},
+		{daemonSet, "network-policies", "network-policies",
+			[]string{"--node=$(NODE)", "--root=/host", "--ready=/run/ready/rules"}},
 	},
 }, {
 	Name: "local-path", Version: build.ProvisionerVersion, Namespace: "local-path-storage",
@@ -144,7 +146,8 @@ func (o Optional) images() map[string]string {
 func (o Optional) WriteImages(dir, bin string) ([]*image.Archive, error) {
 	var all []image.Spec
 	for _, p := range o.Programs {
-		all = append(all, image.Spec{Name: o.images()[p.Name], Entrypoint: []string{"/" + p.Program}, Contents: program(bin, p.Program)})
+		all = append(all, image.Spec{Name: o.images()[p.Name], Entrypoint: []string{"/" + p.Program},
+			Contents: program(bin, p.Program)})
 	}
 	return writeArchives(dir, all)
 }

@@ -189,7 +189,8 @@ func fingerprint(dir string, c Component, toolchain string) (string, error) {
 		fmt.Fprintln(h, c.Manifests)
 	}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(path)) {
+		if err != nil || e.IsDir() || strings.HasSuffix(path, "_test.go") ||
+			!slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(path)) {
 			return err
 		}
 		data, err := os.ReadFile(path)

@@ -272,7 +272,8 @@ func csi() Component {
 }
 
 func kubernetes() Component {
-	return kubernetesOf("kubernetes", KubernetesVersion, "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
+	return kubernetesOf("kubernetes", KubernetesVersion, "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+		"kubelet", "kube-proxy", "kubectl")
 }
 
 func kubernetesOf(name, version string, programs ...string) Component {

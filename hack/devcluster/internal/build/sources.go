@@ -36,7 +36,8 @@ func FindSources() (string, error) {
 	}
 	for _, start := range starts {
 		for dir := start; ; dir = filepath.Dir(dir) {
-			for _, candidate := range []string{filepath.Join(dir, "hack", "devcluster", "components"), filepath.Join(dir, "components")} {
+			for _, candidate := range []string{filepath.Join(dir, "hack", "devcluster", "components"),
+				filepath.Join(dir, "components")} {
 				if isSources(candidate) {
 					return candidate, nil
 				}
@@ -46,7 +47,8 @@ func FindSources() (string, error) {
 			}
 		}
 	}
-	return "", errors.New("cannot find the pinned components: run this inside the project, or set " + SourcesVariable + " to its folder hack/devcluster/components")
+	return "", errors.New("cannot find the pinned components: run this inside the project, or set " + SourcesVariable +
+		" to its folder hack/devcluster/components")
 }
 
 func isSources(dir string) bool {

@@ -12,11 +12,13 @@ import (
 )
 
 func TestParseMount(t *testing.T) {
-	root, kind, options := parseMount("35 25 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct")
+	root, kind, options := parseMount("35 25 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup " +
+		"rw,cpu,cpuacct")
 	if root != "/sys/fs/cgroup/cpu,cpuacct" || kind != "cgroup" || !slices.Contains(options, "cpuacct") {
 		t.Errorf("got %q, %q, %v", root, kind, options)
 	}
-	if root, kind, _ := parseMount("36 25 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"); root != "/sys/fs/cgroup/unified" || kind != "cgroup2" {
+	if root, kind, _ := parseMount("36 25 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"); root !=
+		"/sys/fs/cgroup/unified" || kind != "cgroup2" {
 		t.Errorf("got %q, %q for the hybrid tree", root, kind)
 	}
 	for _, line := range []string{

@@ -34,8 +34,10 @@ func (a *app) upCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.IntVar(&want.Nodes, "nodes", want.Nodes, "number of nodes; a later up can add nodes, not take them away")
 	flags.IntVar(&want.APIPort, "api-port", want.APIPort, "port on 127.0.0.1 that leads to the API server")
-	flags.DurationVar(&want.GracePeriod, "node-monitor-grace-period", want.GracePeriod, "how long a silent node stays Ready")
-	flags.DurationVar(&want.StatusPeriod, "node-status-period", want.StatusPeriod, "how often a node reports that it lives, in whole seconds")
+	flags.DurationVar(&want.GracePeriod, "node-monitor-grace-period", want.GracePeriod,
+		"how long a silent node stays Ready")
+	flags.DurationVar(&want.StatusPeriod, "node-status-period", want.StatusPeriod,
+		"how often a node reports that it lives, in whole seconds")
 	flags.StringSliceVar(&want.Addons, "addon", nil, "optional add-on that the cluster gets and keeps: "+
 		strings.Join(addon.Names(), ", "))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

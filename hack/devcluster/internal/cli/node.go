@@ -26,14 +26,16 @@ func (a *app) nodeCommand() *cobra.Command {
 			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.Stop(ctx, name) }),
 		a.nodeVerb("start", "Switch the node on and wait until it is ready", a.buildingManager,
 			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.Start(ctx, name) }),
-		a.nodeVerb("restart-kubelet", "Restart the node's kubelet and wait until the node is ready; its pods keep running", a.buildingManager,
+		a.nodeVerb("restart-kubelet", "Restart the node's kubelet and wait until the node is ready; its pods keep running",
+			a.buildingManager,
 			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.RestartKubelet(ctx, name) }),
 	)
 	return cmd
 }
 
 func (a *app) nodeVerb(
-	verb, short string, manager func() (*lifecycle.Manager, error), do func(context.Context, *lifecycle.Manager, string) error,
+	verb, short string, manager func() (*lifecycle.Manager, error),
+	do func(context.Context, *lifecycle.Manager, string) error,
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " NAME",

@@ -51,8 +51,9 @@ func (a *app) buildCommand() *cobra.Command {
 
 // serverFlag has a command speak of another API server than the cluster's own.
 func serverFlag(cmd *cobra.Command, server *string) {
-	cmd.Flags().StringVar(server, "api-server", "", fmt.Sprintf("%s (%s) or %s (%s), with etcd and no other program, for tests that have no nodes",
-		build.OldestServer, build.OldestKubernetes, build.NewestServer, build.NewestKubernetes))
+	cmd.Flags().StringVar(server, "api-server", "",
+		fmt.Sprintf("%s (%s) or %s (%s), with etcd and no other program, for tests that have no nodes",
+			build.OldestServer, build.OldestKubernetes, build.NewestServer, build.NewestKubernetes))
 }
 
 func (a *app) binCommand() *cobra.Command {

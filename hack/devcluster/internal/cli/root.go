@@ -78,7 +78,8 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "devcluster",
 		Short: "A real Kubernetes of several nodes on one Linux machine, without Docker",
-		Long: "devcluster makes a real Kubernetes " + build.KubernetesVersion + " of several nodes on one Linux machine with root and\n" +
+		Long: "devcluster makes a real Kubernetes " + build.KubernetesVersion +
+			" of several nodes on one Linux machine with root and\n" +
 			"without Docker. Everything runs in network namespaces of its own; the host reaches the API\n" +
 			"at a port on its loopback.",
 		SilenceUsage:  true,
@@ -87,7 +88,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.name, "name", cluster.DefaultName, "name of the cluster")
 	root.PersistentFlags().StringVar(&a.state, "state", cluster.DefaultBase, "folder that keeps the state of clusters")
 	root.AddCommand(
-		a.upCommand(), a.downCommand(), a.statusCommand(), a.kubeconfigCommand(), a.loadCommand(), a.nodeCommand(), a.addonCommand(),
+		a.upCommand(), a.downCommand(), a.statusCommand(), a.kubeconfigCommand(), a.loadCommand(), a.nodeCommand(),
+		a.addonCommand(),
 		a.logsCommand(), a.execCommand(), a.buildCommand(), a.binCommand(), a.depsCommand(), a.auditLogCommand(),
 	)
 	return root

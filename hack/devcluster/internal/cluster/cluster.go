@@ -63,7 +63,8 @@ func (s Settings) Validate() error {
 	case s.StatusPeriod < time.Second:
 		return fmt.Errorf("cannot report node status every %s: choose 1s or more with --node-status-period", s.StatusPeriod)
 	case s.GracePeriod < 2*s.StatusPeriod:
-		return fmt.Errorf("cannot use a grace period of %s: it must be at least twice the status period of %s", s.GracePeriod, s.StatusPeriod)
+		return fmt.Errorf("cannot use a grace period of %s: it must be at least twice the status period of %s", s.GracePeriod,
+			s.StatusPeriod)
 	}
 	return nil
 }
@@ -81,7 +82,8 @@ var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 // New checks a name and returns the cluster below base.
 func New(base, name string) (Cluster, error) {
 	if !nameRE.MatchString(name) {
-		return Cluster{}, fmt.Errorf("cannot use cluster name %q: use 1 to 20 lower-case letters, digits and inner dashes, starting with a letter", name)
+		return Cluster{}, fmt.Errorf("cannot use cluster name %q: use 1 to 20 lower-case letters, digits and inner dashes, "+
+			"starting with a letter", name)
 	}
 	if !filepath.IsAbs(base) {
 		return Cluster{}, fmt.Errorf("cannot use state folder %q: give an absolute path", base)
@@ -130,7 +132,8 @@ var ErrAbsent = errors.New("no such cluster")
 func (c Cluster) Load() (Settings, error) {
 	data, err := os.ReadFile(c.Path("settings.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Settings{}, fmt.Errorf("cannot find cluster %q in %q: run \"devcluster up\" first: %w", c.Name, c.Dir, ErrAbsent)
+		return Settings{}, fmt.Errorf("cannot find cluster %q in %q: run \"devcluster up\" first: %w", c.Name, c.Dir,
+			ErrAbsent)
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("cannot read settings of cluster %q: %w", c.Name, err)

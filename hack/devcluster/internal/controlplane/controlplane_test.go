@@ -92,7 +92,8 @@ func TestNothingIsTrustedUnverified(t *testing.T) {
 			"--requestheader-client-ca-file=" + credential("front-proxy-ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		},
-		ControllerManager: {"--use-service-account-credentials", "--horizontal-pod-autoscaler-downscale-stabilization=15s", "--node-monitor-grace-period=10s", "--node-monitor-period=2s"},
+		ControllerManager: {"--use-service-account-credentials", "--horizontal-pod-autoscaler-downscale-stabilization=15s",
+			"--node-monitor-grace-period=10s", "--node-monitor-period=2s"},
 	} {
 		for _, flag := range flags {
 			if !slices.Contains(programs[program].Args, flag) {
@@ -150,7 +151,8 @@ func TestAdminKubeconfigs(t *testing.T) {
 	if err := creds.WriteAdmin(c, 16443); err != nil {
 		t.Fatal(err)
 	}
-	for path, server := range map[string]string{c.Kubeconfig(): "https://127.0.0.1:16443", c.InnerKubeconfig(): "https://172.30.0.1:6443"} {
+	for path, server := range map[string]string{c.Kubeconfig(): "https://127.0.0.1:16443",
+		c.InnerKubeconfig(): "https://172.30.0.1:6443"} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +195,8 @@ func TestAuditPolicyRecordsWritesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	writes := []string{"create", "update", "patch", "delete", "deletecollection"}
-	if len(policy.Rules) != 2 || policy.Rules[0].Level != "Metadata" || !slices.Equal(policy.Rules[0].Verbs, writes) || policy.Rules[1].Level != "None" {
+	if len(policy.Rules) != 2 || policy.Rules[0].Level != "Metadata" || !slices.Equal(policy.Rules[0].Verbs, writes) ||
+		policy.Rules[1].Level != "None" {
 		t.Errorf("rules are %+v", policy.Rules)
 	}
 	if slices.Contains(policy.OmitStages, "ResponseComplete") {

@@ -53,7 +53,8 @@ func SnapshotPrograms() []string { return []string{CSISnapshotter, SnapshotContr
 func storageArgs() map[string][]string {
 	const socket = "/run/csi/csi.sock"
 	client := []string{"--kubeconfig=" + machine.EtcDir + "/csi.kubeconfig", "--kube-api-qps=50", "--kube-api-burst=100"}
-	caller := append([]string{"--csi-address=" + socket, "--timeout=5m", "--retry-interval-start=200ms", "--retry-interval-max=10s"}, client...)
+	caller := append([]string{"--csi-address=" + socket, "--timeout=5m", "--retry-interval-start=200ms",
+		"--retry-interval-max=10s"}, client...)
 	with := func(more ...string) []string { return append(more, caller...) }
 	return map[string][]string{
 		CSIDriver: {

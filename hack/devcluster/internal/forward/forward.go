@@ -29,7 +29,8 @@ const Verb = "forward"
 func Listen(port int) (*net.TCPListener, error) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
-		return nil, fmt.Errorf("cannot use port %d on 127.0.0.1 for the API server: choose another with --api-port: %w", port, err)
+		return nil, fmt.Errorf("cannot use port %d on 127.0.0.1 for the API server: choose another with --api-port: %w", port,
+			err)
 	}
 	return l, nil
 }
@@ -93,7 +94,8 @@ func dial(target process.Identity) (net.Conn, error) {
 		return nil, err
 	}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := dialer.DialContext(context.Background(), "tcp4", net.JoinHostPort(network.ControlPlaneIP, strconv.Itoa(network.APIPort)))
+	conn, err := dialer.DialContext(context.Background(), "tcp4",
+		net.JoinHostPort(network.ControlPlaneIP, strconv.Itoa(network.APIPort)))
 	// A thread that cannot go home stays locked and ends with its goroutine.
 	if back := netns.Set(home); back == nil {
 		runtime.UnlockOSThread()

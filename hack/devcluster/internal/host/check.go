@@ -36,7 +36,8 @@ func Check(base string) error {
 // CheckRoot says so when the caller is not root.
 func CheckRoot() error {
 	if os.Geteuid() != 0 {
-		return errors.New("cannot manage network namespaces and mounts as an ordinary user: run this as root, for example with sudo")
+		return errors.New("cannot manage network namespaces and mounts as an ordinary user: run this as root, for example " +
+			"with sudo")
 	}
 	return nil
 }
@@ -55,7 +56,8 @@ func checkCgroups() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("cannot limit pods: cgroup controllers %s are missing; switch them on in the kernel's command line", strings.Join(missing, ", "))
+		return fmt.Errorf("cannot limit pods: cgroup controllers %s are missing; switch them on in the kernel's command line",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -86,7 +88,8 @@ func checkKernel() error {
 	}
 	var errs []error
 	for name, use := range map[string]string{
-		"loop": "show volumes as disks", "xfs": "format volumes", "veth": "connect nodes", "bridge": "connect nodes", "nf_tables": "serve Services", "nf_conntrack": "serve Services",
+		"loop": "show volumes as disks", "xfs": "format volumes", "veth": "connect nodes", "bridge": "connect nodes",
+		"nf_tables": "serve Services", "nf_conntrack": "serve Services",
 	} {
 		if !module(name) {
 			errs = append(errs, fmt.Errorf("cannot %s: this kernel has no %q", use, name))
@@ -125,7 +128,8 @@ func checkDisk(base string) error {
 		if err == nil {
 			free := int64(st.Bavail) * st.Bsize
 			if free < minDisk {
-				return fmt.Errorf("cannot keep a cluster in %q: only %.1f GiB of disk are free, %d GiB are needed; make room or choose another place with --state", base, float64(free)/(1<<30), minDisk>>30)
+				return fmt.Errorf("cannot keep a cluster in %q: only %.1f GiB of disk are free, %d GiB are needed; make room or "+
+					"choose another place with --state", base, float64(free)/(1<<30), minDisk>>30)
 			}
 			return nil
 		}

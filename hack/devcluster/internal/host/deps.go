@@ -98,7 +98,8 @@ func Locate() (Installed, error) {
 		found[n.pkg] = file
 	}
 	return Installed{
-		Containerd: found["containerd"], CNI: filepath.Dir(found["containernetworking-plugins"]), Busybox: found["busybox-static"],
+		Containerd: found["containerd"], CNI: filepath.Dir(found["containernetworking-plugins"]),
+		Busybox: found["busybox-static"],
 	}, nil
 }
 
@@ -112,7 +113,8 @@ func Install(ctx context.Context, packages []string, output io.Writer) error {
 		return err
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("cannot install %s: this is no Debian machine; install them with its own package manager", strings.Join(packages, ", "))
+		return fmt.Errorf("cannot install %s: this is no Debian machine; install them with its own package manager",
+			strings.Join(packages, ", "))
 	}
 	if !known(ctx, packages) {
 		if err := apt(ctx, output, "update"); err != nil {
@@ -124,7 +126,8 @@ func Install(ctx context.Context, packages []string, output io.Writer) error {
 		return err
 	}
 	if left := Missing(); len(left) > 0 {
-		return fmt.Errorf("cannot find %s after installing them: look at the output of apt-get above", strings.Join(left, ", "))
+		return fmt.Errorf("cannot find %s after installing them: look at the output of apt-get above",
+			strings.Join(left, ", "))
 	}
 	return nil
 }

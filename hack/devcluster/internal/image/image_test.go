@@ -102,7 +102,8 @@ func TestWrittenImageIsConsistent(t *testing.T) {
 		t.Fatalf("cannot read configuration %q: %v", name, err)
 	}
 	sum := sha256.Sum256(layer)
-	if want := "sha256:" + hex.EncodeToString(sum[:]); len(config.Rootfs.DiffIDs) != 1 || config.Rootfs.DiffIDs[0] != want {
+	if want := "sha256:" + hex.EncodeToString(sum[:]); len(config.Rootfs.DiffIDs) != 1 ||
+		config.Rootfs.DiffIDs[0] != want {
 		t.Errorf("layers are %v, want %s", config.Rootfs.DiffIDs, want)
 	}
 }
@@ -134,8 +135,9 @@ func archive(t *testing.T, contents map[string]string) string {
 func TestOCIArchiveIsNamedForContainerd(t *testing.T) {
 	digest := strings.Repeat("a", 64)
 	path := archive(t, map[string]string{
-		"oci-layout":             `{"imageLayoutVersion":"1.0.0"}`,
-		"index.json":             `{"schemaVersion":2,"manifests":[{"mediaType":"m","digest":"sha256:` + digest + `","size":9,"annotations":{"org.opencontainers.image.ref.name":"redis:8"}}]}`,
+		"oci-layout": `{"imageLayoutVersion":"1.0.0"}`,
+		"index.json": `{"schemaVersion":2,"manifests":[{"mediaType":"m","digest":"sha256:` + digest +
+			`","size":9,"annotations":{"org.opencontainers.image.ref.name":"redis:8"}}]}`,
 		"blobs/sha256/" + digest: `{"config":{"digest":"sha256:c0"}}`,
 	})
 	a, err := Open(path)

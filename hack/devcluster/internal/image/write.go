@@ -98,7 +98,8 @@ func Write(path string, s Spec) error {
 func writeArchive(w io.Writer, name string, config []byte, layer io.Reader, size int64) error {
 	configHash := sha256.Sum256(config)
 	configName := hex.EncodeToString(configHash[:]) + ".json"
-	manifest, err := json.Marshal([]dockerManifest{{Config: configName, RepoTags: []string{name}, Layers: []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]dockerManifest{
+		{Config: configName, RepoTags: []string{name}, Layers: []string{"layer.tar"}}})
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func (m *Manager) client(creds *controlplane.Credentials, port int) (*api.Client
 func (m *Manager) space(name string) (*network.Space, error) {
 	mc := m.machine(name)
 	if !mc.On() {
-		return nil, fmt.Errorf("cannot reach machine %q: it is switched off: run \"devcluster up\" or \"devcluster node start\"", name)
+		return nil, fmt.Errorf("cannot reach machine %q: it is switched off: run \"devcluster up\" or \"devcluster node "+
+			"start\"", name)
 	}
 	return network.Open(mc.Init().PID)
 }

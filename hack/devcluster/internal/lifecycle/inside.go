@@ -30,7 +30,8 @@ func (m *Manager) Exec(on, bin string, command []string) error {
 	}
 	mc := m.machine(on)
 	if !mc.On() {
-		return fmt.Errorf("cannot run a command on machine %q: it does not exist or is switched off: run \"devcluster status\"", on)
+		return fmt.Errorf("cannot run a command on machine %q: it does not exist or is switched off: run \"devcluster "+
+			"status\"", on)
 	}
 	// The directory is entered again: parting the mounts keeps it, but a path
 	// that is relative must mean the same.

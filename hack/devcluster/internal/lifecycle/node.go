@@ -38,7 +38,8 @@ func (m *Manager) port(name string, do func(*network.Space, string) error, said 
 		return err
 	}
 	if !m.machine(name).On() {
-		return fmt.Errorf("cannot change the cable of node %q: the node is switched off: run \"devcluster node start %s\" first", name, name)
+		return fmt.Errorf("cannot change the cable of node %q: the node is switched off: run \"devcluster node start %s\" "+
+			"first", name, name)
 	}
 	unlock, err := m.lock()
 	if err != nil {
@@ -99,7 +100,8 @@ func (m *Manager) Start(ctx context.Context, name string) error {
 func (m *Manager) RestartKubelet(ctx context.Context, name string) error {
 	return m.start(ctx, name, func(ctx context.Context, mc *machine.Machine) error {
 		if !mc.On() {
-			return fmt.Errorf("cannot restart the kubelet of node %q: the node is switched off: run \"devcluster node start %s\" first", name, name)
+			return fmt.Errorf("cannot restart the kubelet of node %q: the node is switched off: run \"devcluster node start "+
+				"%s\" first", name, name)
 		}
 		return mc.Halt(ctx, node.Kubelet)
 	})

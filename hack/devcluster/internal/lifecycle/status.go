@@ -181,7 +181,9 @@ func addonStatuses(ctx context.Context, client *api.Client, s cluster.Settings, 
 	if slices.Contains(s.Addons, addon.Metrics) {
 		add("metrics API", func() (api.State, error) { return client.Metrics(ctx, s.NodeNames()) })
 	}
-	add(controlplane.CSIName, func() (api.State, error) { return client.Drivers(ctx, controlplane.CSIName, s.NodeNames()) })
+	add(controlplane.CSIName, func() (api.State, error) {
+		return client.Drivers(ctx, controlplane.CSIName, s.NodeNames())
+	})
 	return all
 }
 

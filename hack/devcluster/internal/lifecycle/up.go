@@ -68,7 +68,8 @@ func (m *Manager) Up(ctx context.Context, s cluster.Settings) error {
 	if err := u.run(ctx); err != nil {
 		return err
 	}
-	m.timed(fmt.Sprintf("cluster %q is up: %d nodes, API at https://127.0.0.1:%d", m.Cluster.Name, s.Nodes, s.APIPort), start)
+	m.timed(fmt.Sprintf("cluster %q is up: %d nodes, API at https://127.0.0.1:%d", m.Cluster.Name, s.Nodes, s.APIPort),
+		start)
 	return nil
 }
 
@@ -111,7 +112,8 @@ func (m *Manager) checkChange(s cluster.Settings) error {
 		return err
 	}
 	if s.Nodes < old.Nodes {
-		return fmt.Errorf("cannot shrink cluster %q from %d to %d nodes: run \"devcluster down\" first", m.Cluster.Name, old.Nodes, s.Nodes)
+		return fmt.Errorf("cannot shrink cluster %q from %d to %d nodes: run \"devcluster down\" first", m.Cluster.Name,
+			old.Nodes, s.Nodes)
 	}
 	return nil
 }
@@ -240,7 +242,8 @@ func (u *bringUp) await(ctx context.Context, name string, answer func(context.Co
 // apply gives manifests to the API server, as the owner of their fields.
 func (u *bringUp) apply(ctx context.Context, manifests []byte, flags ...string) error {
 	flags = append([]string{
-		"--kubeconfig", u.Cluster.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-",
+		"--kubeconfig", u.Cluster.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "--field-manager=devcluster",
+		"-f", "-",
 	}, flags...)
 	return waitFor(ctx, componentLimit, "applying the add-ons", func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, filepath.Join(u.bin, "kubectl"), flags...)
@@ -369,7 +372,8 @@ func (u *bringUp) awaitNodes(ctx context.Context, names ...string) error {
 				return err
 			}
 			if heard.Before(u.began) {
-				return fmt.Errorf("node %s has not been heard of since %s, see %s", name, heard.Format(time.TimeOnly), u.machine(name).Log(node.Kubelet))
+				return fmt.Errorf("node %s has not been heard of since %s, see %s", name, heard.Format(time.TimeOnly),
+					u.machine(name).Log(node.Kubelet))
 			}
 		}
 		return nil

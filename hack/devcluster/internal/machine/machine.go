@@ -281,7 +281,8 @@ func (m *Machine) Run(ctx context.Context, stdin io.Reader, name string, args ..
 	cmd.Env = environ(nil)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &said
 	if err := process.Run(cmd, m.Placement()); err != nil {
-		return "", fmt.Errorf("cannot run %q on machine %q: %w: %s", filepath.Base(name), m.Name, err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("cannot run %q on machine %q: %w: %s", filepath.Base(name), m.Name, err,
+			strings.TrimSpace(said.String()))
 	}
 	return out.String(), nil
 }

@@ -39,7 +39,8 @@ func TestPlanHasNoOverlaps(t *testing.T) {
 
 func TestResolvConfAsksClusterDNS(t *testing.T) {
 	conf := ResolvConf()
-	for _, line := range []string{"nameserver 10.96.0.10", "search default.svc.cluster.local svc.cluster.local cluster.local", "options ndots:5"} {
+	for _, line := range []string{"nameserver 10.96.0.10",
+		"search default.svc.cluster.local svc.cluster.local cluster.local", "options ndots:5"} {
 		if !strings.Contains(conf, line+"\n") {
 			t.Errorf("no line %q in\n%s", line, conf)
 		}

@@ -152,7 +152,8 @@ func Attach(cp, node *Space, name string, i, nodes int) error {
 	if _, err := node.up("lo", netip.Addr{}); err != nil {
 		return err
 	}
-	if err := node.sysctls(map[string]string{"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0"}); err != nil {
+	if err := node.sysctls(map[string]string{"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0",
+		"ipv4/conf/default/rp_filter": "0"}); err != nil {
 		return err
 	}
 	if err := cable(cp, node, name); err != nil {

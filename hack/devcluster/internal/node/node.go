@@ -113,7 +113,8 @@ func csiDriver(o Options) machine.Program {
 		Name: CSIDriver, Path: path.Join(machine.BinDir, CSIDriver),
 		Args: []string{
 			"node", "--node=" + cluster.NodeName(o.Index), "--root=/var/lib/csi",
-			"--socket=/var/lib/kubelet/plugins/" + controlplane.CSIName + "/csi.sock", "--registration=/var/lib/kubelet/plugins_registry",
+			"--socket=/var/lib/kubelet/plugins/" + controlplane.CSIName + "/csi.sock",
+			"--registration=/var/lib/kubelet/plugins_registry",
 			"--listen=" + controlplane.CSIAddress(o.Index), "--credentials=" + machine.EtcDir + "/csi",
 		},
 	}

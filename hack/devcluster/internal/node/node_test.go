@@ -66,7 +66,8 @@ func TestKubeletTrustsOnlyTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	auth := config.Authentication
-	if auth.Anonymous.Enabled || !auth.Webhook.Enabled || config.Authorization.Mode != "Webhook" || auth.X509.ClientCAFile != machine.EtcDir+"/ca.crt" {
+	if auth.Anonymous.Enabled || !auth.Webhook.Enabled || config.Authorization.Mode != "Webhook" ||
+		auth.X509.ClientCAFile != machine.EtcDir+"/ca.crt" {
 		t.Errorf("the kubelet lets in: %+v, %+v", auth, config.Authorization)
 	}
 	if config.CgroupRoot != "/devcluster/test/n2" || config.ImageGCHighThresholdPercent != 100 {
@@ -74,10 +75,12 @@ func TestKubeletTrustsOnlyTheCluster(t *testing.T) {
 	}
 	// The kubelet renews at a quarter of the time: as often as the status period.
 	if config.NodeLeaseDurationSeconds != 8 || config.NodeStatusUpdateFrequency != "2s" {
-		t.Errorf("the node reports every %s, with a lease of %ds", config.NodeStatusUpdateFrequency, config.NodeLeaseDurationSeconds)
+		t.Errorf("the node reports every %s, with a lease of %ds", config.NodeStatusUpdateFrequency,
+			config.NodeLeaseDurationSeconds)
 	}
 	args := strings.Join(programs[Kubelet].Args, " ")
-	for _, want := range []string{"--hostname-override=n2", "--node-ip=172.30.0.12", "--node-labels=topology.kubernetes.io/zone=z2"} {
+	for _, want := range []string{"--hostname-override=n2", "--node-ip=172.30.0.12",
+		"--node-labels=topology.kubernetes.io/zone=z2"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("the kubelet lacks %s", want)
 		}

@@ -29,7 +29,9 @@ func TestParseStat(t *testing.T) {
 	if st, err := parseStat(line("etcd", "D", "4194564")); err != nil || st.over || !st.exiting {
 		t.Errorf("a process on its way out is %+v, %v", st, err)
 	}
-	for _, bad := range []string{"", "42 etcd S", "42 (etcd) S 1 2 3", "42 (etcd) S 1 42 42 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 x 1 1", "42 (etcd) S 1 42 42 0 -1 x 1 0 0 0 0 0 0 0 20 0 1 0 9 1 1"} {
+	for _, bad := range []string{"", "42 etcd S", "42 (etcd) S 1 2 3",
+		"42 (etcd) S 1 42 42 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 x 1 1",
+		"42 (etcd) S 1 42 42 0 -1 x 1 0 0 0 0 0 0 0 20 0 1 0 9 1 1"} {
 		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("no error for %q", bad)
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads what "go test -json" writes, as gotestsum and test2json keep it, and says which tests passed, failed
-// and were flaky. The format is that of "go doc test2json".
+// Package events reads what "go test -json" writes, as gotestsum and test2json keep it, and says which tests passed,
+// failed and were flaky. The format is that of "go doc test2json".
 package events
 
 import (
@@ -57,7 +57,8 @@ func Read(folder string) (Results, error) {
 	return f.judge(), nil
 }
 
-// Keep writes the whole output of each failed and flaky test to a file of its own in a folder, and names that as its log.
+// Keep writes the whole output of each failed and flaky test to a file of its own in a folder, and names that as its
+// log.
 func (r Results) Keep(folder string) error {
 	for _, tests := range [][]Test{r.Failed, r.Flaky} {
 		for i := range tests {

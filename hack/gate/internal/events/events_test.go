@@ -139,7 +139,8 @@ func TestKeepWritesTheFailedAttemptOfAFlakyTest(t *testing.T) {
 func TestOutputIsBounded(t *testing.T) {
 	const before = `{"Action":"output","Package":"p","Test":"TestA","Output":"before\n"}` + "\n"
 	_, r := readLines(t, strings.Repeat(before, 3*maxLines)+
-		`{"Action":"output","Package":"p","Test":"TestA","Output":"last\n"}`+"\n"+`{"Action":"fail","Package":"p","Test":"TestA"}`)
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"last\n"}`+"\n"+
+		`{"Action":"fail","Package":"p","Test":"TestA"}`)
 	if got := r.Failed[0].Output; len(got) != maxLines || got[len(got)-1] != "last" {
 		t.Errorf("the output is %d lines", len(got))
 	}
@@ -151,7 +152,8 @@ func TestReadOfAFolderInTheFolder(t *testing.T) {
 	if err := os.Mkdir(below, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(below, "p.json"), []byte(`{"Action":"pass","Package":"p","Test":"TestA"}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(below, "p.json"), []byte(`{"Action":"pass","Package":"p","Test":"TestA"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Read(folder); err != nil || len(r.Passed) != 1 {
@@ -160,7 +162,8 @@ func TestReadOfAFolderInTheFolder(t *testing.T) {
 }
 
 func TestSlowest(t *testing.T) {
-	got := names(Slowest(2, Results{Passed: []Test{{Name: "A", Seconds: 1}, {Name: "B", Seconds: 3}}}, Results{Failed: []Test{{Name: "C", Seconds: 2}}}))
+	got := names(Slowest(2, Results{Passed: []Test{{Name: "A", Seconds: 1}, {Name: "B", Seconds: 3}}},
+		Results{Failed: []Test{{Name: "C", Seconds: 2}}}))
 	if !slices.Equal(got, []string{"B", "C"}) {
 		t.Errorf("got %v", got)
 	}

@@ -37,16 +37,19 @@ func Check(n Needs) []string {
 	}
 	for folder, need := range n.Disk {
 		if free, err := freeBytes(folder); err == nil && free < need {
-			missing = append(missing, fmt.Sprintf("%s has %d GiB free and the tests need %d GiB: make room there", folder, free>>30, need>>30))
+			missing = append(missing, fmt.Sprintf("%s has %d GiB free and the tests need %d GiB: make room there", folder,
+				free>>30, need>>30))
 		}
 	}
 	if n.Root && os.Geteuid() != 0 {
-		missing = append(missing, "the smoke tests make a cluster, which needs root: run as root, or set KUBECONFIG to a cluster that they may use")
+		missing = append(missing, "the smoke tests make a cluster, which needs root: run as root, or set KUBECONFIG to a "+
+			"cluster that they may use")
 	}
 	if pid := running(n.Script); pid != "" {
 		missing = append(missing, fmt.Sprintf("process %s already runs %s: wait for its end, or end it", pid, n.Script))
 	} else if n.Port != 0 && inUse(n.Port) {
-		missing = append(missing, fmt.Sprintf("port %d of 127.0.0.1, which the cluster of the smoke tests needs, is in use by %s: end that",
+		missing = append(missing, fmt.Sprintf(
+			"port %d of 127.0.0.1, which the cluster of the smoke tests needs, is in use by %s: end that",
 			n.Port, listener(n.Port)))
 	}
 	return missing

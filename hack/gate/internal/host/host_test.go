@@ -21,7 +21,8 @@ func TestCheckSaysWhatIsMissing(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	folder := filepath.Join(t.TempDir(), "to", "come")
 	said := strings.Join(Check(Needs{Disk: map[string]uint64{folder: 1 << 62}, Port: port}), "\n")
-	for _, want := range []string{folder + " has ", fmt.Sprintf("port %d of 127.0.0.1", port), fmt.Sprintf("in use by process %d (", os.Getpid())} {
+	for _, want := range []string{folder + " has ", fmt.Sprintf("port %d of 127.0.0.1", port),
+		fmt.Sprintf("in use by process %d (", os.Getpid())} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is missing in %q", want, said)
 		}
@@ -65,7 +66,8 @@ func TestCommitOfAChangedFolder(t *testing.T) {
 	root := t.TempDir()
 	git := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", root, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		cmd := exec.Command("git", append([]string{"-C", root, "-c", "user.name=a", "-c", "user.email=a@example.com"},
+			args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)

@@ -13,7 +13,8 @@ import (
 // listening is the state of a listening socket in /proc/net/tcp, which proc(5) describes.
 const listening = "0A"
 
-// running returns the id of a process that runs a script, which is named by the end of its path; empty when there is none.
+// running returns the id of a process that runs a script, which is named by the end of its path; empty when there is
+// none.
 func running(script string) string {
 	if script == "" {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// killAll kills the processes whose environment has a variable, as NAME=VALUE, until there is none: what a stage started
-// inherits its environment, also in another process group or session, such as the servers of integration tests.
+// killAll kills the processes whose environment has a variable, as NAME=VALUE, until there is none: what a stage
+// started inherits its environment, also in another process group or session, such as the servers of integration tests.
 func killAll(variable string) {
 	for deadline := time.Now().Add(grace); time.Now().Before(deadline); {
 		found := having(variable)

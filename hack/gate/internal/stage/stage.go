@@ -34,8 +34,8 @@ func (r Runner) Log(name string) string { return filepath.Join(r.Logs, name+".lo
 // Events is the folder with the events of the tests of a stage.
 func (r Runner) Events(name string) string { return filepath.Join(r.Logs, name) }
 
-// Run runs make with the stage as its target until it ends. When ctx ends, the whole process group is told to end, and is
-// killed when it has not after two minutes; then all else that the stage has started is killed.
+// Run runs make with the stage as its target until it ends. When ctx ends, the whole process group is told to end, and
+// is killed when it has not after two minutes; then all else that the stage has started is killed.
 func (r Runner) Run(ctx context.Context, name string) error {
 	if err := errors.Join(os.RemoveAll(r.Events(name)), os.MkdirAll(r.Events(name), 0o755)); err != nil {
 		return fmt.Errorf("cannot make the folder of stage %s: %w", name, err)

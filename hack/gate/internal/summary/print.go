@@ -74,7 +74,8 @@ func (s *Summary) printTable(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "stage\tseconds\tpassed\tfailed\tflaky\tskipped\tresult\t")
 	row := func(st Stage, name, result string) {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name, st.Seconds, st.Passed, st.Failed, st.Flaky, st.Skipped, result)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name, st.Seconds, st.Passed, st.Failed, st.Flaky, st.Skipped,
+			result)
 	}
 	for _, stage := range s.Stages {
 		row(stage, stage.Name, stage.Result)

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/hack/gate/internal/events"
 )
 
-// Passed and Failed are the results of a run, OK and Failed those of a stage: a search for "passed" finds a run that passed,
-// and not a stage of one that failed.
+// Passed and Failed are the results of a run, OK and Failed those of a stage: a search for "passed" finds a run that
+// passed, and not a stage of one that failed.
 const (
 	Passed = "passed"
 	Failed = "failed"
@@ -68,7 +68,8 @@ func New() *Summary {
 
 // Add adds a stage that ended with err, and its tests. It says whether the stage passed.
 func (s *Summary) Add(stage Stage, tests events.Results, err error) bool {
-	stage.Passed, stage.Failed, stage.Flaky, stage.Skipped = len(tests.Passed), len(tests.Failed), len(tests.Flaky), tests.Skipped
+	stage.Passed, stage.Failed, stage.Flaky, stage.Skipped = len(tests.Passed), len(tests.Failed), len(tests.Flaky),
+		tests.Skipped
 	stage.tests, stage.err, stage.Result = tests, err, OK
 	if err != nil || stage.Failed > 0 {
 		stage.Result, s.Result = Failed, Failed

@@ -31,13 +31,15 @@ func TestPrintShowsWhatFailed(t *testing.T) {
 	}
 	s := New()
 	s.Add(Stage{Name: "lint", Seconds: 3, Log: log}, events.Results{}, errors.New("exit status 1"))
-	s.Add(Stage{Name: "test-unit", Seconds: 60}, events.Results{Passed: tests("TestA", "TestB"), Failed: tests("TestC")}, errors.New("exit status 1"))
+	s.Add(Stage{Name: "test-unit", Seconds: 60}, events.Results{Passed: tests("TestA", "TestB"), Failed: tests("TestC")},
+		errors.New("exit status 1"))
 	s.Add(Stage{Name: "test-smoke", Seconds: 90}, events.Results{Flaky: tests("TestD")}, nil)
 	s.NotRun = []string{"test-long"}
 	var out bytes.Buffer
 	s.Print(&out)
 	for _, want := range []string{
-		"FAILED lint: exit status 1 (" + log + ")", "    a.go:1: too long", "FAILED test-unit: p TestC (p.json)", "    it said why",
+		"FAILED lint: exit status 1 (" + log + ")", "    a.go:1: too long", "FAILED test-unit: p TestC (p.json)",
+		"    it said why",
 		"FLAKY test-smoke: p TestD (p.json)", "not run",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -67,7 +69,8 @@ func TestPrintIsBounded(t *testing.T) {
 		if got := strings.Count(out.String(), "\n"); got > screen {
 			t.Errorf("%d failures take %d lines", n, got)
 		}
-		if shown := strings.Count(out.String(), "    xxx"); shown < min(n, shownFailures)*5 || n <= 3 && shown != n*testLines {
+		if shown := strings.Count(out.String(), "    xxx"); shown < min(n, shownFailures)*5 || n <= 3 &&
+			shown != n*testLines {
 			t.Errorf("of %d failures %d lines are shown", n, shown)
 		}
 	}
@@ -75,7 +78,8 @@ func TestPrintIsBounded(t *testing.T) {
 
 func TestAFailedTestFailsItsStage(t *testing.T) {
 	s := New()
-	if s.Add(Stage{Name: "test-unit"}, events.Results{Failed: tests("TestC")}, nil) || s.Result != Failed || s.Stages[0].Result != Failed {
+	if s.Add(Stage{Name: "test-unit"}, events.Results{Failed: tests("TestC")}, nil) || s.Result != Failed ||
+		s.Stages[0].Result != Failed {
 		t.Errorf("the stage %s, the run %s", s.Stages[0].Result, s.Result)
 	}
 }
@@ -89,7 +93,8 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), "\n  \"result\": \"passed\",\n") || !strings.Contains(string(text), `"failed": []`) {
+	if err != nil || !strings.Contains(string(text), "\n  \"result\": \"passed\",\n") ||
+		!strings.Contains(string(text), `"failed": []`) {
 		t.Fatalf("it has %s, %v", text, err)
 	}
 	var read Summary

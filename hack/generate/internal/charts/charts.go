@@ -52,7 +52,8 @@ type names struct {
 // madeByEngine are the core kinds that people do not make.
 var madeByEngine = []string{"components", "plugins", "workloadsets"}
 
-// plurals returns the names of the kinds that a module defines: its definitions are in files named <group>_<plural>.yaml.
+// plurals returns the names of the kinds that a module defines: its definitions are in files named
+// <group>_<plural>.yaml.
 func plurals(module string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(module, "config/crd/bases/*_*.yaml"))
 	if err != nil {
@@ -107,7 +108,8 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 	if err != nil {
 		return err
 	}
-	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects, typed, ports}
+	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects, typed,
+		ports}
 	if err := chart.render(root, source, values); err != nil {
 		return err
 	}
@@ -200,7 +202,8 @@ func (t tree) copy(pattern, folder string) error {
 // Helm does not render.
 func header(name, from string) string {
 	if strings.HasPrefix(name, "templates/") {
-		return "{{- /* SPDX-License-Identifier: Apache-2.0. Generated from " + from + " by make generate: change it there. */ -}}\n"
+		return "{{- /* SPDX-License-Identifier: Apache-2.0. Generated from " + from +
+			" by make generate: change it there. */ -}}\n"
 	}
 	return "# SPDX-License-Identifier: Apache-2.0\n# Generated from " + from + " by make generate: change it there.\n"
 }

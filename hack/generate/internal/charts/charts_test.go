@@ -110,7 +110,8 @@ func checkDeployment(t *testing.T, deployments []map[string]any, replicas float6
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"runAsNonRoot: true", "readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false", "- ALL", "RuntimeDefault", "livenessProbe", "readinessProbe"} {
+	for _, want := range []string{"runAsNonRoot: true", "readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false",
+		"- ALL", "RuntimeDefault", "livenessProbe", "readinessProbe"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the Deployment has no %q", want)
 		}
@@ -156,12 +157,14 @@ func TestDefinitionsByAdministrator(t *testing.T) {
 			t.Errorf("%v goes with the release", metadata["name"])
 		}
 	}
-	if core := render(t, "platform-core", "--set-json", "operators=[]")["CustomResourceDefinition"]; len(core) != 8 || len(some) <= len(core) {
+	if core := render(t, "platform-core", "--set-json", "operators=[]")["CustomResourceDefinition"]; len(core) != 8 ||
+		len(some) <= len(core) {
 		t.Errorf("the chart has %d core definitions and %d with those of databases", len(core), len(some))
 	}
 }
 
-// What Helm keeps of a release is a Secret, of which the API server takes 1 MiB at most: chart and objects, compressed and in base64.
+// What Helm keeps of a release is a Secret, of which the API server takes 1 MiB at most: chart and objects, compressed
+// and in base64.
 func TestReleasesFit(t *testing.T) {
 	const most = 700 << 10
 	for _, operator := range repo.Operators {
@@ -186,7 +189,8 @@ func TestReleasesFit(t *testing.T) {
 	}
 }
 
-// Whatever a chart leaves out since another part has it, each ConfigMap of a plugin is rendered with all that was packaged.
+// Whatever a chart leaves out since another part has it, each ConfigMap of a plugin is rendered with all that was
+// packaged.
 func TestPluginsAreWhole(t *testing.T) {
 	root, err := repo.Root()
 	if err != nil {
@@ -225,21 +229,26 @@ func TestPluginsAreWhole(t *testing.T) {
 
 // What all pods get reaches the operator's flags.
 func TestSettingsOfPods(t *testing.T) {
-	deployment := text(t, render(t, "database-operator", "--set", "pods.imagePullSecrets[0].name=a,pods.imagePullSecrets[1].name=b",
-		"--set-string", `pods.labels.sidecar\.istio\.io/inject=false`, "--set", `pods.annotations.linkerd\.io/inject=disabled`,
+	deployment := text(t, render(t, "database-operator", "--set",
+		"pods.imagePullSecrets[0].name=a,pods.imagePullSecrets[1].name=b",
+		"--set-string", `pods.labels.sidecar\.istio\.io/inject=false`, "--set",
+		`pods.annotations.linkerd\.io/inject=disabled`,
 		"--set", "pods.agentCPULimit=500m,pods.jobCPULimit=2")["Deployment"][0])
 	for _, want := range []string{
-		"- --pod-image-pull-secrets=a,b\n", "- --pod-labels=sidecar.istio.io/inject=false\n", "- --pod-annotations=linkerd.io/inject=disabled\n",
+		"- --pod-image-pull-secrets=a,b\n", "- --pod-labels=sidecar.istio.io/inject=false\n",
+		"- --pod-annotations=linkerd.io/inject=disabled\n",
 		"- --agent-cpu-limit=500m\n", "- --job-cpu-limit=2\n",
 	} {
 		if !strings.Contains(deployment, want) {
 			t.Errorf("the Deployment has no %q:\n%s", want, deployment)
 		}
 	}
-	if plain := text(t, render(t, "database-operator")["Deployment"][0]); strings.Contains(plain, "--pod-") || strings.Contains(plain, "-cpu-limit") {
+	if plain := text(t, render(t, "database-operator")["Deployment"][0]); strings.Contains(plain, "--pod-") ||
+		strings.Contains(plain, "-cpu-limit") {
 		t.Errorf("the Deployment has settings of pods by default:\n%s", plain)
 	}
-	if out, err := helm(t, "template", "release", "database-operator", "--set", `pods.annotations.a=b\,c`); err == nil || !strings.Contains(out, "/pods/annotations") {
+	if out, err := helm(t, "template", "release", "database-operator", "--set", `pods.annotations.a=b\,c`); err == nil ||
+		!strings.Contains(out, "/pods/annotations") {
 		t.Errorf("an annotation with a comma gives %v\n%s", err, out)
 	}
 }

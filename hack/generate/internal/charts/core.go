@@ -22,7 +22,8 @@ func writeCore(root, version string) error {
 		return err
 	}
 	for _, operator := range repo.Operators {
-		if err := chart.copy(filepath.Join(root, operator.Name(), "config/crd/bases/*.yaml"), "definitions/"+operator.Domain); err != nil {
+		if err := chart.copy(filepath.Join(root, operator.Name(), "config/crd/bases/*.yaml"), "definitions/"+
+			operator.Domain); err != nil {
 			return err
 		}
 	}

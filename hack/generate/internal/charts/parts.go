@@ -17,7 +17,8 @@ import (
 const (
 	// pluginFolder is where a chart has its plugins, a file for each version with its ConfigMaps.
 	pluginFolder = "plugins"
-	// separator is between the ConfigMaps of a file, and dataBegins and dataEnds are around the data of one, as they are packaged.
+	// separator is between the ConfigMaps of a file, and dataBegins and dataEnds are around the data of one, as they are
+	// packaged.
 	separator  = "\n---\n"
 	dataBegins = "\ndata:\n"
 	dataEnds   = "\nimmutable: true\n"
@@ -31,16 +32,19 @@ type part struct {
 	Data map[string]string `json:"data"`
 }
 
-// derived is what a ConfigMap has in the place of data that is much like that of an earlier one: the template of the chart makes it whole again. Versions of a
-// plugin are whole, and most of them is what an earlier one has; what Helm keeps of a release has no room for each of them.
+// derived is what a ConfigMap has in the place of data that is much like that of an earlier one: the template of the
+// chart makes it whole again. Versions of a plugin are whole, and most of them is what an earlier one has; what Helm
+// keeps of a release has no room for each of them.
 type derived struct {
 	// From is the name of the ConfigMap with the earlier data.
 	From string `json:"from"`
-	// Edits are, by key of the data, what to change of the value that this key has there. Without any the data is the same.
+	// Edits are, by key of the data, what to change of the value that this key has there. Without any the data is the
+	// same.
 	Edits map[string][]edit `json:"edits,omitempty"`
 }
 
-// edit puts a text in the place of the bytes of an earlier one from Start to before End. Those of one text are in order and do not overlap.
+// edit puts a text in the place of the bytes of an earlier one from Start to before End. Those of one text are in order
+// and do not overlap.
 type edit struct {
 	Start int    `json:"start"`
 	End   int    `json:"end"`
@@ -80,7 +84,8 @@ func (t tree) once() error {
 	return nil
 }
 
-// after is the shortest text that makes the data of a part out of that of one of these, below so many bytes; empty where there is none.
+// after is the shortest text that makes the data of a part out of that of one of these, below so many bytes; empty
+// where there is none.
 func (p part) after(former []part, limit int) (string, error) {
 	shortest := ""
 	for _, f := range former {

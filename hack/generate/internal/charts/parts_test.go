@@ -25,29 +25,35 @@ func packaged(t *testing.T, name string, data map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("apiVersion: v1\n%simmutable: true\nkind: ConfigMap\nmetadata:\n  labels:\n    a: b\n  name: %s\n", text, name)
+	return fmt.Sprintf("apiVersion: v1\n%simmutable: true\nkind: ConfigMap\nmetadata:\n  labels:\n    a: b\n  name: %s\n",
+		text, name)
 }
 
-// The template of a chart makes of what once leaves of a part exactly what that was, whatever a version changes of an earlier one.
+// The template of a chart makes of what once leaves of a part exactly what that was, whatever a version changes of an
+// earlier one.
 func TestEditedPartsAreWhole(t *testing.T) {
 	long := strings.Repeat("ä line of the first version\n", 50)
 	versions := []map[string]string{
 		{"params.yaml": long, "more.yaml": "a: b\n", "empty.yaml": ""},
 		{"params.yaml": long, "more.yaml": "a: b\n", "empty.yaml": ""},
 		{"params.yaml": "first\n" + long, "more.yaml": "a: b\n"},
-		{"params.yaml": long[:300] + "\n    between: ${x}\n\n" + long[300:] + "no end of line", "more.yaml": "a: c\n", "new.yaml": "{}\n"},
+		{"params.yaml": long[:300] + "\n    between: ${x}\n\n" + long[300:] + "no end of line", "more.yaml": "a: c\n",
+			"new.yaml": "{}\n"},
 		{"params.yaml": long + "\n\n"},
 		{"params.yaml": strings.Replace(long, "first", "second", 3), "more.yaml": "a: b\n"},
 		{"params.yaml": "all is other\n"},
 	}
 	chart, folder := newTree(), t.TempDir()
 	for n, data := range versions {
-		chart[fmt.Sprintf("plugins/x-1.%d.0.yaml", n)] = []byte("# Generated\n---\n" + packaged(t, fmt.Sprintf("x-params-1.%d.0", n), data) + "---\n" + packaged(t, fmt.Sprintf("x-manifest-1.%d.0", n), map[string]string{"version": fmt.Sprint(n)}))
+		chart[fmt.Sprintf("plugins/x-1.%d.0.yaml", n)] = []byte("# Generated\n---\n" +
+			packaged(t, fmt.Sprintf("x-params-1.%d.0", n), data) + "---\n" +
+			packaged(t, fmt.Sprintf("x-manifest-1.%d.0", n), map[string]string{"version": fmt.Sprint(n)}))
 	}
 	if err := chart.once(); err != nil {
 		t.Fatal(err)
 	}
-	if kept := string(chart["plugins/x-1.5.0.yaml"]); !strings.Contains(kept, "\nfrom: x-params-1.") || strings.Contains(kept, "ä line of the first version") {
+	if kept := string(chart["plugins/x-1.5.0.yaml"]); !strings.Contains(kept, "\nfrom: x-params-1.") ||
+		strings.Contains(kept, "ä line of the first version") {
 		t.Errorf("of a version that changes three lines the chart has\n%s", kept)
 	}
 	root, err := repo.Root()
@@ -77,7 +83,8 @@ func TestEditedPartsAreWhole(t *testing.T) {
 		if got := rendered[fmt.Sprintf("x-params-1.%d.0", n)]; !reflect.DeepEqual(got, want) {
 			t.Errorf("version %d is rendered as %q, and is %q", n, got, want)
 		}
-		if got := rendered[fmt.Sprintf("x-manifest-1.%d.0", n)]; !reflect.DeepEqual(got, map[string]any{"version": fmt.Sprint(n)}) {
+		if got := rendered[fmt.Sprintf("x-manifest-1.%d.0", n)]; !reflect.DeepEqual(got,
+			map[string]any{"version": fmt.Sprint(n)}) {
 			t.Errorf("the manifest of version %d is rendered as %q", n, got)
 		}
 	}

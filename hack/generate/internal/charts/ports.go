@@ -14,7 +14,8 @@ import (
 // planFile declares the ports of the agents.
 const planFile = "platform-core/agentproto/plan/plan.go"
 
-// operatorPorts are the constants of those ports of the agents that the operator calls. The status agent answers the kubelet only.
+// operatorPorts are the constants of those ports of the agents that the operator calls. The status agent answers the
+// kubelet only.
 var operatorPorts = []string{"ProcessPort", "OpsPort"}
 
 // agentPorts reads their values from the code, so that a NetworkPolicy lets the operator through to where it calls.

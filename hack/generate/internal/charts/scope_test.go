@@ -42,10 +42,12 @@ func namesOf(objects []map[string]any) []string {
 // Limited to namespaces, the operator's account has rights in these and in its own, and of the
 // cluster it may read what cluster_role.yaml lists.
 func TestWatchNamespaces(t *testing.T) {
-	objects := render(t, "database-operator", "--namespace", "system", "--set", "watchNamespaces={a,b,a},installCRDs=false,userRoles.create=false")
+	objects := render(t, "database-operator", "--namespace", "system", "--set",
+		"watchNamespaces={a,b,a},installCRDs=false,userRoles.create=false")
 	wanted := []string{
 		"a/release-database-operator-engine", "b/release-database-operator-engine",
-		"system/release-database-operator-leader-election", "system/release-database-operator-own", "system/release-database-operator-uninstall",
+		"system/release-database-operator-leader-election", "system/release-database-operator-own",
+		"system/release-database-operator-uninstall",
 		"system/release-database-operator-webhook",
 	}
 	if got := namesOf(objects["Role"]); !slices.Equal(got, wanted) {
@@ -131,14 +133,16 @@ func TestReferencesAcrossTheCluster(t *testing.T) {
 // What can change at run time is in the ConfigMap, and a change of it leaves the pods alone.
 func TestSettingsReplaceNoPod(t *testing.T) {
 	before := render(t, "database-operator")
-	after := render(t, "database-operator", "--set", "workers=3,kubeApi.qps=5,logLevel=debug,imageRegistry=r.example,clusterDomain=corp.example,uninstall.force=true",
+	after := render(t, "database-operator", "--set",
+		"workers=3,kubeApi.qps=5,logLevel=debug,imageRegistry=r.example,clusterDomain=corp.example,uninstall.force=true",
 		"--set", "kubeApi.burst=1000000,operationHistory.limit=0")
 	if text(t, before["Deployment"]) != text(t, after["Deployment"]) {
 		t.Error("the Deployment is another")
 	}
 	wanted := map[string]any{
 		"workers": "3", "kubeApi.qps": "5", "kubeApi.burst": "1000000", "logLevel": "debug",
-		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "operationHistory.ttl": "", "operationHistory.limit": "0", "uninstall.force": "true",
+		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "operationHistory.ttl": "",
+		"operationHistory.limit": "0", "uninstall.force": "true",
 		"gitOpsManagers": "argocd-controller,kustomize-controller,helm-controller",
 	}
 	for _, object := range after["ConfigMap"] {
@@ -161,7 +165,8 @@ func TestUserRoles(t *testing.T) {
 	}
 	for found, label := range map[string]string{"viewer": "view", "editor": "edit", "admin": "admin"} {
 		role := roles["/zeroinfra-database-"+found]
-		for _, want := range []string{"aggregate-to-" + label + ": \"true\"", "- redis\n", "- applications\n", "- entities\n", "- operations\n"} {
+		for _, want := range []string{"aggregate-to-" + label + ": \"true\"", "- redis\n", "- applications\n", "- entities\n",
+			"- operations\n"} {
 			if !strings.Contains(role, want) {
 				t.Errorf("%s misses %q:\n%s", found, want, role)
 			}
@@ -177,15 +182,19 @@ func TestUserRoles(t *testing.T) {
 	if len(roles) != 4 {
 		t.Errorf("there are %d", len(roles))
 	}
-	if got := namesOf(render(t, "storage-operator", "--set", "userRoles.create=false")["ClusterRole"]); slices.ContainsFunc(got, func(n string) bool { return strings.Contains(n, "zeroinfra-") }) {
+	if got := namesOf(render(t, "storage-operator", "--set",
+		"userRoles.create=false")["ClusterRole"]); slices.ContainsFunc(got,
+		func(n string) bool { return strings.Contains(n, "zeroinfra-") }) {
 		t.Errorf("they are there, unasked: %q", got)
 	}
 }
 
 func TestMonitors(t *testing.T) {
-	objects := render(t, "database-operator", "--api-versions", "monitoring.coreos.com/v1", "--set", "podMonitor.enabled=true,podMonitor.labels.team=a,podMonitor.interval=10s,serviceMonitor.enabled=true")
+	objects := render(t, "database-operator", "--api-versions", "monitoring.coreos.com/v1", "--set",
+		"podMonitor.enabled=true,podMonitor.labels.team=a,podMonitor.interval=10s,serviceMonitor.enabled=true")
 	if len(objects["ServiceMonitor"]) != 1 || len(objects["PodMonitor"]) != 1 {
-		t.Fatalf("there are %d ServiceMonitors and %d PodMonitors", len(objects["ServiceMonitor"]), len(objects["PodMonitor"]))
+		t.Fatalf("there are %d ServiceMonitors and %d PodMonitors", len(objects["ServiceMonitor"]),
+			len(objects["PodMonitor"]))
 	}
 	monitor := text(t, objects["PodMonitor"][0])
 	for _, want := range []string{"team: a", "interval: 10s", "port: metrics", "app.kubernetes.io/instance: release"} {
@@ -215,7 +224,8 @@ func TestUninstallHook(t *testing.T) {
 	}
 	for _, role := range objects["Role"] {
 		if strings.HasSuffix(name(role), "-uninstall") {
-			if rules := text(t, role["rules"]); !strings.Contains(rules, "resourceNames:\n  - release-database-operator\n") || !strings.Contains(rules, "deployments/scale") {
+			if rules := text(t, role["rules"]); !strings.Contains(rules, "resourceNames:\n  - release-database-operator\n") ||
+				!strings.Contains(rules, "deployments/scale") {
 				t.Errorf("its rights are\n%s", rules)
 			}
 			return

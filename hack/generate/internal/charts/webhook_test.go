@@ -29,10 +29,12 @@ func webhooks(t *testing.T, objects map[string][]map[string]any) map[string]map[
 // Each operator is asked about the objects of its domain, of what is nobody's yet, and of its own kinds.
 func TestWebhooks(t *testing.T) {
 	for _, operator := range repo.Operators {
-		objects := render(t, operator.Name(), "--namespace", "system", "--set", "webhooks.failurePolicy=Fail,webhooks.timeoutSeconds=7")
+		objects := render(t, operator.Name(), "--namespace", "system", "--set",
+			"webhooks.failurePolicy=Fail,webhooks.timeoutSeconds=7")
 		found := webhooks(t, objects)
 		wanted := map[string]string{"applications": "Fail", "unclaimed": "Ignore"}
-		if slices.Contains([]string{"batch-operator", "database-operator", "message-operator", "model-operator", "storage-operator"}, operator.Name()) {
+		if slices.Contains([]string{"batch-operator", "database-operator", "message-operator", "model-operator",
+			"storage-operator"}, operator.Name()) {
 			wanted["kinds"] = "Fail"
 		}
 		if len(found) != len(wanted) {
@@ -40,17 +42,20 @@ func TestWebhooks(t *testing.T) {
 		}
 		for name, policy := range wanted {
 			webhook := found[name+"."+operator.Domain+".zeroinfra.github.com"]
-			if webhook == nil || webhook["failurePolicy"] != policy || webhook["timeoutSeconds"] != 7.0 || webhook["namespaceSelector"] != nil {
+			if webhook == nil || webhook["failurePolicy"] != policy || webhook["timeoutSeconds"] != 7.0 ||
+				webhook["namespaceSelector"] != nil {
 				t.Errorf("%s: webhook %s is %v", operator.Name(), name, webhook)
 				continue
 			}
-			for _, want := range []string{"oldObject.spec", "deletionTimestamp", "system:serviceaccount:system:release-" + operator.Name() + "'", "name: release-" + operator.Name() + "-webhook\n"} {
+			for _, want := range []string{"oldObject.spec", "deletionTimestamp", "system:serviceaccount:system:release-" +
+				operator.Name() + "'", "name: release-" + operator.Name() + "-webhook\n"} {
 				if !strings.Contains(text(t, webhook), want) {
 					t.Errorf("webhook %s says nothing of %q:\n%s", name, want, text(t, webhook))
 				}
 			}
 		}
-		if label := text(t, found["applications."+operator.Domain+".zeroinfra.github.com"]["objectSelector"]); !strings.Contains(label, "domain: "+operator.Domain+"\n") {
+		if label := text(t, found["applications."+operator.Domain+
+			".zeroinfra.github.com"]["objectSelector"]); !strings.Contains(label, "domain: "+operator.Domain+"\n") {
 			t.Errorf("%s selects %s", operator.Name(), label)
 		}
 		deployment, flag := text(t, objects["Deployment"][0]), "--webhook-configuration=release-"+operator.Name()+".system\n"
@@ -62,7 +67,8 @@ func TestWebhooks(t *testing.T) {
 
 func TestWebhooksOfNamespaces(t *testing.T) {
 	for name, webhook := range webhooks(t, render(t, "database-operator", "--set", "watchNamespaces={a,b,a}")) {
-		if selector := text(t, webhook["namespaceSelector"]); !strings.Contains(selector, "key: kubernetes.io/metadata.name") || !strings.Contains(selector, "- a\n  - b\n") {
+		if selector := text(t, webhook["namespaceSelector"]); !strings.Contains(selector,
+			"key: kubernetes.io/metadata.name") || !strings.Contains(selector, "- a\n  - b\n") {
 			t.Errorf("%s is called for namespaces of\n%s", name, selector)
 		}
 	}
@@ -70,7 +76,8 @@ func TestWebhooksOfNamespaces(t *testing.T) {
 
 func TestNoWebhooks(t *testing.T) {
 	objects := render(t, "database-operator", "--set", "webhooks.enabled=false")
-	if len(objects["ValidatingWebhookConfiguration"]) > 0 || strings.Contains(text(t, objects["Deployment"][0]), "webhook") {
+	if len(objects["ValidatingWebhookConfiguration"]) > 0 ||
+		strings.Contains(text(t, objects["Deployment"][0]), "webhook") {
 		t.Error("there is a webhook, unasked")
 	}
 	for kind, all := range objects {
@@ -79,7 +86,8 @@ func TestNoWebhooks(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"webhooks.failurePolicy=Maybe", "webhooks.timeoutSeconds=0", "webhooks.timeout=1"} {
-		if out, err := helm(t, "template", "release", "database-operator", "--set", bad); err == nil || !strings.Contains(out, "/webhooks") {
+		if out, err := helm(t, "template", "release", "database-operator", "--set", bad); err == nil ||
+			!strings.Contains(out, "/webhooks") {
 			t.Errorf("%s: got %v\n%s", bad, err, out)
 		}
 	}

@@ -43,8 +43,8 @@ func copied(t *testing.T, paths ...string) string {
 }
 
 // withoutKinds makes the batch operator of a copy one that has no kinds: what is special to it is that of
-// testdata/operator, whatever kinds the operators of the repository have. It gets the plugin nginx, which another operator
-// has.
+// testdata/operator, whatever kinds the operators of the repository have. It gets the plugin nginx, which another
+// operator has.
 func withoutKinds(t *testing.T, root string) repo.Operator {
 	t.Helper()
 	at := slices.IndexFunc(repo.Operators, func(o repo.Operator) bool { return o.Domain == "batch" })

@@ -19,7 +19,8 @@ func TestFactsOfPlugins(t *testing.T) {
 		otherwise                  string
 		not                        []string
 	}{
-		"alone":                   {database, "redis", "", "redis", "primary", "1Gi", 0, "no", []string{"HorizontalScale", failover}},
+		"alone": {database, "redis", "", "redis", "primary", "1Gi", 0, "no",
+			[]string{"HorizontalScale", failover}},
 		"replicas":                {database, "redis", "replication", "redis", "primary", "1Gi", 5, "", nil},
 		"an operation of its own": {database, "redis", "sentinel", "redis", "primary", "1Gi", 5, "", nil},
 		"sets":                    {database, "redis", "cluster", "node", "", "1Gi", 5, "replicas", nil},

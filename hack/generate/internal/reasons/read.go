@@ -202,8 +202,8 @@ func textOf(constant *ast.ValueSpec) (string, bool) {
 	return text, err == nil && value.MatchString(text)
 }
 
-// parseComment splits a comment "<name>: <meaning>. <What the user can do>.": the last sentence is what the user can do.
-// That of a condition has a last line "Kinds: <kinds>." as well.
+// parseComment splits a comment "<name>: <meaning>. <What the user can do>.": the last sentence is what the user can
+// do. That of a condition has a last line "Kinds: <kinds>." as well.
 func parseComment(of, comment string, condition bool) (entry, error) {
 	var one entry
 	malformed := fmt.Errorf(`%s needs a comment "%s: <meaning>. <What the user can do>."`, of, of)

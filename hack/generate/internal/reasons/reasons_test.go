@@ -112,14 +112,15 @@ func TestParseRefusesCommentsOfAnotherForm(t *testing.T) {
 		none  = "ReasonOdd needs a comment"
 	)
 	for name, of := range map[string]struct{ source, want string }{
-		"none":                 {block + "const (" + value, none},
-		"without a colon":      {block + "const (\n// ReasonOdd says so. Wait." + value, none},
-		"without a remedy":     {block + "const (\n// ReasonOdd: it is odd." + value, none},
-		"without a full stop":  {block + "const (\n// ReasonOdd: it is odd. Wait" + value, none},
-		"of another constant":  {block + "const (\n// ReasonEven: it is odd. Wait." + value, none},
-		"unexported":           {block + "const (\n\treasonOdd = \"Odd\"\n)", "reasonOdd needs a comment"},
-		"block without one":    {"const (\n// ReasonOdd: it is odd. Wait." + value, "the block of reasons needs"},
-		"condition of no kind": {"const (\n// OddCondition: True. Wait.\nOddCondition = \"Odd\"\n)", "OddCondition needs a line"},
+		"none":                {block + "const (" + value, none},
+		"without a colon":     {block + "const (\n// ReasonOdd says so. Wait." + value, none},
+		"without a remedy":    {block + "const (\n// ReasonOdd: it is odd." + value, none},
+		"without a full stop": {block + "const (\n// ReasonOdd: it is odd. Wait" + value, none},
+		"of another constant": {block + "const (\n// ReasonEven: it is odd. Wait." + value, none},
+		"unexported":          {block + "const (\n\treasonOdd = \"Odd\"\n)", "reasonOdd needs a comment"},
+		"block without one":   {"const (\n// ReasonOdd: it is odd. Wait." + value, "the block of reasons needs"},
+		"condition of no kind": {"const (\n// OddCondition: True. Wait.\nOddCondition = \"Odd\"\n)",
+			"OddCondition needs a line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse("x.go", []byte("package x\n\n"+of.source+"\n"))

@@ -55,7 +55,8 @@ Provides: mail-agent (= 3)
 	check([]string{"server"}, nil, []string{"adduser", "libc6", "passwd", "postman", "server", "tools"})
 	check([]string{"server"}, []string{"add*"}, []string{"libc6", "postman", "server", "tools"})
 	check([]string{"server"}, []string{"*"}, []string{"server"})
-	check([]string{"server", "passwd"}, []string{"add*", "passwd"}, []string{"libc6", "passwd", "postman", "server", "tools"})
+	check([]string{"server", "passwd"}, []string{"add*", "passwd"},
+		[]string{"libc6", "passwd", "postman", "server", "tools"})
 	check([]string{"mail-agent"}, nil, []string{"postman"})
 }
 

@@ -45,7 +45,8 @@ type Options struct {
 	Cache string
 	// Suite is one of sources.Suites.
 	Suite string
-	// Also are further suites that packages come from which Suite has not. Of a package that several have, the latest version is taken.
+	// Also are further suites that packages come from which Suite has not. Of a package that several have, the latest
+	// version is taken.
 	Also []string
 	// Arch is the Debian name of the architecture, such as amd64.
 	Arch string
@@ -123,7 +124,8 @@ func (r *Root) Update(ctx context.Context) error {
 		return err
 	}
 	if _, err := r.apt(ctx, "apt-get", "", "update", "-q", "-o", "APT::Update::Error-Mode=any"); err != nil {
-		return fmt.Errorf("cannot fetch package lists of %q (for a missing key, upgrade debian-archive-keyring): %w", r.suite, err)
+		return fmt.Errorf("cannot fetch package lists of %q (for a missing key, upgrade debian-archive-keyring): %w", r.suite,
+			err)
 	}
 	r.fresh = true
 	return os.WriteFile(r.path("updated"), []byte(time.Now().UTC().Format(time.RFC3339Nano)), 0o644)

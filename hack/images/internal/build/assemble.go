@@ -41,7 +41,8 @@ func (b *Builder) write(ctx context.Context, in inputs, got files, key, file str
 	var layers []*oci.Layer
 	defer func() { err = errors.Join(err, oci.CloseAll(layers)) }()
 	for _, number := range slices.Sorted(maps.Keys(notes)) {
-		layer, err := oci.NewLayer(b.Cache, notes[number], func(w io.Writer) error { return tree.WriteLayer(w, number, b.Epoch) })
+		layer, err := oci.NewLayer(b.Cache, notes[number],
+			func(w io.Writer) error { return tree.WriteLayer(w, number, b.Epoch) })
 		if err != nil {
 			return err
 		}

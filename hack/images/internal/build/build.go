@@ -91,7 +91,8 @@ func (b *Builder) build(ctx context.Context, image *definition.Image) (Result, e
 		return b.finish(ctx, in, nil)
 	}
 	root, err := apt.Open(ctx, apt.Options{
-		Cache: b.Cache, Suite: image.Debian.Suite, Also: image.Debian.Also, Arch: debianArch[b.Arch], Host: b.Host, Refresh: b.Refresh,
+		Cache: b.Cache, Suite: image.Debian.Suite, Also: image.Debian.Also, Arch: debianArch[b.Arch], Host: b.Host,
+		Refresh: b.Refresh,
 	})
 	if err != nil {
 		return Result{}, err
@@ -132,7 +133,8 @@ func (b *Builder) compile(ctx context.Context, in *inputs) error {
 		output := filepath.Join(b.Cache, "bin", in.Image.Name+"-"+b.Arch, filepath.FromSlash(binary.Path))
 		sum, err := gobuild.Build(ctx, gobuild.Program{
 			Dir: filepath.Join(b.Repo, filepath.FromSlash(binary.Module)), Package: binary.Package,
-			VersionVariable: variable, Version: cmp.Or(binary.Version, in.Image.Version), Tags: binary.Tags, Arch: b.Arch, Output: output,
+			VersionVariable: variable, Version: cmp.Or(binary.Version, in.Image.Version), Tags: binary.Tags, Arch: b.Arch,
+			Output: output,
 		})
 		if err != nil {
 			return err

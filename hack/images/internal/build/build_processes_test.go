@@ -90,9 +90,11 @@ func TestBuildRefuses(t *testing.T) {
 		`"/bin/x" points to "gone"`: func(_ *Builder, i *definition.Image) {
 			i.Symlinks = []definition.Link{{Path: "/bin/x", Target: "gone"}}
 		},
-		"not a Go module":               func(_ *Builder, i *definition.Image) { i.Binaries[0].Module = "absent" },
-		`has neither a string variable`: func(_ *Builder, i *definition.Image) { i.Binaries[0].VersionVariable = "main.other" },
-		`architecture "vax"`:            func(b *Builder, _ *definition.Image) { b.Arch = "vax" },
+		"not a Go module": func(_ *Builder, i *definition.Image) { i.Binaries[0].Module = "absent" },
+		`has neither a string variable`: func(_ *Builder, i *definition.Image) {
+			i.Binaries[0].VersionVariable = "main.other"
+		},
+		`architecture "vax"`: func(b *Builder, _ *definition.Image) { b.Arch = "vax" },
 		"/tool comes from": func(_ *Builder, i *definition.Image) {
 			i.Files = []definition.Node{{Path: "/tool", Content: []byte("x")}}
 		},

@@ -148,7 +148,8 @@ func (e *etcdPods) command(n int, args ...string) *exec.Cmd {
 	data := "/m/" + etcdName(n)
 	cmd.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", "ETCDCTL_API=3", "MEMBER_NAME=" + etcdName(n),
-		"MEMBER_DOMAIN=" + etcdDomain, "MEMBER_SCHEME=http", "MEMBER_CA=", "MEMBER_DATA=" + data + "/data/etcd", "MEMBER_RUN=" + data,
+		"MEMBER_DOMAIN=" + etcdDomain, "MEMBER_SCHEME=http", "MEMBER_CA=", "MEMBER_DATA=" + data + "/data/etcd",
+		"MEMBER_RUN=" + data,
 		"ETCD_ELECTION_TIMEOUT=2000",
 	}
 	user := &syscall.Credential{Uid: etcdUser, Gid: etcdUser}

@@ -236,8 +236,8 @@ func TestKafkaNodeKeepsItsDecision(t *testing.T) {
 	k.want(observes, serves)
 }
 
-// TestKafkaNodeFormsOneCluster has the node that formed the cluster lose its disk while its pod stays: it joins, whether
-// it noted the end of the first start or died before.
+// TestKafkaNodeFormsOneCluster has the node that formed the cluster lose its disk while its pod stays: it joins,
+// whether it noted the end of the first start or died before.
 func TestKafkaNodeFormsOneCluster(t *testing.T) {
 	k := newKafkaNode(t, "KAFKA_BEGIN=begin", "KAFKA_JOIN=false")
 	k.write("begin", "")

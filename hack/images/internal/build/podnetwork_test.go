@@ -102,7 +102,8 @@ type tools struct{ dir string }
 func familyTools(t *testing.T) tools {
 	t.Helper()
 	dir := t.TempDir()
-	for module, programs := range map[string][]string{"platform-core": {"./cmd/zictl"}, "agents": {"./cmd/agent", "./cmd/agent-ops"}} {
+	for module, programs := range map[string][]string{"platform-core": {"./cmd/zictl"},
+		"agents": {"./cmd/agent", "./cmd/agent-ops"}} {
 		cmd := exec.Command("go", append([]string{"build", "-o", dir + "/"}, programs...)...)
 		cmd.Dir = filepath.Join("../../../..", module)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -125,7 +126,8 @@ func (o tools) render(t *testing.T, i ofFamilies) *renderedPod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(o.dir, "zictl"), "plugin", "render", filepath.Join("../../../..", i.plugin, "1.0.0"), "-f", "-")
+	cmd := exec.Command(filepath.Join(o.dir, "zictl"), "plugin", "render", filepath.Join("../../../..", i.plugin, "1.0.0"),
+		"-f", "-")
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
 	out, err := cmd.Output()
@@ -238,8 +240,8 @@ func (l *podLog) String() string {
 	return l.text.String()
 }
 
-// podScript has the rest of its arguments run in the network that it was started in: root, address, and whether there is
-// IPv6.
+// podScript has the rest of its arguments run in the network that it was started in: root, address, and whether there
+// is IPv6.
 const podScript = `
 mount --bind /dev "$0/dev" && mount -t tmpfs -o mode=1777 shm "$0/dev/shm" && mount -t proc proc "$0/proc" || exit
 [ "$2" = true ] || echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 || exit
@@ -367,12 +369,14 @@ func (p *renderedPod) environment(t *testing.T, c podContainer, image *v1.Config
 	return env
 }
 
-// mount gives the pod its volumes, of which only those of the plan, the credentials and the agents' identity have files.
+// mount gives the pod its volumes, of which only those of the plan, the credentials and the agents' identity have
+// files.
 func (p *renderedPod) mount(t *testing.T, root string, n network) {
 	t.Helper()
 	var plan struct{ Domain string }
 	errs := []error{json.Unmarshal(p.plan, &plan)}
-	files := map[string]string{"/zeroinfra/plan/plan.json": string(p.plan), "/var/run/secrets/kubernetes.io/serviceaccount/token": "token"}
+	files := map[string]string{"/zeroinfra/plan/plan.json": string(p.plan),
+		"/var/run/secrets/kubernetes.io/serviceaccount/token": "token"}
 	certificate, key := selfSigned(t)
 	for _, dir := range []string{"/zeroinfra/tls/", "/var/run/secrets/kubernetes.io/serviceaccount/"} {
 		files[dir+"ca.crt"], files[dir+"tls.crt"], files[dir+"tls.key"] = certificate, certificate, key

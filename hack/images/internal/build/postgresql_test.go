@@ -63,7 +63,8 @@ func TestPostgreSQL(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			root := unpacked(t, "zeroinfra/postgresql:"+version)
 			for _, program := range []string{"postgres", "initdb", "psql", "pg_isready", "pg_basebackup", "pg_rewind"} {
-				if out, err := inside(root, 4242, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
+				if out, err := inside(root, 4242, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil ||
+					!strings.Contains(out, ") "+version+".") {
 					t.Errorf("%s --version printed %q, %v", program, out, err)
 				}
 			}
@@ -77,13 +78,17 @@ func TestPostgreSQL(t *testing.T) {
 func checkPostgreSQLStarts(t *testing.T, root, version string) {
 	t.Helper()
 	const user = 999
-	settings := "listen_addresses = ''\nunix_socket_directories = '/zeroinfra/run'\ndata_directory = '/data/pgdata'\nhba_file = '/zeroinfra/config/pg_hba.conf'\nlog_statement = all\nrecovery_init_sync_method = syncfs\n"
+	settings := "listen_addresses = ''\nunix_socket_directories = '/zeroinfra/run'\ndata_directory = " +
+		"'/data/pgdata'\nhba_file = '/zeroinfra/config/pg_hba.conf'\nlog_statement = all\nrecovery_init_sync_method = " +
+		"syncfs\n"
 	var errs []error
-	for _, folder := range []string{"dev/shm", "tmp", "data", "zeroinfra", "zeroinfra/run", "zeroinfra/config", "zeroinfra/secrets", "zeroinfra/secrets/superuser"} {
+	for _, folder := range []string{"dev/shm", "tmp", "data", "zeroinfra", "zeroinfra/run", "zeroinfra/config",
+		"zeroinfra/secrets", "zeroinfra/secrets/superuser"} {
 		path := filepath.Join(root, folder)
 		errs = append(errs, os.MkdirAll(path, 0o755), os.Chown(path, user, user))
 	}
-	for file, content := range map[string]string{"dev/null": "", "zeroinfra/config/postgresql.conf": settings, "zeroinfra/config/pg_hba.conf": "local all all scram-sha-256\n"} {
+	for file, content := range map[string]string{"dev/null": "", "zeroinfra/config/postgresql.conf": settings,
+		"zeroinfra/config/pg_hba.conf": "local all all scram-sha-256\n"} {
 		path := filepath.Join(root, file)
 		errs = append(errs, os.WriteFile(path, []byte(content), 0o666), os.Chmod(path, 0o666))
 	}
@@ -92,8 +97,10 @@ func checkPostgreSQLStarts(t *testing.T, root, version string) {
 	}
 	out, err := inside(root, user, "/bin/sh", "-c", postgresqlScript)
 	want := "checksums on\nkept 7 work_mem 4MB\nkept 7\nthe old password is refused\n" +
-		"gone: postgresql-start: there was data here, and /data/pgdata is gone: put it back, or delete the volume to begin anew\n" +
-		"version: postgresql-start: the data is of PostgreSQL 9.6, and this is " + version + ": a major upgrade is not a change of the image\n" +
+		"gone: postgresql-start: there was data here, and /data/pgdata is gone: put it back, or delete the volume to begin " +
+		"anew\n" +
+		"version: postgresql-start: the data is of PostgreSQL 9.6, and this is " + version +
+		": a major upgrade is not a change of the image\n" +
 		"password: postgresql-start: the password of the superuser has a line break: take one without\n"
 	if err != nil || !strings.HasSuffix(out, want) {
 		t.Errorf("got %v and\n%s\nwant\n%s", err, out, want)

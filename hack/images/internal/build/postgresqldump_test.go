@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// dumpScript dumps a server of one version and has one of another take it, and writes a line for each of what that has then.
+// dumpScript dumps a server of one version and has one of another take it, and writes a line for each of what that has
+// then.
 const dumpScript = `
 agent=/zeroinfra/bin/agent-ops
 export PGHOST=/zeroinfra/run PGUSER=postgres
@@ -84,13 +85,16 @@ func TestPostgreSQLDump(t *testing.T) {
 	}
 	root := unpacked(t, "zeroinfra/postgresql-upgrade:18")
 	readies(t, root, filepath.Join(unpacked(t, "zeroinfra/agent:0.1.0"), "agent-ops"))
-	for _, path := range []struct{ from, to, older string }{{"15", "17", ""}, {"15", "18", ""}, {"17", "18", "15"}, {"18", "18", "17"}} {
+	for _, path := range []struct{ from, to, older string }{{"15", "17", ""}, {"15", "18", ""}, {"17", "18", "15"},
+		{"18", "18", "17"}} {
 		t.Run("from "+path.from+" to "+path.to, func(t *testing.T) {
 			refused := ""
 			if path.older != "" {
-				refused = fmt.Sprintf("older: agent-ops: the dump is of PostgreSQL %s, and this is %s, which is older \n", path.from, path.older)
+				refused = fmt.Sprintf("older: agent-ops: the dump is of PostgreSQL %s, and this is %s, which is older \n",
+					path.from, path.older)
 			}
-			out, err := inside(root, upgradeUser, "/bin/sh", "-c", fmt.Sprintf("from=%s to=%s older='%s'\n", path.from, path.to, path.older)+dumpScript)
+			out, err := inside(root, upgradeUser, "/bin/sh", "-c",
+				fmt.Sprintf("from=%s to=%s older='%s'\n", path.from, path.to, path.older)+dumpScript)
 			if want := fmt.Sprintf(dumpSays, path.from, path.to, refused); err != nil || !strings.HasSuffix(out, want) {
 				t.Errorf("got %v and\n%s\nwant\n%s", err, out, want)
 			}
@@ -108,7 +112,8 @@ func readies(t *testing.T, root, agent string) {
 	}
 	program, err := os.ReadFile(agent)
 	null := filepath.Join(root, "dev/null")
-	errs = append(errs, err, os.WriteFile(filepath.Join(root, "zeroinfra/bin/agent-ops"), program, 0o755), os.WriteFile(null, nil, 0o666), os.Chmod(null, 0o666))
+	errs = append(errs, err, os.WriteFile(filepath.Join(root, "zeroinfra/bin/agent-ops"), program, 0o755),
+		os.WriteFile(null, nil, 0o666), os.Chmod(null, 0o666))
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}

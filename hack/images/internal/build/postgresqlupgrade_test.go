@@ -113,7 +113,8 @@ cat /tmp/said
 `
 
 // upgradeSays has what is in the way of this path alone, and its two versions.
-const upgradeSays = `check: postgresql-upgrade: a database lets nobody in: closed: ALTER DATABASE … ALLOW_CONNECTIONS true, or drop it; ` +
+const upgradeSays = `check: postgresql-upgrade: a database lets nobody in: closed: ALTER DATABASE … ` +
+	`ALLOW_CONNECTIONS true, or drop it; ` +
 	`there are logical replication slots, which an upgrade loses: have who reads from them catch up, and drop reader; ` +
 	`%[1]s
 check:  from=%[2]s
@@ -152,25 +153,33 @@ type upgradePath struct {
 
 // What check says of data of every former version that has it, and of what version 18 is the first to look at.
 const (
-	adminpackIsGone = "version %[1]s has no extension adminpack: drop it from database shop; version %[1]s has no library adminpack, which functions of database shop are in; "
-	unreadable      = "a column of database shop has a type whose values another version cannot read: "
-	nullable        = "; a column of database shop can be null in a table and not in the one that it inherits from: ALTER TABLE … ALTER … SET NOT NULL for public.child.k"
+	adminpackIsGone = "version %[1]s has no extension adminpack: drop it from database shop; version %[1]s has no " +
+		"library adminpack, which functions of database shop are in; "
+	unreadable = "a column of database shop has a type whose values another version cannot read: "
+	nullable   = "; a column of database shop can be null in a table and not in the one that it inherits from: ALTER " +
+		"TABLE … ALTER … SET NOT NULL for public.child.k"
 )
 
-// upgradePaths, each in the image whose tag is the later version. From 17 to 18 is what TestPostgreSQLMajorUpgradeToTheNewest goes, on a cluster.
+// upgradePaths, each in the image whose tag is the later version. From 17 to 18 is what
+// TestPostgreSQLMajorUpgradeToTheNewest goes, on a cluster.
 var upgradePaths = []upgradePath{
-	{"15", "17", "buffers_backend FROM pg_stat_bgwriter", fmt.Sprintf(adminpackIsGone, "17") + unreadable + "public.a.x (aclitem), public.a.y (regproc)"},
-	{"15", "18", "wal_write FROM pg_stat_wal", fmt.Sprintf(adminpackIsGone, "18") + unreadable + "public.a.x (aclitem), public.a.y (regproc)" + nullable},
+	{"15", "17", "buffers_backend FROM pg_stat_bgwriter", fmt.Sprintf(adminpackIsGone, "17") + unreadable +
+		"public.a.x (aclitem), public.a.y (regproc)"},
+	{"15", "18", "wal_write FROM pg_stat_wal", fmt.Sprintf(adminpackIsGone, "18") + unreadable +
+		"public.a.x (aclitem), public.a.y (regproc)" + nullable},
 }
 
-// TestPostgreSQLUpgrade upgrades real data, from the first version on to each that there is an image for, with failures and kills on the way, and goes back.
+// TestPostgreSQLUpgrade upgrades real data, from the first version on to each that there is an image for, with failures
+// and kills on the way, and goes back.
 func TestPostgreSQLUpgrade(t *testing.T) {
 	for _, path := range upgradePaths {
 		t.Run("from "+path.from+" to "+path.to, func(t *testing.T) {
 			root := unpacked(t, "zeroinfra/postgresql-upgrade:"+path.to)
 			for _, version := range []string{path.from, path.to} {
-				for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump", "vacuumdb"} {
-					if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
+				for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump",
+					"vacuumdb"} {
+					if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err !=
+						nil || !strings.Contains(out, ") "+version+".") {
 						t.Errorf("%s --version printed %q, %v", program, out, err)
 					}
 				}

@@ -56,7 +56,8 @@ func realImage(t *testing.T, reference string) (*Builder, *definition.Image) {
 		for _, image := range images {
 			if image.Reference() == reference {
 				return &Builder{
-					Repo: "../../../..", Out: t.TempDir(), Cache: filepath.Join(user, "zeroinfra/images"), Arch: runtime.GOARCH, Epoch: time.Unix(0, 0).UTC(),
+					Repo: "../../../..", Out: t.TempDir(), Cache: filepath.Join(user, "zeroinfra/images"), Arch: runtime.GOARCH,
+					Epoch: time.Unix(0, 0).UTC(),
 				}, image
 			}
 		}
@@ -182,15 +183,18 @@ func extractEntry(root string, h *tar.Header, content io.Reader) error {
 func checkRedisFiles(t *testing.T, root string, image *definition.Image) {
 	t.Helper()
 	for _, name := range []string{
-		"usr/bin/redis-server", "usr/bin/redis-cli", "usr/bin/redis-benchmark", "usr/bin/redis-check-aof", "usr/bin/redis-check-rdb",
-		"bin/sh", "etc/ssl/certs/ca-certificates.crt", "usr/lib/locale/C.utf8/LC_CTYPE", "usr/share/doc/redis-server/copyright",
+		"usr/bin/redis-server", "usr/bin/redis-cli", "usr/bin/redis-benchmark", "usr/bin/redis-check-aof",
+		"usr/bin/redis-check-rdb",
+		"bin/sh", "etc/ssl/certs/ca-certificates.crt", "usr/lib/locale/C.utf8/LC_CTYPE",
+		"usr/share/doc/redis-server/copyright",
 		"usr/share/common-licenses/GPL-2", "etc/os-release", "data", "tmp",
 	} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Errorf("the image lacks %s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"usr/share/man", "usr/share/locale", "usr/bin/perl", "var/lib/apt", "var/lib/dpkg/info", "etc/redis", "etc/init.d"} {
+	for _, name := range []string{"usr/share/man", "usr/share/locale", "usr/bin/perl", "var/lib/apt", "var/lib/dpkg/info",
+		"etc/redis", "etc/init.d"} {
 		if _, err := os.Lstat(filepath.Join(root, name)); !os.IsNotExist(err) {
 			t.Errorf("the image holds %s", name)
 		}
@@ -215,7 +219,8 @@ func checkRedisRuns(t *testing.T, root, version string) {
 			t.Errorf("%s --version printed %q, %v, want %s", name, out, err, version)
 		}
 	}
-	if out, err := inside(root, 4242, "/usr/bin/redis-check-aof", "/gone"); err == nil || !strings.Contains(out, "Cannot open file") {
+	if out, err := inside(root, 4242, "/usr/bin/redis-check-aof", "/gone"); err == nil ||
+		!strings.Contains(out, "Cannot open file") {
 		t.Errorf("redis-check-aof printed %q, %v", out, err)
 	}
 	if os.Geteuid() != 0 {
@@ -228,7 +233,8 @@ n=0; until redis-cli -s /tmp/d/s ping 2>/dev/null; do n=$((n+1)); [ $n -lt 100 ]
 redis-cli -s /tmp/d/s set k v; redis-cli -s /tmp/d/s get k; id -u`
 	// The shell wants /dev/null, which a container runtime provides.
 	null := filepath.Join(root, "dev/null")
-	err := errors.Join(os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky), os.WriteFile(null, nil, 0o666), os.Chmod(null, 0o666))
+	err := errors.Join(os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky), os.WriteFile(null, nil, 0o666),
+		os.Chmod(null, 0o666))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +261,8 @@ func inside(root string, uid uint32, program string, args ...string) (string, er
 		if err != nil {
 			return "", err
 		}
-		cmd = exec.Command(loaders[0], append([]string{"--library-path", strings.Join(libraries, ":"), filepath.Join(root, program)}, args...)...)
+		cmd = exec.Command(loaders[0], append(
+			[]string{"--library-path", strings.Join(libraries, ":"), filepath.Join(root, program)}, args...)...)
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -309,7 +316,8 @@ func TestPackagesOfAnUnknownSignerAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Build(t.Context(), image)
-	if err == nil || !strings.Contains(err.Error(), "cannot fetch package lists") || !strings.Contains(err.Error(), "NO_PUBKEY") {
+	if err == nil || !strings.Contains(err.Error(), "cannot fetch package lists") ||
+		!strings.Contains(err.Error(), "NO_PUBKEY") {
 		t.Errorf("packages whose signature cannot be checked: %v", err)
 	}
 }

@@ -67,9 +67,10 @@ type elected struct {
 	members []*member
 }
 
-// TestRedisSentinelTakesOverPasswords has servers and Sentinels of the image take over both of their passwords in three rounds, one process after the other:
-// at each moment all of them let each other in, also one that dies while its pod mounts the next state already. The one that writes hands over each time, and
-// in the end nobody accepts what was there before.
+// TestRedisSentinelTakesOverPasswords has servers and Sentinels of the image take over both of their passwords in three
+// rounds, one process after the other: at each moment all of them let each other in, also one that dies while its pod
+// mounts the next state already. The one that writes hands over each time, and in the end nobody accepts what was there
+// before.
 func TestRedisSentinelTakesOverPasswords(t *testing.T) {
 	for _, version := range []string{"7.0", "8.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -108,7 +109,8 @@ func TestRedisSentinelTakesOverPasswords(t *testing.T) {
 	}
 }
 
-// TestRedisSentinelStartsWithoutOther has pods that mount no other password, as those do that were made before, accept just the one that they have.
+// TestRedisSentinelStartsWithoutOther has pods that mount no other password, as those do that were made before, accept
+// just the one that they have.
 func TestRedisSentinelStartsWithoutOther(t *testing.T) {
 	root := unpacked(t, "zeroinfra/redis:8.0")
 	if os.Geteuid() != 0 {
@@ -134,7 +136,8 @@ func newElected(t *testing.T, root string) *elected {
 	e := &elected{T: t, root: root, server: freePort(t), sentinel: freePort(t)}
 	hosts := "127.0.0.1 localhost\n"
 	for n := range 5 {
-		server, sentinel := fmt.Sprintf("db-redis-main-%d%s", n, electedServers), fmt.Sprintf("db-sentinel-main-%d%s", n, electedSentinels)
+		server, sentinel := fmt.Sprintf("db-redis-main-%d%s", n, electedServers),
+			fmt.Sprintf("db-sentinel-main-%d%s", n, electedSentinels)
 		hosts += fmt.Sprintf("127.0.77.%d %s\n127.0.77.%d %s\n", 10+n, server, 20+n, sentinel)
 		if n < 2 {
 			e.members = append(e.members, &member{name: server, address: fmt.Sprintf("127.0.77.%d", 10+n), port: e.server})
@@ -142,13 +145,15 @@ func newElected(t *testing.T, root string) *elected {
 	}
 	for n := range 3 {
 		e.members = append(e.members, &member{
-			name: fmt.Sprintf("db-sentinel-main-%d%s", n, electedSentinels), address: fmt.Sprintf("127.0.77.%d", 20+n), port: e.sentinel, sentinel: true,
+			name: fmt.Sprintf("db-sentinel-main-%d%s", n, electedSentinels), address: fmt.Sprintf("127.0.77.%d", 20+n),
+			port: e.sentinel, sentinel: true,
 		})
 	}
 	e.write("etc/hosts", hosts)
 	e.write("etc/nsswitch.conf", "hosts: files\n")
 	e.write("dev/null", "")
-	if err := errors.Join(os.Chmod(filepath.Join(root, "dev/null"), 0o666), os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Join(root, "dev/null"), 0o666),
+		os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky)); err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.ReadFile(filepath.Join(root, "usr/local/bin/redis-elected"))
@@ -158,7 +163,9 @@ func newElected(t *testing.T, root string) *elected {
 	for _, m := range e.members {
 		// In a pod each has a host of its own; here each has an address.
 		places := "config=/zeroinfra/config secrets=/zeroinfra/secrets data=/data port=6379 sentinelPort=26379"
-		script := strings.Replace(string(program), places, fmt.Sprintf("config=/m/%[1]s/config secrets=/m/%[1]s/secrets data=/m/%[1]s/data port=%s sentinelPort=%s", m.pod(), e.server, e.sentinel), 1)
+		script := strings.Replace(string(program), places,
+			fmt.Sprintf("config=/m/%[1]s/config secrets=/m/%[1]s/secrets data=/m/%[1]s/data port=%s sentinelPort=%s", m.pod(),
+				e.server, e.sentinel), 1)
 		if script == string(program) {
 			t.Fatalf("the script does not say %q", places)
 		}
@@ -212,7 +219,8 @@ func (e *elected) begin(s state) {
 	e.whole()
 }
 
-// takesUp has all processes restart with another state, one after the other, the one that writes last, once it has handed over.
+// takesUp has all processes restart with another state, one after the other, the one that writes last, once it has
+// handed over.
 func (e *elected) takesUp(s state) {
 	e.Helper()
 	primary, to := e.primary(), e.servers()[0]
@@ -273,14 +281,18 @@ func (e *elected) starts(m *member, s state) {
 	e.Helper()
 	e.mounts(m, s)
 	m.runsWith = s
-	common := fmt.Sprintf("bind %s\nprotected-mode no\nport %s\ndir /m/%s/data\nlogfile \"\"\n", m.address, m.port, m.pod())
+	common := fmt.Sprintf("bind %s\nprotected-mode no\nport %s\ndir /m/%s/data\nlogfile \"\"\n", m.address, m.port,
+		m.pod())
 	if m.sentinel {
 		e.write("m/"+m.pod()+"/config/sentinel.conf", common+fmt.Sprintf(
-			"sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\nsentinel announce-ip %s\nsentinel announce-port %s\n", m.name, m.port))
-		e.write("m/"+m.pod()+"/config/monitor.conf", "sentinel down-after-milliseconds mymaster 5000\nsentinel failover-timeout mymaster 10000\n")
+			"sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\nsentinel announce-ip %s\nsentinel announce-port "+
+				"%s\n", m.name, m.port))
+		e.write("m/"+m.pod()+"/config/monitor.conf",
+			"sentinel down-after-milliseconds mymaster 5000\nsentinel failover-timeout mymaster 10000\n")
 	} else {
 		e.write("m/"+m.pod()+"/config/redis.conf", common+fmt.Sprintf(
-			"requirepass %s\ninclude /m/%s/config/users/*.conf\nmasteruser sentinel\nmasterauth %s\nreplica-announce-ip %s\nappendonly yes\nrepl-diskless-sync-delay 0\n",
+			"requirepass %s\ninclude /m/%s/config/users/*.conf\nmasteruser sentinel\nmasterauth %s\nreplica-announce-ip "+
+				"%s\nappendonly yes\nrepl-diskless-sync-delay 0\n",
 			s.clients.password, m.pod(), s.internal.password, m.name))
 	}
 	m.environ = append(e.environ(m), "SENTINEL_PASSWORD="+s.internal.password, "REDISCLI_AUTH="+s.clients.password)
@@ -320,8 +332,10 @@ func (e *elected) environ(m *member) []string {
 		peers = append(peers, s.name)
 	}
 	return []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", "SELF=" + m.name, "FIRST=" + e.members[0].name, "PRIORITY=100", "QUORUM=2",
-		"SENTINELS=" + five("db-sentinel-main-%d", electedSentinels), "MEMBERS=" + five("db-redis-main-%d", electedServers), "PEERS=" + strings.Join(peers, " "),
+		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8", "SELF=" + m.name, "FIRST=" + e.members[0].name, "PRIORITY=100",
+		"QUORUM=2",
+		"SENTINELS=" + five("db-sentinel-main-%d", electedSentinels), "MEMBERS=" + five("db-redis-main-%d", electedServers),
+		"PEERS=" + strings.Join(peers, " "),
 	}
 }
 
@@ -329,7 +343,8 @@ func (e *elected) environ(m *member) []string {
 func (e *elected) command(m *member, environ []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(e.Context(), "/bin/sh", append([]string{"/m/" + m.pod() + "/redis-elected"}, args...)...)
 	cmd.Dir, cmd.Env = "/", environ
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: e.root, Credential: &syscall.Credential{Uid: electedUser, Gid: electedUser}, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: e.root,
+		Credential: &syscall.Credential{Uid: electedUser, Gid: electedUser}, Setpgid: true}
 	return cmd
 }
 
@@ -356,7 +371,8 @@ func (e *elected) ends(m *member, signal syscall.Signal) {
 
 // cli is what a member answers to a user.
 func (e *elected) cli(m *member, user, password string, args ...string) string {
-	out, err := inside(e.root, electedUser, "/usr/bin/redis-cli", append([]string{"-h", m.address, "-p", m.port, "--no-auth-warning", "--user", user, "--pass", password}, args...)...)
+	out, err := inside(e.root, electedUser, "/usr/bin/redis-cli",
+		append([]string{"-h", m.address, "-p", m.port, "--no-auth-warning", "--user", user, "--pass", password}, args...)...)
 	if err != nil {
 		out += err.Error()
 	}
@@ -379,7 +395,9 @@ func (e *elected) told(m *member, separator string, args ...string) map[string]s
 
 func (e *elected) primary() *member {
 	e.Helper()
-	i := slices.IndexFunc(e.servers(), func(m *member) bool { return e.told(m, ":", "INFO", "replication")["role"] == "master" })
+	i := slices.IndexFunc(e.servers(), func(m *member) bool {
+		return e.told(m, ":", "INFO", "replication")["role"] == "master"
+	})
 	if i < 0 {
 		e.Fatal("there is no primary")
 	}
@@ -419,15 +437,18 @@ func (e *elected) missing() error {
 			// Who is not let in cannot say its name either.
 			sum := sha256.Sum256([]byte(s.name))
 			named := fmt.Sprintf("name=sentinel-%x-cmd", sum[:4])
-			if s != m && !slices.ContainsFunc(strings.Split(clients, "\n"), func(l string) bool { return strings.Contains(l, named) && strings.Contains(l, " user=sentinel ") }) {
+			if s != m && !slices.ContainsFunc(strings.Split(clients, "\n"),
+				func(l string) bool { return strings.Contains(l, named) && strings.Contains(l, " user=sentinel ") }) {
 				return fmt.Errorf("%s is not logged in at %s", s.pod(), m.pod())
 			}
 		}
 	}
 	for _, s := range e.sentinels() {
 		knows := e.told(s, "\n", "SENTINEL", "MASTER", "mymaster")
-		if knows["ip"] != primary || knows["flags"] != "master" || knows["num-slaves"] != "1" || knows["num-other-sentinels"] != "2" {
-			return fmt.Errorf("%s knows %s as %q, with %s replicas, and %s others", s.pod(), knows["ip"], knows["flags"], knows["num-slaves"], knows["num-other-sentinels"])
+		if knows["ip"] != primary || knows["flags"] != "master" || knows["num-slaves"] != "1" ||
+			knows["num-other-sentinels"] != "2" {
+			return fmt.Errorf("%s knows %s as %q, with %s replicas, and %s others", s.pod(), knows["ip"], knows["flags"],
+				knows["num-slaves"], knows["num-other-sentinels"])
 		}
 	}
 	return nil

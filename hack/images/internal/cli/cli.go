@@ -39,8 +39,10 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&s.repo, "repo", "", "top of the repository (default: the nearest folder upwards that holds "+definitions+")")
-	flags.StringVar(&s.version, "version", "", "version of the suite's own programs (default: content of file VERSION, or dev)")
+	flags.StringVar(&s.repo, "repo", "", "top of the repository (default: the nearest folder upwards that holds "+
+		definitions+")")
+	flags.StringVar(&s.version, "version", "",
+		"version of the suite's own programs (default: content of file VERSION, or dev)")
 	root.AddCommand(listCommand(s), buildCommand(s), pushCommand(s), packagesCommand(s), lockCommand(s))
 	return root
 }

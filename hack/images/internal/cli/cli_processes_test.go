@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// buildable is a repository whose programs are built with the cache that Go has by itself: Go would keep its own one below
-// XDG_CACHE_HOME, and build its library anew.
+// buildable is a repository whose programs are built with the cache that Go has by itself: Go would keep its own one
+// below XDG_CACHE_HOME, and build its library anew.
 func buildable(t *testing.T) string {
 	t.Helper()
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
@@ -36,7 +36,8 @@ func TestBuildPush(t *testing.T) {
 	line := regexp.MustCompile(`^zeroinfra/tool:3\.2\.1  (sha256:[0-9a-f]{64})  \d+\.\d MiB  (.*)\n$`)
 	first := line.FindStringSubmatch(mustRun(t, "build", "--all"))
 	second := line.FindStringSubmatch(mustRun(t, "build", "tool:3.2.1"))
-	if first == nil || second == nil || first[1] != second[1] || !strings.HasPrefix(first[2], "built in") || second[2] != "up to date" {
+	if first == nil || second == nil || first[1] != second[1] || !strings.HasPrefix(first[2], "built in") ||
+		second[2] != "up to date" {
 		t.Fatalf("build printed %q, then %q", first, second)
 	}
 	if _, err := os.Stat(filepath.Join(repo, "dist/images/tool-3.2.1.tar")); err != nil {
@@ -57,7 +58,8 @@ func TestBuildPush(t *testing.T) {
 func TestVersionAndOutFlags(t *testing.T) {
 	buildable(t)
 	out := t.TempDir()
-	if got := mustRun(t, "build", "tool", "--version", "9.9.9", "--out", out); !strings.HasPrefix(got, "zeroinfra/tool:9.9.9 ") {
+	if got := mustRun(t, "build", "tool", "--version", "9.9.9", "--out", out); !strings.HasPrefix(got,
+		"zeroinfra/tool:9.9.9 ") {
 		t.Errorf("build printed %q", got)
 	}
 	if _, err := os.Stat(filepath.Join(out, "tool-9.9.9.tar")); err != nil {

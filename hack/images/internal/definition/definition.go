@@ -62,7 +62,8 @@ type Debian struct {
 	Base string `yaml:"base"`
 	// Suite is bookworm, trixie or sid; it is left out when each variant names one.
 	Suite string `yaml:"suite"`
-	// Also are further suites, for packages that the suite has not. Of a package that several have, the latest version is taken.
+	// Also are further suites, for packages that the suite has not. Of a package that several have, the latest version is
+	// taken.
 	Also []string `yaml:"also"`
 	// Packages are installed with what they depend on; recommended packages are not.
 	Packages []string `yaml:"packages"`
@@ -93,8 +94,8 @@ type Maven struct {
 type Binary struct {
 	// Module is the folder of the Go module, relative to the top of the repository.
 	Module string `yaml:"module"`
-	// Package is the program's package, relative to the module, such as ./cmd; or that of a program of others whose version the module
-	// pins as its tool, such as example.com/module/cmd.
+	// Package is the program's package, relative to the module, such as ./cmd; or that of a program of others whose
+	// version the module pins as its tool, such as example.com/module/cmd.
 	Package string `yaml:"package"`
 	// Path is where the program goes.
 	Path string `yaml:"path"`

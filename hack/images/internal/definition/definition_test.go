@@ -89,7 +89,8 @@ func TestImages(t *testing.T) {
 		t.Fatalf("got %d images, want 2", len(images))
 	}
 	second := images[1]
-	if second.Reference() != "zeroinfra/it:8.0" || second.ArchiveName() != "it-8.0.tar" || second.Debian.Suite != "trixie" {
+	if second.Reference() != "zeroinfra/it:8.0" || second.ArchiveName() != "it-8.0.tar" ||
+		second.Debian.Suite != "trixie" {
 		t.Errorf("second variant = %s %s %s", second.Reference(), second.ArchiveName(), second.Debian.Suite)
 	}
 	for what, lists := range map[string][2][]string{
@@ -117,7 +118,8 @@ func TestImages(t *testing.T) {
 	if f := second.Files[1]; f.Mode != 0o644 || string(f.Content) != "other" {
 		t.Errorf("file from source = %+v", f)
 	}
-	if !second.Symlinks[0].Yields || second.Symlinks[1].Yields || second.Symlinks[2] != (Link{Path: "/bin/cat", Target: "busybox"}) {
+	if !second.Symlinks[0].Yields || second.Symlinks[1].Yields ||
+		second.Symlinks[2] != (Link{Path: "/bin/cat", Target: "busybox"}) {
 		t.Errorf("symlinks = %+v", second.Symlinks)
 	}
 }

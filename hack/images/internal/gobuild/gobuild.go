@@ -52,7 +52,8 @@ func Build(ctx context.Context, p Program) (string, error) {
 	flags := "-s -w -X " + p.VersionVariable + "=" + p.Version
 	build := command.Command{
 		Name: "go", Dir: p.Dir, Env: env, Hint: hint,
-		Args: []string{"build", "-trimpath", "-buildvcs=false", "-tags", strings.Join(p.Tags, ","), "-ldflags", flags, "-o", p.Output, p.Package},
+		Args: []string{"build", "-trimpath", "-buildvcs=false", "-tags", strings.Join(p.Tags, ","), "-ldflags", flags, "-o",
+			p.Output, p.Package},
 	}
 	if _, err := build.Output(ctx); err != nil {
 		return "", fmt.Errorf("cannot build program %q of %q: %w", p.Package, p.Dir, err)
@@ -67,8 +68,8 @@ func Build(ctx context.Context, p Program) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// checkVariable makes sure that the linker has a variable to set, since it says nothing when there is none, and the program would not know its version;
-// or that a constant in its place says what would be set.
+// checkVariable makes sure that the linker has a variable to set, since it says nothing when there is none, and the
+// program would not know its version; or that a constant in its place says what would be set.
 func checkVariable(ctx context.Context, p Program, env []string) error {
 	at := strings.LastIndex(p.VersionVariable, ".")
 	pkg, name := p.VersionVariable[:at], p.VersionVariable[at+1:]
@@ -93,11 +94,12 @@ func checkVariable(ctx context.Context, p Program, env []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("cannot set the version of program %q of %q: package %q has neither a string variable %q nor a constant that is %s", p.Package, p.Dir, pkg, name, p.Version)
+	return fmt.Errorf("cannot set the version of program %q of %q: package %q has neither a string variable %q nor a "+
+		"constant that is %s", p.Package, p.Dir, pkg, name, p.Version)
 }
 
-// declares tells whether a file has a package variable of that name that the linker can set, which is a string without a value or with a literal one, or
-// a constant that is the version.
+// declares tells whether a file has a package variable of that name that the linker can set, which is a string without
+// a value or with a literal one, or a constant that is the version.
 func declares(file *ast.File, name, version string) bool {
 	for _, decl := range file.Decls {
 		group, ok := decl.(*ast.GenDecl)

@@ -18,8 +18,9 @@ func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":       "module example.test/prog\n\ngo 1.26\n",
-		"info/info.go": "package info\n\nvar Version string\n\nvar Computed = string([]byte(\"x\"))\n\nconst (\n\tFixed = \"1.2.3\"\n\tOther = \"1.2.4\"\n)\n",
+		"go.mod": "module example.test/prog\n\ngo 1.26\n",
+		"info/info.go": "package info\n\nvar Version string\n\nvar Computed = string([]byte(\"x\"))\n\nconst (\n\tFixed = " +
+			"\"1.2.3\"\n\tOther = \"1.2.4\"\n)\n",
 		"cmd/main.go": "package main\n\nimport \"example.test/prog/info\"\n\nvar version = \"none\"\n\n" +
 			"func main() { print(version, \" \", info.Version) }\n",
 	} {
@@ -92,7 +93,8 @@ func TestBuildRefuses(t *testing.T) {
 		{dir, "example.test/prog/gone.Version", `"example.test/prog/gone"`},
 		{t.TempDir(), "main.version", "not a Go module"},
 	} {
-		if _, err := Build(t.Context(), programIn(t, c.dir, c.variable)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Build(t.Context(), programIn(t, c.dir, c.variable)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("Build with %q = %v, want %q", c.variable, err, c.want)
 		}
 	}

@@ -92,7 +92,8 @@ func archiveBlobs(image v1.Image, repository, tag, inputs string) ([]blob, error
 	descriptor.Annotations = map[string]string{
 		annotationName: "docker.io/" + repository + ":" + tag, annotationRef: tag, annotationInputs: inputs,
 	}
-	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{*descriptor}})
+	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex,
+		Manifests: []v1.Descriptor{*descriptor}})
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,8 @@ func TestPushedImageHasTheSameDigest(t *testing.T) {
 }
 
 func TestReferenceRefusesBadRegistries(t *testing.T) {
-	if _, err := Reference("not a host", "zeroinfra/test:1.0"); err == nil || !strings.Contains(err.Error(), "not a host") {
+	if _, err := Reference("not a host", "zeroinfra/test:1.0"); err == nil ||
+		!strings.Contains(err.Error(), "not a host") {
 		t.Errorf("Reference = %v", err)
 	}
 }

@@ -73,7 +73,8 @@ func (t *Tree) unmet(e *Entry) ([]string, error) {
 		folders = append(append(folders, dir), t.foldersIn(dir)...)
 	}
 	for _, library := range needed {
-		found := slices.ContainsFunc(folders, func(dir string) bool { return t.hasLibrary(path.Join(dir, library), file.Machine) })
+		found := slices.ContainsFunc(folders,
+			func(dir string) bool { return t.hasLibrary(path.Join(dir, library), file.Machine) })
 		if path.IsAbs(library) {
 			found = t.Resolve(library) != nil
 		}

@@ -168,7 +168,8 @@ func (t *Tree) parent(dir, origin string) (string, error) {
 	name := path.Join(up, path.Base(dir))
 	e := t.entries[name]
 	if e == nil {
-		t.entries[name] = &Entry{Path: name, Type: tar.TypeDir, Mode: 0o755, Origin: origin, implied: true, layer: len(t.layers) - 1}
+		t.entries[name] = &Entry{Path: name, Type: tar.TypeDir, Mode: 0o755, Origin: origin, implied: true,
+			layer: len(t.layers) - 1}
 		return name, nil
 	}
 	if e.Type == tar.TypeSymlink {

@@ -54,7 +54,8 @@ func layer(t *testing.T, tree *Tree, number int) []string {
 		if !h.ModTime.Equal(time.Unix(7, 0)) || h.Uname != "" || h.Gname != "" {
 			t.Errorf("%s has time %v and owner names %q, %q", h.Name, h.ModTime, h.Uname, h.Gname)
 		}
-		lines = append(lines, fmt.Sprintf("%c %s %o %d:%d %s %d", h.Typeflag, h.Name, h.Mode, h.Uid, h.Gid, h.Linkname, h.Size))
+		lines = append(lines, fmt.Sprintf("%c %s %o %d:%d %s %d", h.Typeflag, h.Name, h.Mode, h.Uid, h.Gid, h.Linkname,
+			h.Size))
 	}
 }
 
@@ -188,7 +189,8 @@ func TestPrune(t *testing.T) {
 func TestKeep(t *testing.T) {
 	tree := filterTree(t)
 	tree.Keep([]string{"/etc"})
-	expect(t, tree.Paths(), "etc", "etc/cron.daily", "etc/cron.daily/x", "usr", "usr/share", "usr/share/doc", "usr/share/doc/x",
+	expect(t, tree.Paths(), "etc", "etc/cron.daily", "etc/cron.daily/x", "usr", "usr/share", "usr/share/doc",
+		"usr/share/doc/x",
 		"usr/share/doc/x/copyright", "usr/share/doc/z", "var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/status.d",
 		"var/lib/dpkg/status.d/x")
 }
@@ -212,7 +214,8 @@ func TestBundleCertificates(t *testing.T) {
 
 func TestAccountsAndStatus(t *testing.T) {
 	tree := newTree(t)
-	must(t, tree.PutAccounts([]Account{{Name: "redis", UID: 999, GID: 998, Home: "/data", Shell: "/bin/sh"}}, []GroupLine{{Name: "redis", GID: 998}}))
+	must(t, tree.PutAccounts([]Account{{Name: "redis", UID: 999, GID: 998, Home: "/data", Shell: "/bin/sh"}},
+		[]GroupLine{{Name: "redis", GID: 998}}))
 	passwd, err := tree.ReadFile("/etc/passwd")
 	must(t, err)
 	group, err := tree.ReadFile("/etc/group")

@@ -68,7 +68,8 @@ func Derive(host []Entry, suite string) ([]Entry, error) {
 func archives(host []Entry, pocket string) []Entry {
 	var sure, maybe []Entry
 	for _, entry := range host {
-		entry.URIs = slices.DeleteFunc(slices.Clone(entry.URIs), func(u string) bool { return strings.HasPrefix(u, "cdrom:") })
+		entry.URIs = slices.DeleteFunc(slices.Clone(entry.URIs),
+			func(u string) bool { return strings.HasPrefix(u, "cdrom:") })
 		if len(entry.URIs) == 0 || !slices.Contains(entry.Components, "main") || !hasPocket(entry.Suites, pocket) {
 			continue
 		}

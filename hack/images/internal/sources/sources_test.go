@@ -50,7 +50,8 @@ func TestParseList(t *testing.T) {
 		t.Fatalf("got %d entries, want 3: %+v", len(entries), entries)
 	}
 	e := entries[0]
-	if e.URIs[0] != "http://mirror.example/debian" || e.Suites[0] != "bookworm" || strings.Join(e.Components, " ") != "main contrib" {
+	if e.URIs[0] != "http://mirror.example/debian" || e.Suites[0] != "bookworm" ||
+		strings.Join(e.Components, " ") != "main contrib" {
 		t.Errorf("entry = %+v", e)
 	}
 	if e.SignedBy != "/k/a.gpg /k/b.gpg" {
@@ -101,14 +102,16 @@ func TestReadHostAndDerive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := Format(sid); strings.Contains(text, "sid-") || strings.Contains(text, "security") || !strings.Contains(text, "Suites: sid\n") {
+	if text := Format(sid); strings.Contains(text, "sid-") || strings.Contains(text, "security") ||
+		!strings.Contains(text, "Suites: sid\n") {
 		t.Errorf("sid has no archives beside it, got\n%s", text)
 	}
 }
 
 func TestDeriveKeepsTheKeyOfAResignedMirror(t *testing.T) {
 	got, err := Derive([]Entry{{
-		URIs: []string{"http://mirror.example/debian"}, Suites: []string{"stable"}, Components: []string{"main"}, SignedBy: "/k/own.gpg",
+		URIs: []string{"http://mirror.example/debian"}, Suites: []string{"stable"}, Components: []string{"main"},
+		SignedBy: "/k/own.gpg",
 	}}, "bookworm")
 	if err != nil {
 		t.Fatal(err)

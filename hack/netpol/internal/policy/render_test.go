@@ -17,7 +17,8 @@ func pod(namespace, name, address, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
-			Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}, {Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP}},
+			Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080},
+				{Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP}},
 		}}},
 		Status: corev1.PodStatus{PodIP: address, Phase: corev1.PodRunning},
 	}
@@ -73,19 +74,23 @@ func TestIngress(t *testing.T) {
 			"ip saddr { 10.0.1.1, 10.0.1.2, 10.0.2.1 } return\ndrop\n",
 		},
 		"some pods at a port": {
-			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: app}}}], ports: [{port: 6379}]}]}",
+			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: app}}}], ports: " +
+				"[{port: 6379}]}]}",
 			"ip saddr { 10.0.1.2 } tcp dport 6379 return\ndrop\n",
 		},
 		"another namespace": {
-			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: b}}}]}]}",
+			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {matchLabels: " +
+				"{kubernetes.io/metadata.name: b}}}]}]}",
 			"ip saddr { 10.0.2.2, 10.0.2.3 } return\ndrop\n",
 		},
 		"both at once": {
-			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: {app: app}}}]}]}",
+			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: " +
+				"{app: app}}}]}]}",
 			"ip saddr { 10.0.1.2, 10.0.2.2 } return\ndrop\n",
 		},
 		"a block": {
-			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{ipBlock: {cidr: 10.9.0.0/16, except: [10.9.1.0/24]}}], ports: [{port: 1, endPort: 9}, {protocol: UDP}]}]}",
+			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{ipBlock: {cidr: 10.9.0.0/16, except: " +
+				"[10.9.1.0/24]}}], ports: [{port: 1, endPort: 9}, {protocol: UDP}]}]}",
 			"ip saddr 10.9.0.0/16 ip saddr != { 10.9.1.0/24 } tcp dport 1-9 return\n" +
 				"ip saddr 10.9.0.0/16 ip saddr != { 10.9.1.0/24 } meta l4proto udp return\ndrop\n",
 		},
@@ -97,12 +102,14 @@ func TestIngress(t *testing.T) {
 			"{podSelector: {}, policyTypes: [Ingress], ingress: [{ports: [{port: none}]}]}", "drop\n",
 		},
 		"peers that are not there": {
-			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: none}}}]}]}", "drop\n",
+			"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: none}}}]}]}",
+			"drop\n",
 		},
-		"another pod":   {"{podSelector: {matchLabels: {app: app}}, policyTypes: [Ingress]}", "none"},
-		"another way":   {"{podSelector: {}, policyTypes: [Egress]}", "none"},
-		"no policy":     {"", "none"},
-		"an IPv6 block": {"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}", "drop\n"},
+		"another pod": {"{podSelector: {matchLabels: {app: app}}, policyTypes: [Ingress]}", "none"},
+		"another way": {"{podSelector: {}, policyTypes: [Egress]}", "none"},
+		"no policy":   {"", "none"},
+		"an IPv6 block": {"{podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}",
+			"drop\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var policies []string
@@ -125,11 +132,13 @@ func TestIngress(t *testing.T) {
 
 func TestEgress(t *testing.T) {
 	rules, err := Render(world(t,
-		"{podSelector: {matchLabels: {app: db}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: far}}}], ports: [{port: web}]}]}"), "n1")
+		"{podSelector: {matchLabels: {app: db}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: "+
+			"far}}}], ports: [{port: web}]}]}"), "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := chain(t, rules, "egress-10-0-1-1"), "ip daddr { 10.0.2.1 } ip daddr 10.0.2.1 tcp dport 8080 return\ndrop\n"; got != want {
+	if got, want := chain(t, rules, "egress-10-0-1-1"),
+		"ip daddr { 10.0.2.1 } ip daddr 10.0.2.1 tcp dport 8080 return\ndrop\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if !strings.Contains(rules, "ip saddr 10.0.1.1 jump egress-10-0-1-1\n") {

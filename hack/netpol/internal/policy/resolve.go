@@ -79,7 +79,8 @@ func Isolated(w World, node string, direction Direction) ([]Pod, error) {
 		spaces[n.Name] = n.Labels
 	}
 	// The same objects give the same rules, in whatever order they come.
-	w.Pods, w.Policies = slices.SortedFunc(slices.Values(w.Pods), byName), slices.SortedFunc(slices.Values(w.Policies), byName)
+	w.Pods, w.Policies = slices.SortedFunc(slices.Values(w.Pods), byName),
+		slices.SortedFunc(slices.Values(w.Policies), byName)
 	r := resolver{world: w, spaces: spaces}
 	var all []Pod
 	for _, p := range w.Pods {
@@ -113,7 +114,8 @@ func Isolated(w World, node string, direction Direction) ([]Pod, error) {
 }
 
 func byName[T metav1.Object](a, b T) int {
-	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetUID(), b.GetUID()))
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()),
+		cmp.Compare(a.GetUID(), b.GetUID()))
 }
 
 // addressOf returns the address that is a pod's own. Those on the host's network

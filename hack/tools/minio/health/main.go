@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command health asks the MinIO of its pod how it is, for the plugin's probe: the small tools of the image speak no TLS that MinIO takes.
-// It writes lines NAME=VALUE, and ends with 1 where nobody answers.
+// Command health asks the MinIO of its pod how it is, for the plugin's probe: the small tools of the image speak no TLS
+// that MinIO takes. It writes lines NAME=VALUE, and ends with 1 where nobody answers.
 package main
 
 import (

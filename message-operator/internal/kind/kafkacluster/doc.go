@@ -4,10 +4,10 @@
 //
 // It compiles to an Application of the plugin kafka, with the one credential admin, and to an Entity for each user and
 // each quota. The topology is dedicated where spec.controllers is set: the component kafka (port 9092) has the brokers,
-// and controller the controllers. Else it is combined, and each pod of kafka is both. With spec.bootstrap it is external:
-// the one component keeper is a pod that looks after topics of a cluster elsewhere. It never changes. Compile is a
-// pure function; testdata holds what it makes of each input. The frame in sdk/typed does the rest under the field owner
-// typed/kafkacluster.
+// and controller the controllers. Else it is combined, and each pod of kafka is both. With spec.bootstrap it is
+// external: the one component keeper is a pod that looks after topics of a cluster elsewhere. It never changes. Compile
+// is a pure function; testdata holds what it makes of each input. The frame in sdk/typed does the rest under the field
+// owner typed/kafkacluster.
 //
 // Fields left out, of those that instances can have: logs, since Kafka writes no access logs; and autoscaling, since a
 // broker that is added gets no load before partitions are moved there, and none can be removed before they are moved

@@ -41,7 +41,8 @@ func compileExternal(spec *messagev1.KafkaClusterSpec) (*platformv1.Application,
 		"security":  platformv1.ParameterValue(cmp.Or(b.Security, messagev1.SecurityTLS)),
 	}
 	secret := b.CredentialsSecretRef.Name
-	app.Spec.Credentials = []platformv1.Credential{supplied("account", secret, "username"), supplied("account-password", secret, "password")}
+	app.Spec.Credentials = []platformv1.Credential{supplied("account", secret, "username"),
+		supplied("account-password", secret, "password")}
 	if ca := b.CASecretRef; ca != nil {
 		app.Spec.Credentials = append(app.Spec.Credentials, supplied("brokers-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
 	}

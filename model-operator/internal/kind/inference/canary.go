@@ -36,10 +36,11 @@ const maxDeviation = 3
 // fullWeight is all requests.
 const fullWeight = 100
 
-// modelParameters are those that say which file is served, with what each is without a value. A canary that has no value
-// for one does not have that of the others.
+// modelParameters are those that say which file is served, with what each is without a value. A canary that has no
+// value for one does not have that of the others.
 var modelParameters = platformv1.Parameters{
-	"model.sha256": "", "model.size": "0", "model.file": "", "model.url": "", "model.endpoint": "", "model.region": "us-east-1", "model.bucket": "", "model.key": "",
+	"model.sha256": "", "model.size": "0", "model.file": "", "model.url": "", "model.endpoint": "",
+	"model.region": "us-east-1", "model.bucket": "", "model.key": "",
 }
 
 // canaryReference is the Model that the canary serves a version of.
@@ -55,7 +56,8 @@ func split(i *aiv1.Inference, main *platformv1.ApplicationComponent) (*platformv
 	}
 	byPods := i.Spec.HTTPRoute == nil
 	if main.Autoscaling != nil && byPods {
-		return nil, fmt.Errorf("spec.canary without httpRoute has the number of pods split requests, which autoscaling would change: " +
+		return nil, fmt.Errorf("spec.canary without httpRoute has the number of pods split requests, which autoscaling " +
+			"would change: " +
 			"set httpRoute, or take minReplicas and maxReplicas out")
 	}
 	count, err := canaryPods(i)
@@ -81,8 +83,8 @@ func podsOf(spec *aiv1.InferenceSpec) int32 {
 	return *spec.Replicas
 }
 
-// canaryPods is how many pods the canary has now. A weight of the spec that the replicas cannot have is refused, whether
-// its step is taken or not.
+// canaryPods is how many pods the canary has now. A weight of the spec that the replicas cannot have is refused,
+// whether its step is taken or not.
 func canaryPods(i *aiv1.Inference) (int32, error) {
 	spec, weight := &i.Spec, i.CanaryWeight()
 	if spec.HTTPRoute != nil {
@@ -100,7 +102,8 @@ func canaryPods(i *aiv1.Inference) (int32, error) {
 	return share(podsOf(spec), weight, "spec.canary.weight")
 }
 
-// share is how many of the pods have a part of the requests, where pods split requests: a Service leads to each as often.
+// share is how many of the pods have a part of the requests, where pods split requests: a Service leads to each as
+// often.
 func share(pods, weight int32, field string) (int32, error) {
 	if weight == 0 {
 		return 0, nil
@@ -119,16 +122,19 @@ func share(pods, weight int32, field string) (int32, error) {
 }
 
 // serveCanary has the set of the canary serve a version. What pods have in common cannot differ.
-func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *aiv1.Model, version *aiv1.ModelVersion) error {
+func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *aiv1.Model,
+	version *aiv1.ModelVersion) error {
 	own := &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{}}}}
 	parameters := maps.Clone(modelParameters)
 	serve(own, parameters, version)
 	if from := version.Source; from.PVC != nil && !sameClaim(app, from.PVC.ClaimName) {
-		return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all pods mount the same claim, name a version on that of modelRef, or one that is downloaded",
+		return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all "+
+			"pods mount the same claim, name a version on that of modelRef, or one that is downloaded",
 			from.PVC.ClaimName)
 	}
 	if version.Source.S3 != nil && secretsOf(app) != secretsOf(own) {
-		return fmt.Errorf("spec.canary.modelRef names a version in a bucket with credentialsSecretRef %q, and that of the other pods is %q: all pods have the same account, give both versions the same",
+		return fmt.Errorf("spec.canary.modelRef names a version in a bucket with credentialsSecretRef %q, and that of the "+
+			"other pods is %q: all pods have the same account, give both versions the same",
 			secretsOf(own), secretsOf(app))
 	}
 	set.Parameters = parameters
@@ -172,7 +178,8 @@ func service(i *aiv1.Inference, of, set string) *corev1.Service {
 				platformv1.ApplicationLabel: platformv1.ApplicationNameFor(Kind{}.Name(), i.Name),
 				platformv1.ComponentLabel:   instance.Component, platformv1.SetLabel: set,
 			},
-			Ports: []corev1.ServicePort{{Name: "http", Port: port, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}},
+			Ports: []corev1.ServicePort{{Name: "http", Port: port, Protocol: corev1.ProtocolTCP,
+				TargetPort: intstr.FromString("http")}},
 		},
 	}
 }

@@ -109,7 +109,8 @@ func TestRouteWaitsForTheCanary(t *testing.T) {
 	for _, c := range []struct {
 		ready int32
 		want  []any
-	}{{0, []any{"inference-chat-stable", int64(100), "inference-chat-canary", int64(0)}}, {1, []any{"inference-chat-stable", int64(70), "inference-chat-canary", int64(30)}}} {
+	}{{0, []any{"inference-chat-stable", int64(100), "inference-chat-canary", int64(0)}},
+		{1, []any{"inference-chat-stable", int64(70), "inference-chat-canary", int64(30)}}} {
 		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute, ReadyReplicas: c.ready}
 		var out typed.Output
 		route(i, &out)
@@ -154,12 +155,13 @@ func TestCanarySteps(t *testing.T) {
 		i    *aiv1.Inference
 		want []int32
 	}{
-		"the first":           {inStep(t, withCanary(10, "4.0", 0), "", 0, 10, 50), []int32{9, 1}},
-		"the second":          {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryStarting, 1, 10, 50), []int32{5, 5}},
-		"complete":            {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryComplete, 1, 10, 50), []int32{5, 5}},
-		"rolled back":         {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50), []int32{-1}},
-		"edited":              {edited, []int32{9, 1}},
-		"a route":             {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryMeasuring, 1, 10, 100)), []int32{-1, 2}},
+		"the first":   {inStep(t, withCanary(10, "4.0", 0), "", 0, 10, 50), []int32{9, 1}},
+		"the second":  {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryStarting, 1, 10, 50), []int32{5, 5}},
+		"complete":    {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryComplete, 1, 10, 50), []int32{5, 5}},
+		"rolled back": {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50), []int32{-1}},
+		"edited":      {edited, []int32{9, 1}},
+		"a route": {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryMeasuring, 1, 10, 100)),
+			[]int32{-1, 2}},
 		"a route rolled back": {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 100)), []int32{-1}},
 	} {
 		if got := podsIn(t, c.i); !reflect.DeepEqual(got, c.want) {
@@ -198,19 +200,22 @@ func TestReportOfSteps(t *testing.T) {
 	app.Spec.Components = []platformv1.ApplicationComponent{{Sets: []platformv1.ComponentSet{{Name: stableSet}}}}
 	i := inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50)
 	reportCanary(i, app)
-	if s := i.Status.Canary; s == nil || s.Phase != aiv1.CanaryRolledBack || s.Step != 2 || s.Since == nil || s.Message != "said" || s.Weight != 0 {
+	if s := i.Status.Canary; s == nil || s.Phase != aiv1.CanaryRolledBack || s.Step != 2 || s.Since == nil ||
+		s.Message != "said" || s.Weight != 0 {
 		t.Errorf("got %+v", s)
 	}
 }
 
 func TestReportOfACanary(t *testing.T) {
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{canaryModelAnnotation: "chat", canaryVersionAnnotation: "4.0"}}}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{canaryModelAnnotation: "chat", canaryVersionAnnotation: "4.0"}}}
 	app.Spec.Components = []platformv1.ApplicationComponent{{Sets: []platformv1.ComponentSet{{Name: stableSet},
 		{Name: canarySet, Parameters: platformv1.Parameters{digestParameter: "44"}}}}}
 	app.Status.Components = []platformv1.ComponentState{{Name: "server", Sets: []platformv1.SetState{
 		{Name: stableSet, Replicas: 3, ReadyReplicas: 3}, {Name: canarySet, Replicas: 2, ReadyReplicas: 1}}}}
 	i := withCanary(5, "4.0", 40)
-	want := aiv1.InferenceCanaryStatus{Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "4.0", Digest: "sha256:44"},
+	want := aiv1.InferenceCanaryStatus{
+		Model:     &aiv1.InferenceModelStatus{Name: "chat", Version: "4.0", Digest: "sha256:44"},
 		Mechanism: aiv1.CanaryByReplicas, Weight: 25, Replicas: 2, ReadyReplicas: 1}
 	reportCanary(i, app)
 	if i.Status.Canary == nil || !reflect.DeepEqual(*i.Status.Canary, want) {

@@ -91,7 +91,8 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 }
 
 // models has the pods serve the versions that are named, as far as their Models are there to read.
-func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.ComponentSet, referents typed.Referents) error {
+func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.ComponentSet,
+	referents typed.Referents) error {
 	m, found := referents[reference(i)].(*aiv1.Model)
 	if !found {
 		return nil
@@ -122,14 +123,16 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 // versionOf finds the version that is to be served.
 func versionOf(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
 	if m.Spec.Format != aiv1.FormatGGUF {
-		return nil, fmt.Errorf("%s names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another one", field, m.Name, m.Spec.Format)
+		return nil, fmt.Errorf("%s names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another "+
+			"one", field, m.Name, m.Spec.Format)
 	}
 	name := ref.Version
 	if ref.Stage != "" {
 		in, set := m.Spec.Stages[ref.Stage]
 		if !set {
 			return nil, typed.Refuse(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
-				"%s.stage is %s, and no version of Model %q is in that stage: put one in spec.stages of the Model, or name another stage", field, ref.Stage, m.Name))
+				"%s.stage is %s, and no version of Model %q is in that stage: put one in spec.stages of the Model, or name "+
+					"another stage", field, ref.Stage, m.Name))
 		}
 		name = in
 	}
@@ -157,20 +160,23 @@ func serve(app *platformv1.Application, parameters platformv1.Parameters, versio
 		set("url", from.HTTP.URL)
 	case from.PVC != nil:
 		set("file", from.PVC.Path)
-		app.Spec.Components[0].Mounts = []platformv1.Mount{{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: from.PVC.ClaimName}}}
+		app.Spec.Components[0].Mounts = []platformv1.Mount{
+			{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: from.PVC.ClaimName}}}
 	case from.S3 != nil:
 		set("endpoint", from.S3.Endpoint)
 		set("region", from.S3.Region)
 		set("bucket", from.S3.Bucket)
 		set("key", from.S3.Key)
 		if secret := from.S3.CredentialsSecretRef; secret != nil {
-			app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", secret.Name, "accessKey"), credential("secret-key", secret.Name, "secretKey"))
+			app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", secret.Name, "accessKey"),
+				credential("secret-key", secret.Name, "secretKey"))
 		}
 	}
 }
 
 func credential(name, secret, key string) platformv1.Credential {
-	return platformv1.Credential{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: cmp.Or(key, "password")}}
+	return platformv1.Credential{Name: name,
+		PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: cmp.Or(key, "password")}}
 }
 
 // replicas are the pods, or how they are scaled.
@@ -182,7 +188,8 @@ func replicas(spec *aiv1.InferenceSpec) (*int32, *platformv1.Autoscaling) {
 	if spec.CPUUtilization != nil {
 		utilization = *spec.CPUUtilization
 	}
-	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas, CPUUtilization: &utilization}
+	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
+		CPUUtilization: &utilization}
 }
 
 // resources are those of a pod, its GPUs included.
@@ -194,7 +201,8 @@ func resources(spec *aiv1.InferenceSpec) corev1.ResourceRequirements {
 	if r.Limits == nil {
 		r.Limits = corev1.ResourceList{}
 	}
-	r.Limits[corev1.ResourceName(spec.GPUs.ResourceName)] = *resource.NewQuantity(int64(cmp.Or(spec.GPUs.Count, 1)), resource.DecimalSI)
+	r.Limits[corev1.ResourceName(spec.GPUs.ResourceName)] = *resource.NewQuantity(int64(cmp.Or(spec.GPUs.Count, 1)),
+		resource.DecimalSI)
 	return r
 }
 
@@ -222,7 +230,8 @@ func ingress(parameters platformv1.Parameters, in *aiv1.InferenceIngress) {
 	if in == nil {
 		return
 	}
-	for name, value := range map[string]string{"host": string(in.Host), "class": in.ClassName, "tlsSecret": in.TLSSecretName} {
+	for name, value := range map[string]string{"host": string(in.Host), "class": in.ClassName,
+		"tlsSecret": in.TLSSecretName} {
 		if value != "" {
 			parameters["route."+name] = platformv1.ParameterValue(value)
 		}

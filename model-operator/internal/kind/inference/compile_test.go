@@ -16,7 +16,8 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-// modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, and 3.0 in a bucket.
+// modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, and 3.0 in a
+// bucket.
 func modelNamed(name string) *aiv1.Model {
 	version := func(name, digit string, source aiv1.ModelSource) aiv1.ModelVersion {
 		return aiv1.ModelVersion{Name: aiv1.ModelVersionName(name), SHA256: strings.Repeat(digit, 64), Source: source}
@@ -26,8 +27,9 @@ func modelNamed(name string) *aiv1.Model {
 		Versions: []aiv1.ModelVersion{
 			version("1.0", "1", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat.gguf"}}),
 			version("2.0", "2", aiv1.ModelSource{PVC: &aiv1.ModelPVCSource{ClaimName: "models", Path: "chat/q4.gguf"}}),
-			version("3.0", "3", aiv1.ModelSource{S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models", Key: "chat.gguf",
-				CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}}),
+			version("3.0", "3", aiv1.ModelSource{
+				S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models", Key: "chat.gguf",
+					CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}}),
 			version("4.0", "4", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat4.gguf"}}),
 		},
 		Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
@@ -62,9 +64,12 @@ func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
 		format aiv1.ModelFormat
 		want   string
 	}{
-		"version": {aiv1.InferenceModelReference{Name: "chat", Version: "9.0"}, aiv1.FormatGGUF, `spec.modelRef.version is "9.0", which Model "chat" does not have`},
-		"stage":   {aiv1.InferenceModelReference{Name: "chat", Stage: "Staging"}, aiv1.FormatGGUF, `spec.modelRef.stage is Staging, and no version of Model "chat" is in that stage`},
-		"format":  {aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, "ONNX", `whose format is ONNX, and the runtime llama-cpp serves GGUF`},
+		"version": {aiv1.InferenceModelReference{Name: "chat", Version: "9.0"}, aiv1.FormatGGUF,
+			`spec.modelRef.version is "9.0", which Model "chat" does not have`},
+		"stage": {aiv1.InferenceModelReference{Name: "chat", Stage: "Staging"}, aiv1.FormatGGUF,
+			`spec.modelRef.stage is Staging, and no version of Model "chat" is in that stage`},
+		"format": {aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, "ONNX",
+			`whose format is ONNX, and the runtime llama-cpp serves GGUF`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := modelNamed("chat")
@@ -79,7 +84,8 @@ func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
 
 // At admission nothing can be read, and what has no need of the Model is judged all the same.
 func TestCompileWithoutTheModel(t *testing.T) {
-	i := &aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}}}
+	i := &aiv1.Inference{Spec: aiv1.InferenceSpec{
+		ModelRef: aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}}}
 	out, err := Kind{}.Compile(i)
 	if err != nil || out.Application == nil || len(out.Application.Spec.Components[0].Parameters) > 0 {
 		t.Errorf("got %+v, %v", out, err)

@@ -15,8 +15,10 @@ import (
 
 func TestReport(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "inference-a"}
-	of := metav1.ObjectMeta{Name: "inference-a", Annotations: map[string]string{modelAnnotation: "chat", versionAnnotation: "2.0"}}
-	spec := platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{Parameters: platformv1.Parameters{digestParameter: "22"}}}}
+	of := metav1.ObjectMeta{Name: "inference-a",
+		Annotations: map[string]string{modelAnnotation: "chat", versionAnnotation: "2.0"}}
+	spec := platformv1.ApplicationSpec{
+		Components: []platformv1.ApplicationComponent{{Parameters: platformv1.Parameters{digestParameter: "22"}}}}
 	pods := []platformv1.ComponentState{{Name: "server", Pods: []platformv1.PodState{{Name: "a"}, {Name: "b"}}}}
 	before := aiv1.InferenceModelStatus{Name: "chat", Version: "1.0", Digest: "sha256:11"}
 	updating := &platformv1.Application{ObjectMeta: of, Spec: spec, Status: platformv1.ApplicationStatus{Components: pods}}

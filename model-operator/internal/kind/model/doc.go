@@ -3,8 +3,8 @@
 // Package model is the kind Model: versions of a model by their digest, where their files are, and which of them is in
 // which stage.
 //
-// It runs no instance and compiles to nothing: an Inference reads it, and follows its stages. The frame in sdk/typed sees
-// to the conditions. A Model is Ready while all Models that it requires exist. Who uses it is in its status, version by
-// version; the definition refuses to take out a version that somebody uses, and the frame keeps a Model that is deleted
-// while somebody does.
+// It runs no instance and compiles to nothing: an Inference reads it, and follows its stages. The frame in sdk/typed
+// sees to the conditions. A Model is Ready while all Models that it requires exist. Who uses it is in its status,
+// version by version; the definition refuses to take out a version that somebody uses, and the frame keeps a Model that
+// is deleted while somebody does.
 package model

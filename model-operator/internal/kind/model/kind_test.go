@@ -30,7 +30,8 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 		Versions: []aiv1.ModelVersion{{Name: "1.0"}, {Name: "2.0"}, {Name: "3.0"}},
 		Stages:   map[aiv1.ModelStage]aiv1.ModelVersionName{"Staging": "2.0", "Production": "2.0"},
 	}}
-	adapter := &aiv1.Model{ObjectMeta: named("adapter"), Spec: aiv1.ModelSpec{Requires: []aiv1.ModelReference{{Name: "chat"}, {Name: "adapter"}}}}
+	adapter := &aiv1.Model{ObjectMeta: named("adapter"),
+		Spec: aiv1.ModelSpec{Requires: []aiv1.ModelReference{{Name: "chat"}, {Name: "adapter"}}}}
 	// Its canary is on its way from 3.0 to 1.0.
 	canary := served("d", aiv1.InferenceModelReference{Name: "other", Version: "1.0"}, "")
 	canary.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}}
@@ -72,7 +73,8 @@ func TestRequiredModelsAreReferences(t *testing.T) {
 		t.Error(err)
 	}
 	m.Spec.Requires[0].Name = "adapter"
-	if _, err := (Kind{}).Compile(m); err == nil || !strings.Contains(err.Error(), "spec.requires[0] names the Model itself") {
+	if _, err := (Kind{}).Compile(m); err == nil ||
+		!strings.Contains(err.Error(), "spec.requires[0] names the Model itself") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // act makes the credentials, then the Components, then the binding, and removes Components that are no longer wanted.
-func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
+func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *facts,
+	wanted []platformv1.ComponentSpec) outcome.Outcome {
 	if err := c.handOver(ctx, app, f, wanted); err != nil {
 		return outcome.Failed(err)
 	}
@@ -78,7 +79,8 @@ func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
 }
 
-func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application, obj client.Object) (apply.Change, error) {
+func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application, obj client.Object) (apply.Change,
+	error) {
 	if err := controllerutil.SetControllerReference(app, obj, c.client.Scheme()); err != nil {
 		return apply.Unchanged, err
 	}

@@ -21,9 +21,11 @@ import (
 // none is left to others of a Component.
 func none(edits.Edit) bool { return false }
 
-// applyComponent applies a Component. Replicas, resources and parameters that somebody else gave it go up to the object that declares the
-// Application, from where they come down again; every other edit, and what cannot be had, is taken back.
-func (c *Controller) applyComponent(ctx context.Context, app *platformv1.Application, f *facts, wanted *platformv1.Component) (apply.Change, outcome.Outcome) {
+// applyComponent applies a Component. Replicas, resources and parameters that somebody else gave it go up to the object
+// that declares the Application, from where they come down again; every other edit, and what cannot be had, is taken
+// back.
+func (c *Controller) applyComponent(ctx context.Context, app *platformv1.Application, f *facts,
+	wanted *platformv1.Component) (apply.Change, outcome.Outcome) {
 	live := f.components[wanted.Spec.Component]
 	if err := controllerutil.SetControllerReference(app, wanted, c.client.Scheme()); err != nil {
 		return apply.Unchanged, outcome.Failed(err)
@@ -43,13 +45,15 @@ func (c *Controller) applyComponent(ctx context.Context, app *platformv1.Applica
 	found.Have(isHad(&wanted.Spec))
 	why := fmt.Sprintf("it follows from %s: change that", outermost.NameOf(app))
 	if values := valuesIn(found.Edits, &wanted.Spec); len(values) > 0 {
-		change, refusal, err := c.editor.Carry(ctx, app, &wanted.Spec, outermost.Edited{Values: values, At: found.At(), Behind: found.Behind})
+		change, refusal, err := c.editor.Carry(ctx, app, &wanted.Spec,
+			outermost.Edited{Values: values, At: found.At(), Behind: found.Behind})
 		switch {
 		case err != nil:
 			return apply.Unchanged, outcome.Failed(err)
 		case refusal == "":
 			c.editor.Tell(c.events, live, change, found.By())
-			return apply.Unchanged, outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s takes up what was edited in Component %s", outermost.NameOf(app), live.Name))
+			return apply.Unchanged, outcome.Waiting(platformv1.ReasonProgressing,
+				fmt.Sprintf("%s takes up what was edited in Component %s", outermost.NameOf(app), live.Name))
 		}
 		why = refusal
 	}
@@ -68,7 +72,8 @@ func valuesIn(found []edits.Edit, spec *platformv1.ComponentSpec) []outermost.Va
 	return values
 }
 
-// isHad says of an edit whether a Component gets its value from another place of its spec: one of a set is declared for the component where that has no other.
+// isHad says of an edit whether a Component gets its value from another place of its spec: one of a set is declared for
+// the component where that has no other.
 func isHad(spec *platformv1.ComponentSpec) func(edits.Edit) bool {
 	return func(edit edits.Edit) bool {
 		value, can := valueIn(edit, spec)
@@ -111,11 +116,13 @@ func adoptedIn(app *platformv1.Application, f *facts, wanted []platformv1.Compon
 	return all
 }
 
-// changed says in words what is different, and what was adopted and is in no difference for that. What that was before, nobody knows any more.
+// changed says in words what is different, and what was adopted and is in no difference for that. What that was before,
+// nobody knows any more.
 func (c *Controller) changed(app *platformv1.Application, differences []opsflow.Difference, others []adopted) []string {
 	words := c.words(app, differences)
 	for _, other := range others {
-		if slices.ContainsFunc(differences, func(d opsflow.Difference) bool { return d.Field == opsflow.Plain(other.difference.Field) }) {
+		if slices.ContainsFunc(differences,
+			func(d opsflow.Difference) bool { return d.Field == opsflow.Plain(other.difference.Field) }) {
 			continue
 		}
 		said := c.words(app, []opsflow.Difference{other.difference})[0]

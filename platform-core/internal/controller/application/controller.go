@@ -92,11 +92,13 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Domain: deps.Domain, Owner: owner, Cause: "an edit of a Component",
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
-	c.frame = frame.New(c.client, c.work, finish).WhenGone(func(_ context.Context, app types.NamespacedName) outcome.Outcome {
-		c.Secrets.Release(app)
-		return outcome.Done()
-	})
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf); err != nil {
+	c.frame = frame.New(c.client, c.work, finish).WhenGone(
+		func(_ context.Context, app types.NamespacedName) outcome.Outcome {
+			c.Secrets.Release(app)
+			return outcome.Done()
+		})
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf); err !=
+		nil {
 		return fmt.Errorf("cannot index Backups: %w", err)
 	}
 	made := queue.Made(mgr, &platformv1.Application{}, nil)
@@ -105,17 +107,21 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Application{}).
 		Watches(&platformv1.Component{}, queue.OwnerOf(mgr, &platformv1.Application{})).
 		Watches(&corev1.Secret{}, made).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
+			builder.WithPredicates(madefrom.PluginChanged)).
 		// A class that comes or goes can only matter to those that wait for one.
-		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		// What an instance waits for that is to begin with the data of one.
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup)).
 		// What an archive is kept in, and what an instance reads logs from that is to begin at a point in time.
 		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.ofRepository)).
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(startsOrEnds)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation),
+			builder.WithPredicates(startsOrEnds)).
 		WatchesRawSource(deps.Secrets.Source()).
 		// The CA of an issued certificate is part of the binding.
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Certificates.Source("Application")).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
@@ -131,7 +137,8 @@ func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcil
 func (c *Controller) ofBackup(ctx context.Context, backup client.Object) []reconcile.Request {
 	var source []reconcile.Request
 	if b := backup.(*platformv1.Backup); len(endedOf(b)) > 0 {
-		source = []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}}}
+		source = []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: b.Namespace,
+			Name: b.Spec.ApplicationRef.Name}}}
 	}
 	return append(source, c.those(ctx, func(app *platformv1.Application) bool {
 		from := app.Spec.RestoreFrom
@@ -144,7 +151,8 @@ func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []rec
 }
 
 // those are the Applications that wait for what has changed.
-func (c *Controller) those(ctx context.Context, wait func(*platformv1.Application) bool, where ...client.ListOption) []reconcile.Request {
+func (c *Controller) those(ctx context.Context, wait func(*platformv1.Application) bool,
+	where ...client.ListOption) []reconcile.Request {
 	var list platformv1.ApplicationList
 	if err := c.client.List(ctx, &list, append(where, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for something")

@@ -34,9 +34,9 @@ const (
 	revisionKey = agentplan.RevisionFile
 )
 
-// ensureCredentials keeps the Secret that the pods mount for each credential. A password that the user does not supply is
-// generated once: a crash between two turns finds it again. Password and revision change together, so that a pod that has the
-// revision has the password.
+// ensureCredentials keeps the Secret that the pods mount for each credential. A password that the user does not supply
+// is generated once: a crash between two turns finds it again. Password and revision change together, so that a pod
+// that has the revision has the password.
 func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
 	for _, declared := range f.credentialsOf() {
 		if f.revisions[declared.Name] != "" {
@@ -51,7 +51,8 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 		wanted := &corev1.Secret{
 			ObjectMeta: meta(app, platformv1.CredentialNameFor(app.Name, declared.Name), ""),
 			Type:       corev1.SecretTypeBasicAuth,
-			Data:       map[string][]byte{usernameKey: []byte(declared.Username), passwordKey: []byte(password), revisionKey: []byte(revision)},
+			Data: map[string][]byte{usernameKey: []byte(declared.Username), passwordKey: []byte(password),
+				revisionKey: []byte(revision)},
 		}
 		if next.also != "" {
 			wanted.Data[alsoKey] = []byte(next.also)
@@ -83,7 +84,8 @@ func (f *facts) credentialsOf() []plugin.Credential {
 }
 
 // ensureCredential says whether the Secret is as wanted now. One that the cache does not have yet is left alone.
-func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Application, have, wanted *corev1.Secret) (bool, error) {
+func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Application, have, wanted *corev1.Secret) (
+	bool, error) {
 	if have == nil {
 		if err := controllerutil.SetControllerReference(app, wanted, c.client.Scheme()); err != nil {
 			return false, err
@@ -105,7 +107,8 @@ func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Appli
 	if same {
 		return true, nil
 	}
-	if password := string(wanted.Data[passwordKey]); password != string(have.Data[passwordKey]) && password != string(have.Data[alsoKey]) {
+	if password := string(wanted.Data[passwordKey]); password != string(have.Data[passwordKey]) &&
+		password != string(have.Data[alsoKey]) {
 		// What an Operation had made anew is not there any more.
 		annotations[platformv1.RotatedAnnotation] = nil
 	}
@@ -157,9 +160,10 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	return c.applyBinding(ctx, app, binding, data)
 }
 
-// ensureExternalBinding applies the Secret of what is not in the pods. Keys of an account elsewhere count from the moment that the user has them, so
-// that nobody waits for the pods to take them over.
-func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.Application, f *facts, binding *plugin.Binding) error {
+// ensureExternalBinding applies the Secret of what is not in the pods. Keys of an account elsewhere count from the
+// moment that the user has them, so that nobody waits for the pods to take them over.
+func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.Application, f *facts,
+	binding *plugin.Binding) error {
 	external := binding.External
 	account, password, ca := f.passwords[external.Account], f.passwords[binding.Credential], f.passwords[external.CA]
 	if account == "" || password == "" || ca == "" && app.Spec.Supplies(external.CA) {
@@ -170,7 +174,8 @@ func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.
 	return c.applyBinding(ctx, app, binding, render.ExternalBinding(binding, endpoint, account, password, []byte(ca)))
 }
 
-func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Application, binding *plugin.Binding, data map[string][]byte) error {
+func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Application, binding *plugin.Binding,
+	data map[string][]byte) error {
 	if data == nil {
 		return nil
 	}
@@ -187,7 +192,8 @@ func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Applicati
 func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, login render.Login,
 ) (render.Login, error) {
 	binding := f.state.Bundle.Binding(app.Spec.Topology)
-	if binding.Credential == "" || f.handovers[binding.Credential].phase == platformv1.HandoverRetires || f.tookOver(binding.Component, binding.Credential) {
+	if binding.Credential == "" || f.handovers[binding.Credential].phase == platformv1.HandoverRetires ||
+		f.tookOver(binding.Component, binding.Credential) {
 		return login, nil
 	}
 	have := &corev1.Secret{}

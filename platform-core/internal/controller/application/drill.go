@@ -27,7 +27,8 @@ func endedOf(obj client.Object) []string {
 // observeBackups looks which Backups of the instance were completed and judged last.
 func (c *Controller) observeBackups(ctx context.Context, app *platformv1.Application, f *facts) error {
 	var list platformv1.BackupList
-	err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingFields{endedField: app.Name}, client.UnsafeDisableDeepCopy)
+	err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingFields{endedField: app.Name},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("cannot list the Backups of Application %q: %w", app.Name, err)
 	}
@@ -81,13 +82,14 @@ func lastRestored(app *platformv1.Application, backups []platformv1.Backup) *pla
 // is gone, or fails in a later drill.
 func reportBackups(app *platformv1.Application, f *facts) {
 	app.Status.LastBackup = f.completed
-	if before := app.Status.LastVerifiedRestore; f.restored != nil && (before == nil || !f.restored.Time.Before(&before.Time)) {
+	if before := app.Status.LastVerifiedRestore; f.restored != nil &&
+		(before == nil || !f.restored.Time.Before(&before.Time)) {
 		app.Status.LastVerifiedRestore = f.restored
 	}
 }
 
-// lastJudged is the Backup of an instance that a drill judged last, as far as it is there; nil for none. One of an instance of this name that is gone tells
-// nothing of this one.
+// lastJudged is the Backup of an instance that a drill judged last, as far as it is there; nil for none. One of an
+// instance of this name that is gone tells nothing of this one.
 func lastJudged(app *platformv1.Application, backups []platformv1.Backup) *platformv1.Backup {
 	var last *platformv1.Backup
 	for i := range backups {
@@ -117,10 +119,12 @@ func reportVerified(app *platformv1.Application, f *facts) {
 		condition.Message = fmt.Sprintf("Backup %q was restored and found good at %s", f.judged.Name, at)
 	case platformv1.VerificationFailed:
 		condition.Reason = platformv1.ReasonVerificationFailed
-		condition.Message = fmt.Sprintf("Backup %q is not good, as drill %q found at %s: %s", f.judged.Name, v.Operation, at, v.Message)
+		condition.Message = fmt.Sprintf("Backup %q is not good, as drill %q found at %s: %s", f.judged.Name, v.Operation, at,
+			v.Message)
 	default:
 		condition.Reason = platformv1.ReasonDrillUnfinished
-		condition.Message = fmt.Sprintf("it is not known whether Backup %q is good, since drill %q came to no end at %s: %s", f.judged.Name, v.Operation, at, v.Message)
+		condition.Message = fmt.Sprintf("it is not known whether Backup %q is good, since drill %q came to no end at %s: %s",
+			f.judged.Name, v.Operation, at, v.Message)
 	}
 	conditions.Set(app, condition)
 }

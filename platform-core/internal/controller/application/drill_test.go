@@ -14,16 +14,20 @@ import (
 
 // Only Backups that a drill has judged are looked at, and of them the last one tells.
 func TestLastJudged(t *testing.T) {
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(time.Unix(100, 0))}}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a",
+		CreationTimestamp: metav1.NewTime(time.Unix(100, 0))}}
 	of := func(name, of string, judged int64) platformv1.Backup {
-		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: of}}}
+		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: of}}}
 		if judged > 0 {
 			b.Status.Verified = &platformv1.BackupVerification{Time: metav1.NewTime(time.Unix(judged, 0))}
 		}
 		return b
 	}
-	all := []platformv1.Backup{of("never", "a", 0), of("first", "a", 200), of("last", "a", 300), of("of another", "b", 400), of("of one before", "a", 50)}
-	indexed := slices.DeleteFunc(slices.Clone(all), func(b platformv1.Backup) bool { return !slices.Equal(endedOf(&b), []string{app.Name}) })
+	all := []platformv1.Backup{of("never", "a", 0), of("first", "a", 200), of("last", "a", 300),
+		of("of another", "b", 400), of("of one before", "a", 50)}
+	indexed := slices.DeleteFunc(slices.Clone(all),
+		func(b platformv1.Backup) bool { return !slices.Equal(endedOf(&b), []string{app.Name}) })
 	if len(indexed) != 3 {
 		t.Errorf("%d are looked at", len(indexed))
 	}
@@ -40,7 +44,8 @@ func TestLastCompleted(t *testing.T) {
 	at := func(seconds int64) *metav1.Time { return new(metav1.NewTime(time.Unix(seconds, 0))) }
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: *at(100)}}
 	of := func(name, of string, phase platformv1.BackupPhase, ended *metav1.Time) platformv1.Backup {
-		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: of}}}
+		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: of}}}
 		b.Status.Phase, b.Status.CompletionTime = phase, ended
 		return b
 	}
@@ -53,7 +58,8 @@ func TestLastCompleted(t *testing.T) {
 	if got := lastCompleted(app, none); got != nil {
 		t.Errorf("of none that counts there is %+v", got)
 	}
-	all := append(none, of("new", "a", platformv1.BackupCompleted, at(300)), of("old", "a", platformv1.BackupCompleted, at(200)), of("also new", "a", platformv1.BackupCompleted, at(300)))
+	all := append(none, of("new", "a", platformv1.BackupCompleted, at(300)),
+		of("old", "a", platformv1.BackupCompleted, at(200)), of("also new", "a", platformv1.BackupCompleted, at(300)))
 	for range 2 {
 		if got := lastCompleted(app, all); got == nil || got.Name != "new" || !got.CompletionTime.Equal(at(300)) {
 			t.Errorf("the last is %+v", got)
@@ -69,8 +75,10 @@ func TestLastCompleted(t *testing.T) {
 func TestTheLastVerifiedRestoreStays(t *testing.T) {
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	judged := func(name string, outcome platformv1.VerificationOutcome, seconds int64) platformv1.Backup {
-		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "a"}}}
-		b.Status.Verified = &platformv1.BackupVerification{Outcome: outcome, Operation: "drill-" + name, Time: metav1.NewTime(time.Unix(seconds, 0))}
+		b := platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "a"}}}
+		b.Status.Verified = &platformv1.BackupVerification{Outcome: outcome, Operation: "drill-" + name,
+			Time: metav1.NewTime(time.Unix(seconds, 0))}
 		return b
 	}
 	const passed, failed = platformv1.VerificationPassed, platformv1.VerificationFailed
@@ -87,7 +95,8 @@ func TestTheLastVerifiedRestoreStays(t *testing.T) {
 	} {
 		reportBackups(app, &facts{restored: lastRestored(app, step.backups)})
 		got := app.Status.LastVerifiedRestore
-		if step.want == "" && got != nil || step.want != "" && (got == nil || got.Backup != step.want || got.Operation != "drill-"+step.want) {
+		if step.want == "" && got != nil || step.want != "" &&
+			(got == nil || got.Backup != step.want || got.Operation != "drill-"+step.want) {
 			t.Errorf("step %d: got %+v, want %q", i, got, step.want)
 		}
 	}

@@ -47,19 +47,25 @@ func TestGate(t *testing.T) {
 		runs string
 		says string
 	}{
-		"new":                            {true, nil, "db", "app: waiting for component db to be ready"},
-		"the need is not ready":          {true, []string{"db ill"}, "db", "app: waiting for component db"},
-		"the need is ready":              {true, []string{"db ready", "app stopped", "web stopped"}, "app db", "web: waiting for component app"},
-		"the need was just told to run":  {true, []string{"db unseen", "app stopped", "web stopped"}, "db", "app: waiting for component db"},
-		"all ready":                      {true, []string{"db ready", "app ready", "web stopped"}, "app db web", ""},
-		"what runs goes on":              {true, []string{"db ill", "app ready", "web ready"}, "app db web", ""},
-		"the stop begins at the top":     {false, []string{"db ready", "app ready", "web ready"}, "app db", "app: stops once component web has stopped"},
-		"the stop waits for the pods":    {false, []string{"db ready", "app ready", "web stopping"}, "app db", "db: stops once component app has stopped"},
-		"the stop goes down":             {false, []string{"db ready", "app ready", "web stopped"}, "db", "db: stops once component app has stopped"},
-		"the stop ends":                  {false, []string{"db ready", "app stopped", "web stopped"}, "", ""},
-		"made stopped":                   {false, nil, "", ""},
-		"a start while still stopping":   {true, []string{"db ready", "app ready", "web stopping"}, "app db web", ""},
-		"a start after everything ended": {true, []string{"db stopped", "app stopped", "web stopped"}, "db", "web: waiting for component app"},
+		"new":                   {true, nil, "db", "app: waiting for component db to be ready"},
+		"the need is not ready": {true, []string{"db ill"}, "db", "app: waiting for component db"},
+		"the need is ready": {true, []string{"db ready", "app stopped", "web stopped"}, "app db",
+			"web: waiting for component app"},
+		"the need was just told to run": {true, []string{"db unseen", "app stopped", "web stopped"}, "db",
+			"app: waiting for component db"},
+		"all ready":         {true, []string{"db ready", "app ready", "web stopped"}, "app db web", ""},
+		"what runs goes on": {true, []string{"db ill", "app ready", "web ready"}, "app db web", ""},
+		"the stop begins at the top": {false, []string{"db ready", "app ready", "web ready"}, "app db",
+			"app: stops once component web has stopped"},
+		"the stop waits for the pods": {false, []string{"db ready", "app ready", "web stopping"}, "app db",
+			"db: stops once component app has stopped"},
+		"the stop goes down": {false, []string{"db ready", "app ready", "web stopped"}, "db",
+			"db: stops once component app has stopped"},
+		"the stop ends":                {false, []string{"db ready", "app stopped", "web stopped"}, "", ""},
+		"made stopped":                 {false, nil, "", ""},
+		"a start while still stopping": {true, []string{"db ready", "app ready", "web stopping"}, "app db web", ""},
+		"a start after everything ended": {true, []string{"db stopped", "app stopped", "web stopped"}, "db",
+			"web: waiting for component app"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := threeTier()
@@ -100,18 +106,21 @@ func TestGate(t *testing.T) {
 func TestSettleTellsWhatAComponentWaitsFor(t *testing.T) {
 	f := threeTier()
 	db := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "db", Generation: 1}}
-	web := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 1}, Spec: platformv1.ComponentSpec{Running: new(false)}}
+	web := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 1},
+		Spec: platformv1.ComponentSpec{Running: new(false)}}
 	states["ready"](db)
 	states["stopped"](web)
 	f.components["db"], f.components["web"] = db, web
 	wanted := []platformv1.ComponentSpec{{Component: "db"}, {Component: "web"}}
 	o := settle(testApp(), f, wanted, waits{"web": "waiting for component app to be ready"})
-	if o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonNeedNotReady || o.Message() != "component web: waiting for component app to be ready" {
+	if o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonNeedNotReady ||
+		o.Message() != "component web: waiting for component app to be ready" {
 		t.Errorf("got %v %s %q", o.Kind(), o.Reason(), o.Message())
 	}
 	// The worst component speaks, and says who it is.
 	conditions.Report(db, outcome.Stalled("VolumeShrinkRefused", "no"), "")
-	if o = settle(testApp(), f, wanted, waits{"web": "waiting"}); o.Kind() != outcome.KindStalled || o.Message() != "component db: no" {
+	if o = settle(testApp(), f, wanted, waits{"web": "waiting"}); o.Kind() != outcome.KindStalled ||
+		o.Message() != "component db: no" {
 		t.Errorf("got %v %q", o.Kind(), o.Message())
 	}
 	stopped := testApp()

@@ -32,11 +32,13 @@ func at(mounted *corev1.Secret) handover {
 	return handover{also: string(mounted.Data[alsoKey]), phase: mounted.Annotations[platformv1.HandoverAnnotation]}
 }
 
-// handOver has another password of a credential that pods log in at each other with take the place of the one in force in three writes of the Secret,
-// each made once all processes have the one before: they accept the new one as well, then they show it, then they accept it alone. So one with any of
-// these finds the others, whichever of the two neighbouring ones they have. What the Secret says is all that is known of how far that is. A password that
-// comes meanwhile has its turn afterwards.
-func (c *Controller) handOver(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) error {
+// handOver has another password of a credential that pods log in at each other with take the place of the one in force
+// in three writes of the Secret, each made once all processes have the one before: they accept the new one as well,
+// then they show it, then they accept it alone. So one with any of these finds the others, whichever of the two
+// neighbouring ones they have. What the Secret says is all that is known of how far that is. A password that comes
+// meanwhile has its turn afterwards.
+func (c *Controller) handOver(ctx context.Context, app *platformv1.Application, f *facts,
+	wanted []platformv1.ComponentSpec) error {
 	for _, declared := range f.credentialsOf() {
 		have := f.credentials[declared.Name]
 		if have == nil || len(have.Data[revisionKey]) == 0 {
@@ -46,16 +48,18 @@ func (c *Controller) handOver(ctx context.Context, app *platformv1.Application, 
 			}
 			continue
 		}
-		if err := c.next(ctx, app, f, &declared, have, accept.Password(&declared, app.Spec.Topology, f.components, wanted)); err != nil {
+		if err := c.next(ctx, app, f, &declared, have,
+			accept.Password(&declared, app.Spec.Topology, f.components, wanted)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// next decides on the password of one credential, and on what is accepted beside it. The refusal says why no other password can be taken over at once;
-// it is nil when it can.
-func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *facts, declared *plugin.Credential, have *corev1.Secret, refusal *render.Refusal) error {
+// next decides on the password of one credential, and on what is accepted beside it. The refusal says why no other
+// password can be taken over at once; it is nil when it can.
+func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *facts, declared *plugin.Credential,
+	have *corev1.Secret, refusal *render.Refusal) error {
 	name, now := declared.Name, at(have)
 	asked := cmp.Or(f.passwords[name], instance.NewPassword(*declared))
 	if refusal == nil {
@@ -92,7 +96,8 @@ func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *f
 	return nil
 }
 
-// alone is the state in which a password is the only one. Pods that mount what they are to accept beside it go on to do so.
+// alone is the state in which a password is the only one. Pods that mount what they are to accept beside it go on to do
+// so.
 func alone(now handover, password string) handover {
 	if now.also == "" {
 		return handover{}
@@ -100,14 +105,16 @@ func alone(now handover, password string) handover {
 	return handover{also: password}
 }
 
-// haveTakenUp says whether the processes of all components that use a credential run with what its Secret has, which has this revision.
+// haveTakenUp says whether the processes of all components that use a credential run with what its Secret has, which
+// has this revision.
 func (f *facts) haveTakenUp(credential string, mounted *corev1.Secret, revision string) bool {
 	if string(mounted.Data[revisionKey]) != revision {
 		return false
 	}
 	for _, component := range f.components {
 		for _, used := range component.Spec.Credentials {
-			if used.Name == credential && (used.Revision != revision || !used.Also || conditions.Outcome(component).Kind() != outcome.KindDone) {
+			if used.Name == credential && (used.Revision != revision || !used.Also ||
+				conditions.Outcome(component).Kind() != outcome.KindDone) {
 				return false
 			}
 		}
@@ -115,7 +122,8 @@ func (f *facts) haveTakenUp(credential string, mounted *corev1.Secret, revision 
 	return true
 }
 
-// revision of the passwords of a credential: it gives nothing of them away. Of one that has no other beside it, it is the same whether pods mount that or not.
+// revision of the passwords of a credential: it gives nothing of them away. Of one that has no other beside it, it is
+// the same whether pods mount that or not.
 func (c *Controller) revision(app *platformv1.Application, credential, password, also string) string {
 	digest := func(text string) string { return c.Digest(string(app.UID) + "\x00" + credential + "\x00" + text) }
 	if also == "" || also == password {
@@ -125,13 +133,16 @@ func (c *Controller) revision(app *platformv1.Application, credential, password,
 }
 
 // isInForce says whether a password is the one that processes were last told to show.
-func (c *Controller) isInForce(app *platformv1.Application, credential string, mounted *corev1.Secret, password string) bool {
-	return password != "" && c.revision(app, credential, password, "") == render.PasswordRevision(string(mounted.Data[revisionKey]))
+func (c *Controller) isInForce(app *platformv1.Application, credential string, mounted *corev1.Secret,
+	password string) bool {
+	return password != "" && c.revision(app, credential, password, "") == render.PasswordRevision(
+		string(mounted.Data[revisionKey]))
 }
 
-// inForce is the password that processes were last told to show: the one in the Secret that the pods mount, unless somebody put another one there, else the one
-// that clients were told. It is "" when neither is.
-func (c *Controller) inForce(ctx context.Context, app *platformv1.Application, f *facts, credential string, mounted *corev1.Secret) (string, error) {
+// inForce is the password that processes were last told to show: the one in the Secret that the pods mount, unless
+// somebody put another one there, else the one that clients were told. It is "" when neither is.
+func (c *Controller) inForce(ctx context.Context, app *platformv1.Application, f *facts, credential string,
+	mounted *corev1.Secret) (string, error) {
 	if password := string(mounted.Data[passwordKey]); c.isInForce(app, credential, mounted, password) {
 		return password, nil
 	}

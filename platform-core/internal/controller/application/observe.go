@@ -105,7 +105,8 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 
 func (c *Controller) observeComponents(ctx context.Context, app *platformv1.Application, f *facts) error {
 	var components platformv1.ComponentList
-	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		return err
 	}
 	f.components = map[string]*platformv1.Component{}
@@ -131,7 +132,8 @@ func (c *Controller) observeMade(ctx context.Context, app *platformv1.Applicatio
 		}
 		for i := range sets.Items {
 			if spec := &sets.Items[i].Spec; metav1.IsControlledBy(&sets.Items[i], component) {
-				f.made[name] = append(f.made[name], platformv1.ComponentSet{Name: spec.Set, Replicas: &spec.Replicas, ExcludedOrdinals: spec.ExcludedOrdinals})
+				f.made[name] = append(f.made[name],
+					platformv1.ComponentSet{Name: spec.Set, Replicas: &spec.Replicas, ExcludedOrdinals: spec.ExcludedOrdinals})
 			}
 		}
 	}
@@ -180,8 +182,8 @@ func (c *Controller) observeBackup(ctx context.Context, app *platformv1.Applicat
 	return err
 }
 
-// observePasswords reads the Secret that the pods mount for each credential, and the password that belongs in it: from the
-// user's Secret, watched by name, or the one that was generated.
+// observePasswords reads the Secret that the pods mount for each credential, and the password that belongs in it: from
+// the user's Secret, watched by name, or the one that was generated.
 func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Application, f *facts) error {
 	if f.state.Bundle == nil {
 		return nil
@@ -189,7 +191,8 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 	c.Secrets.Release(client.ObjectKeyFromObject(app), f.keysOf(app)...)
 	for _, declared := range f.credentialsOf() {
 		mounted := &corev1.Secret{}
-		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace,
+			Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -227,7 +230,8 @@ func generated(mounted *corev1.Secret) string {
 }
 
 // supplied is the password in the user's Secret; "" when Secret or key is absent.
-func (c *Controller) supplied(ctx context.Context, app *platformv1.Application, reference platformv1.SecretKeyReference) (string, error) {
+func (c *Controller) supplied(ctx context.Context, app *platformv1.Application,
+	reference platformv1.SecretKeyReference) (string, error) {
 	key := client.ObjectKey{Namespace: app.Namespace, Name: reference.Name}
 	c.Secrets.Ensure(ctx, key, client.ObjectKeyFromObject(app))
 	secret, err := c.Secrets.Get(ctx, key)

@@ -25,7 +25,8 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		}
 		return nil, refused(refusal)
 	}
-	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup, Archive: f.archive, Logs: f.logs}
+	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup,
+		Archive: f.archive, Logs: f.logs}
 	wanted, refusals := accept.Check(app, known)
 	if refusal := render.Join(refusals); refusal != nil {
 		return nil, refused(refusal)
@@ -51,8 +52,9 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 	return wanted, nil
 }
 
-// declaredBefore are the Components as they were made from the Application, which says what it may change to. What others made of them since does not
-// count: where the spec was taken up already it stands, and they follow from it; where a newer one waits, the sets say how many pods there are.
+// declaredBefore are the Components as they were made from the Application, which says what it may change to. What
+// others made of them since does not count: where the spec was taken up already it stands, and they follow from it;
+// where a newer one waits, the sets say how many pods there are.
 func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv1.Component {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(f.components)), isEdited) {
 		return f.components
@@ -68,7 +70,9 @@ func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv
 			return f.components
 		}
 		before = func(live *platformv1.Component) {
-			if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == live.Spec.Component }); i >= 0 {
+			if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool {
+				return spec.Component == live.Spec.Component
+			}); i >= 0 {
 				specs[i].RestoreFrom, specs[i].Archive = live.Spec.RestoreFrom, live.Spec.Archive
 				live.Spec = specs[i]
 			}
@@ -106,7 +110,8 @@ func checkDomain(app *platformv1.Application, f *facts) *outcome.Outcome {
 	if app.Status.Plugin != nil || f.publisher == "" || f.publisher == own {
 		return nil
 	}
-	return stalled(platformv1.ReasonPluginNotFound, "plugin %s version %s is of domain %q, and the label %s says %q: remove the label, and the operator of domain %q takes this Application",
+	return stalled(platformv1.ReasonPluginNotFound, "plugin %s version %s is of domain %q, and the label %s says %q: "+
+		"remove the label, and the operator of domain %q takes this Application",
 		app.Spec.Plugin, app.Spec.PluginVersion, f.publisher, platformv1.DomainLabel, own, f.publisher)
 }
 
@@ -117,7 +122,8 @@ func checkSecrets(app *platformv1.Application, f *facts) *outcome.Outcome {
 	}
 	for _, credential := range f.supplied {
 		if _, ok := f.passwords[credential.Name]; !ok {
-			return stalled(platformv1.ReasonSecretNotFound, "Secret %q in namespace %q is missing, or its key %q is missing or empty: create it with the password of credential %q",
+			return stalled(platformv1.ReasonSecretNotFound, "Secret %q in namespace %q is missing, or its key %q is missing "+
+				"or empty: create it with the password of credential %q",
 				credential.PasswordFrom.Name, app.Namespace, credential.PasswordFrom.Key, credential.Name)
 		}
 	}
@@ -142,7 +148,8 @@ func settle(app *platformv1.Application, f *facts, wanted []platformv1.Component
 	}
 	worst := conditions.Worst(append(outcomes, f.held...)...)
 	if !app.Spec.IsRunning() && worst.Kind() == outcome.KindDone {
-		return outcome.DoneAs(platformv1.ReasonStopped, "the instance is stopped: its pods are gone; volumes, Services and Secrets are kept")
+		return outcome.DoneAs(platformv1.ReasonStopped,
+			"the instance is stopped: its pods are gone; volumes, Services and Secrets are kept")
 	}
 	return worst
 }
@@ -153,7 +160,8 @@ func settleComponent(f *facts, spec *platformv1.ComponentSpec, held waits) outco
 	case !ok:
 		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("component %s is being made", spec.Component))
 	case slices.Contains(f.written, spec.Component):
-		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("component %s takes up the change", spec.Component))
+		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing,
+			fmt.Sprintf("component %s takes up the change", spec.Component))
 	case why != "" && conditions.Outcome(component).Kind() == outcome.KindDone:
 		return outcome.Waiting(platformv1.ReasonNeedNotReady, why)
 	}

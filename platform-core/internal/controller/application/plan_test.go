@@ -16,7 +16,8 @@ import (
 func testApp() *platformv1.Application {
 	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "redis-a", Namespace: "ns", Generation: 1},
-		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
+		Spec: platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0",
+			Topology: "standalone"},
 	}
 }
 
@@ -28,14 +29,16 @@ func checkRefusal(t *testing.T, refused *outcome.Outcome, reason, says string) {
 		}
 		return
 	}
-	if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != reason || !strings.Contains(refused.Message(), says) {
+	if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != reason ||
+		!strings.Contains(refused.Message(), says) {
 		t.Fatalf("got %+v, want reason %s saying %q", refused, reason, says)
 	}
 }
 
 func TestCheckSecrets(t *testing.T) {
 	app := testApp()
-	supplied := []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	supplied := []platformv1.Credential{
+		{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
 	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied, passwords: map[string]string{"default": "x"}}), "", "")
 	refused := &facts{supplied: supplied, unusable: map[string]string{"default": "it ends with a newline"}}

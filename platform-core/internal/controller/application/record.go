@@ -26,10 +26,11 @@ import (
 // eventNotRecorded: the API server does not have the record of an edited spec, which takes effect all the same.
 const eventNotRecorded = "NotRecorded"
 
-// record sees to it that an edited spec is on record before it has anything done to pods or volumes. taken is the generation that was taken
-// up before. What the spec was then the Components still say, so that a controller that dies anywhere in between comes to
-// the same record.
-func (c *Controller) record(ctx context.Context, app *platformv1.Application, f *facts, taken int64, wanted []platformv1.ComponentSpec) outcome.Outcome {
+// record sees to it that an edited spec is on record before it has anything done to pods or volumes. taken is the
+// generation that was taken up before. What the spec was then the Components still say, so that a controller that dies
+// anywhere in between comes to the same record.
+func (c *Controller) record(ctx context.Context, app *platformv1.Application, f *facts, taken int64,
+	wanted []platformv1.ComponentSpec) outcome.Outcome {
 	if taken == 0 || taken >= app.Generation {
 		return outcome.Done()
 	}
@@ -54,8 +55,10 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	return c.ensureRecord(ctx, app, f, change)
 }
 
-// ensureRecord adds a change to the record that has yet to end, leaves it to the Operation that made it, or makes a record.
-func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Application, f *facts, change opsflow.Change) outcome.Outcome {
+// ensureRecord adds a change to the record that has yet to end, leaves it to the Operation that made it, or makes a
+// record.
+func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Application, f *facts,
+	change opsflow.Change) outcome.Outcome {
 	declared, err := c.declaredGeneration(ctx, app)
 	if err != nil {
 		return outcome.Failed(err)
@@ -78,14 +81,17 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 	case opsflow.Records(known):
 		err = c.amend(ctx, known, change)
 	}
-	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsInvalid(err) {
-		c.events.Warning(app, eventNotRecorded, "generation %d of the spec takes effect without an Operation on record: %v", change.Generation, err)
+	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		apierrors.IsInvalid(err) {
+		c.events.Warning(app, eventNotRecorded, "generation %d of the spec takes effect without an Operation on record: %v",
+			change.Generation, err)
 		return outcome.Done()
 	}
 	return outcome.Failed(err)
 }
 
-// bundleOf is the plugin that an Operation has its template from: one that upgrades the plugin goes on with that of the former version.
+// bundleOf is the plugin that an Operation has its template from: one that upgrades the plugin goes on with that of the
+// former version.
 func (c *Controller) bundleOf(f *facts) func(*platformv1.Operation) *plugin.Bundle {
 	return func(op *platformv1.Operation) *plugin.Bundle {
 		if from := op.Status.Plugin; from != nil {
@@ -97,7 +103,8 @@ func (c *Controller) bundleOf(f *facts) func(*platformv1.Operation) *plugin.Bund
 	}
 }
 
-// createRecord makes a record unless it is there. Somebody else's Operation of its name does not keep it from being made.
+// createRecord makes a record unless it is there. Somebody else's Operation of its name does not keep it from being
+// made.
 func (c *Controller) createRecord(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) error {
 	if err := controllerutil.SetControllerReference(app, op, c.client.Scheme()); err != nil {
 		return err
@@ -117,7 +124,8 @@ func (c *Controller) createRecord(ctx context.Context, app *platformv1.Applicati
 			return nil
 		}
 	}
-	return fmt.Errorf("cannot record the edit of Application %q: Operations %q and %q are there and are not of it: delete them", app.Name,
+	return fmt.Errorf("cannot record the edit of Application %q: Operations %q and %q are there and are not of it: "+
+		"delete them", app.Name,
 		op.Name, opsflow.OtherName(op.Name, app.UID))
 }
 
@@ -159,7 +167,8 @@ func runs(f *facts) bool {
 	return false
 }
 
-// differences are what the spec asks and the Components were made without. It is what users wrote, not what follows from that.
+// differences are what the spec asks and the Components were made without. It is what users wrote, not what follows
+// from that.
 func differences(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []opsflow.Difference {
 	before, after := map[string]any{}, map[string]any{}
 	for i := range wanted {
@@ -179,7 +188,8 @@ func differences(app *platformv1.Application, f *facts, wanted []platformv1.Comp
 	return differences
 }
 
-// words say differences in fields of the object that declares the Application, where it has them, and else in those of the Application.
+// words say differences in fields of the object that declares the Application, where it has them, and else in those of
+// the Application.
 func (c *Controller) words(app *platformv1.Application, differences []opsflow.Difference) []string {
 	of, _ := opsflow.DeclaredBy(app)
 	kind := c.Kinds[of]
@@ -200,7 +210,8 @@ func (c *Controller) words(app *platformv1.Application, differences []opsflow.Di
 
 // common are the fields of a Component that stand in the Application for all of them; derived are in none.
 var (
-	common  = []string{"version", "topology", "running", "suspend", "maintenance", "failover", "networkPolicy", "adoptVolumes", "tls", "deletionPolicy"}
+	common = []string{"version", "topology", "running", "suspend", "maintenance", "failover", "networkPolicy",
+		"adoptVolumes", "tls", "deletionPolicy"}
 	derived = []string{"application", "component", "plugin", "credentials"}
 )
 

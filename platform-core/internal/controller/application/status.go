@@ -58,7 +58,8 @@ func report(app *platformv1.Application, f *facts) {
 	}
 }
 
-// bound says whether clients have a Secret to look at: that of a Service that is there, or of what is not in the pods at all.
+// bound says whether clients have a Secret to look at: that of a Service that is there, or of what is not in the pods
+// at all.
 func (f *facts) bound(app *platformv1.Application) bool {
 	if f.state.Bundle == nil {
 		return false
@@ -67,7 +68,8 @@ func (f *facts) bound(app *platformv1.Application) bool {
 	return binding != nil && (len(app.Status.Endpoints) > 0 || binding.External != nil)
 }
 
-// reportRestored says what the data is from that the instance began with, once it is there. It stays said, whatever becomes of the component.
+// reportRestored says what the data is from that the instance began with, once it is there. It stays said, whatever
+// becomes of the component.
 func reportRestored(app *platformv1.Application, f *facts) {
 	for _, name := range slices.Sorted(maps.Keys(f.components)) {
 		component := f.components[name]
@@ -103,8 +105,8 @@ func restoredFrom(from *platformv1.ComponentRestore, sets []platformv1.SetState)
 	return all
 }
 
-// takenUp returns the generation that the instance was driven to before this turn, and says so in the status until this turn has taken up the
-// present one.
+// takenUp returns the generation that the instance was driven to before this turn, and says so in the status until this
+// turn has taken up the present one.
 func takenUp(app *platformv1.Application) int64 {
 	taken := app.Status.TakenUp()
 	if app.Status.TakenUpGeneration = nil; taken != app.Generation {
@@ -113,7 +115,8 @@ func takenUp(app *platformv1.Application) int64 {
 	return taken
 }
 
-// reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine decides who writes.
+// reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine
+// decides who writes.
 func reportWriter(app *platformv1.Application, f *facts) {
 	app.Status.Term, app.Status.Durability, app.Status.LossWindowSeconds = 0, "", nil
 	sets := 0
@@ -149,7 +152,8 @@ func stateOf(name string, component *platformv1.Component) platformv1.ComponentS
 		Replicas: component.WantedPods(), ReadyReplicas: component.Status.ReadyReplicas,
 		Sets: component.Status.Sets, Pods: component.Status.Pods,
 	}
-	if ready := conditions.Get(component, platformv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
+	if ready := conditions.Get(component, platformv1.ReadyCondition); ready != nil &&
+		ready.Status != metav1.ConditionTrue {
 		state.Message = ready.Message
 	}
 	return state
@@ -172,7 +176,8 @@ func (f *facts) writes(component, role string) bool {
 	return false
 }
 
-// reportAccepted pins the plugin with the first spec that fits it, or fits another version of it, and says whether this one does.
+// reportAccepted pins the plugin with the first spec that fits it, or fits another version of it, and says whether this
+// one does.
 func reportAccepted(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
 	if refused == nil && (app.Status.Plugin == nil ||
 		app.Status.Plugin.Version != platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)) {

@@ -99,8 +99,9 @@ func (f *facts) trusted(app *platformv1.Application) []byte {
 	return t.Bundle()
 }
 
-// ensureTrust keeps the Secret with the authorities to trust, which the pods mount. It keeps former authorities, too, which may be nowhere
-// else. Without TLS it stays until the Application goes, since an engine has no right to delete Secrets.
+// ensureTrust keeps the Secret with the authorities to trust, which the pods mount. It keeps former authorities, too,
+// which may be nowhere else. Without TLS it stays until the Application goes, since an engine has no right to delete
+// Secrets.
 func (c *Controller) ensureTrust(ctx context.Context, app *platformv1.Application, f *facts) error {
 	if !f.tls.wanted || len(f.tls.trust) == 0 {
 		return nil
@@ -122,8 +123,8 @@ func checkCertManager(f *facts) *outcome.Outcome {
 	return &o
 }
 
-// ca returns the CAs that clients of a component are to trust; known is false while its certificate is not issued. It is
-// empty without TLS.
+// ca returns the CAs that clients of a component are to trust; known is false while its certificate is not issued. It
+// is empty without TLS.
 func (f *facts) ca(component string) (ca []byte, known bool) {
 	if !f.tls.wanted {
 		return nil, true
@@ -170,7 +171,8 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 	for _, id := range []struct {
 		kind schema.GroupVersionKind
 		name string
-	}{{render.IssuerKind, name}, {render.CertificateKind, name}, {render.IssuerKind, platformv1.SelfSignedNameFor(app.Name)}} {
+	}{{render.IssuerKind, name}, {render.CertificateKind, name},
+		{render.IssuerKind, platformv1.SelfSignedNameFor(app.Name)}} {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(id.kind)
 		err := c.Certificates.Client().Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: id.name}, object)
@@ -188,7 +190,8 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
 	// Those of the pods' agents belong to a set.
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" ||
+		obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: application}}}

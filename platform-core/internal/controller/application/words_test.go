@@ -36,18 +36,22 @@ func (follower) Convert(field string, value any) (any, error) {
 	return pods - 1, nil
 }
 
-// A record speaks of the fields that the user knows, with the values that they have there; what those have no word for it tells of the Application.
+// A record speaks of the fields that the user knows, with the values that they have there; what those have no word for
+// it tells of the Application.
 func TestARecordSpeaksOfWhatTheUserDeclares(t *testing.T) {
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "sample-a", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: example.GroupVersion.String(), Kind: "Sample", Name: "a", UID: "1", Controller: new(true)}}}}
-	c := &Controller{Deps: Deps{Kinds: map[schema.GroupKind]typed.Registration{{Group: example.GroupVersion.Group, Kind: "Sample"}: typed.Register(follower{})}}}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "sample-a",
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: example.GroupVersion.String(), Kind: "Sample", Name: "a", UID: "1", Controller: new(true)}}}}
+	c := &Controller{Deps: Deps{Kinds: map[schema.GroupKind]typed.Registration{
+		{Group: example.GroupVersion.Group, Kind: "Sample"}: typed.Register(follower{})}}}
 	differences := []opsflow.Difference{
 		{Field: "components[redis].replicas", Before: float64(3), After: float64(5)},
 		{Field: "components[redis].replicas", Before: float64(3), After: float64(0)},
 		{Field: "components[redis].resources.limits.memory", After: "1Gi"},
 		{Field: "components[redis].parameters.hz", Before: "10", After: "20"},
 	}
-	want := []string{"spec.followers: 2 → 4", "of Application sample-a spec.components[redis].replicas: 3 → 0", "spec.resources.limits.memory: none → 1Gi",
+	want := []string{"spec.followers: 2 → 4", "of Application sample-a spec.components[redis].replicas: 3 → 0",
+		"spec.resources.limits.memory: none → 1Gi",
 		"of Application sample-a spec.components[redis].parameters.hz: 10 → 20"}
 	if got := c.words(app, differences); !slices.Equal(got, want) {
 		t.Errorf("it says %q, want %q", got, want)

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// needsWork says whether what is wanted asks for other pods, processes or volumes than there are. Both are rendered, by the same engine and
-// with the same settings, so that only what the spec says can make a difference.
+// needsWork says whether what is wanted asks for other pods, processes or volumes than there are. Both are rendered, by
+// the same engine and with the same settings, so that only what the spec says can make a difference.
 func needsWork(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) bool {
 	for name := range f.components {
 		if !hasComponent(wanted, name) {

@@ -54,11 +54,13 @@ func TestNeedsWork(t *testing.T) {
 		}, ""},
 		"deletion": {func(s *platformv1.ApplicationSpec) { s.DeletionPolicy, s.DeletionProtection = "Delete", true }, ""},
 		"windows": {func(s *platformv1.ApplicationSpec) {
-			s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}}}}
+			s.Maintenance = &platformv1.Maintenance{
+				Windows: []platformv1.MaintenanceWindow{{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}}}}
 		}, ""},
 		"network": {func(s *platformv1.ApplicationSpec) { s.NetworkPolicy = &platformv1.NetworkPolicy{} }, ""},
 		"service": {redis(func(c *platformv1.ApplicationComponent) {
-			c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}
+			c.Service = &platformv1.ServiceExposure{
+				ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}
 		}), ""},
 		"budget": {redis(func(c *platformv1.ApplicationComponent) {
 			c.PodDisruptionBudget = &platformv1.PodDisruptionBudget{Disabled: true}
@@ -69,7 +71,9 @@ func TestNeedsWork(t *testing.T) {
 			c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
 		}),
 			"spec.components[redis].storage.size: 1Gi → 9Gi"},
-		"parameter": {redis(func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"maxclients": "77"} }),
+		"parameter": {redis(func(c *platformv1.ApplicationComponent) {
+			c.Parameters = platformv1.Parameters{"maxclients": "77"}
+		}),
 			"spec.components[redis].parameters.maxclients: none → 77"},
 		"place": {redis(func(c *platformv1.ApplicationComponent) {
 			c.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}
@@ -78,7 +82,8 @@ func TestNeedsWork(t *testing.T) {
 			c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("768Mi")}
 		}), "spec.components[redis].resources.limits.memory: none → 768Mi"},
 		"password": {func(s *platformv1.ApplicationSpec) {
-			s.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "p"}}}
+			s.Credentials = []platformv1.Credential{
+				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "p"}}}
 		}, "spec.credentials[default].passwordFrom: redis-a-default/password → mine/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +106,8 @@ func TestNeedsWork(t *testing.T) {
 			}
 			words := (&Controller{}).words(app, differences(app, f, wanted))
 			if got := needsWork(app, f, wanted); got != (tc.words != "") {
-				t.Errorf("it needs work: %t; %q; was %+v, is %+v", got, words, demandsOf(app, bundle, &f.components["redis"].Spec), demandsOf(app, bundle, &wanted[0]))
+				t.Errorf("it needs work: %t; %q; was %+v, is %+v", got, words, demandsOf(app, bundle, &f.components["redis"].Spec),
+					demandsOf(app, bundle, &wanted[0]))
 			}
 			if tc.words != "" && !slices.Contains(words, tc.words) {
 				t.Errorf("it says %q; want %q", words, tc.words)

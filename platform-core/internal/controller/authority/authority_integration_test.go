@@ -60,7 +60,8 @@ func start(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }
-	if f.changed, err = Setup(mgr, Deps{Authority: f.authority, Domain: "database", Namespace: f.namespace, Now: now}); err != nil {
+	if f.changed, err = Setup(mgr, Deps{Authority: f.authority, Domain: "database", Namespace: f.namespace,
+		Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	stop := testkit.Run(t, mgr)
@@ -167,12 +168,14 @@ func TestAnotherAuthorityFollows(t *testing.T) {
 	f.annotate(platformv1.RotateAnnotation, "now")
 	announced := f.trusts(2)
 	<-f.changed
-	if _, still := announced.Annotations[platformv1.RotateAnnotation]; still || !bytes.HasPrefix(announced.Data[corev1.TLSCertKey], first.Data[corev1.TLSCertKey]) {
+	if _, still := announced.Annotations[platformv1.RotateAnnotation]; still ||
+		!bytes.HasPrefix(announced.Data[corev1.TLSCertKey], first.Data[corev1.TLSCertKey]) {
 		t.Errorf("the next one signs at once, or is asked for for ever: %v", announced.Annotations)
 	}
 	f.later(pki.Overlap + time.Minute)
 	f.eventually("the next signs", func(secret *corev1.Secret) error {
-		if !bytes.HasSuffix(secret.Data[corev1.TLSCertKey], first.Data[corev1.TLSCertKey]) || bytes.Equal(secret.Data[corev1.TLSPrivateKeyKey], first.Data[corev1.TLSPrivateKeyKey]) {
+		if !bytes.HasSuffix(secret.Data[corev1.TLSCertKey], first.Data[corev1.TLSCertKey]) ||
+			bytes.Equal(secret.Data[corev1.TLSPrivateKeyKey], first.Data[corev1.TLSPrivateKeyKey]) {
 			return fmt.Errorf("the first still signs")
 		}
 		return nil
@@ -181,7 +184,8 @@ func TestAnotherAuthorityFollows(t *testing.T) {
 	<-f.changed
 	f.later(pki.Overlap)
 	f.trusts(2) // A pod still shows what the first signed.
-	certificate, key, _, err := f.authority.IssueServer([]string{pki.AgentServerName("redis-a-redis-main-0", f.namespace)}, time.Now())
+	certificate, key, _, err := f.authority.IssueServer([]string{pki.AgentServerName("redis-a-redis-main-0", f.namespace)},
+		time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +218,8 @@ func (f *fixture) later(by time.Duration) {
 // shows makes the Secret of a pod's agents.
 func (f *fixture) shows(name string) *corev1.Secret {
 	f.Helper()
-	certificate, key, _, err := f.authority.IssueServer([]string{"redis-a-redis-main-0." + f.namespace + ".agent.zeroinfra.github.com"}, time.Now())
+	certificate, key, _, err := f.authority.IssueServer(
+		[]string{"redis-a-redis-main-0." + f.namespace + ".agent.zeroinfra.github.com"}, time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}

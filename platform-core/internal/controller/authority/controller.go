@@ -2,10 +2,12 @@
 
 // Package authority keeps the CA that operator and agents know each other by (internal/pki) in its Secret.
 //
-// Duty: every replica follows what the Secret has. The leader puts back a Secret that was lost, from memory, so that no agent notices; has another
-// CA follow in time, or when RotateAnnotation asks for it (pki.Advance); and keeps the one before it until no pod needs it.
+// Duty: every replica follows what the Secret has. The leader puts back a Secret that was lost, from memory, so that no
+// agent notices; has another CA follow in time, or when RotateAnnotation asks for it (pki.Advance); and keeps the one
+// before it until no pod needs it.
 //
-// Inputs: the Secret, and those with the certificates of pods. Outputs: the Secret; an event to whoever issues certificates, on each change.
+// Inputs: the Secret, and those with the certificates of pods. Outputs: the Secret; an event to whoever issues
+// certificates, on each change.
 package authority
 
 import (
@@ -78,7 +80,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (<-chan event.GenericEvent, error) {
 		name    string
 		work    reconcile.Func
 		options controller.Options
-	}{{ofReplicas, c.follow, controller.Options{NeedLeaderElection: new(false), SkipNameValidation: new(true)}}, {ofLeader, c.keep, controller.Options{SkipNameValidation: new(true)}}} {
+	}{{ofReplicas, c.follow, controller.Options{NeedLeaderElection: new(false), SkipNameValidation: new(true)}},
+		{ofLeader, c.keep, controller.Options{SkipNameValidation: new(true)}}} {
 		err := ctrl.NewControllerManagedBy(mgr).
 			Named(of.name).
 			WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
@@ -101,7 +104,8 @@ func (c *Controller) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// follow takes up what the Secret has. With one that is gone or cannot be used the authority stays as it is: running agents trust that.
+// follow takes up what the Secret has. With one that is gone or cannot be used the authority stays as it is: running
+// agents trust that.
 func (c *Controller) follow(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret, err := c.read(ctx)
 	if secret == nil || err != nil {
@@ -109,7 +113,8 @@ func (c *Controller) follow(ctx context.Context, _ reconcile.Request) (reconcile
 	}
 	changed, err := c.Authority.Follow(secret.Data)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Cannot use the CA of the agents, and goes on with the one before: put the Secret right, or delete it to have that one put back", "secret", c.secret)
+		log.FromContext(ctx).Error(err, "Cannot use the CA of the agents, and goes on with the one before: put the Secret "+
+			"right, or delete it to have that one put back", "secret", c.secret)
 		return reconcile.Result{}, nil
 	}
 	if !changed {
@@ -155,7 +160,8 @@ func (c *Controller) keep(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if asked {
 		delete(next.Annotations, platformv1.RotateAnnotation)
 	}
-	if err := c.client.Patch(ctx, next, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.client.Patch(ctx, next, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err !=
+		nil {
 		return reconcile.Result{}, fmt.Errorf("cannot keep the CA of the agents in Secret %q: %w", c.secret, err)
 	}
 	log.FromContext(ctx).Info("The CA of the agents went a step further to the next", "secret", c.secret)
@@ -174,7 +180,9 @@ func (c *Controller) restore(ctx context.Context) error {
 // trailing says whether a certificate of a pod that is good still bears the signature of another authority.
 func (c *Controller) trailing(ctx context.Context, signing *x509.Certificate, now time.Time) (bool, error) {
 	var secrets corev1.SecretList
-	if err := c.client.List(ctx, &secrets, client.MatchingLabels{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: c.Domain}); err != nil {
+	if err := c.client.List(ctx, &secrets,
+		client.MatchingLabels{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: c.Domain}); err !=
+		nil {
 		return false, err
 	}
 	for i := range secrets.Items {

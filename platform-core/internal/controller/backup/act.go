@@ -69,7 +69,8 @@ func (c *Controller) tell(before, after *platformv1.Backup) {
 	case is == platformv1.BackupCompleted && after.Spec.IsSnapshot():
 		c.events.Normal(after, "Completed", "The backup is whole: %s.", placeOf(after))
 	case is == platformv1.BackupCompleted:
-		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size, after.Status.Digest)
+		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size,
+			after.Status.Digest)
 	case is == platformv1.BackupFailed:
 		c.events.Warning(after, "Failed", "There is no backup: %s.", after.Status.Message)
 	}
@@ -139,7 +140,8 @@ func (c *Controller) stop(ctx context.Context, b *platformv1.Backup, name string
 		return nil
 	}
 	if err == nil {
-		err = c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+		err = c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
+			client.Preconditions{UID: &job.UID})
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot delete Job %q: %w", name, err)
@@ -176,11 +178,14 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 		return err
 	}
 	wanted := render.Mover{
-		Namespace: b.Namespace, Name: moverName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository,
-		Deadline: b.Deadline().Sub(c.Now()),
-		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Steady: method.Steady, Streams: streams, Backup: &mover.Backup{
-			Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat), Compression: string(cmp.Or(b.Spec.Compression, platformv1.CompressionZstd)), Metadata: metadata,
-		}},
+		Namespace: b.Namespace, Name: moverName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b),
+		Repository: seen.repository,
+		Deadline:   b.Deadline().Sub(c.Now()),
+		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Steady: method.Steady,
+			Streams: streams, Backup: &mover.Backup{
+				Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat),
+				Compression: string(cmp.Or(b.Spec.Compression, platformv1.CompressionZstd)), Metadata: metadata,
+			}},
 	}
 	if method.Files != nil {
 		return c.makeMoverOver(ctx, b, seen, set, wanted)
@@ -196,7 +201,8 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 }
 
 // makeMoverOver makes the Job that carries the files of the pod that the status names, on its node.
-func (c *Controller) makeMoverOver(ctx context.Context, b *platformv1.Backup, seen *observation, set *platformv1.WorkloadSet, wanted render.Mover) error {
+func (c *Controller) makeMoverOver(ctx context.Context, b *platformv1.Backup, seen *observation,
+	set *platformv1.WorkloadSet, wanted render.Mover) error {
 	pod := &corev1.Pod{}
 	name := b.Status.From()[0].Pod
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, pod)
@@ -221,8 +227,10 @@ func (c *Controller) makeRemover(ctx context.Context, b *platformv1.Backup, seen
 		return nil
 	}
 	wanted := render.Mover{
-		Namespace: b.Namespace, Name: removerName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository, Deadline: removalTimeout,
-		Plan: mover.Plan{Verb: mover.VerbDelete, Backup: &mover.Backup{Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat)}},
+		Namespace: b.Namespace, Name: removerName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b),
+		Repository: seen.repository, Deadline: removalTimeout,
+		Plan: mover.Plan{Verb: mover.VerbDelete,
+			Backup: &mover.Backup{Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat)}},
 	}
 	if b.Spec.IsFiles() {
 		wanted.Plan.Files = &mover.Files{}
@@ -234,7 +242,8 @@ func (c *Controller) makeRemover(ctx context.Context, b *platformv1.Backup, seen
 	return c.make(ctx, b, job)
 }
 
-// make makes a Job under its name, unless there is one already. What a namespace that is being deleted does not take any more keeps no Backup there.
+// make makes a Job under its name, unless there is one already. What a namespace that is being deleted does not take
+// any more keeps no Backup there.
 func (c *Controller) make(ctx context.Context, b *platformv1.Backup, job *batchv1.Job) error {
 	err := c.client.Create(ctx, job, client.FieldOwner(owner))
 	switch {
@@ -244,11 +253,13 @@ func (c *Controller) make(ctx context.Context, b *platformv1.Backup, job *batchv
 		if b.DeletionTimestamp.IsZero() {
 			return nil
 		}
-		c.events.Warning(b, "LeftInRepository", "What is kept in %s was not removed: its namespace is being deleted.", b.Status.Key)
+		c.events.Warning(b, "LeftInRepository", "What is kept in %s was not removed: its namespace is being deleted.",
+			b.Status.Key)
 		return c.release(ctx, b)
 	case !b.DeletionTimestamp.IsZero() || b.Ended():
 		return fmt.Errorf("cannot make Job %q: %w", job.Name, err)
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
+		apierrors.IsRequestEntityTooLargeError(err):
 		return c.refuse(ctx, b, fmt.Sprintf("its mover cannot be made: %v", err))
 	}
 	return fmt.Errorf("cannot make Job %q: %w", job.Name, err)
@@ -265,20 +276,26 @@ func (c *Controller) refuse(ctx context.Context, b *platformv1.Backup, why strin
 }
 
 func ownerOf(b *platformv1.Backup) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Backup", Name: b.Name, UID: b.UID, Controller: new(true)}
+	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Backup", Name: b.Name, UID: b.UID,
+		Controller: new(true)}
 }
 
 // origin is what the texts of a method see.
 func origin(app *platformv1.Application, source *platformv1.BackupSource, s render.Settings) placeholder.Origin {
-	domain := plugin.HeadlessServiceName(app.Name, source.Component) + "." + app.Namespace + ".svc." + cmp.Or(s.ClusterDomain, render.DefaultClusterDomain)
+	domain := plugin.HeadlessServiceName(app.Name, source.Component) + "." + app.Namespace + ".svc." +
+		cmp.Or(s.ClusterDomain, render.DefaultClusterDomain)
 	return placeholder.Origin{
-		App:    placeholder.App{Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version, Topology: app.Spec.Topology, TLS: app.Spec.TLS.On()},
-		Source: placeholder.Member{Name: source.Pod, FQDN: source.Pod + "." + domain, Role: source.Role, Version: app.Spec.Version},
+		App: placeholder.App{Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version,
+			Topology: app.Spec.Topology, TLS: app.Spec.TLS.On()},
+		Source: placeholder.Member{Name: source.Pod, FQDN: source.Pod + "." + domain, Role: source.Role,
+			Version: app.Spec.Version},
 	}
 }
 
-// streamsOf are the parts of a Backup whose data is in several, each with what its source makes of the variables of the method; none where it is in one.
-func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1.Application, s render.Settings) ([]mover.Stream, error) {
+// streamsOf are the parts of a Backup whose data is in several, each with what its source makes of the variables of the
+// method; none where it is in one.
+func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1.Application, s render.Settings) (
+	[]mover.Stream, error) {
 	var streams []mover.Stream
 	var first plugin.BackupMethod
 	for i := range b.Status.Sources {
@@ -290,7 +307,8 @@ func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1
 		if i == 0 {
 			first = filled
 		}
-		if !slices.Equal(filled.Command, first.Command) || !slices.Equal(filled.Facts, first.Facts) || !slices.Equal(filled.Steady, first.Steady) {
+		if !slices.Equal(filled.Command, first.Command) || !slices.Equal(filled.Facts, first.Facts) ||
+			!slices.Equal(filled.Steady, first.Steady) {
 			return nil, fmt.Errorf("method %q has another command for each set: only values of its env may differ", method.Name)
 		}
 		stream := mover.Stream{Name: source.Set}

@@ -65,8 +65,10 @@ type Controller struct {
 
 // Setup registers the controller with a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner))}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, verdictField, verdictOn); err != nil {
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner))}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, verdictField,
+		verdictOn); err != nil {
 		return fmt.Errorf("cannot index Operations: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -75,7 +77,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Owns(&batchv1.Job{}).
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.behind)).
 		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.keptIn), builder.WithPredicates(looked)).
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofVerdict), builder.WithPredicates(judged, arrived)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofVerdict),
+			builder.WithPredicates(judged, arrived)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofPod)).
 		Watches(&platformv1.Component{}, handler.EnqueueRequestsFromMapFunc(c.ofComponent), builder.WithPredicates(settled)).
 		WithOptions(deps.Options).
@@ -96,7 +99,8 @@ func (c *Controller) ofPod(ctx context.Context, pod client.Object) []reconcile.R
 	if application == "" {
 		return nil
 	}
-	return c.pending(ctx, pod.GetNamespace(), client.MatchingLabels{platformv1.ApplicationLabel: application}, func(*platformv1.Backup) bool { return true })
+	return c.pending(ctx, pod.GetNamespace(), client.MatchingLabels{platformv1.ApplicationLabel: application},
+		func(*platformv1.Backup) bool { return true })
 }
 
 // looked passes the BackupRepositories whose inventory has come to something else.
@@ -121,13 +125,15 @@ func (c *Controller) keptIn(ctx context.Context, obj client.Object) []reconcile.
 	})
 }
 
-func (c *Controller) pending(ctx context.Context, namespace string, labels client.MatchingLabels, which func(*platformv1.Backup) bool) []reconcile.Request {
+func (c *Controller) pending(ctx context.Context, namespace string, labels client.MatchingLabels,
+	which func(*platformv1.Backup) bool) []reconcile.Request {
 	return c.those(ctx, namespace, labels, func(b *platformv1.Backup) bool {
 		return (b.Status.Phase == "" || b.Status.Phase == platformv1.BackupPending) && which(b)
 	})
 }
 
-func (c *Controller) those(ctx context.Context, namespace string, labels client.MatchingLabels, which func(*platformv1.Backup) bool) []reconcile.Request {
+func (c *Controller) those(ctx context.Context, namespace string, labels client.MatchingLabels,
+	which func(*platformv1.Backup) bool) []reconcile.Request {
 	var list platformv1.BackupList
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Backups", "namespace", namespace)
@@ -149,7 +155,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if b.Status.Phase == "" || b.Status.Phase == platformv1.BackupPending {
-		// One that has a pod to take the data from again is in nobody's way before it says so: two that look at the same moment would both begin.
+		// One that has a pod to take the data from again is in nobody's way before it says so: two that look at the same
+		// moment would both begin.
 		c.turns.Lock()
 		defer c.turns.Unlock()
 	}

@@ -17,14 +17,17 @@ import (
 const (
 	// patience is how long a mover that is being ended may keep others waiting.
 	patience = 2 * time.Minute
-	// mostRemovals is how often what a Backup that failed left behind is tried to be removed before that is left to its deletion.
+	// mostRemovals is how often what a Backup that failed left behind is tried to be removed before that is left to its
+	// deletion.
 	mostRemovals = 3
-	// firstRemovalRetry and longestRemovalRetry are after how long a removal that failed is tried again, for the first time and at most.
+	// firstRemovalRetry and longestRemovalRetry are after how long a removal that failed is tried again, for the first
+	// time and at most.
 	firstRemovalRetry   = 15 * time.Second
 	longestRemovalRetry = 10 * time.Minute
 	// storeRetry is after how long it is looked again whether what keeps movers from a repository was mended.
 	storeRetry = 30 * time.Second
-	// halfPatience is how long after its deletion a Backup with deletionPolicy Retain waits for what is half made of it to be removed.
+	// halfPatience is how long after its deletion a Backup with deletionPolicy Retain waits for what is half made of it to
+	// be removed.
 	halfPatience = time.Hour
 )
 
@@ -35,10 +38,12 @@ func (t turn) leave() decision {
 		return t.leaveSnapshots()
 	}
 	if s.Phase == platformv1.BackupRunning && !f.whole() {
-		// What is half made is not for anybody to keep: while its mark is there, nothing that Backups of the instance share is removed.
+		// What is half made is not for anybody to keep: while its mark is there, nothing that Backups of the instance share
+		// is removed.
 		s.Leftovers = platformv1.LeftoversPossible
 	}
-	stored := s.Key != "" && s.Leftovers != platformv1.LeftoversNone && (b.Spec.DeletionPolicy == platformv1.BackupDelete || t.half())
+	stored := s.Key != "" && s.Leftovers != platformv1.LeftoversNone &&
+		(b.Spec.DeletionPolicy == platformv1.BackupDelete || t.half())
 	s.Phase = platformv1.BackupDeleting
 	if f.mover != nil && f.mover.Phase == platformv1.OperationRunning && f.now.Before(b.DeletionTimestamp.Add(patience)) {
 		d := t.decide(outcome.WaitingFor(patience, platformv1.ReasonDeleting, "waiting for its mover to end"), stopMover)
@@ -62,7 +67,8 @@ func (t turn) leave() decision {
 	case removed.problem != "" && t.letsGo():
 		return t.without(removed.problem)
 	case removed.problem != "":
-		return t.decide(outcome.StalledFor(removed.retry, platformv1.ReasonBackupNotRemoved, t.instead(removed.problem)), removed.effect)
+		return t.decide(outcome.StalledFor(removed.retry, platformv1.ReasonBackupNotRemoved, t.instead(removed.problem)),
+			removed.effect)
 	}
 	const waiting = "waiting for what is kept to be removed from the repository"
 	return t.decide(outcome.WaitingFor(removed.retry, platformv1.ReasonDeleting, waiting), removed.effect)
@@ -94,9 +100,11 @@ func (t turn) without(problem string) decision {
 // instead says what to do where something cannot be removed.
 func (t turn) instead(problem string) string {
 	if t.half() {
-		return fmt.Sprintf("what is half made cannot be removed from the repository: %s; mend that, or set deletionPolicy to Retain: then it stays there when %s have passed since the deletion", problem, halfPatience)
+		return fmt.Sprintf("what is half made cannot be removed from the repository: %s; mend that, or set deletionPolicy "+
+			"to Retain: then it stays there when %s have passed since the deletion", problem, halfPatience)
 	}
-	return fmt.Sprintf("what is kept cannot be removed from the repository: %s; to have it stay there, set deletionPolicy to Retain", problem)
+	return fmt.Sprintf("what is kept cannot be removed from the repository: %s; to have it stay there, set "+
+		"deletionPolicy to Retain", problem)
 }
 
 // removal is how far the removal of what is kept is. Where it is not done, and there is no problem, it is under way.

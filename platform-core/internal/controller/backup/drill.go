@@ -15,7 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
 
-// verdictField indexes Operations that wait for a Backup to say what their drill has come to, by the name of the Backup.
+// verdictField indexes Operations that wait for a Backup to say what their drill has come to, by the name of the
+// Backup.
 const verdictField = "verdictOnBackup"
 
 func verdictOn(op client.Object) []string {
@@ -26,7 +27,8 @@ func verdictOn(op client.Object) []string {
 }
 
 // judged passes Operations whose drill has come to something.
-var judged = predicate.NewPredicateFuncs(func(op client.Object) bool { return opsflow.VerdictOf(op.(*platformv1.Operation)) != nil })
+var judged = predicate.NewPredicateFuncs(
+	func(op client.Object) bool { return opsflow.VerdictOf(op.(*platformv1.Operation)) != nil })
 
 // arrived passes what is there and what changes, and nothing that goes.
 var arrived = predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
@@ -43,7 +45,8 @@ func ofVerdict(_ context.Context, op client.Object) []reconcile.Request {
 // verified is the latest that a drill has come to which the Backup does not say yet; nil for none.
 func (c *Controller) verified(ctx context.Context, b *platformv1.Backup) (*platformv1.BackupVerification, error) {
 	var list platformv1.OperationList
-	err := c.client.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingFields{verdictField: b.Name}, client.UnsafeDisableDeepCopy)
+	err := c.client.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingFields{verdictField: b.Name},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the drills of Backup %q: %w", b.Name, err)
 	}

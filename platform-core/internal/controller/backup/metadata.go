@@ -18,8 +18,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// metadata is kept beside the data: what it is a backup of, and how that was declared. It has no secrets: specs name them. What the object of the backup is
-// made of again is a mover's Origin.
+// metadata is kept beside the data: what it is a backup of, and how that was declared. It has no secrets: specs name
+// them. What the object of the backup is made of again is a mover's Origin.
 type metadata struct {
 	Backup      string                      `json:"backup"`
 	Domain      string                      `json:"domain"`
@@ -60,11 +60,13 @@ type entity struct {
 	Spec platformv1.EntitySpec `json:"spec"`
 }
 
-// maxEntities is how many bytes Entities may have: metadata travel in the plan of a mover, which is an annotation, and those have 256 KiB.
+// maxEntities is how many bytes Entities may have: metadata travel in the plan of a mover, which is an annotation, and
+// those have 256 KiB.
 const maxEntities = 96 << 10
 
 // metadata reads what is kept beside the data of a Backup.
-func (c *Controller) metadata(ctx context.Context, b *platformv1.Backup, app *platformv1.Application) (json.RawMessage, error) {
+func (c *Controller) metadata(ctx context.Context, b *platformv1.Backup, app *platformv1.Application) (json.RawMessage,
+	error) {
 	var list platformv1.EntityList
 	if err := c.client.List(ctx, &list, client.InNamespace(app.Namespace)); err != nil {
 		return nil, fmt.Errorf("cannot list the Entities of Application %q: %w", app.Name, err)
@@ -93,17 +95,22 @@ func (c *Controller) declaration(ctx context.Context, app *platformv1.Applicatio
 		// The Application says all that an instance is made of.
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("cannot read %s %q, which Application %q was compiled from: %w", above.Kind, above.Name, app.Name, err)
+		return nil, fmt.Errorf("cannot read %s %q, which Application %q was compiled from: %w", above.Kind, above.Name,
+			app.Name, err)
 	}
 	return object, nil
 }
 
 // metadataOf is what is kept beside the data of a Backup.
-func metadataOf(b *platformv1.Backup, domain string, app *platformv1.Application, from *unstructured.Unstructured, entities []platformv1.Entity) (json.RawMessage, error) {
-	m := metadata{Backup: b.Name, Domain: domain, Schedule: b.Labels[platformv1.ScheduleLabel], Method: b.Spec.Method, Plugin: b.Status.Plugin, Version: b.Status.Version,
-		Source: b.Status.Source, Sources: b.Status.Sources, StartTime: b.Status.StartTime, Application: declared{app.Namespace, app.Name, string(app.UID), app.Spec}}
+func metadataOf(b *platformv1.Backup, domain string, app *platformv1.Application, from *unstructured.Unstructured,
+	entities []platformv1.Entity) (json.RawMessage, error) {
+	m := metadata{Backup: b.Name, Domain: domain, Schedule: b.Labels[platformv1.ScheduleLabel], Method: b.Spec.Method,
+		Plugin: b.Status.Plugin, Version: b.Status.Version,
+		Source: b.Status.Source, Sources: b.Status.Sources, StartTime: b.Status.StartTime,
+		Application: declared{app.Namespace, app.Name, string(app.UID), app.Spec}}
 	if from != nil {
-		m.DeclaredBy = &declaration{APIVersion: from.GetAPIVersion(), Kind: from.GetKind(), Name: from.GetName(), Spec: from.Object["spec"]}
+		m.DeclaredBy = &declaration{APIVersion: from.GetAPIVersion(), Kind: from.GetKind(), Name: from.GetName(),
+			Spec: from.Object["spec"]}
 	}
 	slices.SortFunc(entities, func(a, b platformv1.Entity) int { return cmp.Compare(a.Name, b.Name) })
 	room := maxEntities

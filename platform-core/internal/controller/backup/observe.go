@@ -105,9 +105,11 @@ func (c *Controller) job(ctx context.Context, b *platformv1.Backup, name string)
 
 func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup, seen *observation) error {
 	repository := &platformv1.BackupRepository{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
 	if apierrors.IsNotFound(err) {
-		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q", b.Spec.RepositoryRef.Name, b.Namespace)
+		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q", b.Spec.RepositoryRef.Name,
+			b.Namespace)
 		return nil
 	}
 	if err != nil {
@@ -123,7 +125,8 @@ func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup
 func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, seen *observation) error {
 	f := &seen.facts
 	app := &platformv1.Application{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}, app)
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}, app)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && !app.DeletionTimestamp.IsZero():
 		f.refusal = fmt.Sprintf("there is no Application %q", b.Spec.ApplicationRef.Name)
@@ -145,7 +148,8 @@ func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, 
 	}
 	bundle = bundle.In(app.Spec.Topology)
 	if !seen.findMethod(b, bundle) {
-		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name, f.plugin.Version, b.Spec.Method, app.Spec.Topology)
+		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name,
+			f.plugin.Version, b.Spec.Method, app.Spec.Topology)
 		return nil
 	}
 	// The plugin may be of another version by now.
@@ -224,11 +228,13 @@ func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSour
 				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))
 			}
 			if fits {
-				return &platformv1.BackupSource{Pod: pod.Name, Component: component, Set: pod.Labels[platformv1.SetLabel], Role: role}, ""
+				return &platformv1.BackupSource{Pod: pod.Name, Component: component, Set: pod.Labels[platformv1.SetLabel],
+					Role: role}, ""
 			}
 		}
 	}
-	waits = fmt.Sprintf("a pod of component %q to take the data from: none is ready, in a role and up to date as method %q asks", component, seen.method.Name)
+	waits = fmt.Sprintf("a pod of component %q to take the data from: none is ready, in a role and up to date as method "+
+		"%q asks", component, seen.method.Name)
 	if err := errors.Join(problems...); err != nil {
 		waits += ": " + err.Error()
 	}
@@ -237,9 +243,10 @@ func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSour
 
 // serves says whether a pod is ready and stays.
 func serves(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
-		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
-	})
+	return pod.DeletionTimestamp.IsZero() &&
+		slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		})
 }
 
 // missing says whether the latest inventory of the repository, which came after the Backup, has found nothing of it.
@@ -253,13 +260,15 @@ func (c *Controller) missing(ctx context.Context, b *platformv1.Backup) (missing
 		return "", client.IgnoreNotFound(err)
 	}
 	inventory := repository.Inventory()
-	if inventory == nil || inventory.Time == nil || inventory.Time.Before(b.Status.CompletionTime) || !slices.Contains(inventory.MissingBackups, b.Name) {
+	if inventory == nil || inventory.Time == nil || inventory.Time.Before(b.Status.CompletionTime) ||
+		!slices.Contains(inventory.MissingBackups, b.Name) {
 		return "", nil
 	}
 	return dataMissing, nil
 }
 
-// ahead names the Backups that run or come before this one, of all domains, as they are now; those that run first, then by their turns.
+// ahead names the Backups that run or come before this one, of all domains, as they are now; those that run first, then
+// by their turns.
 func (c *Controller) ahead(ctx context.Context, b *platformv1.Backup) ([]string, error) {
 	// One that cannot be decoded does not run.
 	kind := platformv1.GroupVersion.WithKind("Backup")
@@ -300,7 +309,8 @@ func aheadOf(b *platformv1.Backup, all []platformv1.Backup) []string {
 
 // waitsForTurn says whether a Backup would begin if it were its turn.
 func waitsForTurn(b *platformv1.Backup) bool {
-	if !b.DeletionTimestamp.IsZero() || b.Spec.Imported != nil || b.Status.Phase != "" && b.Status.Phase != platformv1.BackupPending {
+	if !b.DeletionTimestamp.IsZero() || b.Spec.Imported != nil || b.Status.Phase != "" &&
+		b.Status.Phase != platformv1.BackupPending {
 		return false
 	}
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)

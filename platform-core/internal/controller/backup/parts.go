@@ -17,7 +17,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// findSources chooses a pod of each set, where each has a part of the data. None is taken while parts may be on their way from one set to another.
+// findSources chooses a pod of each set, where each has a part of the data. None is taken while parts may be on their
+// way from one set to another.
 func (c *Controller) findSources(ctx context.Context, b *platformv1.Backup, seen *observation) error {
 	f := &seen.facts
 	component := &platformv1.Component{}
@@ -38,7 +39,8 @@ func (c *Controller) findSources(ctx context.Context, b *platformv1.Backup, seen
 		return err
 	}
 	for _, set := range component.Spec.Sets {
-		its := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return pod.Labels[platformv1.SetLabel] != set.Name })
+		its := slices.DeleteFunc(slices.Clone(pods),
+			func(pod corev1.Pod) bool { return pod.Labels[platformv1.SetLabel] != set.Name })
 		source, waits := chosen(seen, its)
 		if source == nil {
 			f.sources, f.waits = nil, fmt.Sprintf("set %q: %s", set.Name, waits)
@@ -49,15 +51,18 @@ func (c *Controller) findSources(ctx context.Context, b *platformv1.Backup, seen
 	return nil
 }
 
-// unsettled says what is waited for while the sets of a component are not those that it is to have, or its members are being brought together.
+// unsettled says what is waited for while the sets of a component are not those that it is to have, or its members are
+// being brought together.
 func unsettled(component *platformv1.Component) string {
 	has := func(name string) bool {
 		return slices.ContainsFunc(component.Spec.Sets, func(set platformv1.ComponentSet) bool { return set.Name == name })
 	}
 	switch call := component.Status.Membership; {
 	case call != nil:
-		return fmt.Sprintf("the members of component %q, which are being brought together: %s", component.Spec.Component, call.Message)
-	case component.Status.ObservedGeneration != component.Generation, len(component.Status.Sets) != len(component.Spec.Sets),
+		return fmt.Sprintf("the members of component %q, which are being brought together: %s", component.Spec.Component,
+			call.Message)
+	case component.Status.ObservedGeneration != component.Generation,
+		len(component.Status.Sets) != len(component.Spec.Sets),
 		slices.ContainsFunc(component.Status.Sets, func(set platformv1.SetState) bool { return !has(set.Name) }):
 		return fmt.Sprintf("component %q, whose sets are being changed", component.Spec.Component)
 	}
@@ -76,5 +81,6 @@ var settled = predicate.Funcs{
 // ofComponent wakes the Backups that wait for a component of their Application.
 func (c *Controller) ofComponent(ctx context.Context, obj client.Object) []reconcile.Request {
 	application := obj.(*platformv1.Component).Spec.Application
-	return c.pending(ctx, obj.GetNamespace(), client.MatchingLabels{platformv1.ApplicationLabel: application}, func(*platformv1.Backup) bool { return true })
+	return c.pending(ctx, obj.GetNamespace(), client.MatchingLabels{platformv1.ApplicationLabel: application},
+		func(*platformv1.Backup) bool { return true })
 }

@@ -18,13 +18,15 @@ import (
 
 // twoSets are the sources of a Backup whose data is in two parts.
 func twoSets() []platformv1.BackupSource {
-	return []platformv1.BackupSource{{Pod: "c-node-0-1", Component: "node", Set: "0", Role: "replica"}, {Pod: "c-node-1-0", Component: "node", Set: "1", Role: "primary"}}
+	return []platformv1.BackupSource{{Pod: "c-node-0-1", Component: "node", Set: "0", Role: "replica"},
+		{Pod: "c-node-1-0", Component: "node", Set: "1", Role: "primary"}}
 }
 
 func TestBackupInParts(t *testing.T) {
 	b := made(nil)
 	d := next(b, ready(func(f *facts) { f.source, f.sources = nil, twoSets() }))
-	if d.effect != makeMover || d.status.Source != nil || !slices.Equal(d.status.Sources, twoSets()) || d.status.SourcePods != "c-node-0-1, c-node-1-0" {
+	if d.effect != makeMover || d.status.Source != nil || !slices.Equal(d.status.Sources, twoSets()) ||
+		d.status.SourcePods != "c-node-0-1, c-node-1-0" {
 		t.Fatalf("it begins with %+v", d)
 	}
 	b.Status = d.status
@@ -34,7 +36,8 @@ func TestBackupInParts(t *testing.T) {
 	}
 	const said = `{"digest":"sha256:1","size":5,"rawSize":9,"streams":{"0":4,"1":5},"facts":{"slots.0":"0-1"}}`
 	d = next(b, at(time.Minute, job(platformv1.OperationSucceeded, said)))
-	if s := d.status; s.Phase != platformv1.BackupCompleted || s.RawSize != 9 || s.Sources[0].RawSize != 4 || s.Sources[1].RawSize != 5 || s.Facts["slots.0"] != "0-1" {
+	if s := d.status; s.Phase != platformv1.BackupCompleted || s.RawSize != 9 || s.Sources[0].RawSize != 4 ||
+		s.Sources[1].RawSize != 5 || s.Facts["slots.0"] != "0-1" {
 		t.Errorf("it has come to %+v", s)
 	}
 }
@@ -43,13 +46,16 @@ func TestStreams(t *testing.T) {
 	app := &platformv1.Application{}
 	app.Name, app.Namespace = "c", "n"
 	b := made(func(b *platformv1.Backup) { b.Status.Sources = twoSets() })
-	method := plugin.BackupMethod{Name: "rdb", Command: []string{"dump", "${app.name}"}, Env: []plugin.JobEnv{{Name: "HOST", Value: "${source.name}"}, {Name: "PASSWORD", Secret: &plan.SecretRef{}}}}
+	method := plugin.BackupMethod{Name: "rdb", Command: []string{"dump", "${app.name}"},
+		Env: []plugin.JobEnv{{Name: "HOST", Value: "${source.name}"}, {Name: "PASSWORD", Secret: &plan.SecretRef{}}}}
 	streams, err := streamsOf(b, method, app, render.Settings{})
-	if err != nil || len(streams) != 2 || streams[1].Name != "1" || !slices.Equal(streams[1].Env, []string{"HOST=c-node-1-0"}) {
+	if err != nil || len(streams) != 2 || streams[1].Name != "1" ||
+		!slices.Equal(streams[1].Env, []string{"HOST=c-node-1-0"}) {
 		t.Errorf("they are %+v, %v", streams, err)
 	}
 	method.Command[1] = "${source.name}"
-	if _, err := streamsOf(b, method, app, render.Settings{}); err == nil || !strings.Contains(err.Error(), "only values of its env may differ") {
+	if _, err := streamsOf(b, method, app, render.Settings{}); err == nil ||
+		!strings.Contains(err.Error(), "only values of its env may differ") {
 		t.Errorf("another command for each set: %v", err)
 	}
 	if streams, err := streamsOf(made(running), method, app, render.Settings{}); err != nil || streams != nil {
@@ -76,8 +82,10 @@ func TestUnsettled(t *testing.T) {
 		"a call runs": {func(c *platformv1.Component) {
 			c.Status.Membership = &platformv1.MembershipCall{Message: "64 slots have to move"}
 		}, "64 slots have to move"},
-		"the spec is new":        {func(c *platformv1.Component) { c.Generation = 3 }, "sets are being changed"},
-		"a set is to come":       {func(c *platformv1.Component) { c.Spec.Sets = append(c.Spec.Sets, platformv1.ComponentSet{Name: "2"}) }, "sets are being changed"},
+		"the spec is new": {func(c *platformv1.Component) { c.Generation = 3 }, "sets are being changed"},
+		"a set is to come": {func(c *platformv1.Component) {
+			c.Spec.Sets = append(c.Spec.Sets, platformv1.ComponentSet{Name: "2"})
+		}, "sets are being changed"},
 		"a set is to go":         {func(c *platformv1.Component) { c.Spec.Sets = c.Spec.Sets[:1] }, "sets are being changed"},
 		"a set has another name": {func(c *platformv1.Component) { c.Status.Sets[1].Name = "b" }, "sets are being changed"},
 	} {
@@ -85,7 +93,8 @@ func TestUnsettled(t *testing.T) {
 		if test.change(c); !strings.Contains(unsettled(c), test.says) {
 			t.Errorf("%s: it waits for %q", name, unsettled(c))
 		}
-		if !settled.Update(event.UpdateEvent{ObjectOld: c, ObjectNew: settledOne()}) || settled.Update(event.UpdateEvent{ObjectOld: settledOne(), ObjectNew: c}) {
+		if !settled.Update(event.UpdateEvent{ObjectOld: c, ObjectNew: settledOne()}) ||
+			settled.Update(event.UpdateEvent{ObjectOld: settledOne(), ObjectNew: c}) {
 			t.Errorf("%s: it is not known when it is over", name)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// grace is how long after its deadline a mover that the cluster ends may take to be gone: the node of one that takes longer is lost.
+	// grace is how long after its deadline a mover that the cluster ends may take to be gone: the node of one that takes
+	// longer is lost.
 	grace = time.Minute
 	// turnRetry is when a Backup that waits for its turn looks again: it hears of those of its own domain alone.
 	turnRetry = 15 * time.Second
@@ -47,14 +48,16 @@ type facts struct {
 	now time.Time
 	// refusal says why the data can never be taken; looked at while it is Pending only, as is all down to waits.
 	refusal string
-	// ahead are those of the repository that run, or that were made before and wait for their turn, by name; limit is how many may run.
+	// ahead are those of the repository that run, or that were made before and wait for their turn, by name; limit is how
+	// many may run.
 	ahead []string
 	limit int
 	// plugin, version and component of the method.
 	plugin    platformv1.PluginReference
 	version   string
 	component string
-	// source to take the data from, or one of each set where each has a part of the data; none while not all are there, and waits says what is waited for.
+	// source to take the data from, or one of each set where each has a part of the data; none while not all are there,
+	// and waits says what is waited for.
 	source  *platformv1.BackupSource
 	sources []platformv1.BackupSource
 	waits   string
@@ -85,7 +88,8 @@ type decision struct {
 	outcome outcome.Outcome
 	// effect to bring about once the status is written.
 	effect effect
-	// left says that what is kept stays in the repository although it was to be removed, and why; empty for nothing of the kind.
+	// left says that what is kept stays in the repository although it was to be removed, and why; empty for nothing of the
+	// kind.
 	left string
 }
 
@@ -127,7 +131,8 @@ func (t turn) decide(o outcome.Outcome, e effect) decision {
 }
 
 func (t turn) waiting(reason, format string, args ...any) decision {
-	return t.decide(outcome.WaitingFor(max(time.Second, t.b.Deadline().Add(grace).Sub(t.f.now)), reason, "waiting for "+fmt.Sprintf(format, args...)), "")
+	return t.decide(outcome.WaitingFor(max(time.Second, t.b.Deadline().Add(grace).Sub(t.f.now)), reason, "waiting for "+
+		fmt.Sprintf(format, args...)), "")
 }
 
 // within has a decision be taken anew after a time at the latest; 0 is never.
@@ -147,11 +152,13 @@ func (t turn) begin() decision {
 	case f.refusal != "":
 		return t.failed(platformv1.ReasonBackupRefused, f.refusal)
 	case late:
-		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("it had not begun within %s: it waited for %s", b.Spec.Timeout.Duration, cmp.Or(f.waits, "its turn")))
+		return t.failed(platformv1.ReasonBackupLate,
+			fmt.Sprintf("it had not begun within %s: it waited for %s", b.Spec.Timeout.Duration, cmp.Or(f.waits, "its turn")))
 	case f.source == nil && len(f.sources) == 0:
 		return t.waiting(platformv1.ReasonNoBackupSource, "%s", f.waits)
 	case len(f.ahead) >= f.limit:
-		d := t.waiting(platformv1.ReasonBackupQueued, "its turn behind %s: of BackupRepository %q at most %d run at a time", named(f.ahead), b.Spec.RepositoryRef.Name, f.limit)
+		d := t.waiting(platformv1.ReasonBackupQueued, "its turn behind %s: of BackupRepository %q at most %d run at a time",
+			named(f.ahead), b.Spec.RepositoryRef.Name, f.limit)
 		d.outcome = d.outcome.Within(turnRetry)
 		return d
 	}
@@ -191,7 +198,9 @@ func (t turn) carry() decision {
 	case f.mover.Phase == platformv1.OperationSucceeded, f.mover.Phase == platformv1.OperationFailed:
 		return t.ended(resultOf(f.mover))
 	case late:
-		return t.failed(platformv1.ReasonMoverLost, fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration, cmp.Or(jobstate.Tail(f.mover.Message, longestTail), "its node may be lost")))
+		return t.failed(platformv1.ReasonMoverLost,
+			fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration,
+				cmp.Or(jobstate.Tail(f.mover.Message, longestTail), "its node may be lost")))
 	case b.Spec.Cancel:
 		d := t.waiting(platformv1.ReasonCancelled, "its mover to end, since it was cancelled")
 		d.effect = stopMover
@@ -241,7 +250,8 @@ func (t turn) failed(reason, message string) decision {
 func (t turn) keep() decision {
 	b, f, s := t.b, t.f, t.s
 	s.ExpiryTime = nil
-	if r := b.Spec.Retention; r != nil && r.MaxAge != nil && s.CompletionTime != nil && b.Spec.DeletionPolicy == platformv1.BackupDelete {
+	if r := b.Spec.Retention; r != nil && r.MaxAge != nil && s.CompletionTime != nil &&
+		b.Spec.DeletionPolicy == platformv1.BackupDelete {
 		s.ExpiryTime = new(metav1.NewTime(s.CompletionTime.Add(r.MaxAge.Duration)))
 	}
 	if f.verified != nil {
@@ -250,7 +260,8 @@ func (t turn) keep() decision {
 	result, do := outcome.Done(), effect("")
 	if f.missing != "" {
 		result = outcome.Stalled(platformv1.ReasonBackupDataMissing,
-			fmt.Sprintf("what was kept in %s is not in BackupRepository %q any more: put it back, or delete this Backup", s.Key, b.Spec.RepositoryRef.Name))
+			fmt.Sprintf("what was kept in %s is not in BackupRepository %q any more: put it back, or delete this Backup", s.Key,
+				b.Spec.RepositoryRef.Name))
 	}
 	if f.mover != nil {
 		do = stopMover
@@ -261,8 +272,10 @@ func (t turn) keep() decision {
 // recall has a Backup that was made of what is kept say what its repository said of it.
 func (t turn) recall(from *platformv1.ImportedBackup) decision {
 	s := t.s
-	s.Phase, s.Method, s.Key, s.Digest, s.Size, s.RawSize = platformv1.BackupCompleted, t.b.Spec.Method, from.Key, from.Digest, from.Size, from.RawSize
-	s.StartTime, s.CompletionTime, s.Facts, s.Plugin, s.Version = from.StartTime.DeepCopy(), from.CompletionTime.DeepCopy(), from.Facts, from.Plugin.DeepCopy(), from.Version
+	s.Phase, s.Method, s.Key, s.Digest, s.Size, s.RawSize = platformv1.BackupCompleted, t.b.Spec.Method, from.Key,
+		from.Digest, from.Size, from.RawSize
+	s.StartTime, s.CompletionTime, s.Facts, s.Plugin, s.Version = from.StartTime.DeepCopy(),
+		from.CompletionTime.DeepCopy(), from.Facts, from.Plugin.DeepCopy(), from.Version
 	s.Source, s.Sources = from.Source, from.Sources
 	s.SourcePods, s.Duration = sourcePods(s), taken(s)
 	return t.keep()
@@ -304,7 +317,8 @@ func podsOf(s *platformv1.BackupStatus) string {
 	return "pods " + sourcePods(s)
 }
 
-// tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.
+// tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log,
+// unless somebody cancelled.
 func (t turn) tidy() decision {
 	if t.b.Spec.IsSnapshot() {
 		return t.tidySnapshots()
@@ -338,9 +352,11 @@ func resultOf(job *jobstate.State) mover.Result {
 	err := json.Unmarshal([]byte(job.Said), &result)
 	switch {
 	case err != nil:
-		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + job.LastWord(longestTail)}
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " +
+			job.LastWord(longestTail)}
 	case result.Reason == "" && (job.Phase != platformv1.OperationSucceeded || result.Digest == ""):
-		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " + cmp.Or(result.Message, jobstate.Tail(job.Message, longestTail))}
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " +
+			cmp.Or(result.Message, jobstate.Tail(job.Message, longestTail))}
 	}
 	return result
 }

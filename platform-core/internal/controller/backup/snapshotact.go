@@ -82,7 +82,8 @@ func (c *Controller) findVolume(ctx context.Context, b *platformv1.Backup, seen 
 		}
 	}
 	if claim.Name == "" {
-		f.refusal = fmt.Sprintf("pod %s has no volume %q on a claim: without storage of its own there is nothing that a snapshot could be made of", pod.Name, name)
+		f.refusal = fmt.Sprintf("pod %s has no volume %q on a claim: without storage of its own there is nothing that a "+
+			"snapshot could be made of", pod.Name, name)
 		return nil
 	}
 	f.of.podUID, f.of.wanted = pod.UID, platformv1.VolumeSnapshotRecord{Volume: name, Claim: claim.Name}
@@ -92,7 +93,8 @@ func (c *Controller) findVolume(ctx context.Context, b *platformv1.Backup, seen 
 }
 
 // maker reads a claim, and finds what makes snapshots of its volume, or says why there is nothing.
-func (c *Controller) maker(ctx context.Context, key client.ObjectKey, claim *corev1.PersistentVolumeClaim) (by volumesnapshot.Maker, why string, err error) {
+func (c *Controller) maker(ctx context.Context, key client.ObjectKey, claim *corev1.PersistentVolumeClaim) (
+	by volumesnapshot.Maker, why string, err error) {
 	err = c.live.Get(ctx, key, claim)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && claim.Spec.VolumeName == "":
@@ -135,13 +137,15 @@ func (c *Controller) askHold(ctx context.Context, b *platformv1.Backup, f *facts
 }
 
 // callHold asks the agent. The key is the Backup: each source keeps still once for it.
-func (c *Controller) callHold(ctx context.Context, b *platformv1.Backup, f *facts, pod *corev1.Pod) (agentclient.Held, error) {
+func (c *Controller) callHold(ctx context.Context, b *platformv1.Backup, f *facts, pod *corev1.Pod) (agentclient.Held,
+	error) {
 	holder, err := c.Holds.DialHold(ctx, pod)
 	if err != nil {
 		return agentclient.Held{}, err
 	}
 	key := "backup/" + string(b.UID)
-	wanted := b.Status.Phase == platformv1.BackupRunning && b.DeletionTimestamp.IsZero() && !b.Spec.Cancel && f.now.Before(b.Deadline()) && f.of.method != nil
+	wanted := b.Status.Phase == platformv1.BackupRunning && b.DeletionTimestamp.IsZero() && !b.Spec.Cancel &&
+		f.now.Before(b.Deadline()) && f.of.method != nil
 	if !wanted || f.of.taken() {
 		return holder.Release(ctx, key)
 	}

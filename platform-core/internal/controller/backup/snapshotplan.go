@@ -21,7 +21,8 @@ import (
 const (
 	// lease is how long a source keeps still that nobody asks again.
 	lease = 30 * time.Second
-	// heldLook is how often it is asked again, and its snapshots are looked at; snapshotLook is how often they are when it is not held any more.
+	// heldLook is how often it is asked again, and its snapshots are looked at; snapshotLook is how often they are when it
+	// is not held any more.
 	heldLook     = time.Second
 	snapshotLook = 3 * time.Second
 	// dropPatience is how long a VolumeSnapshot that is being deleted may stay before a person is told.
@@ -35,10 +36,12 @@ type snapshotFacts struct {
 	// podUID of the source, and volume and claim that a snapshot is to be made of: looked up while the Backup is Pending.
 	podUID types.UID
 	wanted platformv1.VolumeSnapshotRecord
-	// there are the VolumeSnapshots of the status, in order; one that is not there is nil. foreign names one that is of something else.
+	// there are the VolumeSnapshots of the status, in order; one that is not there is nil. foreign names one that is of
+	// something else.
 	there   []*volumesnapshot.Snapshot
 	foreign string
-	// held is how the hold stands; nil where nobody was asked, or the agent did not answer as problem says. refused says that another call is of no use.
+	// held is how the hold stands; nil where nobody was asked, or the agent did not answer as problem says. refused says
+	// that another call is of no use.
 	held    *agentclient.Held
 	problem string
 	refused refused
@@ -85,13 +88,16 @@ func (t turn) carrySnapshots() decision {
 	case b.Spec.Cancel:
 		return t.failed(platformv1.ReasonCancelled, "it was cancelled")
 	case !f.now.Before(b.Deadline()):
-		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("it was not whole within %s: %s", b.Spec.Timeout.Duration, cmp.Or(t.complaint(), s.Message)))
+		return t.failed(platformv1.ReasonBackupLate,
+			fmt.Sprintf("it was not whole within %s: %s", b.Spec.Timeout.Duration, cmp.Or(t.complaint(), s.Message)))
 	case f.refusal != "" && !allTaken(s):
 		return t.failed(platformv1.ReasonBackupRefused, f.refusal)
 	case f.of.foreign != "":
-		return t.failed(platformv1.ReasonNameTaken, fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it", f.of.foreign))
+		return t.failed(platformv1.ReasonNameTaken,
+			fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it", f.of.foreign))
 	case t.lost() != "":
-		return t.failed(platformv1.ReasonSnapshotFailed, fmt.Sprintf("VolumeSnapshot %q was deleted before the backup was whole", t.lost()))
+		return t.failed(platformv1.ReasonSnapshotFailed,
+			fmt.Sprintf("VolumeSnapshot %q was deleted before the backup was whole", t.lost()))
 	}
 	if !s.Hold.Over() {
 		if d, waits := t.hold(); waits {
@@ -153,7 +159,8 @@ func (t turn) hold() (d decision, waits bool) {
 	pod, held := s.Source.Pod, f.of.held
 	switch {
 	case f.of.refused != "":
-		return t.failed(platformv1.ReasonFreezeFailed, fmt.Sprintf("pod %s cannot be had to keep still: %s", pod, f.of.problem)), true
+		return t.failed(platformv1.ReasonFreezeFailed,
+			fmt.Sprintf("pod %s cannot be had to keep still: %s", pod, f.of.problem)), true
 	case held == nil:
 		return t.soon(heldLook, "pod %s to say how it keeps still: %s", pod, f.of.problem), true
 	case held.Phase == agentclient.HoldFreezing:
@@ -162,17 +169,23 @@ func (t turn) hold() (d decision, waits bool) {
 		s.Hold.Phase, s.Hold.EndTime = platformv1.HoldReleased, new(metav1.NewTime(f.now))
 		return decision{}, false
 	case held.Phase != agentclient.HoldHeld && s.Hold.Phase == platformv1.HoldWanted:
-		return t.failed(platformv1.ReasonFreezeFailed, fmt.Sprintf("pod %s did not keep still: %s", pod, cmp.Or(held.Message, "it does not say why"))), true
+		return t.failed(platformv1.ReasonFreezeFailed,
+			fmt.Sprintf("pod %s did not keep still: %s", pod, cmp.Or(held.Message, "it does not say why"))), true
 	case held.Phase != agentclient.HoldHeld:
-		return t.failed(platformv1.ReasonFreezeFailed, fmt.Sprintf("pod %s did not keep still until the snapshot was made, which counts for nothing then: %s", pod, cmp.Or(held.Message, "it does not say why"))), true
+		return t.failed(platformv1.ReasonFreezeFailed,
+			fmt.Sprintf("pod %s did not keep still until the snapshot was made, which counts for nothing then: %s", pod,
+				cmp.Or(held.Message, "it does not say why"))), true
 	}
 	if s.Hold.Phase == platformv1.HoldWanted {
 		s.Hold.Phase, s.Hold.StartTime, s.Facts = platformv1.HoldHeld, new(metav1.NewTime(f.now)), held.Outputs
 	}
 	if longest := f.of.longest(); f.now.Sub(s.Hold.StartTime.Time) > longest {
-		return t.failed(platformv1.ReasonSnapshotFailed, fmt.Sprintf("the snapshot was not made within the %s for which pod %s keeps still: %s", longest, pod, cmp.Or(t.complaint(), "see whether the snapshot controller and the CSI driver of the volume run"))), true
+		return t.failed(platformv1.ReasonSnapshotFailed,
+			fmt.Sprintf("the snapshot was not made within the %s for which pod %s keeps still: %s", longest, pod,
+				cmp.Or(t.complaint(), "see whether the snapshot controller and the CSI driver of the volume run"))), true
 	}
-	return t.making("VolumeSnapshot " + s.Snapshots[0].Name + " to be of its moment, while pod " + pod + " keeps still"), true
+	return t.making("VolumeSnapshot " + s.Snapshots[0].Name + " to be of its moment, while pod " + pod + " keeps still"),
+		true
 }
 
 // longest is how long a source keeps still at most.
@@ -202,7 +215,8 @@ func (t turn) watch() decision {
 	return t.keep()
 }
 
-// letGo follows the end of a hold that nobody needs any more. By the end of the lease the agent has ended it by itself, or does as soon as it is there.
+// letGo follows the end of a hold that nobody needs any more. By the end of the lease the agent has ended it by itself,
+// or does as soon as it is there.
 func (t turn) letGo(since time.Time) {
 	s, held := t.s, t.f.of.held
 	if s.Hold.Over() {
@@ -259,14 +273,17 @@ func (t turn) leaveSnapshots() decision {
 	remain := strings.Join(f.of.remain(), ", ")
 	switch {
 	case !s.Hold.Over():
-		return t.decide(outcome.WaitingFor(heldLook, platformv1.ReasonDeleting, "waiting for pod "+s.Source.Pod+" to go on"), "")
+		return t.decide(outcome.WaitingFor(heldLook, platformv1.ReasonDeleting, "waiting for pod "+s.Source.Pod+" to go on"),
+			"")
 	case !drop || remain == "":
 		return t.decide(outcome.Done(), release)
 	case f.now.After(b.DeletionTimestamp.Add(dropPatience)):
 		return t.decide(outcome.StalledFor(storeRetry, platformv1.ReasonBackupNotRemoved,
-			fmt.Sprintf("VolumeSnapshot %s is not gone %s after the Backup was deleted: see whether the snapshot controller and the CSI driver run, and what the VolumeSnapshotContent says", remain, dropPatience)), dropSnapshots)
+			fmt.Sprintf("VolumeSnapshot %s is not gone %s after the Backup was deleted: see whether the snapshot controller "+
+				"and the CSI driver run, and what the VolumeSnapshotContent says", remain, dropPatience)), dropSnapshots)
 	}
-	return t.decide(outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, "waiting for VolumeSnapshot "+remain+" to be gone"), dropSnapshots)
+	return t.decide(outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, "waiting for VolumeSnapshot "+remain+
+		" to be gone"), dropSnapshots)
 }
 
 // placeOf says where the data of a Backup is kept.

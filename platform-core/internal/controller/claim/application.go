@@ -39,7 +39,8 @@ func (c *Controller) report(ctx context.Context, app *platformv1.Application, v 
 		return reconcile.Result{}, nil
 	}
 	before := app.DeepCopy()
-	conditions.Set(app, metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse, Reason: v.problem.Reason(), Message: v.problem.Message()})
+	conditions.Set(app, metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse,
+		Reason: v.problem.Reason(), Message: v.problem.Message()})
 	conditions.Report(app, v.problem, "")
 	app.Status.Phase = platformv1.PhaseStalled
 	return c.writeStatus(ctx, before, app)

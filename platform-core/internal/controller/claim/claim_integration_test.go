@@ -37,13 +37,14 @@ import (
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{Own: "the controllers serve all namespaces", CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
-		var denied []error
-		for _, domain := range domains {
-			denied = append(denied, env.Denied("system:serviceaccount:"+systemOf(domain)+":controller-manager"))
-		}
-		return errors.Join(denied...)
-	}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "the controllers serve all namespaces", CRDs: []fs.FS{crd.FS},
+		After: func(env *testkit.Env) error {
+			var denied []error
+			for _, domain := range domains {
+				denied = append(denied, env.Denied("system:serviceaccount:"+systemOf(domain)+":controller-manager"))
+			}
+			return errors.Join(denied...)
+		}})
 }
 
 // domains that the operators of these tests are of; each has an account in a namespace of its own.
@@ -54,7 +55,8 @@ func systemOf(domain string) string { return "zeroinfra-" + domain }
 var accounts = sync.OnceValues(func() (map[string]*testkit.Operator, error) {
 	ctx, all := context.Background(), map[string]*testkit.Operator{}
 	for _, domain := range domains {
-		if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemOf(domain)}}); err != nil {
+		if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemOf(domain)}}); err !=
+			nil {
 			return nil, err
 		}
 		account, err := env.Operator(ctx, systemOf(domain))
@@ -124,13 +126,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func load(index *plugin.Index, name, version, domain string) {
-	index.Set(name, version, &plugin.Bundle{Manifest: plugin.Manifest{Name: name, Version: version, Domain: domain}, Digest: "sha256:1"}, nil)
+	index.Set(name, version, &plugin.Bundle{Manifest: plugin.Manifest{Name: name, Version: version, Domain: domain},
+		Digest: "sha256:1"}, nil)
 }
 
 // publish creates the Plugin object of a bundle; it is gone when the test ends.
 func publish(t *testing.T, name, version, domain string) {
 	t.Helper()
-	p := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + version}, Spec: platformv1.PluginSpec{Plugin: name, Version: version, Domain: domain}}
+	p := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + version},
+		Spec: platformv1.PluginSpec{Plugin: name, Version: version, Domain: domain}}
 	create(t, p)
 	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), p) })
 }
@@ -180,8 +184,10 @@ func TestEachOperatorClaimsWhatIsItsOwn(t *testing.T) {
 		APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "c", UID: "1", Controller: &controller}).Build()
 	create(t, typed)
 	set := &platformv1.WorkloadSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b-kafka-main", Labels: map[string]string{platformv1.DomainLabel: "message"}},
-		Spec: platformv1.WorkloadSetSpec{Revision: "1", Application: "b", Component: "kafka", Set: "main", Plugin: platformv1.PluginReference{Name: "kafka", Version: "1.0.0"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b-kafka-main",
+			Labels: map[string]string{platformv1.DomainLabel: "message"}},
+		Spec: platformv1.WorkloadSetSpec{Revision: "1", Application: "b", Component: "kafka", Set: "main",
+			Plugin:  platformv1.PluginReference{Name: "kafka", Version: "1.0.0"},
 			Version: "4.0", Template: runtime.RawExtension{Raw: []byte("{}")}, Plan: runtime.RawExtension{Raw: []byte("{}")}},
 	}
 	create(t, set)
@@ -191,7 +197,8 @@ func TestEachOperatorClaimsWhatIsItsOwn(t *testing.T) {
 	}{
 		"on-application": {coreTarget("Application", "a"), "database"},
 		"on-set":         {coreTarget("WorkloadSet", "b-kafka-main"), "message"},
-		"on-typed":       {platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "c"}, "database"},
+		"on-typed": {platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis",
+			Name: "c"}, "database"},
 	} {
 		op := operation(namespace, name, tc.target)
 		create(t, op)
@@ -213,7 +220,8 @@ func TestAnUnknownPluginIsToldAndClaimedOnceItIsThere(t *testing.T) {
 	}
 	accepted := meta.FindStatusCondition(app.Status.Conditions, platformv1.AcceptedCondition)
 	want := `no operator has plugin "redis" version "1.0.0": known versions are 1.1.0`
-	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != platformv1.ReasonPluginNotFound || accepted.Message != want {
+	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != platformv1.ReasonPluginNotFound ||
+		accepted.Message != want {
 		t.Errorf("Accepted is %+v, want message %s", accepted, want)
 	}
 	if err := testkit.StatusLint(app); err != nil {
@@ -257,8 +265,9 @@ func TestAnOperationWithoutATargetFails(t *testing.T) {
 	}{
 		"absent-application": {coreTarget("Application", "nobody"), `no Application "nobody"`},
 		"absent-component":   {coreTarget("Component", "nobody"), `no Component "nobody"`},
-		"unknown-kind":       {platformv1.TargetReference{APIVersion: "example.com/v1", Kind: "Toaster", Name: "x"}, `no Toaster "x" of group example.com`},
-		"no-target-kind":     {coreTarget("Plugin", "x"), "cannot be the target"},
+		"unknown-kind": {platformv1.TargetReference{APIVersion: "example.com/v1", Kind: "Toaster", Name: "x"},
+			`no Toaster "x" of group example.com`},
+		"no-target-kind": {coreTarget("Plugin", "x"), "cannot be the target"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
@@ -268,7 +277,8 @@ func TestAnOperationWithoutATargetFails(t *testing.T) {
 			if took := time.Since(begin); took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, tc.text) || op.Status.CompletionTime == nil {
+			if op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, tc.text) ||
+				op.Status.CompletionTime == nil {
 				t.Errorf("status is %+v, want an error with %s", op.Status, tc.text)
 			}
 			if err := testkit.StatusLint(op); err != nil {

@@ -77,7 +77,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), unclaimed: unclaimed}
-	c.speaker = &speaker{identity: deps.Domain + "_" + string(uuid.NewUUID()), writer: mgr.GetClient(), live: mgr.GetAPIReader(), now: deps.Now}
+	c.speaker = &speaker{identity: deps.Domain + "_" + string(uuid.NewUUID()), writer: mgr.GetClient(),
+		live: mgr.GetAPIReader(), now: deps.Now}
 	if err := mgr.Add(c.speaker); err != nil {
 		return err
 	}
@@ -89,7 +90,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(ofApplications).
 		WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), enqueue)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.allApplications), builder.WithPredicates(madefrom.PluginChanged)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.allApplications),
+			builder.WithPredicates(madefrom.PluginChanged)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(gate(reconcile.Func(c.reconcileApplication)))
 	if err != nil {
@@ -102,7 +104,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		err = ctrl.NewControllerManagedBy(mgr).
 			Named(of.name).
 			WatchesRawSource(source.Kind(unclaimed, metadataOf(of.kind), enqueue)).
-			WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), handler.TypedEnqueueRequestsFromMapFunc(c.beside(of.kind)))).
+			WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"),
+				handler.TypedEnqueueRequestsFromMapFunc(c.beside(of.kind)))).
 			WithOptions(queue.Options(deps.Workers)).
 			Complete(gate(of.reconcile))
 		if err != nil {
@@ -182,15 +185,16 @@ func (c *Controller) claim(ctx context.Context, obj client.Object, others map[st
 	return nil
 }
 
-// writeStatus writes a status when it is this operator's turn to speak, and if nobody has written the object since it was
-// read; else the result says when to look again.
+// writeStatus writes a status when it is this operator's turn to speak, and if nobody has written the object since it
+// was read; else the result says when to look again.
 func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) (reconcile.Result, error) {
 	if wait, err := c.speaker.turn(ctx); err != nil || wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
 	bound := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Status().Patch(ctx, after, bound); overtaken(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("cannot write the status of %T %q: %w", after, client.ObjectKeyFromObject(after), err)
+		return reconcile.Result{}, fmt.Errorf("cannot write the status of %T %q: %w", after,
+			client.ObjectKeyFromObject(after), err)
 	}
 	return reconcile.Result{}, nil
 }

@@ -14,8 +14,8 @@
 // to what is its own; from then on the other controllers see the object.
 //
 // What nobody can claim is told in the object, once: the conditions of an Application whose
-// plugin is unknown, refused or unattended, or of an Entity whose Application is absent, and the failure of an Operation whose
-// target is absent. Of several operators the holder of one shared Lease says it; it is taken when there is something to
-// say, and another operator takes it when its holder has been silent for a term. The Application is claimed when
-// its plugin appears; its status is then its owner's.
+// plugin is unknown, refused or unattended, or of an Entity whose Application is absent, and the failure of an
+// Operation whose target is absent. Of several operators the holder of one shared Lease says it; it is taken when there
+// is something to say, and another operator takes it when its holder has been silent for a term. The Application is
+// claimed when its plugin appears; its status is then its owner's.
 package claim

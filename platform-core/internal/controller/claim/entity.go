@@ -14,7 +14,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
-// reconcileEntity claims an Entity, or says that its Application is absent. One that nobody claimed has no finalizer of ours.
+// reconcileEntity claims an Entity, or says that its Application is absent. One that nobody claimed has no finalizer of
+// ours.
 func (c *Controller) reconcileEntity(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	entity := &platformv1.Entity{}
 	if is, err := c.unclaimedObject(ctx, request.NamespacedName, "Entity", entity); err != nil || !is {
@@ -37,11 +38,13 @@ func (c *Controller) reconcileEntity(ctx context.Context, request reconcile.Requ
 // withoutApplication says that the Application is absent; one that appears wakes the Entity.
 func (c *Controller) withoutApplication(ctx context.Context, entity *platformv1.Entity) (reconcile.Result, error) {
 	v := reportAfter(unknownAfter, c.age(entity), platformv1.ReasonApplicationNotFound, fmt.Sprintf(
-		"there is no Application %q in namespace %q: create it, or name another one (a typed object's is \"<kind>-<name>\")", entity.Spec.ApplicationRef.Name, entity.Namespace))
+		"there is no Application %q in namespace %q: create it, or name another one (a typed object's is \"<kind>-<name>\")",
+		entity.Spec.ApplicationRef.Name, entity.Namespace))
 	if v.action == actWait {
 		return reconcile.Result{RequeueAfter: v.after}, nil
 	}
-	if ready := conditions.Get(entity, platformv1.ReadyCondition); ready != nil && ready.Reason == v.problem.Reason() && ready.ObservedGeneration == entity.Generation {
+	if ready := conditions.Get(entity, platformv1.ReadyCondition); ready != nil && ready.Reason == v.problem.Reason() &&
+		ready.ObservedGeneration == entity.Generation {
 		return reconcile.Result{}, nil
 	}
 	before := entity.DeepCopy()

@@ -45,7 +45,8 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	domain, application, err := c.whose(ctx, op.Namespace, target)
 	switch {
 	case apierrors.IsNotFound(err) && c.makes(op, target):
-		return reconcile.Result{}, overtaken(c.claim(ctx, op, map[string]string{platformv1.ApplicationLabel: target.Application}))
+		return reconcile.Result{}, overtaken(
+			c.claim(ctx, op, map[string]string{platformv1.ApplicationLabel: target.Application}))
 	case apierrors.IsNotFound(err):
 		v := reportAfter(unknownAfter, c.age(op), platformv1.ReasonTargetNotFound, "")
 		if v.action == actWait {
@@ -62,7 +63,8 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// inlineDomain is the domain whose operator runs Operations that bring their template along, unless their label says another one.
+// inlineDomain is the domain whose operator runs Operations that bring their template along, unless their label says
+// another one.
 const inlineDomain = "batch"
 
 // reconcileInline claims an Operation that brings its template along; the other operators say what it waits for.
@@ -71,17 +73,21 @@ func (c *Controller) reconcileInline(ctx context.Context, op *platformv1.Operati
 		return reconcile.Result{}, overtaken(c.claim(ctx, op, nil))
 	}
 	return c.wait(ctx, op, "", fmt.Sprintf(
-		"waiting for the %s operator, which runs Operations with an inline template: install it, or name another operator in the label %s", inlineDomain, platformv1.DomainLabel))
+		"waiting for the %s operator, which runs Operations with an inline template: install it, or name another operator "+
+			"in the label %s", inlineDomain, platformv1.DomainLabel))
 }
 
-// absent is the refusal of an Operation whose target is not there. Where it is about to be there, it is the plugin that nobody has.
+// absent is the refusal of an Operation whose target is not there. Where it is about to be there, it is the plugin that
+// nobody has.
 func absent(op *platformv1.Operation, target opsflow.Target) *opsflow.Refusal {
-	if target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef != opsflow.TemplateCreate && !opsflow.PlansNew(op, target) {
+	if target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef != opsflow.TemplateCreate &&
+		!opsflow.PlansNew(op, target) {
 		return target.Absent(op.Namespace)
 	}
 	name, version := pluginOf(op)
 	return &opsflow.Refusal{Reason: platformv1.ReasonPluginNotFound, Message: fmt.Sprintf(
-		"no operator here has plugin %q version %q, which %s is to be made from: kubectl get plugins lists those that there are", name, version, target)}
+		"no operator here has plugin %q version %q, which %s is to be made from: kubectl get plugins lists those that "+
+			"there are", name, version, target)}
 }
 
 // pluginOf is the plugin that the spec of an Application names that is not there; empty where that cannot be read.
@@ -95,8 +101,8 @@ func pluginOf(op *platformv1.Operation) (name, version string) {
 	return name, platformv1.CanonicalPluginVersion(version)
 }
 
-// makes says whether this operator is the one that would serve the target of an Operation that makes it, or says what would come of it, or serves one
-// that no Application came of.
+// makes says whether this operator is the one that would serve the target of an Operation that makes it, or says what
+// would come of it, or serves one that no Application came of.
 func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool {
 	switch {
 	case !opsflow.MakesOrRemoves(op.Spec.TemplateRef) && !opsflow.PlansNew(op, target):
@@ -116,12 +122,15 @@ func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool
 }
 
 // unserved has an Operation wait for its target to be claimed, which wakes it.
-func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (reconcile.Result, error) {
-	return c.wait(ctx, op, target.Application, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
+func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (reconcile.Result,
+	error) {
+	return c.wait(ctx, op, target.Application,
+		fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
 }
 
 // wait reports, once it has lasted, what an Operation waits for that nobody claims.
-func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, application, message string) (reconcile.Result, error) {
+func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, application, message string) (reconcile.Result,
+	error) {
 	if v := reportAfter(unknownAfter, c.age(op), reasonTargetUnclaimed, ""); v.action == actWait {
 		return reconcile.Result{RequeueAfter: v.after}, nil
 	}
@@ -135,9 +144,10 @@ func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, applica
 	return c.writeStatus(ctx, before, op)
 }
 
-// whose returns the domain of the target's Application, empty while it has none, and the name of that. The error is NotFound
-// when the target is absent.
-func (c *Controller) whose(ctx context.Context, namespace string, target opsflow.Target) (domain, application string, err error) {
+// whose returns the domain of the target's Application, empty while it has none, and the name of that. The error is
+// NotFound when the target is absent.
+func (c *Controller) whose(ctx context.Context, namespace string, target opsflow.Target) (domain, application string,
+	err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: target.Application}
 	if target.Application == "" {
 		part := metadataOf(string(target.Kind))
@@ -149,13 +159,15 @@ func (c *Controller) whose(ctx context.Context, namespace string, target opsflow
 		return "", "", err
 	}
 	if !target.Owns(app) {
-		return "", "", apierrors.NewNotFound(platformv1.GroupVersion.WithResource("applications").GroupResource(), target.Application)
+		return "", "", apierrors.NewNotFound(platformv1.GroupVersion.WithResource("applications").GroupResource(),
+			target.Application)
 	}
 	return app.Labels[platformv1.DomainLabel], app.Name, nil
 }
 
 // fail ends an Operation that nobody can run.
-func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) (reconcile.Result, error) {
+func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) (reconcile.Result,
+	error) {
 	before := op.DeepCopy()
 	op.Status = opsflow.Fail(op, refusal, c.Now()).Status
 	conditions.Report(op, outcome.Stalled(refusal.Reason, refusal.Message), "")

@@ -45,7 +45,8 @@ const (
 )
 
 // judge decides about an Application without a domain of the given age.
-func judge(app *platformv1.Application, domain string, index *plugin.Index, published []platformv1.Plugin, age time.Duration) verdict {
+func judge(app *platformv1.Application, domain string, index *plugin.Index, published []platformv1.Plugin,
+	age time.Duration) verdict {
 	name, version := app.Spec.Plugin, platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)
 	state, known := index.Get(name, version)
 	if known && state.Bundle != nil && state.Bundle.Manifest.Domain == domain {
@@ -55,17 +56,20 @@ func judge(app *platformv1.Application, domain string, index *plugin.Index, publ
 	switch {
 	case found == nil:
 		known := alternatives(name, published)
-		v := reportAfter(unknownAfter, age, platformv1.ReasonPluginNotFound, fmt.Sprintf("no operator has plugin %q version %q: %s", name, version, sentence(known)))
+		v := reportAfter(unknownAfter, age, platformv1.ReasonPluginNotFound,
+			fmt.Sprintf("no operator has plugin %q version %q: %s", name, version, sentence(known)))
 		v.mentions = known.words
 		return v
 	case domainOf(found) == domain:
 		return verdict{action: actClaim}
 	case found.Spec.Domain == "" && found.Labels[platformv1.DomainLabel] == "":
 		return reportAfter(unknownAfter, age, platformv1.ReasonPluginInvalid, fmt.Sprintf(
-			"plugin %q version %q was refused, and its domain cannot be read: kubectl describe plugin %s says why", name, version, found.Name))
+			"plugin %q version %q was refused, and its domain cannot be read: kubectl describe plugin %s says why", name,
+			version, found.Name))
 	}
 	return reportAfter(unattendedAfter, age, platformv1.ReasonPluginNotFound, fmt.Sprintf(
-		"plugin %q version %q is of domain %q, and no operator of that domain takes this Application: check that it runs", name, version, domainOf(found)))
+		"plugin %q version %q is of domain %q, and no operator of that domain takes this Application: check that it runs",
+		name, version, domainOf(found)))
 }
 
 // reportAfter reports a problem once the object is old enough.
@@ -130,7 +134,8 @@ func sentence(k known) string {
 // write over each other.
 func said(app *platformv1.Application, v verdict) bool {
 	accepted := conditions.Get(app, platformv1.AcceptedCondition)
-	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != v.problem.Reason() || accepted.ObservedGeneration != app.Generation {
+	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != v.problem.Reason() ||
+		accepted.ObservedGeneration != app.Generation {
 		return false
 	}
 	for _, word := range v.mentions {

@@ -80,8 +80,8 @@ func (s *speaker) turn(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// left returns for how long another operator holds the Lease: until its term ends by the time that it wrote, or at the latest
-// when nothing was heard of it for a term, whatever its clock says.
+// left returns for how long another operator holds the Lease: until its term ends by the time that it wrote, or at the
+// latest when nothing was heard of it for a term, whatever its clock says.
 func (s *speaker) left(lease *coordinationv1.Lease, now time.Time) time.Duration {
 	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
 	if holder == nil || *holder == "" || *holder == s.identity || renewed == nil {

@@ -41,7 +41,8 @@ func speakers(t *testing.T, namespace string) []string {
 func holder(t *testing.T) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if lease.Spec.HolderIdentity == nil {

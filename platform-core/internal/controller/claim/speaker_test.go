@@ -50,7 +50,8 @@ func TestTakingTheLease(t *testing.T) {
 		t.Errorf("got %+v", lease.Spec)
 	}
 	(&speaker{identity: "message_1"}).take(lease, now.Add(time.Hour))
-	if *lease.Spec.HolderIdentity != "message_1" || *lease.Spec.LeaseTransitions != 2 || !lease.Spec.AcquireTime.Time.Equal(now.Add(time.Hour)) {
+	if *lease.Spec.HolderIdentity != "message_1" || *lease.Spec.LeaseTransitions != 2 ||
+		!lease.Spec.AcquireTime.Time.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", lease.Spec)
 	}
 }

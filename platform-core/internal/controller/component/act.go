@@ -21,8 +21,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// act applies the Services and the walls before the sets, so that pods find their names, budgets once there are pods, and removes what is no longer wanted.
-func (c *Controller) act(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+// act applies the Services and the walls before the sets, so that pods find their names, budgets once there are pods,
+// and removes what is no longer wanted.
+func (c *Controller) act(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	wanted := wantedObjects(component, f, output)
 	names := map[string]bool{}
 	for _, obj := range wanted {
@@ -108,15 +110,17 @@ func wantedObjects(component *platformv1.Component, f *facts, output *render.Com
 	return objects
 }
 
-// guards says whether there are pods for a budget, which has the name of its set, or the budget is there already. One without
-// pods would guard nothing, and have Kubernetes complain in an event and go over it with each pod that comes.
+// guards says whether there are pods for a budget, which has the name of its set, or the budget is there already. One
+// without pods would guard nothing, and have Kubernetes complain in an event and go over it with each pod that comes.
 func (f *facts) guards(budget *policyv1.PodDisruptionBudget) bool {
 	set, found := f.sets[budget.Name]
-	return found && set.Status.Replicas > 0 || slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
+	return found && set.Status.Replicas > 0 ||
+		slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
 }
 
 // applyEach applies an object. A set is one that others edit.
-func (c *Controller) applyEach(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
+func (c *Controller) applyEach(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (
+	apply.Change, error) {
 	if set, isSet := obj.(*platformv1.WorkloadSet); isSet {
 		return c.applySet(ctx, component, f, set)
 	}
@@ -124,7 +128,8 @@ func (c *Controller) applyEach(ctx context.Context, component *platformv1.Compon
 }
 
 // applyWanted applies a set, one that is autoscaled without its number of pods.
-func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, set *platformv1.WorkloadSet) (apply.Change, error) {
+func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts,
+	set *platformv1.WorkloadSet) (apply.Change, error) {
 	live := f.sets[set.Name]
 	switch {
 	case set.Spec.Scaling == platformv1.SetScalingAuto:
@@ -167,7 +172,8 @@ func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
 }
 
-func (c *Controller) applyOwned(ctx context.Context, component *platformv1.Component, obj client.Object) (apply.Change, error) {
+func (c *Controller) applyOwned(ctx context.Context, component *platformv1.Component, obj client.Object) (apply.Change,
+	error) {
 	if err := controllerutil.SetControllerReference(component, obj, c.client.Scheme()); err != nil {
 		return apply.Unchanged, err
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/apply"
 )
 
-// autoscalingOwner owns the number of pods of an autoscaled set until the autoscaler has given it one: the field is required,
-// so somebody has to.
+// autoscalingOwner owns the number of pods of an autoscaled set until the autoscaler has given it one: the field is
+// required, so somebody has to.
 const autoscalingOwner = owner + "-autoscaling"
 
-// applyAutoscaled applies a set without its number of pods. That is written once, when the set is made; from then on it belongs
-// to the autoscaler, whatever it is.
-func (c *Controller) applyAutoscaled(ctx context.Context, component *platformv1.Component, live, set *platformv1.WorkloadSet) (apply.Change, error) {
+// applyAutoscaled applies a set without its number of pods. That is written once, when the set is made; from then on it
+// belongs to the autoscaler, whatever it is.
+func (c *Controller) applyAutoscaled(ctx context.Context, component *platformv1.Component, live,
+	set *platformv1.WorkloadSet) (apply.Change, error) {
 	if live == nil {
 		first := set.DeepCopy()
 		first.Spec.Scaling = ""
@@ -37,8 +38,8 @@ func (c *Controller) applyAutoscaled(ctx context.Context, component *platformv1.
 
 func replicasField() []string { return []string{"spec", "replicas"} }
 
-// withActualReplicas is the spec with the numbers of pods that the autoscaler gave the sets: what is rendered from them,
-// budgets for example, follows.
+// withActualReplicas is the spec with the numbers of pods that the autoscaler gave the sets: what is rendered from
+// them, budgets for example, follows.
 func withActualReplicas(spec *platformv1.ComponentSpec, f *facts) *platformv1.ComponentSpec {
 	if spec.Autoscaling == nil {
 		return spec
@@ -53,8 +54,8 @@ func withActualReplicas(spec *platformv1.ComponentSpec, f *facts) *platformv1.Co
 	return actual
 }
 
-// isReleased says whether a set has just lost its autoscaler. The number of pods stays as the autoscaler left it, by going up to
-// the Application, unless that names one.
+// isReleased says whether a set has just lost its autoscaler. The number of pods stays as the autoscaler left it, by
+// going up to the Application, unless that names one.
 func isReleased(set *platformv1.WorkloadSet, component *platformv1.Component) bool {
 	return set.Spec.Scaling == platformv1.SetScalingAuto && component.Spec.Autoscaling == nil
 }

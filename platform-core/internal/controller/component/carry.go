@@ -38,9 +38,11 @@ type edited struct {
 	why   string
 }
 
-// carry takes replicas and resources that somebody else gave a WorkloadSet, an autoscaler for example, up to the object that declares the
-// Application, from where they come down again. Done means that there is nothing to carry; every other edit, and what cannot be had, is taken back by act.
-func (c *Controller) carry(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+// carry takes replicas and resources that somebody else gave a WorkloadSet, an autoscaler for example, up to the object
+// that declares the Application, from where they come down again. Done means that there is nothing to carry; every
+// other edit, and what cannot be had, is taken back by act.
+func (c *Controller) carry(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	f.edited = map[string]edited{}
 	for _, rendered := range output.WorkloadSets {
 		live := f.sets[rendered.Name]
@@ -65,9 +67,11 @@ func (c *Controller) carry(ctx context.Context, component *platformv1.Component,
 	return outcome.Done()
 }
 
-func (c *Controller) carrySet(ctx context.Context, component *platformv1.Component, f *facts, live *platformv1.WorkloadSet, found edits.Found) outcome.Outcome {
+func (c *Controller) carrySet(ctx context.Context, component *platformv1.Component, f *facts,
+	live *platformv1.WorkloadSet, found edits.Found) outcome.Outcome {
 	app := &platformv1.Application{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application}, app); err != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application},
+		app); err != nil {
 		// Without its Application the component is about to go, and everything with it.
 		return outcome.Failed(client.IgnoreNotFound(err))
 	}
@@ -77,7 +81,8 @@ func (c *Controller) carrySet(ctx context.Context, component *platformv1.Compone
 	if len(values) > 0 {
 		// That its autoscaler was taken away is no other number of pods.
 		behind := found.Behind && !isReleased(live, component)
-		change, refusal, err := c.editor.Carry(ctx, app, &component.Spec, outermost.Edited{Values: values, At: found.At(), Behind: behind})
+		change, refusal, err := c.editor.Carry(ctx, app, &component.Spec,
+			outermost.Edited{Values: values, At: found.At(), Behind: behind})
 		switch {
 		case err != nil:
 			return outcome.Failed(err)
@@ -86,7 +91,8 @@ func (c *Controller) carrySet(ctx context.Context, component *platformv1.Compone
 			if len(change.Changed) > 0 && len(partly.Edits) > 0 {
 				c.reverter.Tell(live, partly, "but for the resources of the middleware, "+why)
 			}
-			return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s takes up what was edited in WorkloadSet %s", outermost.NameOf(app), live.Name))
+			return outcome.Waiting(platformv1.ReasonProgressing,
+				fmt.Sprintf("%s takes up what was edited in WorkloadSet %s", outermost.NameOf(app), live.Name))
 		}
 		why = refusal
 	}
@@ -94,9 +100,11 @@ func (c *Controller) carrySet(ctx context.Context, component *platformv1.Compone
 	return outcome.Done()
 }
 
-// split returns what of the edits can be declared, and the edits; those that come to nothing are told as adopted. partly are those that have
-// something else in them, which is lost without a trace once what can be declared has come down.
-func split(found edits.Found, live *platformv1.WorkloadSet, component *platformv1.Component, app *platformv1.Application, container string) (values []outermost.Value, rest, partly edits.Found) {
+// split returns what of the edits can be declared, and the edits; those that come to nothing are told as adopted.
+// partly are those that have something else in them, which is lost without a trace once what can be declared has come
+// down.
+func split(found edits.Found, live *platformv1.WorkloadSet, component *platformv1.Component,
+	app *platformv1.Application, container string) (values []outermost.Value, rest, partly edits.Found) {
 	rest = edits.Found{Adopted: found.Adopted, Shared: found.Shared, Behind: found.Behind}
 	for _, edit := range found.Edits {
 		var said []outermost.Value
@@ -110,7 +118,8 @@ func split(found edits.Found, live *platformv1.WorkloadSet, component *platformv
 			said, others = resourcesIn(edit, live.Spec.Set, container, &component.Spec)
 			switch {
 			case found.Behind:
-				// What else is not as wanted, the engine itself may have yet to write: neither is it declared, nor told of as an edit.
+				// What else is not as wanted, the engine itself may have yet to write: neither is it declared, nor told of as an
+				// edit.
 				nothing, said = len(said) == 0, nil
 			case len(said) > 0 && others:
 				partly.Edits = append(partly.Edits, edit)
@@ -128,9 +137,10 @@ func split(found edits.Found, live *platformv1.WorkloadSet, component *platformv
 	return values, rest, partly
 }
 
-// resourcesIn returns the resources that an edited pod template gives the middleware and the component has otherwise. others says whether anything else in it
-// is not as wanted.
-func resourcesIn(edit edits.Edit, set, container string, spec *platformv1.ComponentSpec) (values []outermost.Value, others bool) {
+// resourcesIn returns the resources that an edited pod template gives the middleware and the component has otherwise.
+// others says whether anything else in it is not as wanted.
+func resourcesIn(edit edits.Edit, set, container string, spec *platformv1.ComponentSpec) (values []outermost.Value,
+	others bool) {
 	wanted, _ := edit.Wanted.(map[string]any)
 	is, _ := edit.Is.(map[string]any)
 	for _, difference := range opsflow.Compare(plain(wanted), plain(is)) {
@@ -173,7 +183,8 @@ func without(set *platformv1.WorkloadSet) []string {
 }
 
 // applySet applies a set as it is wanted, whatever others made of it.
-func (c *Controller) applySet(ctx context.Context, component *platformv1.Component, f *facts, set *platformv1.WorkloadSet) (apply.Change, error) {
+func (c *Controller) applySet(ctx context.Context, component *platformv1.Component, f *facts,
+	set *platformv1.WorkloadSet) (apply.Change, error) {
 	live := f.sets[set.Name]
 	of, is := f.edited[set.Name]
 	if !is || set.Spec.Scaling != live.Spec.Scaling && set.Spec.Scaling == platformv1.SetScalingAuto {

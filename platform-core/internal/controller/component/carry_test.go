@@ -27,7 +27,8 @@ func template(t *testing.T, memory, image string) map[string]any {
 func TestSplit(t *testing.T) {
 	path := func(name string) fieldpath.Path { return fieldpath.MakePathOrDie("spec", name) }
 	live := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Set: "main", Replicas: 5}}
-	component := &platformv1.Component{Spec: platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}
+	component := &platformv1.Component{
+		Spec: platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}
 	component.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	memory := outermost.Value{Set: "main", Field: "resources", Path: []string{"limits", "memory"}, Value: "2Gi"}
 	for name, test := range map[string]struct {
@@ -35,14 +36,20 @@ func TestSplit(t *testing.T) {
 		values         []outermost.Value
 		edits, adopted int
 	}{
-		"replicas":                {edits.Edit{Path: path("replicas"), Wanted: int64(3), Is: int64(5)}, []outermost.Value{outermost.Replicas("main", 5)}, 1, 0},
-		"memory":                  {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"), Is: template(t, "2Gi", "x")}, []outermost.Value{memory}, 1, 0},
-		"memory, and another too": {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"), Is: template(t, "2Gi", "y")}, []outermost.Value{memory}, 1, 0},
-		"an image":                {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"), Is: template(t, "1Gi", "y")}, nil, 1, 0},
-		"memory as it is":         {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"), Is: template(t, "1024Mi", "x")}, nil, 0, 1},
-		"a plan":                  {edits.Edit{Path: path("plan"), Is: map[string]any{}}, nil, 1, 0},
+		"replicas": {edits.Edit{Path: path("replicas"), Wanted: int64(3), Is: int64(5)},
+			[]outermost.Value{outermost.Replicas("main", 5)}, 1, 0},
+		"memory": {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"),
+			Is: template(t, "2Gi", "x")}, []outermost.Value{memory}, 1, 0},
+		"memory, and another too": {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"),
+			Is: template(t, "2Gi", "y")}, []outermost.Value{memory}, 1, 0},
+		"an image": {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"), Is: template(t, "1Gi", "y")},
+			nil, 1, 0},
+		"memory as it is": {edits.Edit{Path: path("template"), Wanted: template(t, "1Gi", "x"),
+			Is: template(t, "1024Mi", "x")}, nil, 0, 1},
+		"a plan": {edits.Edit{Path: path("plan"), Is: map[string]any{}}, nil, 1, 0},
 	} {
-		values, rest, partly := split(edits.Found{Edits: []edits.Edit{test.edit}}, live, component, &platformv1.Application{}, "db")
+		values, rest, partly := split(edits.Found{Edits: []edits.Edit{test.edit}}, live, component, &platformv1.Application{},
+			"db")
 		if !reflect.DeepEqual(values, test.values) || len(rest.Edits) != test.edits || len(rest.Adopted) != test.adopted {
 			t.Errorf("%s: got %+v and %+v", name, values, rest)
 		}
@@ -52,9 +59,11 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Of a template that has yet to be written as it is wanted nobody can tell what of it was edited: nothing of it is declared, and it is told of only where its resources differ.
+// Of a template that has yet to be written as it is wanted nobody can tell what of it was edited: nothing of it is
+// declared, and it is told of only where its resources differ.
 func TestSplitOfATemplateThatIsBehind(t *testing.T) {
-	component := &platformv1.Component{Spec: platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}
+	component := &platformv1.Component{
+		Spec: platformv1.ComponentSpec{Component: "db", Sets: []platformv1.ComponentSet{{Name: "main"}}}}
 	component.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	live := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Set: "main"}}
 	for name, test := range map[string]struct {
@@ -65,7 +74,8 @@ func TestSplitOfATemplateThatIsBehind(t *testing.T) {
 		"another image":   {template(t, "1Gi", "y"), 0, 1},
 	} {
 		edit := edits.Edit{Path: fieldpath.MakePathOrDie("spec", "template"), Wanted: template(t, "1Gi", "x"), Is: test.is}
-		values, rest, partly := split(edits.Found{Edits: []edits.Edit{edit}, Behind: true}, live, component, &platformv1.Application{}, "db")
+		values, rest, partly := split(edits.Found{Edits: []edits.Edit{edit}, Behind: true}, live, component,
+			&platformv1.Application{}, "db")
 		if len(values)+len(partly.Edits) != 0 || len(rest.Edits) != test.edits || len(rest.Adopted) != test.adopted {
 			t.Errorf("%s: got %+v, %+v and %+v", name, values, rest, partly)
 		}
@@ -74,7 +84,8 @@ func TestSplitOfATemplateThatIsBehind(t *testing.T) {
 
 // The volumes of a set are an Operation's to choose, and the number of pods an autoscaler's.
 func TestLeftAlone(t *testing.T) {
-	fixed, auto := &platformv1.Component{}, &platformv1.Component{Spec: platformv1.ComponentSpec{Autoscaling: &platformv1.Autoscaling{}}}
+	fixed, auto := &platformv1.Component{},
+		&platformv1.Component{Spec: platformv1.ComponentSpec{Autoscaling: &platformv1.Autoscaling{}}}
 	for name, test := range map[string]struct {
 		component *platformv1.Component
 		path      []any
@@ -95,15 +106,18 @@ func TestLeftAlone(t *testing.T) {
 
 // The number of a set that has lost its autoscaler goes up, unless the Application names one.
 func TestSplitOfAReleasedSet(t *testing.T) {
-	live := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Set: "main", Replicas: 5, Scaling: platformv1.SetScalingAuto}}
-	found := edits.Found{Edits: []edits.Edit{{Path: fieldpath.MakePathOrDie("spec", "replicas"), Wanted: int64(3), Is: int64(5)}}}
+	live := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Set: "main", Replicas: 5,
+		Scaling: platformv1.SetScalingAuto}}
+	found := edits.Found{Edits: []edits.Edit{
+		{Path: fieldpath.MakePathOrDie("spec", "replicas"), Wanted: int64(3), Is: int64(5)}}}
 	component := &platformv1.Component{Spec: platformv1.ComponentSpec{Component: "db"}}
 	app := &platformv1.Application{}
 	if values, _, _ := split(found, live, component, app, "db"); len(values) != 1 {
 		t.Errorf("its number is lost: %v", values)
 	}
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Replicas: new(int32(3))}}
-	if values, rest, _ := split(found, live, component, app, "db"); len(values)+len(rest.Edits) != 0 || len(rest.Adopted) != 1 {
+	if values, rest, _ := split(found, live, component, app, "db"); len(values)+len(rest.Edits) != 0 ||
+		len(rest.Adopted) != 1 {
 		t.Errorf("the number that is declared does not count: %v, %v", values, rest)
 	}
 }

@@ -111,7 +111,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipMoved), newRendered()
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf); err !=
+		nil {
 		return nil, fmt.Errorf("cannot index Backups: %w", err)
 	}
 	made := queue.Made(mgr, &platformv1.Component{}, nil)
@@ -128,8 +129,10 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
+			builder.WithPredicates(madefrom.PluginChanged)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.ofTrust), builder.WithPredicates(onlyMade)).
 		WatchesRawSource(deps.Certificates.Source("Component")).
 		WatchesRawSource(deps.Settings.Source(c.all)).
@@ -137,8 +140,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Complete(deps.Gate(c))
 }
 
-// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes, and into that of
-// autoscalers with each measurement.
+// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes, and into
+// that of autoscalers with each measurement.
 var specChanged = predicate.GenerationChangedPredicate{}
 
 // ofPlugin wakes the Components that are made from a plugin whose state changed.
@@ -165,7 +168,8 @@ func (c *Controller) all(ctx context.Context) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if c.known.has(request.NamespacedName) && apierrors.IsNotFound(c.client.Get(ctx, request.NamespacedName, &platformv1.Component{})) {
+	if c.known.has(request.NamespacedName) &&
+		apierrors.IsNotFound(c.client.Get(ctx, request.NamespacedName, &platformv1.Component{})) {
 		c.known.forget(request.NamespacedName)
 	}
 	return c.frame.Reconcile(ctx, request, &platformv1.Component{})
@@ -208,7 +212,8 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 }
 
 // bring brings about what was rendered, and says how far that is.
-func (c *Controller) bring(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+func (c *Controller) bring(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	if o := c.carry(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}

@@ -29,8 +29,8 @@ type Prospect struct {
 	Refusal string
 }
 
-// Forecast says what would become of a Component that is as given: one that is there with another spec, or one that is not there yet. It
-// touches nothing.
+// Forecast says what would become of a Component that is as given: one that is there with another spec, or one that is
+// not there yet. It touches nothing.
 type Forecast func(ctx context.Context, component *platformv1.Component) (Prospect, error)
 
 // forecast implements Forecast by what renders and applies, too.
@@ -39,9 +39,10 @@ func (c *Controller) forecast(ctx context.Context, component *platformv1.Compone
 	if err != nil || component.Spec.Suspend {
 		return Prospect{}, err
 	}
-	output, refused := c.planWith(component, f, func(bundle *plugin.Bundle, settings render.Settings, owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
-		return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
-	})
+	output, refused := c.planWith(component, f,
+		func(bundle *plugin.Bundle, settings render.Settings, owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
+			return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
+		})
 	if refused != nil {
 		return Prospect{Refusal: refused.Message()}, nil
 	}
@@ -83,7 +84,8 @@ func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) 
 			return err
 		}
 	}
-	others := map[*unstructured.Unstructured]bool{output.Certificate: p.facts.tls.installed, output.PodMonitor: p.facts.monitoring.installed}
+	others := map[*unstructured.Unstructured]bool{output.Certificate: p.facts.tls.installed,
+		output.PodMonitor: p.facts.monitoring.installed}
 	for _, route := range output.HTTPRoutes {
 		others[route] = p.facts.routes.installed
 	}
@@ -144,6 +146,7 @@ func (p *prospect) add(obj client.Object, action platformv1.PlannedAction) error
 	if err != nil {
 		return err
 	}
-	p.Changes = append(p.Changes, platformv1.PlannedChange{Component: p.component.Spec.Component, Kind: gvk.Kind, Name: obj.GetName(), Action: action})
+	p.Changes = append(p.Changes, platformv1.PlannedChange{Component: p.component.Spec.Component, Kind: gvk.Kind,
+		Name: obj.GetName(), Action: action})
 	return nil
 }

@@ -30,7 +30,8 @@ import (
 type members struct {
 	plugin.Members
 	declared *plugin.Component
-	// parameters of the actions for these members, and the same for members that are formed: that is no reason to ask again.
+	// parameters of the actions for these members, and the same for members that are formed: that is no reason to ask
+	// again.
 	parameters, lasting map[string]string
 	// pods that stay and can be asked, those that are healthy first.
 	pods []*corev1.Pod
@@ -45,7 +46,8 @@ type members struct {
 }
 
 // observeMembers puts together who is to be a member and what the pods report; nil for a component without membership.
-func (c *Controller) observeMembers(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) (*members, error) {
+func (c *Controller) observeMembers(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) (*members, error) {
 	declared, ok := f.state.Bundle.In(component.Spec.Topology).Component(component.Spec.Component)
 	if !ok || declared.Membership == nil {
 		return nil, nil
@@ -130,7 +132,8 @@ func (m *members) lookAt(pods []corev1.Pod) {
 	for i := range pods {
 		pod := &pods[i]
 		said := agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])
-		told[pod.Name] = seen{pod.UID, pod.Status.PodIP, pod.DeletionTimestamp != nil, said.Health, said.Role, said.Starts, said.Attributes}
+		told[pod.Name] = seen{pod.UID, pod.Status.PodIP, pod.DeletionTimestamp != nil, said.Health, said.Role, said.Starts,
+			said.Attributes}
 		m.all[pod.UID], health[pod.UID] = pod, said.Health
 		if pod.DeletionTimestamp == nil && slices.Contains(staying, pod.Name) && runsOps(pod) {
 			m.pods = append(m.pods, pod)
@@ -153,9 +156,10 @@ func (m *members) lookAt(pods []corev1.Pod) {
 }
 
 func runsOps(pod *corev1.Pod) bool {
-	return pod.Status.PodIP != "" && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.Name == plugin.OpsContainer && s.State.Running != nil
-	})
+	return pod.Status.PodIP != "" && slices.ContainsFunc(pod.Status.ContainerStatuses,
+		func(s corev1.ContainerStatus) bool {
+			return s.Name == plugin.OpsContainer && s.State.Running != nil
+		})
 }
 
 // held is what is to be applied: as long as pods have yet to leave, their sets keep them.
@@ -176,10 +180,12 @@ func (m *members) held(f *facts, output *render.ComponentOutput) *render.Compone
 	}
 	for _, name := range m.kept {
 		kept := render.WorkloadSetOutput{Name: name, Spec: *f.sets[name].Spec.DeepCopy()}
-		// Which volumes it has is for the Operation to say that gave it those. It is kept by a component that goes on, and runs as long as that does.
+		// Which volumes it has is for the Operation to say that gave it those. It is kept by a component that goes on, and
+		// runs as long as that does.
 		kept.Spec.Data, kept.Spec.Suspend = nil, false
 		if len(output.WorkloadSets) > 0 {
-			kept.Spec.Running, kept.Spec.DeletionPolicy = output.WorkloadSets[0].Spec.Running, output.WorkloadSets[0].Spec.DeletionPolicy
+			kept.Spec.Running, kept.Spec.DeletionPolicy = output.WorkloadSets[0].Spec.Running,
+				output.WorkloadSets[0].Spec.DeletionPolicy
 		}
 		held.WorkloadSets = append(held.WorkloadSets, kept)
 	}
@@ -191,7 +197,8 @@ func (m *members) held(f *facts, output *render.ComponentOutput) *render.Compone
 func (c *Controller) ofMember(_ context.Context, obj client.Object) []reconcile.Request {
 	name := types.NamespacedName{
 		Namespace: obj.GetNamespace(),
-		Name:      platformv1.ComponentNameFor(obj.GetLabels()[platformv1.ApplicationLabel], obj.GetLabels()[platformv1.ComponentLabel]),
+		Name: platformv1.ComponentNameFor(obj.GetLabels()[platformv1.ApplicationLabel],
+			obj.GetLabels()[platformv1.ComponentLabel]),
 	}
 	if !c.known.has(name) {
 		return nil
@@ -204,7 +211,8 @@ var memberMoved = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, was := e.ObjectOld.(*corev1.Pod)
 		after, is := e.ObjectNew.(*corev1.Pod)
-		return was && is && (before.Annotations[platformv1.ReportAnnotation] != after.Annotations[platformv1.ReportAnnotation] ||
+		return was && is && (before.Annotations[platformv1.ReportAnnotation] !=
+			after.Annotations[platformv1.ReportAnnotation] ||
 			before.Status.PodIP != after.Status.PodIP || runsOps(before) != runsOps(after) ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil))
 	},

@@ -48,12 +48,16 @@ func TestMembersStayUntilTheyHaveLeft(t *testing.T) {
 		"the first ones": {wantedSets(), wantedSets(podSet("a", 2)), nil, map[string][]int32{"a": {0, 1}}},
 		"as it is":       {wantedSets(podSet("a", 2)), wantedSets(podSet("a", 2)), nil, map[string][]int32{"a": {0, 1}}},
 		"more pods":      {wantedSets(podSet("a", 1)), wantedSets(podSet("a", 2)), nil, map[string][]int32{"a": {0, 1}}},
-		"fewer pods":     {wantedSets(podSet("a", 3)), wantedSets(podSet("a", 1)), []string{"a-1", "a-2"}, map[string][]int32{"a": {0, 1, 2}}},
-		"a named pod":    {wantedSets(podSet("a", 2)), wantedSets(podSet("a", 2, 0)), []string{"a-0"}, map[string][]int32{"a": {0, 1, 2}}},
-		"another set":    {wantedSets(podSet("a", 1)), wantedSets(podSet("a", 1), podSet("b", 1)), nil, map[string][]int32{"a": {0}, "b": {0}}},
+		"fewer pods": {wantedSets(podSet("a", 3)), wantedSets(podSet("a", 1)), []string{"a-1", "a-2"},
+			map[string][]int32{"a": {0, 1, 2}}},
+		"a named pod": {wantedSets(podSet("a", 2)), wantedSets(podSet("a", 2, 0)), []string{"a-0"},
+			map[string][]int32{"a": {0, 1, 2}}},
+		"another set": {wantedSets(podSet("a", 1)), wantedSets(podSet("a", 1), podSet("b", 1)), nil,
+			map[string][]int32{"a": {0}, "b": {0}}},
 		"a set less": {wantedSets(podSet("a", 1), podSet("b", 2)), wantedSets(podSet("a", 1)), []string{"b-0", "b-1"},
 			map[string][]int32{"a": {0}, "b": {0, 1}}},
-		"a set for another": {wantedSets(podSet("a", 1), podSet("b", 1)), wantedSets(podSet("a", 1), podSet("c", 1)), []string{"b-0"},
+		"a set for another": {wantedSets(podSet("a", 1), podSet("b", 1)), wantedSets(podSet("a", 1), podSet("c", 1)),
+			[]string{"b-0"},
 			map[string][]int32{"a": {0}, "b": {0}, "c": {0}}},
 	}
 	for name, test := range tests {
@@ -90,7 +94,8 @@ func TestMembersStayUntilTheyHaveLeft(t *testing.T) {
 	}
 }
 
-// A set that is kept is applied without its volumes, which are an Operation's to choose, and goes on with the component.
+// A set that is kept is applied without its volumes, which are an Operation's to choose, and goes on with the
+// component.
 func TestAKeptSetIsItsOwnButForItsData(t *testing.T) {
 	kept := podSet("b", 1)
 	kept.Spec.Version, kept.Spec.Suspend, kept.Spec.Data = "7.0", true, &platformv1.SetData{}
@@ -98,7 +103,8 @@ func TestAKeptSetIsItsOwnButForItsData(t *testing.T) {
 	stopped.Spec.Running, stopped.Spec.DeletionPolicy = new(false), platformv1.DeletionPolicySnapshot
 	f, wanted := liveSets(podSet("a", 1), kept), wantedSets(stopped)
 	held := membersOf(f, wanted).held(f, wanted).WorkloadSets
-	if len(held) != 2 || held[1].Spec.Version != "7.0" || held[1].Spec.Data != nil || held[1].Spec.Suspend || held[1].Spec.IsRunning() || held[1].Spec.DeletionPolicy != platformv1.DeletionPolicySnapshot {
+	if len(held) != 2 || held[1].Spec.Version != "7.0" || held[1].Spec.Data != nil || held[1].Spec.Suspend ||
+		held[1].Spec.IsRunning() || held[1].Spec.DeletionPolicy != platformv1.DeletionPolicySnapshot {
 		t.Errorf("it is held as %+v", held)
 	}
 	if kept.Spec.Data == nil {
@@ -121,17 +127,20 @@ func memberPod(name string, report agentreport.Report) corev1.Pod {
 		panic(err)
 	}
 	return corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{platformv1.ReportAnnotation: string(data)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+			Annotations: map[string]string{platformv1.ReportAnnotation: string(data)}},
 		Status: corev1.PodStatus{PodIP: "10.0.0.1", ContainerStatuses: []corev1.ContainerStatus{
 			{Name: plugin.OpsContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
 	}
 }
 
-// Whatever is new about a pod has the members looked at again; healthy pods that stay are asked first, and such as leave never.
+// Whatever is new about a pod has the members looked at again; healthy pods that stay are asked first, and such as
+// leave never.
 func TestThePrintTellsWhatIsNew(t *testing.T) {
 	base := []corev1.Pod{
 		memberPod("a-0", agentreport.Report{Health: agentreport.Unhealthy}),
-		memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary", Attributes: map[string]string{"state": "ok"}}),
+		memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary",
+			Attributes: map[string]string{"state": "ok"}}),
 		memberPod("a-2", agentreport.Report{Health: agentreport.Healthy}),
 	}
 	look := func(pods []corev1.Pod) *members {
@@ -152,13 +161,16 @@ func TestThePrintTellsWhatIsNew(t *testing.T) {
 		"another address": func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.2" },
 		"it goes":         func(p *corev1.Pod) { p.DeletionTimestamp = &now },
 		"another role": func(p *corev1.Pod) {
-			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "replica", Attributes: map[string]string{"state": "ok"}})
+			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "replica",
+				Attributes: map[string]string{"state": "ok"}})
 		},
 		"another word": func(p *corev1.Pod) {
-			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary", Attributes: map[string]string{"state": "fail"}})
+			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary",
+				Attributes: map[string]string{"state": "fail"}})
 		},
 		"the process was started again": func(p *corev1.Pod) {
-			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary", Starts: 2, Attributes: map[string]string{"state": "ok"}})
+			*p = memberPod("a-1", agentreport.Report{Health: agentreport.Healthy, Role: "primary", Starts: 2,
+				Attributes: map[string]string{"state": "ok"}})
 		},
 	} {
 		pods := slices.Clone(base)

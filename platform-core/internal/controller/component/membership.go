@@ -37,7 +37,8 @@ const (
 	membersRefused = 30 * time.Second
 )
 
-// known remembers what was found out about members. Nothing of it need survive: who forgets asks once more, which changes nothing.
+// known remembers what was found out about members. Nothing of it need survive: who forgets asks once more, which
+// changes nothing.
 type known struct {
 	mu sync.Mutex
 	by map[types.NamespacedName]*acquaintance
@@ -94,8 +95,9 @@ func (k *known) forget(name types.NamespacedName) {
 	delete(k.by, name)
 }
 
-// tendMembers sees that the members are what they are to be. Whenever their pods report anything new one of them is asked, which changes
-// nothing; only where something is to be done that is put on record, and then done by a call in one pod.
+// tendMembers sees that the members are what they are to be. Whenever their pods report anything new one of them is
+// asked, which changes nothing; only where something is to be done that is put on record, and then done by a call in
+// one pod.
 func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Component, m *members) outcome.Outcome {
 	if m == nil || !component.Spec.IsRunning() {
 		component.Status.Membership = nil
@@ -108,7 +110,8 @@ func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Comp
 	}
 	if a.settled == m.print {
 		if m.released {
-			return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, fmt.Sprintf("%s left and can go", list(m.Leaving)))
+			return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
+				fmt.Sprintf("%s left and can go", list(m.Leaving)))
 		}
 		return outcome.Done()
 	}
@@ -129,17 +132,20 @@ func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Comp
 }
 
 // look asks a pod how far the members are. What one does not say at once it is asked for again.
-func (c *Controller) look(ctx context.Context, component *platformv1.Component, m *members, a *acquaintance, now time.Time) outcome.Outcome {
+func (c *Controller) look(ctx context.Context, component *platformv1.Component, m *members, a *acquaintance,
+	now time.Time) outcome.Outcome {
 	if q := a.asked; q == nil || m.all[q.pod.UID] == nil {
 		a.asked = &question{pod: m.pick(a.failures), action: agentclient.Action{
-			Key: fmt.Sprintf("members/check/%s/%d", component.UID, now.UnixNano()), Name: m.declared.Membership.Check, Parameters: m.parameters,
+			Key: fmt.Sprintf("members/check/%s/%d", component.UID, now.UnixNano()), Name: m.declared.Membership.Check,
+			Parameters: m.parameters,
 		}}
 	}
 	pod := a.asked.pod
 	call, err := c.ask(ctx, pod, a.asked.action)
 	if err == nil && call.Phase == agentreport.CallRunning {
 		a.again = now.Add(membersPoll)
-		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, fmt.Sprintf("pod %s has yet to say how far the members are", pod.Name))
+		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
+			fmt.Sprintf("pod %s has yet to say how far the members are", pod.Name))
 	}
 	a.asked = nil
 	waiting := func(message string) outcome.Outcome {
@@ -159,11 +165,13 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case plugin.MembersDone:
 		component.Status.Formed = true
 		if a.settled = m.print; len(m.Leaving) > 0 {
-			return outcome.WaitingFor(time.Millisecond, platformv1.ReasonMembersPending, fmt.Sprintf("%s left and can go", list(m.Leaving)))
+			return outcome.WaitingFor(time.Millisecond, platformv1.ReasonMembersPending,
+				fmt.Sprintf("%s left and can go", list(m.Leaving)))
 		}
 		return outcome.Done()
 	case plugin.MembersWorking:
-		component.Status.Membership = &platformv1.MembershipCall{Pod: pod.Name, PodUID: pod.UID, Attempt: 1, Since: metav1.NewTime(now), Message: reason}
+		component.Status.Membership = &platformv1.MembershipCall{Pod: pod.Name, PodUID: pod.UID, Attempt: 1,
+			Since: metav1.NewTime(now), Message: reason}
 		// The write of the status brings the next turn.
 		return outcome.Waiting(platformv1.ReasonMembersPending, reason)
 	case plugin.MembersRefused:
@@ -175,7 +183,8 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 }
 
 // ask runs an action that ends soon.
-func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
+	error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err
@@ -187,15 +196,18 @@ func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclien
 
 // phaseOf is what an action says of the members, and why; middleware need not say why.
 func phaseOf(call agentclient.ActionCall) (plugin.MembershipPhase, string) {
-	return plugin.MembershipPhase(call.Outputs[plugin.OutputPhase]), cmp.Or(call.Outputs[plugin.OutputReason], "the members are being changed")
+	return plugin.MembershipPhase(call.Outputs[plugin.OutputPhase]),
+		cmp.Or(call.Outputs[plugin.OutputReason], "the members are being changed")
 }
 
-// tell makes conditions of what the check says of members that are lost, and of those that stay out. Each stays until the
-// check says otherwise.
+// tell makes conditions of what the check says of members that are lost, and of those that stay out. Each stays until
+// the check says otherwise.
 func tell(component *platformv1.Component, call agentclient.ActionCall) {
 	for _, c := range []metav1.Condition{
-		{Type: platformv1.QuorumCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonQuorumLost, Message: call.Outputs[plugin.OutputLost]},
-		{Type: platformv1.QuarantinedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonMembersDiverged, Message: call.Outputs[plugin.OutputQuarantined]},
+		{Type: platformv1.QuorumCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonQuorumLost,
+			Message: call.Outputs[plugin.OutputLost]},
+		{Type: platformv1.QuarantinedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonMembersDiverged,
+			Message: call.Outputs[plugin.OutputQuarantined]},
 	} {
 		if c.Message == "" {
 			conditions.Remove(component, c.Type)
@@ -205,9 +217,10 @@ func tell(component *platformv1.Component, call agentclient.ActionCall) {
 	}
 }
 
-// followCall makes the call that is on record, or asks how it stands. No other one is made before it is known to have ended: it is not begun
-// after twice the time that it may take, and counts as ended after three times.
-func (c *Controller) followCall(ctx context.Context, component *platformv1.Component, m *members, a *acquaintance) outcome.Outcome {
+// followCall makes the call that is on record, or asks how it stands. No other one is made before it is known to have
+// ended: it is not begun after twice the time that it may take, and counts as ended after three times.
+func (c *Controller) followCall(ctx context.Context, component *platformv1.Component, m *members,
+	a *acquaintance) outcome.Outcome {
 	call, now := component.Status.Membership, c.Now()
 	pod, age, limit := m.all[call.PodUID], now.Sub(call.Since.Time), c.actionTime(m)
 	switch {
@@ -216,15 +229,18 @@ func (c *Controller) followCall(ctx context.Context, component *platformv1.Compo
 	case age > 3*limit:
 		return a.ended(component, m, now, 0, fmt.Sprintf("pod %s did not say what came of the members", call.Pod))
 	case age > 2*limit:
-		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, fmt.Sprintf("pod %s has yet to say what came of the members", call.Pod))
+		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
+			fmt.Sprintf("pod %s has yet to say what came of the members", call.Pod))
 	}
 	key := fmt.Sprintf("members/%s/%d/%d", call.PodUID, call.Since.Unix(), call.Attempt)
 	if a.key != key {
 		a.key, a.parameters = key, m.parameters
 	}
-	answer, err := c.run(ctx, pod, agentclient.Action{Key: key, Name: m.declared.Membership.Action, Parameters: a.parameters})
+	answer, err := c.run(ctx, pod, agentclient.Action{Key: key, Name: m.declared.Membership.Action,
+		Parameters: a.parameters})
 	if err != nil {
-		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, fmt.Sprintf("%s; pod %s: %s", call.Message, pod.Name, agentclient.ProblemOf(err)))
+		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
+			fmt.Sprintf("%s; pod %s: %s", call.Message, pod.Name, agentclient.ProblemOf(err)))
 	}
 	if answer.Phase == agentreport.CallRunning {
 		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, call.Message)
@@ -244,8 +260,10 @@ func (c *Controller) followCall(ctx context.Context, component *platformv1.Compo
 	return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, reason)
 }
 
-// ended takes a call off the record. What comes next is found out by looking again, after a while where it may be the same.
-func (a *acquaintance) ended(component *platformv1.Component, m *members, now time.Time, pause time.Duration, message string) outcome.Outcome {
+// ended takes a call off the record. What comes next is found out by looking again, after a while where it may be the
+// same.
+func (a *acquaintance) ended(component *platformv1.Component, m *members, now time.Time, pause time.Duration,
+	message string) outcome.Outcome {
 	component.Status.Membership, a.settled, a.print = nil, "", m.print
 	a.again = now.Add(pause)
 	a.said = outcome.Waiting(platformv1.ReasonMembersPending, message)
@@ -262,7 +280,8 @@ func (c *Controller) actionTime(m *members) time.Duration {
 	return plan.DefaultActionSeconds * time.Second
 }
 
-func (c *Controller) run(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+func (c *Controller) run(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
+	error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err
@@ -273,5 +292,6 @@ func (c *Controller) run(ctx context.Context, pod *corev1.Pod, action agentclien
 // membershipMoved says whether a call was put on record or taken off: the next turn goes by that.
 func membershipMoved(before, after *platformv1.Component) bool {
 	b, a := before.Status.Membership, after.Status.Membership
-	return (b == nil) != (a == nil) || b != nil && (b.PodUID != a.PodUID || b.Attempt != a.Attempt || !b.Since.Equal(&a.Since))
+	return (b == nil) != (a == nil) || b != nil &&
+		(b.PodUID != a.PodUID || b.Attempt != a.Attempt || !b.Since.Equal(&a.Since))
 }

@@ -46,10 +46,12 @@ func (s *story) Await(ctx context.Context, action agentclient.Action) (agentclie
 }
 
 func newStory(t *testing.T) *story {
-	s := &story{T: t, now: time.Unix(1000, 0), component: &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c"}}}
+	s := &story{T: t, now: time.Unix(1000, 0),
+		component: &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c"}}}
 	s.c = &Controller{Deps: Deps{Ops: s, Now: func() time.Time { return s.now }}}
 	s.m = membersOf(liveSets(podSet("a", 2)), wantedSets(podSet("a", 2)))
-	s.m.declared = &plugin.Component{Membership: &plugin.Membership{Check: "check", Action: "act"}, Actions: []plan.Action{{Name: "act", TimeoutSeconds: 30}}}
+	s.m.declared = &plugin.Component{Membership: &plugin.Membership{Check: "check", Action: "act"},
+		Actions: []plan.Action{{Name: "act", TimeoutSeconds: 30}}}
 	s.report(agentreport.Report{Health: agentreport.Healthy})
 	return s
 }
@@ -171,7 +173,8 @@ func TestNoSecondCallWhileOneMayRun(t *testing.T) {
 
 func TestAPodThatIsGoneEndsItsCall(t *testing.T) {
 	s := newStory(t)
-	s.component.Status.Membership = &platformv1.MembershipCall{Pod: "a-9", PodUID: "a-9", Attempt: 1, Since: metav1.NewTime(s.now)}
+	s.component.Status.Membership = &platformv1.MembershipCall{Pod: "a-9", PodUID: "a-9", Attempt: 1,
+		Since: metav1.NewTime(s.now)}
 	if o := s.turn(); s.component.Status.Membership != nil || !strings.Contains(o.Message(), "a-9") {
 		t.Errorf("on record is %v: %s", s.component.Status.Membership, o.Message())
 	}
@@ -181,7 +184,8 @@ func TestAPodThatIsGoneEndsItsCall(t *testing.T) {
 func TestWhatIsRefusedStalls(t *testing.T) {
 	s := newStory(t)
 	s.says = answer(plugin.MembersRefused)
-	if o := s.turn(); o.Kind() != outcome.KindStalled || o.Reason() != platformv1.ReasonMembersRefused || o.Message() != "because" {
+	if o := s.turn(); o.Kind() != outcome.KindStalled || o.Reason() != platformv1.ReasonMembersRefused ||
+		o.Message() != "because" {
 		t.Errorf("got %v %s %s", o.Kind(), o.Reason(), o.Message())
 	}
 	if s.turn(); len(s.asked) != 1 {
@@ -249,7 +253,8 @@ func TestAStoppedComponentHasNoMembers(t *testing.T) {
 	}
 }
 
-// What the check says of members that are lost or stay out becomes conditions, until it says otherwise or the component is stopped.
+// What the check says of members that are lost or stay out becomes conditions, until it says otherwise or the component
+// is stopped.
 func TestMembersThatAreLostOrStayOutAreSaid(t *testing.T) {
 	s := newStory(t)
 	says := func(lost, quarantined string) {

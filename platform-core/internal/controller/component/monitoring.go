@@ -19,8 +19,10 @@ import (
 )
 
 // noPodMonitors says what to do where the Prometheus Operator is not installed.
-const noPodMonitors = "the pods serve their metrics, and the cluster has no kind PodMonitor (monitoring.coreos.com/v1) to say so: " +
-	"install the Prometheus Operator, or have your Prometheus read them by another way; once the kind is there, this goes on by itself"
+const noPodMonitors = "the pods serve their metrics, and the cluster has no kind PodMonitor " +
+	"(monitoring.coreos.com/v1) to say so: " +
+	"install the Prometheus Operator, or have your Prometheus read them by another way; once the kind is there, this " +
+	"goes on by itself"
 
 // monitoringFacts are what one turn knows of the metrics of a component.
 type monitoringFacts struct {
@@ -52,9 +54,11 @@ func (c *Controller) observeMonitoring(ctx context.Context, component *platformv
 
 // monitor keeps the PodMonitor, says in a condition how that went, and returns how soon to look again; 0 for not before
 // something changes. The instance itself is well without it.
-func (c *Controller) monitor(ctx context.Context, component *platformv1.Component, f *facts, wanted *unstructured.Unstructured) time.Duration {
+func (c *Controller) monitor(ctx context.Context, component *platformv1.Component, f *facts,
+	wanted *unstructured.Unstructured) time.Duration {
 	report := func(status metav1.ConditionStatus, reason, message string) {
-		conditions.Set(component, metav1.Condition{Type: platformv1.MonitoredCondition, Status: status, Reason: reason, Message: message})
+		conditions.Set(component, metav1.Condition{Type: platformv1.MonitoredCondition, Status: status, Reason: reason,
+			Message: message})
 	}
 	switch {
 	case wanted == nil && f.monitoring.monitor != nil:
@@ -86,6 +90,7 @@ func (c *Controller) monitor(ctx context.Context, component *platformv1.Componen
 		report(metav1.ConditionFalse, platformv1.ReasonPodMonitorRefused, "the PodMonitor cannot be made: "+err.Error())
 		return refusedRecheck
 	}
-	report(metav1.ConditionTrue, platformv1.ReasonPodMonitorApplied, "PodMonitor "+wanted.GetName()+" leads Prometheus to the pods")
+	report(metav1.ConditionTrue, platformv1.ReasonPodMonitorApplied, "PodMonitor "+wanted.GetName()+
+		" leads Prometheus to the pods")
 	return 0
 }

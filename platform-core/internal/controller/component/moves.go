@@ -18,21 +18,25 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// moves says whether parts of the data may go from one set to another: not while a Backup takes them one after the other. A Backup that begins in
-// the same moment waits for a call that is on record (package backup), and fails where both have missed each other.
+// moves says whether parts of the data may go from one set to another: not while a Backup takes them one after the
+// other. A Backup that begins in the same moment waits for a call that is on record (package backup), and fails where
+// both have missed each other.
 func (c *Controller) moves(ctx context.Context, component *platformv1.Component) (plugin.Moves, error) {
 	var backups platformv1.BackupList
-	err := c.client.List(ctx, &backups, client.InNamespace(component.Namespace), client.MatchingFields{partsField: component.Spec.Application}, client.UnsafeDisableDeepCopy)
+	err := c.client.List(ctx, &backups, client.InNamespace(component.Namespace),
+		client.MatchingFields{partsField: component.Spec.Application}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", fmt.Errorf("cannot list the Backups of Application %q: %w", component.Spec.Application, err)
 	}
-	if slices.ContainsFunc(backups.Items, func(b platformv1.Backup) bool { return takesParts(&b, component.Spec.Component) }) {
+	if slices.ContainsFunc(backups.Items,
+		func(b platformv1.Backup) bool { return takesParts(&b, component.Spec.Component) }) {
 		return plugin.MovesHeld, nil
 	}
 	return plugin.MovesAllowed, nil
 }
 
-// unknownMoves is what agents say that were made before anybody told them whether parts of the data may move. Pods keep theirs when an operator is upgraded.
+// unknownMoves is what agents say that were made before anybody told them whether parts of the data may move. Pods keep
+// theirs when an operator is upgraded.
 const unknownMoves = `unknown field "moves"`
 
 // explained says what the failure of a call means, where an agent cannot know.
@@ -40,11 +44,13 @@ func (m *members) explained(failure string) string {
 	if m.Moves != plugin.MovesHeld || !strings.Contains(failure, unknownMoves) {
 		return failure
 	}
-	return "its agent is of an earlier version, which nobody can tell that a Backup takes the data of the sets: members are looked after again when that has ended, " +
+	return "its agent is of an earlier version, which nobody can tell that a Backup takes the data of the sets: members " +
+		"are looked after again when that has ended, " +
 		"and while Backups run once the pods were replaced, which brings them the agent of this version"
 }
 
-// partsField indexes Backups that take the data of sets now, by the name of their Application: there are few of them, however many are kept.
+// partsField indexes Backups that take the data of sets now, by the name of their Application: there are few of them,
+// however many are kept.
 const partsField = "takesPartsOf"
 
 func partsOf(obj client.Object) []string {
@@ -56,7 +62,8 @@ func partsOf(obj client.Object) []string {
 
 // takesParts says whether a Backup takes the data of the sets of a component.
 func takesParts(b *platformv1.Backup, component string) bool {
-	return b.Status.Phase == platformv1.BackupRunning && slices.ContainsFunc(b.Status.Sources, func(s platformv1.BackupSource) bool { return s.Component == component })
+	return b.Status.Phase == platformv1.BackupRunning &&
+		slices.ContainsFunc(b.Status.Sources, func(s platformv1.BackupSource) bool { return s.Component == component })
 }
 
 // begunOrEnded passes the Backups that have begun to take the data of sets, or have ended.

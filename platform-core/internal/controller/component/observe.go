@@ -37,7 +37,8 @@ type facts struct {
 	monitoring monitoringFacts
 	// routes is what is known of HTTPRoutes.
 	routes routeFacts
-	// kept are the names of sets that are not wanted, and whose pods have yet to leave the cluster that they are members of.
+	// kept are the names of sets that are not wanted, and whose pods have yet to leave the cluster that they are members
+	// of.
 	kept []string
 	// edited are the sets that others wrote to, by name, and that are to be as they are wanted.
 	edited map[string]edited

@@ -20,7 +20,8 @@ func TestOwned(t *testing.T) {
 		}}}
 	}
 	var names []string
-	for _, s := range owned([]corev1.Service{service("b", "1"), service("foreign", "2"), service("c", "1"), service("a", "1")}, component) {
+	for _, s := range owned([]corev1.Service{service("b", "1"), service("foreign", "2"), service("c", "1"),
+		service("a", "1")}, component) {
 		names = append(names, s.Name)
 	}
 	if want := []string{"a", "b", "c"}; !slices.Equal(names, want) {

@@ -19,22 +19,27 @@ import (
 
 // plan renders the component, or says why it cannot. A refusal leaves what runs alone.
 func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.ComponentOutput, *outcome.Outcome) {
-	return c.planWith(component, f, func(bundle *plugin.Bundle, settings render.Settings, owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
+	return c.planWith(component, f, func(bundle *plugin.Bundle, settings render.Settings,
+		owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
 		return c.rendered.component(bundle, settings, owner, component, f)
 	})
 }
 
 // planWith is plan with who renders.
-func (c *Controller) planWith(component *platformv1.Component, f *facts, renders func(*plugin.Bundle, render.Settings, render.Meta) (*render.ComponentOutput, *render.Refusal)) (*render.ComponentOutput, *outcome.Outcome) {
+func (c *Controller) planWith(component *platformv1.Component, f *facts,
+	renders func(*plugin.Bundle, render.Settings, render.Meta) (*render.ComponentOutput,
+		*render.Refusal)) (*render.ComponentOutput, *outcome.Outcome) {
 	pinned := component.Spec.Plugin
 	bundle := f.state.Bundle
 	if bundle == nil {
-		o := outcome.StalledFor(madefrom.Recheck, platformv1.ReasonPluginMissing, plugin.Unusable(pinned.Name, pinned.Version, f.state))
+		o := outcome.StalledFor(madefrom.Recheck, platformv1.ReasonPluginMissing,
+			plugin.Unusable(pinned.Name, pinned.Version, f.state))
 		return nil, &o
 	}
 	if bundle.Digest != pinned.Digest {
 		o := outcome.Stalled(platformv1.ReasonPluginChanged,
-			fmt.Sprintf("plugin %s version %s has digest %s and this was made with %s: install the original again, and changes under a new version", pinned.Name, pinned.Version, bundle.Digest, pinned.Digest))
+			fmt.Sprintf("plugin %s version %s has digest %s and this was made with %s: install the original again, and "+
+				"changes under a new version", pinned.Name, pinned.Version, bundle.Digest, pinned.Digest))
 		return nil, &o
 	}
 	settings := c.Settings.Get()
@@ -65,12 +70,14 @@ func settle(component *platformv1.Component, f *facts, output *render.ComponentO
 		set, ok := f.sets[wanted.Name]
 		switch {
 		case !ok:
-			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s is being made", wanted.Name)))
+			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonProgressing,
+				fmt.Sprintf("WorkloadSet %s is being made", wanted.Name)))
 		case f.awaitsAddress(wanted.Name, output) != "":
 			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonAddressPending,
 				render.AwaitsAddress(f.awaitsAddress(wanted.Name, output))))
 		case slices.Contains(f.written, wanted.Name):
-			outcomes = append(outcomes, outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s takes up the change", wanted.Name)))
+			outcomes = append(outcomes, outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing,
+				fmt.Sprintf("WorkloadSet %s takes up the change", wanted.Name)))
 		default:
 			outcomes = append(outcomes, conditions.Outcome(set))
 		}

@@ -23,7 +23,8 @@ import (
 // preflight has the API server try, as a dry run, a pod of each set whose pods are about to be replaced or resized: a
 // pod that cannot be resized is replaced. What it would refuse, a priority class that is not there or resources that a
 // LimitRange rules out for example, is refused before a pod that runs is given up for it.
-func (c *Controller) preflight(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+func (c *Controller) preflight(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	for _, wanted := range output.WorkloadSets {
 		live := f.sets[wanted.Name]
 		ordinals := platformv1.OrdinalsOf(wanted.Spec.Replicas, wanted.Spec.ExcludedOrdinals)
@@ -42,7 +43,8 @@ func (c *Controller) preflight(ctx context.Context, component *platformv1.Compon
 		if err := c.client.Create(ctx, pod, client.DryRunAll, client.FieldOwner(owner)); isRefusal(err) {
 			// A policy, or the absence of a class, may be mended without a word to us.
 			return outcome.StalledFor(refusedRecheck, platformv1.ReasonInvalidSpec,
-				fmt.Sprintf("the pods of WorkloadSet %s are left as they are, since the API server refuses the new ones: %v", wanted.Name, err))
+				fmt.Sprintf("the pods of WorkloadSet %s are left as they are, since the API server refuses the new ones: %v",
+					wanted.Name, err))
 		}
 	}
 	return outcome.Done()

@@ -16,10 +16,11 @@ func TestIsRefusal(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":            {nil, false},
-		"invalid":         {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a-0", nil), true},
-		"no such class":   {apierrors.NewForbidden(pods, "a-0", errors.New("no PriorityClass with name x was found")), true},
-		"quota":           {apierrors.NewForbidden(pods, "a-0", errors.New("exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3")), false},
+		"none":          {nil, false},
+		"invalid":       {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a-0", nil), true},
+		"no such class": {apierrors.NewForbidden(pods, "a-0", errors.New("no PriorityClass with name x was found")), true},
+		"quota": {apierrors.NewForbidden(pods, "a-0",
+			errors.New("exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3")), false},
 		"it is there":     {apierrors.NewAlreadyExists(pods, "a-0"), false},
 		"server troubles": {apierrors.NewInternalError(errors.New("webhook")), false},
 	} {

@@ -13,7 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// renderedSize is how many components are kept as they were rendered: those that are at work. At rest nobody asks for them.
+// renderedSize is how many components are kept as they were rendered: those that are at work. At rest nobody asks for
+// them.
 const renderedSize = 256
 
 // rendered keeps what comes of components, since one that is at work is looked at again and again.
@@ -34,9 +35,10 @@ type outputKey struct {
 	owner      render.Meta
 }
 
-// component renders a component. The output is shared between its turns; what they change of it is the owner only. One that
-// is autoscaled depends on its sets as well, and is rendered anew in each turn.
-func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, owner render.Meta, component *platformv1.Component, f *facts) (*render.ComponentOutput, *render.Refusal) {
+// component renders a component. The output is shared between its turns; what they change of it is the owner only. One
+// that is autoscaled depends on its sets as well, and is rendered anew in each turn.
+func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, owner render.Meta,
+	component *platformv1.Component, f *facts) (*render.ComponentOutput, *render.Refusal) {
 	if component.Spec.Autoscaling != nil {
 		return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
 	}

@@ -61,9 +61,11 @@ func (f *facts) declaresRoutes(component *platformv1.Component) bool {
 
 // route keeps the HTTPRoutes, says in a condition how that went, and returns how soon to look again; 0 for not before
 // something changes. The instance itself is ready without them. Its Ingresses are there when this is called.
-func (c *Controller) route(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) time.Duration {
+func (c *Controller) route(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) time.Duration {
 	report := func(status metav1.ConditionStatus, reason, message string) {
-		conditions.Set(component, metav1.Condition{Type: platformv1.RoutedCondition, Status: status, Reason: reason, Message: message})
+		conditions.Set(component, metav1.Condition{Type: platformv1.RoutedCondition, Status: status, Reason: reason,
+			Message: message})
 	}
 	refused := func(what string, err error) time.Duration {
 		if apierrors.IsConflict(err) {

@@ -29,9 +29,11 @@ type loss struct {
 	ordinals []int32
 }
 
-// spare waits where a component asks for the end of sets or pods that its Application declares. Then somebody edited the component, which is
-// declared or taken back before it takes effect, or a newer Application has yet to come down: what is lost would not come back with it.
-func (c *Controller) spare(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+// spare waits where a component asks for the end of sets or pods that its Application declares. Then somebody edited
+// the component, which is declared or taken back before it takes effect, or a newer Application has yet to come down:
+// what is lost would not come back with it.
+func (c *Controller) spare(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	losses := lossesOf(f, output)
 	if len(losses) == 0 {
 		return outcome.Done()
@@ -43,7 +45,8 @@ func (c *Controller) spare(ctx context.Context, component *platformv1.Component,
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application}, app)
 	switch {
 	case apierrors.IsNotFound(err):
-		return wait("%s is kept: Application %q, which would say whether it is to go, is not there", losses[0], component.Spec.Application)
+		return wait("%s is kept: Application %q, which would say whether it is to go, is not there", losses[0],
+			component.Spec.Application)
 	case err != nil:
 		return outcome.Failed(err)
 	}
@@ -53,7 +56,8 @@ func (c *Controller) spare(ctx context.Context, component *platformv1.Component,
 	}
 	for _, l := range losses {
 		if l.isDeclared(app, declared) {
-			return wait("%s is kept: Application %q declares it, and what was edited here is declared there or taken back first", l, app.Name)
+			return wait("%s is kept: Application %q declares it, and what was edited here is declared there or taken back first",
+				l, app.Name)
 		}
 	}
 	return outcome.Done()
@@ -73,7 +77,8 @@ func lossesOf(f *facts, output *render.ComponentOutput) []loss {
 			wanted := &output.WorkloadSets[i].Spec
 			stay := wanted.Ordinals()
 			l.stopped = live.Spec.IsRunning() && !wanted.IsRunning()
-			l.ordinals = slices.DeleteFunc(live.Spec.Ordinals(), func(ordinal int32) bool { return slices.Contains(stay, ordinal) })
+			l.ordinals = slices.DeleteFunc(live.Spec.Ordinals(),
+				func(ordinal int32) bool { return slices.Contains(stay, ordinal) })
 		}
 		if l.gone || l.stopped || len(l.ordinals) > 0 {
 			losses = append(losses, l)
@@ -82,7 +87,8 @@ func lossesOf(f *facts, output *render.ComponentOutput) []loss {
 	return losses
 }
 
-// isDeclared says whether an Application asks for what would be lost. declared is the component as it is made from that.
+// isDeclared says whether an Application asks for what would be lost. declared is the component as it is made from
+// that.
 func (l loss) isDeclared(app *platformv1.Application, declared *platformv1.ComponentSpec) bool {
 	i := slices.IndexFunc(declared.Sets, func(set platformv1.ComponentSet) bool { return set.Name == l.set.Spec.Set })
 	if i < 0 {

@@ -35,19 +35,25 @@ func factsOf(sets ...*platformv1.WorkloadSet) *facts {
 }
 
 func TestReport(t *testing.T) {
-	component := &platformv1.Component{Spec: platformv1.ComponentSpec{Replicas: 2, Sets: []platformv1.ComponentSet{{Name: "x"}, {Name: "y", Replicas: new(int32(5))}}}}
+	component := &platformv1.Component{
+		Spec: platformv1.ComponentSpec{Replicas: 2,
+			Sets: []platformv1.ComponentSet{{Name: "x"}, {Name: "y", Replicas: new(int32(5))}}}}
 	f := factsOf(setOf("y", "1.2", 2), setOf("x", "1.2", 1))
 	f.services["a"] = &corev1.Service{
-		Spec:   corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 1, NodePort: 30001}, {Port: 2, NodePort: 30002}}},
-		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}}},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 1, NodePort: 30001}, {Port: 2, NodePort: 30002}}},
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{
+			Ingress: []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}}},
 	}
 	rendered := &render.ComponentOutput{Endpoints: []platformv1.Endpoint{{Name: "a", Port: 2}, {Name: "b", Port: 1}}}
 	report(component, f, rendered)
 	s := component.Status
-	if s.Replicas != 7 || s.ReadyReplicas != 3 || s.Version != "1.2" || len(s.Sets) != 2 || s.Sets[1].ReadyReplicas != 2 || s.Pods[0].Set != "x" || s.Pods[1].Set != "y" {
+	if s.Replicas != 7 || s.ReadyReplicas != 3 || s.Version != "1.2" || len(s.Sets) != 2 || s.Sets[1].ReadyReplicas != 2 ||
+		s.Pods[0].Set != "x" || s.Pods[1].Set != "y" {
 		t.Errorf("status is %+v", s)
 	}
-	want := []platformv1.Endpoint{{Name: "a", Port: 2, NodePort: 30002, ExternalHost: "lb.example.com"}, {Name: "b", Port: 1}}
+	want := []platformv1.Endpoint{{Name: "a", Port: 2, NodePort: 30002, ExternalHost: "lb.example.com"},
+		{Name: "b", Port: 1}}
 	if !reflect.DeepEqual(s.Endpoints, want) {
 		t.Errorf("endpoints are %+v", s.Endpoints)
 	}
@@ -67,7 +73,8 @@ func TestReport(t *testing.T) {
 func TestReportOfWriters(t *testing.T) {
 	set := setOf("x", "1.2", 2)
 	changes := []platformv1.PrimaryChange{{Term: 2, From: "a-db-x-1", To: "a-db-x-0", Cause: platformv1.PrimaryOrdered}}
-	set.Status.Primary = &platformv1.PrimaryRecord{Term: 2, List: platformv1.MemberList{SynchronousReplicas: 2}, Previous: &platformv1.MemberList{SynchronousReplicas: 1}, Changes: changes}
+	set.Status.Primary = &platformv1.PrimaryRecord{Term: 2, List: platformv1.MemberList{SynchronousReplicas: 2},
+		Previous: &platformv1.MemberList{SynchronousReplicas: 1}, Changes: changes}
 	component := &platformv1.Component{}
 	report(component, factsOf(set), nil)
 	if s := component.Status.Sets[0]; s.Term != 2 || s.SynchronousReplicas != 1 || !reflect.DeepEqual(s.Changes, changes) {
@@ -83,7 +90,8 @@ func TestSettle(t *testing.T) {
 	if o := settle(running, factsOf(set), rendered); o.Kind() != outcome.KindDone || o.Reason() != "" {
 		t.Errorf("ready set: %v %s", o.Kind(), o.Reason())
 	}
-	if o := settle(stopped, factsOf(set), rendered); o.Kind() != outcome.KindDone || o.Reason() != platformv1.ReasonStopped {
+	if o := settle(stopped, factsOf(set), rendered); o.Kind() != outcome.KindDone ||
+		o.Reason() != platformv1.ReasonStopped {
 		t.Errorf("stopped set: %v %s", o.Kind(), o.Reason())
 	}
 	if o := settle(running, factsOf(), rendered); o.Kind() != outcome.KindWaiting {

@@ -39,13 +39,15 @@ type tlsFacts struct {
 	secret *corev1.Secret
 	// trust is the Secret with the authorities that the pods mount; nil when there is none.
 	trust *corev1.Secret
-	// problem says why the certificate is not ready, and issuer what keeps a named issuer from giving it; "" when all is well.
+	// problem says why the certificate is not ready, and issuer what keeps a named issuer from giving it; "" when all is
+	// well.
 	problem, issuer string
 }
 
 func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Component, f *facts) error {
 	f.tls.wanted = component.Spec.TLS.On()
-	key := client.ObjectKey{Namespace: component.Namespace, Name: platformv1.CertificateNameFor(component.Spec.Application, component.Spec.Component)}
+	key := client.ObjectKey{Namespace: component.Namespace,
+		Name: platformv1.CertificateNameFor(component.Spec.Application, component.Spec.Component)}
 	secret := &corev1.Secret{}
 	switch err := c.client.Get(ctx, key, secret); {
 	case err == nil:
@@ -80,15 +82,17 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 		f.tls.certificate, f.tls.problem = certificate, certmanager.Problem(certificate)
 	}
 	if f.tls.wanted && (f.tls.problem != "" || certmanager.Digest(f.tls.secret) == "") {
-		f.tls.issuer, err = certmanager.IssuerProblem(ctx, c.Certificates.Live(), component.Namespace, component.Spec.TLS.IssuerRef)
+		f.tls.issuer, err = certmanager.IssuerProblem(ctx, c.Certificates.Live(), component.Namespace,
+			component.Spec.TLS.IssuerRef)
 		return err
 	}
 	return nil
 }
 
-// certify keeps the certificate of a component that speaks TLS. Until it is issued the pods are left as they are: new ones
-// could not be started.
-func (c *Controller) certify(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+// certify keeps the certificate of a component that speaks TLS. Until it is issued the pods are left as they are: new
+// ones could not be started.
+func (c *Controller) certify(ctx context.Context, component *platformv1.Component, f *facts,
+	output *render.ComponentOutput) outcome.Outcome {
 	switch {
 	case output.Certificate == nil:
 		return outcome.Done()
@@ -128,13 +132,15 @@ func (c *Controller) issued(ctx context.Context, component *platformv1.Component
 		return f.tls.pending()
 	}
 	if len(f.tls.secret.Data[plan.CAFile]) == 0 {
-		return outcome.Stalled(platformv1.ReasonCertificateNotReady, fmt.Sprintf("Secret %s has no %s: the issuer does not give the certificate of its CA; "+
-			"name one that does in tls.issuerRef, or none", f.tls.secret.Name, plan.CAFile))
+		return outcome.Stalled(platformv1.ReasonCertificateNotReady,
+			fmt.Sprintf("Secret %s has no %s: the issuer does not give the certificate of its CA; "+
+				"name one that does in tls.issuerRef, or none", f.tls.secret.Name, plan.CAFile))
 	}
 	if f.tls.trust == nil {
 		// The Secret wakes us.
 		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonCertificateNotReady,
-			fmt.Sprintf("Secret %s with the authorities to trust is being made", platformv1.TrustNameFor(component.Spec.Application)))
+			fmt.Sprintf("Secret %s with the authorities to trust is being made",
+				platformv1.TrustNameFor(component.Spec.Application)))
 	}
 	return apply.Outcome(certmanager.Bind(ctx, c.apply, f.tls.secret, f.tls.certificate))
 }
@@ -158,7 +164,8 @@ func settleTLS(f *facts) outcome.Outcome {
 	return f.tls.pending()
 }
 
-// reportCertificate says which pods serve a certificate from before. The kubelet brings a new one to a pod within a minute or two.
+// reportCertificate says which pods serve a certificate from before. The kubelet brings a new one to a pod within a
+// minute or two.
 func reportCertificate(component *platformv1.Component, f *facts) {
 	present := certmanager.Digest(f.tls.secret)
 	if !f.tls.wanted || present == "" {
@@ -172,7 +179,8 @@ func reportCertificate(component *platformv1.Component, f *facts) {
 		}
 	}
 	condition := metav1.Condition{
-		Type: platformv1.CertificateServedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonCertificateCurrent,
+		Type: platformv1.CertificateServedCondition, Status: metav1.ConditionTrue,
+		Reason:  platformv1.ReasonCertificateCurrent,
 		Message: "every pod serves the present certificate",
 	}
 	if len(behind) > 0 {
@@ -211,7 +219,8 @@ func (c *Controller) ofTrust(ctx context.Context, obj client.Object) []reconcile
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application, component := obj.GetLabels()[platformv1.ApplicationLabel], obj.GetLabels()[platformv1.ComponentLabel]
 	// Those of the pods' agents belong to a set.
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || component == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" ||
+		component == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{

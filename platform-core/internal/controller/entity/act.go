@@ -41,7 +41,8 @@ func unanswered(err error) outcome.Outcome {
 	return outcome.WaitingFor(callRetry, platformv1.ReasonMiddlewareNotReady, agentclient.ProblemOf(err))
 }
 
-// prepare writes down, before an object is touched, that it is the Entity's, and sees to the finalizer. It returns those that can be changed.
+// prepare writes down, before an object is touched, that it is the Entity's, and sees to the finalizer. It returns
+// those that can be changed.
 func (c *Controller) prepare(ctx context.Context, items []*item) []*item {
 	tasks := make([]func() error, 0, len(items))
 	for _, it := range items {
@@ -69,7 +70,8 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	claimed := it.before.DeepCopy()
 	claimed.Status.Origin = it.entity.Status.Origin
 	// One that was refused goes on saying so until another attempt comes to something.
-	if ready := conditions.Get(claimed, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonRefusedByMiddleware || ready.ObservedGeneration != claimed.Generation {
+	if ready := conditions.Get(claimed, platformv1.ReadyCondition); ready == nil ||
+		ready.Reason != platformv1.ReasonRefusedByMiddleware || ready.ObservedGeneration != claimed.Generation {
 		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, "it is being made"), "")
 		claimed.Status.Phase = phaseOf(claimed)
 	}
@@ -80,8 +82,8 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	return nil
 }
 
-// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only then. One that was refused
-// keeps what it has for the next attempt.
+// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only
+// then. One that was refused keeps what it has for the next attempt.
 func (c *Controller) finalize(ctx context.Context, it *item) error {
 	refused := it.outcome != nil && it.outcome.Reason() == platformv1.ReasonRefusedByMiddleware && it.finalizer()
 	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && (it.entity.Status.Origin != "" || refused)
@@ -115,13 +117,15 @@ func batches(items []*item) [][]*item {
 	return all
 }
 
-// change has objects changed, and returns those to read back: whose change has ended, or whose making was refused for good.
+// change has objects changed, and returns those to read back: whose change has ended, or whose making was refused for
+// good.
 func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *group, items []*item) []*item {
 	var ended []*item
 	for _, batch := range batches(items) {
 		changes := make([]agentclient.EntityChange, 0, len(batch))
 		for _, it := range batch {
-			changes = append(changes, agentclient.EntityChange{EntityQuery: it.query(), Intent: it.intent, Parameters: it.wanted.Parameters})
+			changes = append(changes, agentclient.EntityChange{EntityQuery: it.query(), Intent: it.intent,
+				Parameters: it.wanted.Parameters})
 		}
 		base := g.key(batch)
 		key := g.keyOf(base)
@@ -130,7 +134,8 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 			g.began(it, key, c.Now())
 		}
 		call, err := agent.Change(agentclient.Within(ctx, g.term), key, g.entityType, changes)
-		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase, "problems", len(call.Problems))
+		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase,
+			"problems", len(call.Problems))
 		o := outcome.Done()
 		switch {
 		case agentclient.IsRefused(err):
@@ -162,8 +167,8 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 	return ended
 }
 
-// keyOf is the key of the next attempt. From the second on it is of this controller alone: an earlier one may have come as far with the same batch, and
-// what is asked for anew is not to be answered with what was known then.
+// keyOf is the key of the next attempt. From the second on it is of this controller alone: an earlier one may have come
+// as far with the same batch, and what is asked for anew is not to be answered with what was known then.
 func (g *group) keyOf(base string) string {
 	if g.attempts[base] == 0 {
 		return base + "/0"
@@ -171,13 +176,15 @@ func (g *group) keyOf(base string) string {
 	return fmt.Sprintf("%s/%d/%s", base, g.attempts[base], g.self)
 }
 
-// key names what a batch does by the Entities, the generations of their specs, the versions of their passwords, since when they were settled, the process
-// that it is done to and what was found there, so that a repeated call does nothing again, and the next one of the kind does.
+// key names what a batch does by the Entities, the generations of their specs, the versions of their passwords, since
+// when they were settled, the process that it is done to and what was found there, so that a repeated call does nothing
+// again, and the next one of the kind does.
 func (g *group) key(batch []*item) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, g.instance.now)
 	for _, it := range batch {
-		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found.Parameters, it.found.OtherPassword)
+		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs,
+			g.since(it), it.there, it.found.Parameters, it.found.OtherPassword)
 	}
 	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
 }
@@ -193,7 +200,8 @@ func (g *group) since(it *item) string {
 	return conditions.Get(it.before, platformv1.ReadyCondition).LastTransitionTime.UTC().Format(time.RFC3339)
 }
 
-// underWay keeps the key of a batch as it is while it is asked how its call stands, though the Entities are not settled meanwhile.
+// underWay keeps the key of a batch as it is while it is asked how its call stands, though the Entities are not settled
+// meanwhile.
 func (g *group) underWay(batch []*item) {
 	for _, it := range batch {
 		it.since = new(g.since(it))
@@ -230,7 +238,8 @@ func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g
 		if it.drift != "" {
 			it.entity.Status.DriftRepairs++
 			repairs.WithLabelValues(g.entityType).Inc()
-			c.events.Warning(it.entity, eventRepaired, "The %s %q was put right: %s", g.entityType, it.entity.Spec.Name, it.drift)
+			c.events.Warning(it.entity, eventRepaired, "The %s %q was put right: %s", g.entityType, it.entity.Spec.Name,
+				it.drift)
 		}
 		it.observed(state)
 	}
@@ -238,7 +247,8 @@ func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g
 
 // writeMeta writes the metadata of an Entity, unless somebody has written it since.
 func (c *Controller) writeMeta(ctx context.Context, it *item, changed *platformv1.Entity) error {
-	if err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner)); err != nil {
+	if err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(owner)); err != nil {
 		return err
 	}
 	it.wrote(changed)
@@ -250,7 +260,8 @@ func (c *Controller) writeStatus(ctx context.Context, it *item, changed *platfor
 	if equality.Semantic.DeepEqual(it.before.Status, changed.Status) {
 		return nil
 	}
-	if err := c.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner)); err != nil {
+	if err := c.client.Status().Patch(ctx, changed,
+		client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner)); err != nil {
 		return err
 	}
 	it.wrote(changed)

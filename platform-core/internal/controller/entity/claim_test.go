@@ -33,7 +33,8 @@ type server struct {
 }
 
 // Observe implements agentclient.Entities.
-func (s *server) Observe(_ context.Context, _ string, queries []agentclient.EntityQuery) (map[string]agentclient.EntityState, error) {
+func (s *server) Observe(_ context.Context, _ string, queries []agentclient.EntityQuery) (
+	map[string]agentclient.EntityState, error) {
 	states := map[string]agentclient.EntityState{}
 	for _, query := range queries {
 		if parameters, there := s.objects[query.Name]; there {
@@ -44,7 +45,8 @@ func (s *server) Observe(_ context.Context, _ string, queries []agentclient.Enti
 }
 
 // Change implements agentclient.Entities.
-func (s *server) Change(_ context.Context, key, _ string, changes []agentclient.EntityChange) (agentclient.EntityCall, error) {
+func (s *server) Change(_ context.Context, key, _ string, changes []agentclient.EntityChange) (agentclient.EntityCall,
+	error) {
 	s.calls++
 	call := agentclient.EntityCall{Problems: map[string]string{}}
 	for _, change := range changes {
@@ -106,22 +108,27 @@ func newInstance(t *testing.T, declared plugin.Entity, pods ...string) *instance
 	i := &instanceOf{T: t, declared: &declared, servers: map[string]*server{}, clock: time.Unix(100000, 0)}
 	entity := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app", UID: "1", Generation: 1},
 		Spec: platformv1.EntitySpec{Type: "role", Name: "app", DeletionPolicy: platformv1.EntityDelete}}
-	client := fake.NewClientBuilder().WithScheme(scheme).WithObjects(entity).WithStatusSubresource(entity).WithInterceptorFuncs(interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			i.writes++
-			return c.Patch(ctx, obj, patch, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			i.writes++
-			return c.SubResource(name).Patch(ctx, obj, patch, opts...)
-		},
-	}).Build()
-	i.Controller = &Controller{Deps: Deps{Dialer: i, Now: func() time.Time { return i.clock }, Interval: func() time.Duration { return time.Hour }}, client: client}
+	client := fake.NewClientBuilder().WithScheme(scheme).WithObjects(entity).WithStatusSubresource(entity).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+				opts ...client.PatchOption) error {
+				i.writes++
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+				opts ...client.SubResourcePatchOption) error {
+				i.writes++
+				return c.SubResource(name).Patch(ctx, obj, patch, opts...)
+			},
+		}).Build()
+	i.Controller = &Controller{Deps: Deps{Dialer: i, Now: func() time.Time { return i.clock },
+		Interval: func() time.Duration { return time.Hour }}, client: client}
 	for _, name := range pods {
 		i.servers[name] = &server{objects: map[string]map[string]string{}, answer: refuses}
 		i.pods = append(i.pods, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.ComponentLabel: "main"}, Annotations: map[string]string{platformv1.ReportAnnotation: report.Report{Health: report.Healthy}.String()}},
-			Status:     corev1.PodStatus{PodIP: "127.0.0.1"}})
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.ComponentLabel: "main"},
+				Annotations: map[string]string{platformv1.ReportAnnotation: report.Report{Health: report.Healthy}.String()}},
+			Status: corev1.PodStatus{PodIP: "127.0.0.1"}})
 	}
 	return i
 }
@@ -131,7 +138,8 @@ func (i *instanceOf) dies() { i.Controller = &Controller{Deps: i.Deps, client: i
 
 // restarts has another process of the middleware be there.
 func (i *instanceOf) restarts() {
-	i.pods[0].Annotations[platformv1.ReportAnnotation] = report.Report{Health: report.Healthy, Starts: reportOf(&i.pods[0]).Starts + 1}.String()
+	i.pods[0].Annotations[platformv1.ReportAnnotation] = report.Report{Health: report.Healthy,
+		Starts: reportOf(&i.pods[0]).Starts + 1}.String()
 }
 
 func (i *instanceOf) entity() *platformv1.Entity {
@@ -159,7 +167,8 @@ func (i *instanceOf) look(after time.Duration) time.Duration {
 func (i *instanceOf) wants(origin platformv1.EntityOrigin, reason string) {
 	i.Helper()
 	entity := i.entity()
-	if ready := conditions.Get(entity, platformv1.ReadyCondition); entity.Status.Origin != origin || ready == nil || ready.Reason != reason {
+	if ready := conditions.Get(entity, platformv1.ReadyCondition); entity.Status.Origin != origin || ready == nil ||
+		ready.Reason != reason {
 		i.Errorf("origin is %q, and it says %+v; want %q, %s", entity.Status.Origin, ready, origin, reason)
 	}
 }
@@ -169,7 +178,8 @@ var byDriver = plugin.Entity{Driver: "role"}
 // What somebody makes by hand under a name that was refused to an Entity is not the Entity's.
 func TestWhatWasRefusedIsNotClaimed(t *testing.T) {
 	for name, answer := range map[string]func(*server, string, agentclient.EntityChange) (string, string, error){
-		"by the middleware": refuses, "by the agent": failsAs(agentclient.Refused), "by one that is too old": failsAs(agentclient.Outdated),
+		"by the middleware": refuses, "by the agent": failsAs(agentclient.Refused),
+		"by one that is too old": failsAs(agentclient.Outdated),
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newInstance(t, byDriver, "main-0")
@@ -203,7 +213,8 @@ func TestWhatIsRefusedForEverCostsLittle(t *testing.T) {
 		t.Errorf("the first attempt took %d writes: the finalizer, the claim, and what came of it are three", i.writes)
 	}
 	i.servers["main-0"].answer = func(s *server, key string, change agentclient.EntityChange) (string, string, error) {
-		if entity := i.entity(); entity.Status.Origin != platformv1.EntityCreated || !conditions.IsTrue(entity, platformv1.StalledCondition) {
+		if entity := i.entity(); entity.Status.Origin != platformv1.EntityCreated ||
+			!conditions.IsTrue(entity, platformv1.StalledCondition) {
 			t.Errorf("at another attempt it says %+v: a claim, and to who watches nothing new", entity.Status)
 		}
 		return refuses(s, key, change)
@@ -232,7 +243,8 @@ func TestWhatIsRefusedForEverCostsLittle(t *testing.T) {
 	calls := i.servers["main-0"].calls
 	i.restarts()
 	if next := i.look(time.Second); next != refusedRetry || i.servers["main-0"].calls != calls+1 {
-		t.Errorf("with another process there were %d calls, and the next turn is in %v", i.servers["main-0"].calls-calls, next)
+		t.Errorf("with another process there were %d calls, and the next turn is in %v", i.servers["main-0"].calls-calls,
+			next)
 	}
 	i.memory.of(client.ObjectKey{Namespace: "default", Name: "main"}).changes++
 	if i.look(time.Second); i.servers["main-0"].calls != calls+2 {
@@ -247,7 +259,8 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 		then   func(*instanceOf)
 		reason string
 	}
-	lost, waits, refused := failsAs(agentclient.Unreachable), platformv1.ReasonMiddlewareNotReady, platformv1.ReasonRefusedByMiddleware
+	lost, waits, refused := failsAs(agentclient.Unreachable), platformv1.ReasonMiddlewareNotReady,
+		platformv1.ReasonRefusedByMiddleware
 	failed := func(*server, string, agentclient.EntityChange) (string, string, error) {
 		return report.CallInterrupted, "", nil
 	}
@@ -261,13 +274,20 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 		after time.Duration
 	}{
 		"no answer, and then no: it was the same call": {byDriver, []step{{lost, nil, waits}}, 0},
-		"a call that takes its time, and then no":      {byDriver, []step{{runs, nil, platformv1.ReasonProgressing}, {runs, nil, platformv1.ReasonProgressing}}, 0},
-		"no answer, and no to a call that was known":   {byDriver, []step{{lost, nil, waits}, {failsAs(agentclient.Refused), nil, refused}}, doubtTime},
-		"interrupted, and no to another call":          {byDriver, []step{{failed, nil, refused}, {refuses, nil, refused}}, doubtTime},
-		"taken, not there, and no to another call":     {byDriver, []step{{takes, nil, refused}, {refuses, nil, refused}}, doubtTime},
-		"the controller died":                          {byDriver, []step{{lost, (*instanceOf).dies, waits}, {refuses, nil, refused}}, doubtTime},
-		"no answer, and no from another process":       {byDriver, []step{{lost, (*instanceOf).restarts, waits}, {refuses, nil, refused}}, doubtTime},
-		"a command failed":                             {plugin.Entity{Actions: &plan.EntityActions{}}, []step{{refuses, nil, refused}, {refuses, nil, refused}}, -1},
+		"a call that takes its time, and then no": {byDriver,
+			[]step{{runs, nil, platformv1.ReasonProgressing}, {runs, nil, platformv1.ReasonProgressing}}, 0},
+		"no answer, and no to a call that was known": {byDriver,
+			[]step{{lost, nil, waits}, {failsAs(agentclient.Refused), nil, refused}}, doubtTime},
+		"interrupted, and no to another call": {byDriver, []step{{failed, nil, refused}, {refuses, nil, refused}},
+			doubtTime},
+		"taken, not there, and no to another call": {byDriver, []step{{takes, nil, refused}, {refuses, nil, refused}},
+			doubtTime},
+		"the controller died": {byDriver,
+			[]step{{lost, (*instanceOf).dies, waits}, {refuses, nil, refused}}, doubtTime},
+		"no answer, and no from another process": {byDriver,
+			[]step{{lost, (*instanceOf).restarts, waits}, {refuses, nil, refused}}, doubtTime},
+		"a command failed": {plugin.Entity{Actions: &plan.EntityActions{}},
+			[]step{{refuses, nil, refused}, {refuses, nil, refused}}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newInstance(t, test.declared, "main-0")

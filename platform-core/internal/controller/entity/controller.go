@@ -66,7 +66,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner)), secrets: secrets}
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner)), secrets: secrets}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Entity{}, applicationField, byApplication); err != nil {
 		return fmt.Errorf("cannot index Entities: %w", err)
 	}
@@ -77,9 +78,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		Watches(&platformv1.Entity{}, gathered{}, builder.WithPredicates(asksForMore)).
-		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(applicationChanged)).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities),
+			builder.WithPredicates(applicationChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
+			builder.WithPredicates(madefrom.PluginChanged)).
 		WatchesRawSource(secrets.Source()).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
@@ -132,7 +135,9 @@ func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
 	}
 	pod := podFor(seen.pods, g)
 	if pod == nil {
-		seen.wait(g, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component, seen.key.Name)))
+		seen.wait(g, outcome.Waiting(platformv1.ReasonMiddlewareNotReady,
+			fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component,
+				seen.key.Name)))
 		return
 	}
 	if o := c.ask(ctx, seen, g, pod); o.Kind() != outcome.KindDone {

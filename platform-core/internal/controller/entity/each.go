@@ -15,12 +15,13 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// keepEach brings the objects of one type to what is asked in every pod. One that is not well gets them once it is; until then an Entity that
-// was not settled is not, and one that is to be removed stays: the pod may have its object.
+// keepEach brings the objects of one type to what is asked in every pod. One that is not well gets them once it is;
+// until then an Entity that was not settled is not, and one that is to be removed stays: the pod may have its object.
 func (c *Controller) keepEach(ctx context.Context, seen *observation, whole *group) {
 	pods := podsFor(seen.pods, whole)
 	if len(pods) == 0 {
-		seen.wait(whole, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q runs: see its conditions", whole.component, seen.key.Name)))
+		seen.wait(whole, outcome.Waiting(platformv1.ReasonMiddlewareNotReady,
+			fmt.Sprintf("no pod of component %q of Application %q runs: see its conditions", whole.component, seen.key.Name)))
 		return
 	}
 	parts := make([]*group, 0, len(pods))
@@ -29,7 +30,8 @@ func (c *Controller) keepEach(ctx context.Context, seen *observation, whole *gro
 	for _, pod := range pods {
 		g := whole.of(pod)
 		there[g.id()] = true
-		o := outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("pod %s is not healthy: it is asked when it is", pod.Name))
+		o := outcome.Waiting(platformv1.ReasonMiddlewareNotReady,
+			fmt.Sprintf("pod %s is not healthy: it is asked when it is", pod.Name))
 		if reportOf(pod).Health == report.Healthy {
 			o = c.ask(ctx, seen, g, pod)
 		}

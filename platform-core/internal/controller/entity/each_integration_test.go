@@ -51,7 +51,8 @@ func TestEveryPodHasItsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, alice, "waiting for the pod", func() error {
-		if ready := conditions.Get(alice, platformv1.ReadyCondition); ready == nil || !strings.Contains(ready.Message, "pod redis-a-node-1-0 is not healthy") {
+		if ready := conditions.Get(alice, platformv1.ReadyCondition); ready == nil ||
+			!strings.Contains(ready.Message, "pod redis-a-node-1-0 is not healthy") {
 			return fmt.Errorf("it says %+v", ready)
 		}
 		return nil

@@ -51,7 +51,8 @@ func (f *fixture) stalled(entity *platformv1.Entity, reason, says string) {
 	f.Helper()
 	testkit.WaitFor(f, env.Client, entity, "stalled", func() error {
 		ready := conditions.Get(entity, platformv1.ReadyCondition)
-		if ready == nil || ready.Reason != reason || !strings.Contains(ready.Message, says) || !conditions.IsTrue(entity, platformv1.StalledCondition) {
+		if ready == nil || ready.Reason != reason || !strings.Contains(ready.Message, says) ||
+			!conditions.IsTrue(entity, platformv1.StalledCondition) {
 			return fmt.Errorf("it says %+v, want %s: %s", ready, reason, says)
 		}
 		return nil
@@ -76,7 +77,8 @@ func TestUserIsMadeKeptAndRemoved(t *testing.T) {
 	f.ready(alice)
 	f.says("PONG", "alice", "first", "PING")
 	f.says("NOPERM", "alice", "first", "SET", "app:x", "1")
-	if alice.Status.Origin != platformv1.EntityCreated || alice.Status.Observed["keys"] != "~app:*" || alice.Status.Observed["commands"] != "+@read +ping" || len(alice.Finalizers) != 1 {
+	if alice.Status.Origin != platformv1.EntityCreated || alice.Status.Observed["keys"] != "~app:*" ||
+		alice.Status.Observed["commands"] != "+@read +ping" || len(alice.Finalizers) != 1 {
 		t.Errorf("status is %+v, finalizers are %v", alice.Status, alice.Finalizers)
 	}
 	// What nobody changes costs looks and no writes.
@@ -117,7 +119,8 @@ func TestDriftIsRepairedAndCounted(t *testing.T) {
 	f.run(-1)
 	f.ready(alice)
 	for i, drift := range []struct{ says, rule string }{
-		{`parameter "commands" was`, "+set"}, {`parameter "keys" was`, "~*"}, {"it had another password", "nopass"}, {`parameter "enabled" was "no"`, "off"},
+		{`parameter "commands" was`, "+set"}, {`parameter "keys" was`, "~*"}, {"it had another password", "nopass"},
+		{`parameter "enabled" was "no"`, "off"},
 	} {
 		f.admin("ACL", "SETUSER", "alice", drift.rule)
 		f.repaired(alice, int64(i+1), drift.says)
@@ -268,7 +271,8 @@ func TestWhatIsThereIsLeftAloneUnlessAdopted(t *testing.T) {
 	f.says("PONG", "bob", "ours", "PING")
 }
 
-// Under the name of a user that Redis refused somebody else's can be made, which is left alone, and outlives the Entity.
+// Under the name of a user that Redis refused somebody else's can be made, which is left alone, and outlives the
+// Entity.
 func TestWhatWasRefusedCanBeSomebodyElses(t *testing.T) {
 	f := newFixture(t)
 	f.secret("users", map[string]string{"carol": "ours"})
@@ -306,13 +310,20 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		change       func(*platformv1.EntitySpec)
 		reason, says string
 	}{
-		"type":      {func(s *platformv1.EntitySpec) { s.Type = "topic" }, platformv1.ReasonTypeNotFound, `has no entities of type "topic": it has acl-user with topology "standalone"`},
-		"default":   {func(s *platformv1.EntitySpec) { s.Name = "default" }, platformv1.ReasonInvalidSpec, "default and sentinel are taken"},
-		"parameter": {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"key": "~*"} }, platformv1.ReasonInvalidParameters, `did you mean "keys"`},
-		"value":     {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"keys": "app:*"} }, platformv1.ReasonInvalidParameters, `it must be patterns such as "~app:* %R~shared:*"`},
-		"no-secret": {func(s *platformv1.EntitySpec) { s.PasswordFrom.Name = "none" }, platformv1.ReasonSecretNotFound, `there is no Secret "none"`},
-		"no-key":    {func(s *platformv1.EntitySpec) { s.PasswordFrom.Key = "none" }, platformv1.ReasonSecretNotFound, `nothing under the key "none"`},
-		"password":  {func(s *platformv1.EntitySpec) { s.PasswordFrom = nil }, platformv1.ReasonInvalidSpec, "name the Secret that holds it in passwordFrom"},
+		"type": {func(s *platformv1.EntitySpec) { s.Type = "topic" }, platformv1.ReasonTypeNotFound,
+			`has no entities of type "topic": it has acl-user with topology "standalone"`},
+		"default": {func(s *platformv1.EntitySpec) { s.Name = "default" }, platformv1.ReasonInvalidSpec,
+			"default and sentinel are taken"},
+		"parameter": {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"key": "~*"} },
+			platformv1.ReasonInvalidParameters, `did you mean "keys"`},
+		"value": {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"keys": "app:*"} },
+			platformv1.ReasonInvalidParameters, `it must be patterns such as "~app:* %R~shared:*"`},
+		"no-secret": {func(s *platformv1.EntitySpec) { s.PasswordFrom.Name = "none" }, platformv1.ReasonSecretNotFound,
+			`there is no Secret "none"`},
+		"no-key": {func(s *platformv1.EntitySpec) { s.PasswordFrom.Key = "none" }, platformv1.ReasonSecretNotFound,
+			`nothing under the key "none"`},
+		"password": {func(s *platformv1.EntitySpec) { s.PasswordFrom = nil }, platformv1.ReasonInvalidSpec,
+			"name the Secret that holds it in passwordFrom"},
 		"command": {func(s *platformv1.EntitySpec) {
 			s.PasswordFrom.Key, s.Parameters = "a", platformv1.Parameters{"commands": "+nonsense"}
 		}, platformv1.ReasonRefusedByMiddleware, "Unknown command"},
@@ -335,13 +346,14 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	// One field that cannot change.
 	before := late.DeepCopy()
 	late.Spec.Name = "other"
-	if err := env.Client.Patch(t.Context(), late, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "name is immutable") {
+	if err := env.Client.Patch(t.Context(), late, client.MergeFrom(before)); err == nil ||
+		!strings.Contains(err.Error(), "name is immutable") {
 		t.Errorf("another name: %v", err)
 	}
 }
 
-// An object that declares an Application with Entities and goes as a whole takes nothing out of the middleware: what becomes of the data is for it to
-// say. One that declares Entities in the instance of another does what these say.
+// An object that declares an Application with Entities and goes as a whole takes nothing out of the middleware: what
+// becomes of the data is for it to say. One that declares Entities in the instance of another does what these say.
 func TestOwnerThatGoesFirst(t *testing.T) {
 	f := newFixture(t)
 	f.secret("users", map[string]string{"alice": "secret", "bob": "secret", "carol": "secret"})
@@ -450,12 +462,15 @@ func (f *fixture) crash(effects int, check func() error, entity *platformv1.Enti
 	stop()
 }
 
-// An agent that was told of changes does not do any more what an operator asks that has missed the present writer of the set.
+// An agent that was told of changes does not do any more what an operator asks that has missed the present writer of
+// the set.
 func TestChangesAreMadeInTheTermOfTheSet(t *testing.T) {
 	f := newFixture(t)
-	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis-main"}, Spec: platformv1.WorkloadSetSpec{
-		Application: "redis-a", Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
-		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis-main"},
+		Spec: platformv1.WorkloadSetSpec{
+			Application: "redis-a", Component: "redis", Set: "main",
+			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
+			Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
 	f.create(set)
 	set.Status.Primary = &platformv1.PrimaryRecord{Term: 3}
 	if err := env.Client.Status().Update(t.Context(), set); err != nil {
@@ -463,7 +478,8 @@ func TestChangesAreMadeInTheTermOfTheSet(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName}}
 	if err := testkit.Edit(t.Context(), env.Client, pod, func() {
-		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet"))}
+		pod.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet"))}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -478,8 +494,10 @@ func TestChangesAreMadeInTheTermOfTheSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := []agentclient.EntityChange{{EntityQuery: agentclient.EntityQuery{Name: "mallory"}, Intent: agentclient.EntityDelete}}
-	if _, err := agent.Change(agentclient.Within(t.Context(), 2), "late", "acl-user", gone); err == nil || !strings.Contains(err.Error(), "2 is lower than 3") {
+	gone := []agentclient.EntityChange{
+		{EntityQuery: agentclient.EntityQuery{Name: "mallory"}, Intent: agentclient.EntityDelete}}
+	if _, err := agent.Change(agentclient.Within(t.Context(), 2), "late", "acl-user", gone); err == nil ||
+		!strings.Contains(err.Error(), "2 is lower than 3") {
 		t.Errorf("it is asked in term 2: %v", err)
 	}
 	if _, err := agent.Change(agentclient.Within(t.Context(), 3), "in time", "acl-user", gone); err != nil {

@@ -62,11 +62,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	testagents.Main(m, "agent-ops", &agentPath, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"})
+	testagents.Main(m, "agent-ops", &agentPath, &env,
+		testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"})
 }
 
-// fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a real
-// ops agent on a loopback address of its own.
+// fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a
+// real ops agent on a loopback address of its own.
 type fixture struct {
 	*testagents.Pod
 	namespace string
@@ -119,10 +120,12 @@ func newApplication(t *testing.T, topology string) *fixture {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(), opsPort: testagents.FreePort(t), settings: settings.New(render.Settings{})}
+	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(),
+		opsPort: testagents.FreePort(t), settings: settings.New(render.Settings{})}
 	f.settings.UseEntityInterval(testInterval)
 	f.index.Set("redis", "1.0.0", bundle, nil)
-	app := testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology(topology).Build()
+	app := testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").
+		Topology(topology).Build()
 	if err := env.Client.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +169,8 @@ func (f *fixture) createPod() {
 // startRedis starts the pod's process, whose agent reports it; kill ends it at once.
 func (f *fixture) startRedis() (kill func()) {
 	f.Helper()
-	f.Write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n", f.redisPort, f.Root, adminPassword, f.Path("config", "users"))), "redis.conf")
+	f.Write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n",
+		f.redisPort, f.Root, adminPassword, f.Path("config", "users"))), "redis.conf")
 	cmd := exec.Command("redis-server", f.Path("redis.conf"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -193,7 +197,8 @@ func (f *fixture) reports(health report.Health) {
 		f.Fatal(err)
 	}
 	reported := pod.DeepCopy()
-	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{Health: health, Role: "primary", Starts: f.starts}.String()}
+	reported.Annotations = map[string]string{
+		platformv1.ReportAnnotation: report.Report{Health: health, Role: "primary", Starts: f.starts}.String()}
 	if err := env.Client.Patch(f.Context(), reported, client.MergeFrom(pod)); err != nil {
 		f.Fatal(err)
 	}
@@ -201,9 +206,11 @@ func (f *fixture) reports(health report.Health) {
 
 // plan is what the ops agent goes by.
 func (f *fixture) plan() []byte {
-	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
+	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64),
+		Process: plan.Process{Command: []string{"true"}},
 		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:" + f.redisPort, Username: "default",
-			Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: f.Path("config", "users", "entities.conf")},
+			Password:     &plan.SecretRef{Credential: "default", Key: "password"},
+			EntitiesFile: f.Path("config", "users", "entities.conf")},
 		Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}}})
 	if err != nil {
 		f.Fatal(err)
@@ -215,11 +222,14 @@ func (f *fixture) startAgent() {
 	f.Helper()
 	f.Write(f.plan(), "plan", plan.PlanFile)
 	f.Write([]byte(adminPassword), "secrets", "default", "password")
-	f.Start(agentPath, []string{"POD_NAME=" + f.name}, "ops", "--tls-dir", f.Path("tls"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
+	f.Start(agentPath, []string{"POD_NAME=" + f.name}, "ops", "--tls-dir", f.Path("tls"), "--listen",
+		net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
 }
 
 func (f *fixture) cli(user, password string, command ...string) string {
-	out, _ := exec.Command("redis-cli", append([]string{"-p", f.redisPort, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...).CombinedOutput()
+	out, _ := exec.Command("redis-cli",
+		append([]string{"-p", f.redisPort, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...).
+		CombinedOutput()
 	return strings.TrimSpace(string(out))
 }
 
@@ -244,7 +254,8 @@ func (c counting) DialEntities(ctx context.Context, pod *corev1.Pod) (agentclien
 }
 
 // Observe implements agentclient.Entities.
-func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (map[string]agentclient.EntityState, error) {
+func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (
+	map[string]agentclient.EntityState, error) {
 	c.f.observed.Add(1)
 	states, err := c.Entities.Observe(ctx, entityType, queries)
 	if pending := c.f.pending.Load(); pending != nil {
@@ -257,7 +268,8 @@ func (c countingAgent) Observe(ctx context.Context, entityType string, queries [
 }
 
 // Change implements agentclient.Entities. A fuse blows before or after the call, as a controller may die at either.
-func (c countingAgent) Change(ctx context.Context, key, entityType string, changes []agentclient.EntityChange) (agentclient.EntityCall, error) {
+func (c countingAgent) Change(ctx context.Context, key, entityType string, changes []agentclient.EntityChange) (
+	agentclient.EntityCall, error) {
 	if err := c.fuse.spend(); err != nil {
 		return agentclient.EntityCall{}, err
 	}
@@ -319,15 +331,18 @@ func (f *fixture) run(effects int) (stop func(), done <-chan struct{}) {
 	cfg.Wrap(blown.wrap)
 	on := true
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &on},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, ByObject: map[client.Object]cache.ByObject{
-			&platformv1.Entity{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: testDomain})}}},
+		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &on},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+			ByObject: map[client.Object]cache.ByObject{
+				&platformv1.Entity{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: testDomain})}}},
 	})
 	if err != nil {
 		f.Fatal(err)
 	}
 	connections := agentclient.New(f.authority, agentclient.WithOpsPort(f.opsPort))
-	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Interval: f.settings.EntityInterval}); err != nil {
+	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown},
+		Interval: f.settings.EntityInterval}); err != nil {
 		f.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -362,8 +377,10 @@ func (f *fixture) secret(name string, passwords map[string]string) {
 // entity is a user that may read, with the password of the key of its name.
 func (f *fixture) entity(name string, change func(*platformv1.EntitySpec)) *platformv1.Entity {
 	entity := &platformv1.Entity{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{platformv1.DomainLabel: testDomain}},
-		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, Type: "acl-user", Name: name,
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name,
+			Labels: map[string]string{platformv1.DomainLabel: testDomain}},
+		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, Type: "acl-user",
+			Name:         name,
 			Parameters:   platformv1.Parameters{"keys": "~app:*", "commands": "+@read +ping"},
 			PasswordFrom: &platformv1.SecretKeyReference{Name: "users", Key: name}},
 	}

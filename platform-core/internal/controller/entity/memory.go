@@ -82,7 +82,9 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 	}
 	r := m.applications[application]
 	if r == nil {
-		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}, forms: map[string]*forms{}, claims: map[types.UID]*claim{}}
+		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{},
+			secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{},
+			forms: map[string]*forms{}, claims: map[types.UID]*claim{}}
 		m.applications[application] = r
 	}
 	return r
@@ -100,7 +102,8 @@ func (r *remembered) latest(cached *platformv1.Entity) *platformv1.Entity {
 	if written == nil {
 		return cached
 	}
-	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil && order < 0 {
+	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil &&
+		order < 0 {
 		return written.DeepCopy()
 	}
 	delete(r.written, cached.UID)
@@ -123,7 +126,8 @@ func (r *remembered) rememberItems(g *group) {
 	}
 }
 
-// rememberProcess notes the process that was asked, once all that it is asked for is as asked: what was not is to be seen again as it was before.
+// rememberProcess notes the process that was asked, once all that it is asked for is as asked: what was not is to be
+// seen again as it was before.
 func (r *remembered) rememberProcess(g *group) {
 	if g.instance.now == "" || slices.ContainsFunc(g.items, func(it *item) bool { return !it.done() && !it.release }) {
 		return

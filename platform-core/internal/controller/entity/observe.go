@@ -46,7 +46,8 @@ func (seen *observation) lookAgain(after time.Duration) {
 func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	seen := &observation{key: key, now: c.Now(), remembered: c.memory.of(key)}
 	var list platformv1.EntityList
-	if err := c.client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{applicationField: key.Name}); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(key.Namespace),
+		client.MatchingFields{applicationField: key.Name}); err != nil {
 		return nil, fmt.Errorf("cannot list the Entities of Application %q: %w", key, err)
 	}
 	there := map[types.UID]bool{}
@@ -61,13 +62,15 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*ob
 	}
 	// The oldest first: it has the name when two ask for the same.
 	slices.SortFunc(seen.items, func(a, b *item) int {
-		return cmp.Or(a.entity.CreationTimestamp.Compare(b.entity.CreationTimestamp.Time), cmp.Compare(a.entity.UID, b.entity.UID))
+		return cmp.Or(a.entity.CreationTimestamp.Compare(b.entity.CreationTimestamp.Time),
+			cmp.Compare(a.entity.UID, b.entity.UID))
 	})
 	if err := c.observeApplication(ctx, seen); err != nil || seen.app == nil {
 		return seen, err
 	}
 	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: key.Name}); err != nil {
+	if err := c.client.List(ctx, &pods, client.InNamespace(key.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: key.Name}); err != nil {
 		return nil, fmt.Errorf("cannot list the pods of Application %q: %w", key, err)
 	}
 	seen.pods = pods.Items
@@ -77,8 +80,9 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*ob
 	return seen, c.observePasswords(ctx, seen)
 }
 
-// observeOwners sees whether what declares an Entity that is to go goes as well, where it declares the Application too. Then the instance goes, and what
-// becomes of its data is not for the Entity to say. Of an instance of somebody else, such as the cluster of a topic, it is.
+// observeOwners sees whether what declares an Entity that is to go goes as well, where it declares the Application too.
+// Then the instance goes, and what becomes of its data is not for the Entity to say. Of an instance of somebody else,
+// such as the cluster of a topic, it is.
 func (c *Controller) observeOwners(ctx context.Context, seen *observation) error {
 	leaves, instance := map[types.UID]bool{}, metav1.GetControllerOf(seen.app)
 	for _, it := range seen.items {
@@ -93,7 +97,8 @@ func (c *Controller) observeOwners(ctx context.Context, seen *observation) error
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 				return fmt.Errorf("cannot read %s %q, which has Entity %q: %w", above.Kind, above.Name, it.entity.Name, err)
 			}
-			leaves[above.UID] = apierrors.IsNotFound(err) || err == nil && (owner.UID != above.UID || !owner.DeletionTimestamp.IsZero())
+			leaves[above.UID] = apierrors.IsNotFound(err) || err == nil &&
+				(owner.UID != above.UID || !owner.DeletionTimestamp.IsZero())
 		}
 		it.ownerLeaves = leaves[above.UID]
 	}
@@ -149,7 +154,8 @@ func (c *Controller) reach(ctx context.Context, seen *observation, g *group, pod
 	if g.term, err = c.termOf(ctx, pod); err != nil {
 		return outcome.Failed(err)
 	}
-	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.id()], ofMany: g.each}
+	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.id()],
+		ofMany: g.each}
 	if seen.attempts[g.id()] == nil {
 		seen.attempts[g.id()] = map[string]int{}
 	}
@@ -182,8 +188,10 @@ func podFor(pods []corev1.Pod, g *group) *corev1.Pod {
 	var found *corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
-		fit := pod.Labels[platformv1.ComponentLabel] == g.component && pod.DeletionTimestamp.IsZero() && pod.Status.PodIP != "" &&
-			(len(g.roles) == 0 || slices.Contains(g.roles, pod.Labels[platformv1.RoleLabel])) && reportOf(pod).Health == report.Healthy
+		fit := pod.Labels[platformv1.ComponentLabel] == g.component && pod.DeletionTimestamp.IsZero() &&
+			pod.Status.PodIP != "" &&
+			(len(g.roles) == 0 || slices.Contains(g.roles, pod.Labels[platformv1.RoleLabel])) &&
+			reportOf(pod).Health == report.Healthy
 		if fit && (found == nil || pod.Name < found.Name) {
 			found = pod
 		}
@@ -192,7 +200,8 @@ func podFor(pods []corev1.Pod, g *group) *corev1.Pod {
 }
 
 // observeAll asks for the objects of the items, as many at once as a call takes.
-func observeAll(ctx context.Context, agent agentclient.Entities, entityType string, items []*item) (map[string]agentclient.EntityState, error) {
+func observeAll(ctx context.Context, agent agentclient.Entities, entityType string, items []*item) (
+	map[string]agentclient.EntityState, error) {
 	all := map[string]agentclient.EntityState{}
 	for batch := range slices.Chunk(items, agentclient.MaxEntityQueries) {
 		var queries []agentclient.EntityQuery

@@ -56,7 +56,8 @@ type item struct {
 	mine, claimed bool
 	// again says that its call was asked for before, with the same key and no answer.
 	again bool
-	// refused says that the middleware will not make it and no other call can have; absent that it was read back then, and was not there.
+	// refused says that the middleware will not make it and no other call can have; absent that it was read back then, and
+	// was not there.
 	refused, absent bool
 	// circumstances are what an attempt to make it depends on, as far as is known.
 	circumstances string
@@ -131,7 +132,8 @@ func (c *Controller) triage(seen *observation) {
 			it.end(*held)
 		case it.release:
 		case taken:
-			it.end(outcome.Stalled(platformv1.ReasonNameTaken, fmt.Sprintf("Entity %q is of the same object, and older: delete one of them", first)))
+			it.end(outcome.Stalled(platformv1.ReasonNameTaken,
+				fmt.Sprintf("Entity %q is of the same object, and older: delete one of them", first)))
 			it.release = it.deleting()
 		}
 		if !taken && !it.release {
@@ -147,17 +149,21 @@ func holdUp(seen *observation, it *item) *outcome.Outcome {
 	}
 	app := seen.app
 	switch {
-	case it.deleting() && (app == nil || !app.DeletionTimestamp.IsZero() || it.ownerLeaves || !it.finalizer() || it.entity.Status.Origin == "" ||
+	case it.deleting() && (app == nil || !app.DeletionTimestamp.IsZero() || it.ownerLeaves || !it.finalizer() ||
+		it.entity.Status.Origin == "" ||
 		it.entity.Spec.DeletionPolicy != platformv1.EntityDelete):
 		// What holds the object goes too, or the object is to stay.
 		it.release = true
 		return nil
 	case app == nil:
-		return stalled(platformv1.ReasonApplicationNotFound, "there is no Application %q in namespace %q any more: delete the Entity, or create it anew", seen.key.Name, seen.key.Namespace)
+		return stalled(platformv1.ReasonApplicationNotFound,
+			"there is no Application %q in namespace %q any more: delete the Entity, or create it anew", seen.key.Name,
+			seen.key.Namespace)
 	case !app.DeletionTimestamp.IsZero():
 		return new(outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("Application %q is being deleted", app.Name)))
 	case app.Spec.Suspend:
-		return new(outcome.Held(platformv1.ReasonSuspended, fmt.Sprintf("nothing is done while Application %q has suspend: true", app.Name)))
+		return new(outcome.Held(platformv1.ReasonSuspended,
+			fmt.Sprintf("nothing is done while Application %q has suspend: true", app.Name)))
 	}
 	if r := accept.Plugin(app, seen.state); r != nil {
 		return stalled(r.Reason, "%s", r.Message)
@@ -222,7 +228,8 @@ func (g *group) id() string {
 	return g.entityType + "/" + g.pod
 }
 
-// instance is the process that is asked: another one than before may have forgotten what it had. before is empty while that is not known.
+// instance is the process that is asked: another one than before may have forgotten what it had. before is empty while
+// that is not known.
 type instance struct {
 	now, before string
 	// ofMany says that there are others, and that this one may be new.
@@ -241,7 +248,8 @@ func (seen *observation) groups() []*group {
 		declared := it.wanted.Type
 		g := byType[declared.Type]
 		if g == nil {
-			g = &group{entityType: declared.Type, component: declared.Component, roles: it.wanted.Roles, each: declared.Pods == plugin.EntityEach}
+			g = &group{entityType: declared.Type, component: declared.Component, roles: it.wanted.Roles,
+				each: declared.Pods == plugin.EntityEach}
 			byType[declared.Type] = g
 		}
 		g.items = append(g.items, it)
@@ -284,7 +292,8 @@ func decide(it *item, states map[string]agentclient.EntityState, process instanc
 		it.observed(state)
 	case it.wanted.Type.Actions != nil && it.wanted.Type.Actions.Update == "":
 		it.end(outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf(
-			"the %s %q is not as the spec says, and none can change once it is made: set the spec back, or make another Entity", it.entity.Spec.Type, it.entity.Spec.Name)))
+			"the %s %q is not as the spec says, and none can change once it is made: set the spec back, or make another Entity",
+			it.entity.Spec.Type, it.entity.Spec.Name)))
 	default:
 		it.intent = agentclient.EntityUpdate
 		if status.Origin == "" {
@@ -304,10 +313,12 @@ func (it *item) foreign() bool { return it.entity.Status.Origin == "" && !it.ent
 // leave leaves an object alone.
 func (it *item) leave() {
 	it.end(outcome.Stalled(platformv1.ReasonAlreadyExists, fmt.Sprintf(
-		"the middleware has a %s %q already, which this Entity did not make: set adopt to true to have it become what the spec says, or take another name", it.entity.Spec.Type, it.entity.Spec.Name)))
+		"the middleware has a %s %q already, which this Entity did not make: set adopt to true to have it become what the "+
+			"spec says, or take another name", it.entity.Spec.Type, it.entity.Spec.Name)))
 }
 
-// noteDrift notes what somebody else did: not what a process forgot when it was started anew, and not what this Entity asks for now.
+// noteDrift notes what somebody else did: not what a process forgot when it was started anew, and not what this Entity
+// asks for now.
 func (it *item) noteDrift(process instance, found string) {
 	if found != "" && it.settled() && process.same() && it.before.Status.Applied == it.digest() {
 		it.drift = found
@@ -351,10 +362,12 @@ func (it *item) seenAs() map[string]string {
 
 // same says whether an object has these parameters.
 func (it *item) same(state agentclient.EntityState, parameters map[string]string) bool {
-	return !slices.ContainsFunc(it.compared(), func(name string) bool { return state.Parameters[name] != parameters[name] })
+	return !slices.ContainsFunc(it.compared(),
+		func(name string) bool { return state.Parameters[name] != parameters[name] })
 }
 
-// compared are the parameters that can be wanted, and those that were read back: what the middleware tells beside them is for people.
+// compared are the parameters that can be wanted, and those that were read back: what the middleware tells beside them
+// is for people.
 func (it *item) compared() []string {
 	all := slices.Collect(maps.Keys(it.wanted.Parameters))
 	if it.wanted.Type.Driver != "" {
@@ -417,9 +430,11 @@ func (it *item) readBackProblem(state agentclient.EntityState, there bool) strin
 	return ""
 }
 
-// unchanged says that an object whose parameters were to change is exactly as it was before, at the first time of asking: the answer may have been that
-// of an earlier call, made for the same reason by a controller that died. At the second it is this controller's own, so that the middleware has but
-// one form for what was there and what is asked for, as with rules that say the same.
+// unchanged says that an object whose parameters were to change is exactly as it was before, at the first time of
+// asking: the answer may have been that of an earlier call, made for the same reason by a controller that died. At the
+// second it is this controller's own, so that the middleware has but one form for what was there and what is asked for,
+// as with rules that say the same.
 func (it *item) unchanged(state agentclient.EntityState) bool {
-	return it.intent == agentclient.EntityUpdate && it.attempt == 0 && it.there && it.same(state, it.found.Parameters) && !it.has(it.found)
+	return it.intent == agentclient.EntityUpdate && it.attempt == 0 && it.there && it.same(state, it.found.Parameters) &&
+		!it.has(it.found)
 }

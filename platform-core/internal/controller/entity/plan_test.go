@@ -18,7 +18,8 @@ import (
 
 func userOf(ready metav1.ConditionStatus, since time.Time) *item {
 	entity := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
-	entity.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: ready, ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(since)}}
+	entity.Status.Conditions = []metav1.Condition{
+		{Type: platformv1.ReadyCondition, Status: ready, ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(since)}}
 	return newItem(entity)
 }
 
@@ -38,7 +39,8 @@ func TestKeysOfChanges(t *testing.T) {
 	}
 	// It is not settled while its change is under way, and the key stays.
 	g.underWay([]*item{settled})
-	r := &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, running: g.running}
+	r := &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{},
+		secrets: map[types.UID]string{}, running: g.running}
 	g.items = []*item{settled}
 	r.rememberItems(g)
 	if key(userOf(metav1.ConditionFalse, begin.Add(time.Second))) != first {
@@ -70,7 +72,8 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 		"the same by other words, once more": {"", "+get -acl", "+get -acl", 1, false},
 	} {
 		it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
-		it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis"}, Parameters: map[string]string{"commands": "+get"}}
+		it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis"},
+			Parameters: map[string]string{"commands": "+get"}}
 		it.intent, it.there, it.found, it.attempt = agentclient.EntityUpdate, true, state(test.found), test.attempt
 		if test.observed != "" {
 			it.before.Status.Applied, it.before.Status.Observed = it.digest(), state(test.observed).Parameters
@@ -81,10 +84,12 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 	}
 }
 
-// Of two processes that put the same in other words each is compared with its own, and neither counts as changed by somebody.
+// Of two processes that put the same in other words each is compared with its own, and neither counts as changed by
+// somebody.
 func TestFactsAreToldAndComparedWithNothing(t *testing.T) {
 	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
-	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "minio"}, Parameters: map[string]string{"prefix": "logs/"}}
+	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "minio"},
+		Parameters: map[string]string{"prefix": "logs/"}}
 	it.before.Status.Origin, it.entity.Status.Origin = platformv1.EntityCreated, platformv1.EntityCreated
 	it.before.Status.Applied, it.before.Status.Observed = it.digest(), it.wanted.Parameters
 	it.before.Status.Facts = map[string]string{"failed": "1"}
@@ -105,17 +110,20 @@ func TestFactsAreToldAndComparedWithNothing(t *testing.T) {
 func TestEachProcessHasItsOwnWords(t *testing.T) {
 	r := &remembered{forms: map[string]*forms{}}
 	words := map[string]string{"redis-a-0": "+get", "redis-a-1": "+get -acl"}
-	wanted := &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis", Pods: plugin.EntityEach}, Parameters: map[string]string{"commands": "+get"}}
+	wanted := &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis", Pods: plugin.EntityEach},
+		Parameters: map[string]string{"commands": "+get"}}
 	status := map[string]string{}
 	turn := func(pod, process, commands string) *item {
-		g := &group{entityType: "acl-user", each: true, pod: pod, instance: instance{now: process, before: process, ofMany: true}}
+		g := &group{entityType: "acl-user", each: true, pod: pod,
+			instance: instance{now: process, before: process, ofMany: true}}
 		it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
 		it.wanted = wanted
 		it.before.Status.Origin, it.entity.Status.Origin = platformv1.EntityCreated, platformv1.EntityCreated
 		it.before.Status.Applied, it.before.Status.Observed = it.digest(), status
 		known := r.formsOf(g)
 		known.tell([]*item{it})
-		decide(it, map[string]agentclient.EntityState{"": {Parameters: map[string]string{"commands": commands}}}, g.instance, time.Unix(2000, 0))
+		decide(it, map[string]agentclient.EntityState{"": {Parameters: map[string]string{"commands": commands}}}, g.instance,
+			time.Unix(2000, 0))
 		if it.intent == agentclient.EntityUpdate {
 			// It is asked for, and reads back as before.
 			it.observed(agentclient.EntityState{Parameters: map[string]string{"commands": words[pod]}})
@@ -143,8 +151,8 @@ func TestEachProcessHasItsOwnWords(t *testing.T) {
 	}
 }
 
-// An object that the middleware has taken and is still at work on is not ready, is not asked for again, and is looked at
-// soon.
+// An object that the middleware has taken and is still at work on is not ready, is not asked for again, and is looked
+// at soon.
 func TestAnObjectThatIsPendingIsNotReady(t *testing.T) {
 	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
 	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "topic"},

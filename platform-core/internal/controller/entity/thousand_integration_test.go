@@ -25,7 +25,9 @@ func TestThousand(t *testing.T) {
 	const count = 1000
 	for i := range count {
 		f.create(f.entity(fmt.Sprintf("user-%d", i), func(s *platformv1.EntitySpec) {
-			s.PasswordFrom.Key, s.Parameters = "all", platformv1.Parameters{"keys": platformv1.ParameterValue(fmt.Sprintf("~user-%d:*", i)), "commands": "+@all -@dangerous"}
+			s.PasswordFrom.Key, s.Parameters = "all",
+				platformv1.Parameters{"keys": platformv1.ParameterValue(fmt.Sprintf("~user-%d:*", i)),
+					"commands": "+@all -@dangerous"}
 		}))
 	}
 	before, err := env.ServedWrites(t.Context())
@@ -64,15 +66,19 @@ func TestThousand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d entities ready after %v: %d calls that change, %d that observe, writes %v (before: %v)", count, took, changed, observed, after, before)
+	t.Logf("%d entities ready after %v: %d calls that change, %d that observe, writes %v (before: %v)", count, took,
+		changed, observed, after, before)
 	taken, cut, running := int64(turns()-turnsBefore), int64(turns("result", "error")-cutBefore), f.running.Load()
-	t.Logf("there were %d turns, of which %d were cut short, and %d calls that took longer than their answer", taken, cut, running)
-	// One turn is enough; the watch of the Secret may have it look again. What is left of one that was cut short is asked for again, too.
+	t.Logf("there were %d turns, of which %d were cut short, and %d calls that took longer than their answer", taken, cut,
+		running)
+	// One turn is enough; the watch of the Secret may have it look again. What is left of one that was cut short is asked
+	// for again, too.
 	if taken > 3 && cut+running == 0 {
 		t.Errorf("there were %d turns that nothing asked for", taken-1)
 	}
 	// A turn reads all before and after, and changes 500 with each call.
-	if most := 2 * (taken + 1); changed < 2 || changed > most || observed < 2 || observed > most || cut+running == 0 && (changed != 2 || observed > 3) {
+	if most := 2 * (taken + 1); changed < 2 || changed > most || observed < 2 || observed > most || cut+running == 0 &&
+		(changed != 2 || observed > 3) {
 		t.Errorf("%d calls looked at %d entities, and %d changed them, in %d turns", observed, count, changed, taken)
 	}
 	for resource, n := range after {

@@ -31,7 +31,8 @@ func byApplication(obj client.Object) []string {
 }
 
 func requestFor(obj client.Object) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.(*platformv1.Entity).Spec.ApplicationRef.Name}}
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
+		Name: obj.(*platformv1.Entity).Spec.ApplicationRef.Name}}
 }
 
 // gathered wakes the Application of an Entity, a moment later.
@@ -66,14 +67,16 @@ var asksForMore = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // applicationChanged passes what says whether and how its Entities can be kept.
 var applicationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*platformv1.Application), e.ObjectNew.(*platformv1.Application)
-	return was.Generation != is.Generation || was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+	return was.Generation != is.Generation || was.UID != is.UID ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
 		(was.Status.Plugin == nil) != (is.Status.Plugin == nil) || was.Status.Phase != is.Status.Phase
 }}
 
 // podChanged passes what makes a pod one that can be asked, and what may have it forget its objects.
 var podChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-	if was.UID != is.UID || was.Status.PodIP != is.Status.PodIP || was.Labels[platformv1.RoleLabel] != is.Labels[platformv1.RoleLabel] {
+	if was.UID != is.UID || was.Status.PodIP != is.Status.PodIP ||
+		was.Labels[platformv1.RoleLabel] != is.Labels[platformv1.RoleLabel] {
 		return true
 	}
 	before, after := reportOf(was), reportOf(is)
@@ -94,7 +97,8 @@ func (c *Controller) withEntities(ctx context.Context, obj client.Object) []reco
 		return nil
 	}
 	var list platformv1.EntityList
-	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{applicationField: name}, client.Limit(1)); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()),
+		client.MatchingFields{applicationField: name}, client.Limit(1)); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Entities", "application", name)
 		return nil
 	}

@@ -80,7 +80,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // create makes the record of a term. taken says that something else has its name.
-func (c *Controller) create(ctx context.Context, app *platformv1.Application, set *platformv1.WorkloadSet, term int64) (taken bool, err error) {
+func (c *Controller) create(ctx context.Context, app *platformv1.Application, set *platformv1.WorkloadSet, term int64) (
+	taken bool, err error) {
 	op := operation(app, set, term)
 	if err := controllerutil.SetControllerReference(app, op, c.client.Scheme()); err != nil {
 		return false, err
@@ -98,7 +99,9 @@ func (c *Controller) create(ctx context.Context, app *platformv1.Application, se
 
 // note keeps on the set how far its terms are on record.
 func (c *Controller) note(ctx context.Context, set *platformv1.WorkloadSet, term int64) error {
-	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:"%d"}}}`, set.UID, platformv1.RecordedTermAnnotation, term)
+	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:"%d"}}}`, set.UID, platformv1.RecordedTermAnnotation,
+		term)
 	target := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
-	return client.IgnoreNotFound(c.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(owner)))
+	return client.IgnoreNotFound(c.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(body)),
+		client.FieldOwner(owner)))
 }

@@ -52,7 +52,8 @@ func operation(app *platformv1.Application, set *platformv1.WorkloadSet, term in
 		Spec: platformv1.OperationSpec{
 			TemplateRef: opsflow.TemplateFailover,
 			TargetRef:   target,
-			Parameters:  map[string]platformv1.ParameterValue{opsflow.ParameterTerm: platformv1.ParameterValue(strconv.FormatInt(term, 10))},
+			Parameters: map[string]platformv1.ParameterValue{
+				opsflow.ParameterTerm: platformv1.ParameterValue(strconv.FormatInt(term, 10))},
 		},
 	}
 }

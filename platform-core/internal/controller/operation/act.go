@@ -16,7 +16,8 @@ import (
 
 // carryOut records a decision, brings its effect about, and goes on until there is none.
 // seen may be nil for a decision that ends the Operation.
-func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (reconcile.Result, error) {
+func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (
+	reconcile.Result, error) {
 	for {
 		if wait := c.hold(op, d); wait > 0 {
 			return d.Outcome.Within(wait).Result()
@@ -40,7 +41,8 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 }
 
 // bringAbout does what a decision asks for. An error is one of the API server, to be tried again.
-func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, seen *observation,
+	effect *opsflow.Effect) (*opsflow.Answer, error) {
 	if effect.Call != nil {
 		ctx = agentclient.Within(ctx, seen.facts.TermOf(effect.Call.Pod))
 	}
@@ -86,6 +88,7 @@ func ignoreOvertaken(err error) error {
 
 // refused says whether the API server will not have a write, whenever it is asked.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) ||
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -22,13 +22,15 @@ func backupMethods(bundle *plugin.Bundle, components []string) []opsflow.BackupM
 	var methods []opsflow.BackupMethod
 	declared, of := bundle.BackupMethodsOf(components)
 	for i, method := range declared {
-		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Type: method.Type(), Component: of[i].Name, Default: method.Default, Spread: method.Objects != "", Verify: method.Verify})
+		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Type: method.Type(), Component: of[i].Name,
+			Default: method.Default, Spread: method.Objects != "", Verify: method.Verify})
 	}
 	return methods
 }
 
 // backup makes, looks at or ends a Backup. It stays when the Operation goes: it is no part of the record.
-func (c *Controller) backup(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+func (c *Controller) backup(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Backup) (*opsflow.Answer, error) {
 	if wanted.Verb == opsflow.BackupMake {
 		if refusal, err := c.makeBackup(ctx, op, seen, wanted); refusal != nil || err != nil {
 			return refusal, err
@@ -54,7 +56,8 @@ func (c *Controller) backup(ctx context.Context, op *platformv1.Operation, seen 
 }
 
 // isKept refuses a Backup that is to be kept in a repository that is not there.
-func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Backup) (*opsflow.Answer,
+	error) {
 	if wanted.Type == platformv1.BackupSnapshot {
 		return nil, nil
 	}
@@ -62,15 +65,18 @@ func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation, wante
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: wanted.Repository}, repository)
 	switch {
 	case apierrors.IsNotFound(err):
-		return refuse("there is no BackupRepository %q in namespace %q: create it, or name another one", wanted.Repository, op.Namespace), nil
+		return refuse("there is no BackupRepository %q in namespace %q: create it, or name another one", wanted.Repository,
+			op.Namespace), nil
 	case err != nil:
 		return nil, fmt.Errorf("cannot read BackupRepository %q: %w", wanted.Repository, err)
 	}
 	return nil, nil
 }
 
-// makeBackup makes a Backup under its name, unless there is one already. A repository that is not there is said at once.
-func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+// makeBackup makes a Backup under its name, unless there is one already. A repository that is not there is said at
+// once.
+func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Backup) (*opsflow.Answer, error) {
 	if refusal, err := c.isKept(ctx, op, wanted); refusal != nil || err != nil {
 		return refusal, err
 	}
@@ -78,14 +84,18 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: op.Namespace, Name: wanted.Name, Finalizers: []string{platformv1.BackupFinalizer},
 			Labels: map[string]string{
-				platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: seen.application, platformv1.ManagedByLabel: platformv1.ManagedBy,
+				platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: seen.application,
+				platformv1.ManagedByLabel: platformv1.ManagedBy,
 			},
 			Annotations: map[string]string{platformv1.MadeByAnnotation: string(op.UID)},
 		},
 		Spec: platformv1.BackupSpec{
-			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, Type: wanted.Type, RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
-			Method: wanted.Method, Compression: platformv1.BackupCompression(wanted.Compression), DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy), Timeout: metav1.Duration{Duration: wanted.Timeout},
-			Retention: wanted.Retention,
+			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, Type: wanted.Type,
+			RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
+			Method:        wanted.Method, Compression: platformv1.BackupCompression(wanted.Compression),
+			DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy),
+			Timeout:        metav1.Duration{Duration: wanted.Timeout},
+			Retention:      wanted.Retention,
 		},
 	}
 	// Backups of one schedule are counted by themselves.

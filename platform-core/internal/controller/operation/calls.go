@@ -55,7 +55,8 @@ func (c *Controller) act(ctx context.Context, pod *corev1.Pod, effect *opsflow.E
 	if err != nil {
 		return failed(ctx, pod, err)
 	}
-	call, err := ops.Run(ctx, agentclient.Action{Key: effect.Key, Name: effect.Call.Action, Parameters: effect.Call.Parameters})
+	call, err := ops.Run(ctx, agentclient.Action{Key: effect.Key, Name: effect.Call.Action,
+		Parameters: effect.Call.Parameters})
 	if err != nil {
 		answer := failed(ctx, pod, err)
 		if agentclient.IsUnknown(err) {

@@ -15,8 +15,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
 
-// inlineChild creates the Operation of an inline template for a step, or looks how it stands when it exists, and has it suspended as its parent is.
-func (c *Controller) inlineChild(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer, error) {
+// inlineChild creates the Operation of an inline template for a step, or looks how it stands when it exists, and has it
+// suspended as its parent is.
+func (c *Controller) inlineChild(ctx context.Context, parent *platformv1.Operation,
+	wanted *opsflow.Child) (*opsflow.Answer, error) {
 	child, err := c.findChild(ctx, parent, wanted)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -31,8 +33,10 @@ func (c *Controller) inlineChild(ctx context.Context, parent *platformv1.Operati
 	return &opsflow.Answer{Child: child.Status}, c.suspendChild(ctx, parent, child)
 }
 
-// findChild reads the Operation of a step, or creates it. The cache leaves out what became of those that have ended, which are read from the API server.
-func (c *Controller) findChild(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*platformv1.Operation, error) {
+// findChild reads the Operation of a step, or creates it. The cache leaves out what became of those that have ended,
+// which are read from the API server.
+func (c *Controller) findChild(ctx context.Context, parent *platformv1.Operation,
+	wanted *opsflow.Child) (*platformv1.Operation, error) {
 	child := &platformv1.Operation{}
 	key := client.ObjectKey{Namespace: parent.Namespace, Name: wanted.Name}
 	err := c.client.Get(ctx, key, child)
@@ -41,7 +45,8 @@ func (c *Controller) findChild(ctx context.Context, parent *platformv1.Operation
 	}
 	if err != nil && wanted.Verb == opsflow.ChildRun {
 		child = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{platformv1.DomainLabel: c.Domain, platformv1.ManagedByLabel: platformv1.ManagedBy},
+			Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{platformv1.DomainLabel: c.Domain, platformv1.ManagedByLabel: platformv1.ManagedBy},
 		}, Spec: wanted.Spec}
 		if trigger := parent.Labels[platformv1.TriggerLabel]; trigger != "" {
 			child.Labels[platformv1.TriggerLabel] = trigger

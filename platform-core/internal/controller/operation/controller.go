@@ -107,7 +107,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err := records.IndexUnfinished(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, finishedField, finishedOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, finishedField,
+		finishedOf); err != nil {
 		return fmt.Errorf("cannot index Operations that have ended: %w", err)
 	}
 	var reconciler reconcile.Reconciler = c
@@ -122,9 +123,12 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Operation{}, builder.WithPredicates(c.atWork())).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
-		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(setChanged)).
-		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(backupMoved)).
-		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
+		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication),
+			builder.WithPredicates(setChanged)).
+		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication),
+			builder.WithPredicates(backupMoved)).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication),
+			builder.WithPredicates(saysMore)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))
 	for of, kind := range deps.Kinds {
@@ -135,7 +139,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 }
 
 // giveUp ends an Operation that can never run, or not go on.
-func (c *Controller) giveUp(ctx context.Context, op *platformv1.Operation, seen *observation, refusal *opsflow.Refusal) (reconcile.Result, error) {
+func (c *Controller) giveUp(ctx context.Context, op *platformv1.Operation, seen *observation,
+	refusal *opsflow.Refusal) (reconcile.Result, error) {
 	if err := c.leaveNothing(ctx, op); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -175,7 +180,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	case opsflow.Finished(op):
 		c.calls.forget(request.NamespacedName)
 		return reconcile.Result{}, c.trace(ctx, op)
-	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op) && (opsflow.RecordsSpec(op) || opsflow.HasDoneNothing(op))):
+	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op) &&
+		(opsflow.RecordsSpec(op) || opsflow.HasDoneNothing(op))):
 		// Nothing was done: whatever is wrong with its target does not matter.
 		return c.carryOut(ctx, op, nil, opsflow.Wait(op, c.applicationOf(ctx, op), outcome.Done(), c.Now()))
 	}

@@ -27,7 +27,8 @@ import (
 )
 
 // data does what a step asks for about the volumes of a set.
-func (c *Controller) data(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Data) (*opsflow.Answer, error) {
+func (c *Controller) data(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch {
 	case wanted.Verb == opsflow.DataPrepare:
 		return c.prepareData(ctx, op, seen, wanted)
@@ -60,12 +61,14 @@ func (c *Controller) data(ctx context.Context, op *platformv1.Operation, seen *o
 }
 
 // swapData has the pods of a set begin on the volumes that were prepared, which the first of them has all of.
-func (c *Controller) swapData(ctx context.Context, op *platformv1.Operation, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer, error) {
+func (c *Controller) swapData(ctx context.Context, op *platformv1.Operation, set *platformv1.WorkloadSet,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch has := set.Spec.Generation(); {
 	case has == wanted.Generation:
 		return &opsflow.Answer{}, nil
 	case has != wanted.Former:
-		return refuse("the pods of %s are to have volumes of generation %q by now: run the Operation again", set.Name, has), nil
+		return refuse("the pods of %s are to have volumes of generation %q by now: run the Operation again", set.Name, has),
+			nil
 	case set.Spec.Suspend || !set.Spec.IsRunning():
 		return refuse("%s is stopped or suspended by now: run the Operation again when it runs", set.Name), nil
 	}
@@ -90,12 +93,14 @@ func (c *Controller) swapData(ctx context.Context, op *platformv1.Operation, set
 	return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Generation, Access: platformv1.DataClosed})
 }
 
-// openData leads clients to the volumes that the pods of a set have, when the first of them has those that were filled. Once they are led there, that
-// is not asked any more: what they write is there alone.
-func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer, error) {
+// openData leads clients to the volumes that the pods of a set have, when the first of them has those that were filled.
+// Once they are led there, that is not asked any more: what they write is there alone.
+func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer,
+	error) {
 	switch {
 	case set.Spec.Generation() != wanted.Generation:
-		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name, set.Spec.Generation(), wanted.Generation), nil
+		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name,
+			set.Spec.Generation(), wanted.Generation), nil
 	case !set.Spec.IsClosed():
 		return &opsflow.Answer{}, nil
 	}
@@ -109,20 +114,24 @@ func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet, 
 	return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Generation})
 }
 
-// returnData has the pods of a set go back to the volumes of before. Where these are gone, or the pod is not wanted any more that wrote last there, all stays
-// as it is, and no client is led anywhere.
-func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer, error) {
+// returnData has the pods of a set go back to the volumes of before. Where these are gone, or the pod is not wanted any
+// more that wrote last there, all stays as it is, and no client is led anywhere.
+func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch set.Spec.Generation() {
 	case wanted.Former:
 		return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Former})
 	case wanted.Generation:
 	default:
-		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name, set.Spec.Generation(), wanted.Generation), nil
+		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name,
+			set.Spec.Generation(), wanted.Generation), nil
 	}
 	pod := wroteOn(set, wanted.Former)
 	if !set.Wants(pod) {
 		// What others have may lack what it acknowledged.
-		return refuse("pod %s, which wrote last on the volumes of before, is not wanted any more: scale back so that pod %s is wanted, then set spec.data.generation of WorkloadSet %s to %q and spec.data.access to Open; until then no client is led to the restored data",
+		return refuse("pod %s, which wrote last on the volumes of before, is not wanted any more: scale back so that pod "+
+			"%s is wanted, then set spec.data.generation of WorkloadSet %s to %q and spec.data.access to Open; until then no "+
+			"client is led to the restored data",
 			pod, pod, set.Name, wanted.Former), nil
 	}
 	for _, volume := range set.Spec.Volumes {
@@ -130,7 +139,8 @@ func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && claim.DeletionTimestamp != nil:
-			return refuse("claim %s, which has the data of before, was deleted: no client is led to the restored data; set spec.data.access of WorkloadSet %s to Open for it to go on with that", name, set.Name), nil
+			return refuse("claim %s, which has the data of before, was deleted: no client is led to the restored data; set "+
+				"spec.data.access of WorkloadSet %s to Open for it to go on with that", name, set.Name), nil
 		case err != nil:
 			return nil, fmt.Errorf("cannot read claim %q: %w", name, err)
 		}
@@ -152,14 +162,19 @@ func wroteOn(set *platformv1.WorkloadSet, generation string) string {
 	return set.FirstPod()
 }
 
-// restoredClaims are those of the first pod of a set on the volumes that were prepared; lost says which of them is not the one that was filled.
-func (c *Controller) restoredClaims(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (claims []*corev1.PersistentVolumeClaim, lost string, err error) {
+// restoredClaims are those of the first pod of a set on the volumes that were prepared; lost says which of them is not
+// the one that was filled.
+func (c *Controller) restoredClaims(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (
+	claims []*corev1.PersistentVolumeClaim, lost string, err error) {
 	for _, volume := range set.Spec.Volumes {
 		claim, name := &corev1.PersistentVolumeClaim{}, platformv1.ClaimNameIn(wanted.Generation, volume.Name, set.FirstPod())
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.DeletionTimestamp != nil || wanted.Mark == "" || claim.Annotations[platformv1.RestoredAnnotation] != wanted.Mark):
-			return nil, fmt.Sprintf("claim %s of pod %s does not have the restored data: the instance was scaled, or somebody deleted it", name, set.FirstPod()), nil
+		case apierrors.IsNotFound(err), err == nil &&
+			(claim.DeletionTimestamp != nil || wanted.Mark == "" ||
+				claim.Annotations[platformv1.RestoredAnnotation] != wanted.Mark):
+			return nil, fmt.Sprintf("claim %s of pod %s does not have the restored data: the instance was scaled, or somebody "+
+				"deleted it", name, set.FirstPod()), nil
 		case err != nil:
 			return nil, "", fmt.Errorf("cannot read claim %q: %w", name, err)
 		}
@@ -169,7 +184,8 @@ func (c *Controller) restoredClaims(ctx context.Context, set *platformv1.Workloa
 }
 
 // pointData writes which volumes the pods of a set have, unless somebody changed the set since it was read.
-func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet, data platformv1.SetData) (*opsflow.Answer, error) {
+func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
+	data platformv1.SetData) (*opsflow.Answer, error) {
 	if present := set.Spec.Data; present == nil && data == (platformv1.SetData{}) || present != nil && *present == data {
 		return &opsflow.Answer{}, nil
 	}
@@ -181,7 +197,8 @@ func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
 		fields["access"] = data.Access
 	}
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": map[string]any{"data": fields},
+		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion},
+		"spec":     map[string]any{"data": fields},
 	})
 	if err != nil {
 		return nil, err
@@ -198,14 +215,16 @@ func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
 }
 
 // deleteData deletes all volumes of a set that are of a generation which its pods do not have.
-func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet, generation string) (*opsflow.Answer, error) {
+func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet, generation string) (*opsflow.Answer,
+	error) {
 	writer := set.Status.Primary
 	if set.Spec.Generation() == generation || writer != nil && writer.Data == generation {
 		return refuse("the pods of %s have the volumes of generation %q: they are kept", set.Name, generation), nil
 	}
 	var claims corev1.PersistentVolumeClaimList
 	err := c.live.List(ctx, &claims, client.InNamespace(set.Namespace), client.MatchingLabels{
-		platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel], platformv1.ComponentLabel: set.Spec.Component, platformv1.SetLabel: set.Spec.Set})
+		platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel],
+		platformv1.ComponentLabel:      set.Spec.Component, platformv1.SetLabel: set.Spec.Set})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the volumes of WorkloadSet %q: %w", set.Name, err)
 	}
@@ -223,10 +242,13 @@ func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet
 	return &opsflow.Answer{Outputs: map[string]string{"deleted": strconv.Itoa(deleted)}}, nil
 }
 
-// discardMade deletes the volumes that an Operation made, where it did not come to note the set, or the set is gone. None was put in place.
-func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation, generation string) (*opsflow.Answer, error) {
+// discardMade deletes the volumes that an Operation made, where it did not come to note the set, or the set is gone.
+// None was put in place.
+func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation, generation string) (*opsflow.Answer,
+	error) {
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.live.List(ctx, &claims, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.GenerationLabel: generation}); err != nil {
+	if err := c.live.List(ctx, &claims, client.InNamespace(op.Namespace),
+		client.MatchingLabels{platformv1.GenerationLabel: generation}); err != nil {
 		return nil, fmt.Errorf("cannot list the volumes of generation %q: %w", generation, err)
 	}
 	for i := range claims.Items {
@@ -241,8 +263,10 @@ func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation, 
 	return &opsflow.Answer{}, nil
 }
 
-// prepareData fills volumes for the first pod of a set beside those that it has, or looks how that stands. Nothing is made before all is known to fit.
-func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Data) (*opsflow.Answer, error) {
+// prepareData fills volumes for the first pod of a set beside those that it has, or looks how that stands. Nothing is
+// made before all is known to fit.
+func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	source, refusal, err := c.restorable(ctx, op, seen, wanted.Backup)
 	if refusal != nil || err != nil {
 		return refusal, err
@@ -287,7 +311,8 @@ func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, 
 }
 
 // beginData makes the volumes of the first pod and the Job that fills them.
-func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, source *restoreSource, wanted *opsflow.Data) (*opsflow.Answer, error) {
+func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, source *restoreSource,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	for _, claim := range source.claims() {
 		claim.Annotations[platformv1.PreparedAnnotation] = string(op.UID)
 		err := c.client.Create(ctx, claim, client.FieldOwner(owner))
@@ -305,12 +330,14 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 			return later(fmt.Sprintf("claim %s was deleted, and has to be gone before it is made anew", claim.Name)), nil
 		}
 	}
-	plan := mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: source.backup.Status.Key, Digest: source.backup.Status.Digest, Stream: source.way.Part}}
+	plan := mover.Plan{Verb: mover.VerbRestore,
+		Backup: &mover.Backup{Key: source.backup.Status.Key, Digest: source.backup.Status.Digest, Stream: source.way.Part}}
 	if source.backup.Spec.IsFiles() {
 		plan.Files = &mover.Files{}
 	}
 	job, err := render.MoverInto(source.set, c.Settings.Get(), render.Mover{
-		Namespace: op.Namespace, Name: wanted.Job, Domain: c.Domain, For: source.backup.UID, From: source.backup, Repository: source.repository, Deadline: wanted.Deadline,
+		Namespace: op.Namespace, Name: wanted.Job, Domain: c.Domain, For: source.backup.UID, From: source.backup,
+		Repository: source.repository, Deadline: wanted.Deadline,
 		Owner: controlledBy(op),
 		Plan:  plan,
 	})
@@ -320,11 +347,13 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 	return createJob(ctx, c.client, job)
 }
 
-// noteRestored marks the claims that have all of the data, which the Job brought: no others are ever put in place. lost says which of them is not there any
-// more, or does not have it; then none is marked.
-func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation, source *restoreSource, job *batchv1.Job) (lost string, err error) {
+// noteRestored marks the claims that have all of the data, which the Job brought: no others are ever put in place. lost
+// says which of them is not there any more, or does not have it; then none is marked.
+func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation, source *restoreSource,
+	job *batchv1.Job) (lost string, err error) {
 	if job.Labels[platformv1.BackupLabel] != string(source.backup.UID) {
-		return fmt.Sprintf("Job %s brought the data of Backup %q, and another Backup has its name by now", job.Name, source.backup.Name), nil
+		return fmt.Sprintf("Job %s brought the data of Backup %q, and another Backup has its name by now", job.Name,
+			source.backup.Name), nil
 	}
 	claims, filled := source.claims(), claimsOf(&job.Spec.Template.Spec)
 	for _, claim := range claims {
@@ -335,7 +364,8 @@ func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation,
 	for _, claim := range claims {
 		err := c.live.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != string(op.UID)):
+		case apierrors.IsNotFound(err), err == nil &&
+			(claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != string(op.UID)):
 			return fmt.Sprintf("claim %s was deleted while it was filled", claim.Name), nil
 		case err != nil:
 			return "", fmt.Errorf("cannot read claim %q: %w", claim.Name, err)
@@ -360,9 +390,11 @@ func claimsOf(pod *corev1.PodSpec) []string {
 	return names
 }
 
-// annotate notes something on a claim that was read; nil takes it away. One that was made anew under its name is not taken for it.
+// annotate notes something on a claim that was read; nil takes it away. One that was made anew under its name is not
+// taken for it.
 func (c *Controller) annotate(ctx context.Context, claim *corev1.PersistentVolumeClaim, name string, value any) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID, "annotations": map[string]any{name: value}}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": claim.UID, "annotations": map[string]any{name: value}}})
 	if err == nil {
 		err = c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
 	}
@@ -384,8 +416,10 @@ type restoreSource struct {
 // outputs are what later steps and people go by.
 func (s *restoreSource) outputs(former string) map[string]string {
 	return map[string]string{
-		opsflow.OutputWorkloadSet: s.set.Name, opsflow.OutputFormer: former, opsflow.OutputMethod: s.backup.Spec.Method, opsflow.OutputRepository: s.repository.Name,
-		opsflow.OutputDigest: s.backup.Status.Digest, opsflow.OutputSize: strconv.FormatInt(s.backup.Status.RawSize, 10), opsflow.OutputMark: string(s.backup.UID),
+		opsflow.OutputWorkloadSet: s.set.Name, opsflow.OutputFormer: former, opsflow.OutputMethod: s.backup.Spec.Method,
+		opsflow.OutputRepository: s.repository.Name,
+		opsflow.OutputDigest:     s.backup.Status.Digest, opsflow.OutputSize: strconv.FormatInt(s.backup.Status.RawSize, 10),
+		opsflow.OutputMark: string(s.backup.UID),
 	}
 }
 
@@ -410,7 +444,8 @@ func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.
 	writer := set.Status.Primary
 	// Who may write is said of the volumes before a pod is made on them; a cache may yet have it the other way round.
 	recorded := writer == nil || writer.Data == state.Generation
-	if stalled := conditions.Get(set, platformv1.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue &&
+	if stalled := conditions.Get(set, platformv1.StalledCondition); stalled != nil &&
+		stalled.Status == metav1.ConditionTrue &&
 		stalled.Reason == platformv1.ReasonInvalidSpec && stalled.ObservedGeneration == set.Generation {
 		state.Astray = stalled.Message
 	}

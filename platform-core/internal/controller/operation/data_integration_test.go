@@ -40,13 +40,18 @@ type dataFixture struct {
 func newDataFixture(t *testing.T) *dataFixture {
 	t.Helper()
 	own := (&fixture{t: t}).client(env.System.Config)
-	f := &dataFixture{T: t, c: &Controller{Deps: Deps{Now: time.Now, Settings: settings.New(render.Settings{AgentImage: "agents:1"}), Domain: testDomain}, client: own, live: own},
+	f := &dataFixture{T: t, c: &Controller{
+		Deps:   Deps{Now: time.Now, Settings: settings.New(render.Settings{AgentImage: "agents:1"}), Domain: testDomain},
+		client: own, live: own},
 		wanted: opsflow.Data{Set: setName, Generation: "g2", Mark: "backup-uid", Copy: "copy", CopyDigest: "sha256:1"}}
 	f.set = &platformv1.WorkloadSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: setName, Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: setName,
+			Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
 		Spec: platformv1.WorkloadSetSpec{
-			Application: "redis-a", Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:1"}, Version: "7.0",
-			Replicas: 2, Revision: "1", Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)},
+			Application: "redis-a", Component: "redis", Set: "main",
+			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:1"}, Version: "7.0",
+			Replicas: 2, Revision: "1", Template: runtime.RawExtension{Raw: []byte(`{}`)},
+			Plan:    runtime.RawExtension{Raw: []byte(`{}`)},
 			Volumes: []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi")}}},
 		},
 	}
@@ -63,9 +68,12 @@ func newDataFixture(t *testing.T) *dataFixture {
 	backup.Spec.ApplicationRef.Name, backup.Spec.RepositoryRef.Name, backup.Spec.Method = "redis-a", "store", "rdb"
 	backup.Spec.Timeout.Duration = time.Hour
 	f.must(own.Create(t.Context(), backup))
-	f.must(env.Client.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}, Spec: f.claim("").Spec}))
-	f.must(env.Client.Create(t.Context(), &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"},
-		Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "store"}}}))
+	f.must(env.Client.Create(t.Context(),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"},
+			Spec: f.claim("").Spec}))
+	f.must(env.Client.Create(t.Context(),
+		&platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"},
+			Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "store"}}}))
 	f.copied(platformv1.BackupCompleted)
 	return f
 }
@@ -86,7 +94,9 @@ func (f *dataFixture) at(generation string) *platformv1.WorkloadSet {
 
 // claim of the first pod, of a generation.
 func (f *dataFixture) claim(generation string) *corev1.PersistentVolumeClaim {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: platformv1.ClaimNameIn(generation, "data", f.set.FirstPod())}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace,
+			Name: platformv1.ClaimNameIn(generation, "data", f.set.FirstPod())}}
 	f.must(env.Client.Get(f.Context(), client.ObjectKeyFromObject(claim), claim))
 	return claim
 }
@@ -108,13 +118,17 @@ func (f *dataFixture) point(data string) { f.patch(f.set, `{"spec":{"data":`+dat
 func (f *dataFixture) wrote(record string) {
 	f.Helper()
 	set := f.set.DeepCopy()
-	f.must(env.Client.Status().Patch(f.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"status":{"formerPrimaries":[`+record+`]}}`))))
+	f.must(env.Client.Status().Patch(f.Context(), set,
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"formerPrimaries":[`+record+`]}}`))))
 }
 
 // copied says how the safety copy stands.
 func (f *dataFixture) copied(phase platformv1.BackupPhase) {
 	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "copy"}}
-	f.must(f.c.client.Status().Patch(f.Context(), backup, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+string(phase)+`","digest":"sha256:1","completionTime":"`+time.Now().UTC().Format(time.RFC3339)+`"}}`))))
+	f.must(f.c.client.Status().Patch(f.Context(), backup,
+		client.RawPatch(types.MergePatchType,
+			[]byte(`{"status":{"phase":"`+string(phase)+`","digest":"sha256:1","completionTime":"`+
+				time.Now().UTC().Format(time.RFC3339)+`"}}`))))
 }
 
 // verifier is the Job that reads the safety copy.
@@ -134,11 +148,15 @@ func (f *dataFixture) verified(says string) {
 	if plan.Verb != mover.VerbInspect || !plan.Verify || plan.Backup.Digest != "sha256:1" {
 		f.Errorf("the safety copy is read as %+v", plan)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: job.Name + "-", Labels: map[string]string{batchv1.JobNameLabel: job.Name},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: job.Name + "-",
+		Labels:          map[string]string{batchv1.JobNameLabel: job.Name},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: job.Spec.Template.Spec.Containers[0].Name, Image: "mover"}}}}
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: job.Spec.Template.Spec.Containers[0].Name, Image: "mover"}}}}
 	f.must(env.Client.Create(f.Context(), pod))
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: says, FinishedAt: now}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: pod.Spec.Containers[0].Name,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: says, FinishedAt: now}}}}
 	f.must(env.Client.Status().Update(f.Context(), pod))
 	f.must(env.EndJob(f.Context(), job, batchv1.JobComplete))
 }
@@ -147,7 +165,9 @@ func (f *dataFixture) verified(says string) {
 func (f *dataFixture) does(verb opsflow.DataVerb, says string) {
 	f.Helper()
 	f.wanted.Verb = verb
-	answer, err := f.c.data(f.Context(), &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "back", UID: "op"}}, nil, &f.wanted)
+	answer, err := f.c.data(f.Context(),
+		&platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "back", UID: "op"}}, nil,
+		&f.wanted)
 	f.must(err)
 	if says == "" && answer.Failure != "" || !strings.Contains(answer.Problem, says) {
 		f.Errorf("%s: it says %q, want %q", verb, answer.Problem, says)
@@ -163,7 +183,8 @@ func (f *dataFixture) is(want platformv1.SetData) {
 	}
 }
 
-// Volumes take the place of others when they are those that were filled, and the others go when there is a copy of them.
+// Volumes take the place of others when they are those that were filled, and the others go when there is a copy of
+// them.
 func TestVolumesTakeTheirPlace(t *testing.T) {
 	f := newDataFixture(t)
 	closed := platformv1.SetData{Generation: "g2", Access: platformv1.DataClosed}
@@ -246,7 +267,8 @@ func TestVolumesComeBack(t *testing.T) {
 	}
 }
 
-// A copy lacks what was written since, so that it stands for no volumes when it is older than some minutes, however long a swap waited.
+// A copy lacks what was written since, so that it stands for no volumes when it is older than some minutes, however
+// long a swap waited.
 func TestAnOldSafetyCopy(t *testing.T) {
 	f := newDataFixture(t)
 	f.c.Now = func() time.Time { return time.Now().Add(longestCopyAge + time.Minute) }
@@ -318,19 +340,23 @@ func TestVolumesThatGoWhileTheyAreFilled(t *testing.T) {
 
 // fillerOf is a Job that fills the volumes of a source with the data of a Backup.
 func fillerOf(source *restoreSource, backup string) *batchv1.Job {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "fill", Labels: map[string]string{platformv1.BackupLabel: backup}}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "fill",
+		Labels: map[string]string{platformv1.BackupLabel: backup}}}
 	for _, claim := range source.claims() {
-		job.Spec.Template.Spec.Volumes = append(job.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}})
+		job.Spec.Template.Spec.Volumes = append(job.Spec.Template.Spec.Volumes,
+			corev1.Volume{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}})
 	}
 	return job
 }
 
-// Volumes have the data that was brought to them, and not that of whoever is the first pod, or of what has the name of the Backup, by now.
+// Volumes have the data that was brought to them, and not that of whoever is the first pod, or of what has the name of
+// the Backup, by now.
 func TestVolumesThatWereFilledForOthers(t *testing.T) {
 	f := newDataFixture(t)
 	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "back", UID: "op"}}
-	source := &restoreSource{backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "another"}}, set: f.at("g2")}
+	source := &restoreSource{backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "another"}},
+		set: f.at("g2")}
 	f.patch(f.claim("g2"), `{"metadata":{"annotations":{"`+platformv1.PreparedAnnotation+`":"op"}}}`)
 	first := fillerOf(source, "another")
 	excluded := *source

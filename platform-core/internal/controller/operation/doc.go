@@ -14,7 +14,8 @@
 // Conditions: Ready (True once succeeded), Reconciling (while pending or running)
 // and Stalled (once failed). A finished Operation is never written again.
 //
-// A restore drill makes an Application, which the Operation owns, and deletes it again. It ends without a turn of its own only once that is being deleted.
+// A restore drill makes an Application, which the Operation owns, and deletes it again. It ends without a turn of its
+// own only once that is being deleted.
 //
 // One Operation of an Application runs at a time, and beside it one drill. Who starts is decided under a
 // lock of this process (there is one leader) on a live list, so that neither

@@ -17,7 +17,8 @@ import (
 )
 
 // drill carries out what a restore drill asks for.
-func (c *Controller) drill(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Drill) (*opsflow.Answer, error) {
+func (c *Controller) drill(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Drill) (*opsflow.Answer, error) {
 	switch wanted.Verb {
 	case opsflow.DrillChoose:
 		return c.chooseBackup(ctx, op, seen, wanted.Choice)
@@ -41,9 +42,11 @@ func (c *Controller) drill(ctx context.Context, op *platformv1.Operation, seen *
 }
 
 // chooseBackup reads the Backups of the Application from the API server: one that has just become whole is the newest.
-func (c *Controller) chooseBackup(ctx context.Context, op *platformv1.Operation, seen *observation, choice opsflow.BackupChoice) (*opsflow.Answer, error) {
+func (c *Controller) chooseBackup(ctx context.Context, op *platformv1.Operation, seen *observation,
+	choice opsflow.BackupChoice) (*opsflow.Answer, error) {
 	var list platformv1.BackupList
-	err := c.live.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application})
+	err := c.live.List(ctx, &list, client.InNamespace(op.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: seen.application})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the Backups of Application %q: %w", seen.application, err)
 	}
@@ -54,12 +57,15 @@ func (c *Controller) chooseBackup(ctx context.Context, op *platformv1.Operation,
 	return &opsflow.Answer{Backup: backup}, nil
 }
 
-// makeInstance makes the instance of a drill under its name, unless there is one already. It goes with the Operation, whoever deletes that.
-func (c *Controller) makeInstance(ctx context.Context, op *platformv1.Operation, wanted *platformv1.Application) (*opsflow.Answer, error) {
+// makeInstance makes the instance of a drill under its name, unless there is one already. It goes with the Operation,
+// whoever deletes that.
+func (c *Controller) makeInstance(ctx context.Context, op *platformv1.Operation,
+	wanted *platformv1.Application) (*opsflow.Answer, error) {
 	app := wanted.DeepCopy()
 	app.Labels[platformv1.DomainLabel], app.Labels[platformv1.ManagedByLabel] = c.Domain, platformv1.ManagedBy
 	// It is no controller: what declares the instance is the Application itself.
-	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: platformv1.GroupVersion.String(), Kind: operationKind, Name: op.Name, UID: op.UID}}
+	app.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: platformv1.GroupVersion.String(), Kind: operationKind, Name: op.Name, UID: op.UID}}
 	err := c.client.Create(ctx, app, client.FieldOwner(owner))
 	switch {
 	case apierrors.IsAlreadyExists(err), err == nil:
@@ -84,7 +90,8 @@ func madeBy(op *platformv1.Operation, app *platformv1.Application) bool {
 }
 
 // watchInstance reads the instance of a drill; there is none where somebody else has the name.
-func (c *Controller) watchInstance(ctx context.Context, op *platformv1.Operation, name string) (*opsflow.Answer, error) {
+func (c *Controller) watchInstance(ctx context.Context, op *platformv1.Operation, name string) (*opsflow.Answer,
+	error) {
 	app := &platformv1.Application{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: name}, app)
 	switch {
@@ -98,16 +105,18 @@ func (c *Controller) watchInstance(ctx context.Context, op *platformv1.Operation
 	return &opsflow.Answer{Instance: app}, nil
 }
 
-// removeInstance deletes the instance of a drill, and says in words what is left of it. It stays until all that is made from it is gone, and its volumes
-// may stay a moment longer.
-func (c *Controller) removeInstance(ctx context.Context, op *platformv1.Operation, name string) (remains []string, err error) {
+// removeInstance deletes the instance of a drill, and says in words what is left of it. It stays until all that is made
+// from it is gone, and its volumes may stay a moment longer.
+func (c *Controller) removeInstance(ctx context.Context, op *platformv1.Operation, name string) (remains []string,
+	err error) {
 	answer, err := c.watchInstance(ctx, op, name)
 	if err != nil || answer.Failure != "" {
 		return nil, err
 	}
 	if app := answer.Instance; app != nil {
 		if app.DeletionTimestamp.IsZero() {
-			err = c.client.Delete(ctx, app, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &app.UID})
+			err = c.client.Delete(ctx, app, client.PropagationPolicy(metav1.DeletePropagationForeground),
+				client.Preconditions{UID: &app.UID})
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("cannot delete Application %q: %w", name, err)
@@ -117,7 +126,8 @@ func (c *Controller) removeInstance(ctx context.Context, op *platformv1.Operatio
 	var pods corev1.PodList
 	var claims corev1.PersistentVolumeClaimList
 	for _, list := range []client.ObjectList{&pods, &claims} {
-		if err := c.live.List(ctx, list, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: name}); err != nil {
+		if err := c.live.List(ctx, list, client.InNamespace(op.Namespace),
+			client.MatchingLabels{platformv1.ApplicationLabel: name}); err != nil {
 			return nil, fmt.Errorf("cannot list what is left of Application %q: %w", name, err)
 		}
 	}
@@ -130,7 +140,8 @@ func (c *Controller) removeInstance(ctx context.Context, op *platformv1.Operatio
 	return remains, nil
 }
 
-// leaveNothing has the instances go that the drill of an Operation made which ends without a turn of its own to do so: its target is gone, or its plugin.
+// leaveNothing has the instances go that the drill of an Operation made which ends without a turn of its own to do so:
+// its target is gone, or its plugin.
 func (c *Controller) leaveNothing(ctx context.Context, op *platformv1.Operation) error {
 	for _, name := range opsflow.Drilled(op) {
 		if _, err := c.removeInstance(ctx, op, name); err != nil {

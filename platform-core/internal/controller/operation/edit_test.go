@@ -20,7 +20,8 @@ import (
 type emptied struct{ client.Reader }
 
 func (emptied) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: platformv1.GroupVersion.Group, Resource: "applications"}, key.Name)
+	return apierrors.NewNotFound(schema.GroupResource{Group: platformv1.GroupVersion.Group, Resource: "applications"},
+		key.Name)
 }
 
 // What was deleted a moment ago, and is in the cache still, fails no step: the run ends once the cache knows.

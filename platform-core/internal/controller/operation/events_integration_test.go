@@ -53,7 +53,8 @@ func TestEventsTellWhatBecomesOfAnOperation(t *testing.T) {
 
 	reload := f.operation("reload", "Reload", nil)
 	f.waitPhase(reload, platformv1.OperationFailed)
-	f.told(reload, `Normal Started: Reload of Redis "a" started`, `Warning Failed: Reload of Redis "a" failed: `+reload.Status.Error)
+	f.told(reload, `Normal Started: Reload of Redis "a" started`, `Warning Failed: Reload of Redis "a" failed: `+
+		reload.Status.Error)
 
 	refused := f.operation("refused", "Explode", nil)
 	f.waitPhase(refused, platformv1.OperationFailed)
@@ -64,13 +65,15 @@ func TestEventsTellWhatBecomesOfAnOperation(t *testing.T) {
 	f.waitPhase(ask, platformv1.OperationAwaitingApproval)
 	f.patchAs(f.person("bob"), ask, `{"spec":{"approval":{"by":"bob","decision":"Approved"}}}`)
 	f.waitPhase(ask, platformv1.OperationSucceeded)
-	f.told(ask, `Normal AwaitingApproval: Ask of Redis "a" waits for an approval`, `Normal Succeeded: Ask of Redis "a" succeeded`)
+	f.told(ask, `Normal AwaitingApproval: Ask of Redis "a" waits for an approval`,
+		`Normal Succeeded: Ask of Redis "a" succeeded`)
 
 	dropped := f.operation("dropped", "Ask", asks)
 	f.waitPhase(dropped, platformv1.OperationAwaitingApproval)
 	f.patch(dropped, `{"spec":{"cancel":true}}`)
 	f.waitPhase(dropped, platformv1.OperationCancelled)
-	f.told(dropped, `Normal AwaitingApproval: Ask of Redis "a" waits for an approval`, `Normal Cancelled: Ask of Redis "a" was cancelled`)
+	f.told(dropped, `Normal AwaitingApproval: Ask of Redis "a" waits for an approval`,
+		`Normal Cancelled: Ask of Redis "a" was cancelled`)
 
 	dry := f.operation("dry", "Restart", func(op *platformv1.Operation) { op.Spec.DryRun = true })
 	f.waitPhase(dry, platformv1.OperationSucceeded)

@@ -77,8 +77,10 @@ var agentPath string
 
 func newFixture(t testing.TB, replicas int) *fixture {
 	t.Helper()
-	f := &fixture{t: t, namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), port: testagents.FreePort(t),
-		index: plugin.NewIndex(), config: env.System.Config, settings: settings.New(render.Settings{}), agents: map[string][]func(){}}
+	f := &fixture{t: t, namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain),
+		port:  testagents.FreePort(t),
+		index: plugin.NewIndex(), config: env.System.Config, settings: settings.New(render.Settings{}),
+		agents: map[string][]func(){}}
 	f.index.Set("redis", "1.0.0", testBundle(), nil)
 	f.token = f.serviceAccount()
 	f.createApplication(replicas)
@@ -99,11 +101,14 @@ func testBundle() *plugin.Bundle {
 		Operations: map[string]plugin.OperationTemplate{
 			"Restart": {Name: "Restart", Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
 			"Reload":  {Name: "Reload", Steps: []plugin.OperationStep{step("reload", plugin.AgentReload)}},
-			"Twice":   {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart), step("second", plugin.AgentRestart)}},
+			"Twice": {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart),
+				step("second", plugin.AgentRestart)}},
 			"Sentinels": {Name: "Sentinels", Targets: []string{"sentinel"},
 				Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
-			"Ask": parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
-			"Sign": parsed("name: Sign\nsteps:\n  - {name: restart, agent: {call: Restart}}\n  - {name: sign, timeout: 1s, wait: {apiVersion: v1, kind: ConfigMap, name: sign, until: 'true'}}\n" +
+			"Ask": parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: " +
+				"{call: Restart}}\n"),
+			"Sign": parsed("name: Sign\nsteps:\n  - {name: restart, agent: {call: Restart}}\n  - {name: sign, timeout: 1s, " +
+				"wait: {apiVersion: v1, kind: ConfigMap, name: sign, until: 'true'}}\n" +
 				"  - {name: again, agent: {call: Restart}}\n"),
 			"Within": parsed("name: Within\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"),
 		},
@@ -140,7 +145,8 @@ func (f *fixture) client(config *rest.Config) client.Client {
 	return c
 }
 
-// person is a client of somebody who may do everything, under a name: the policy on Operations asks who authors and approvers are.
+// person is a client of somebody who may do everything, under a name: the policy on Operations asks who authors and
+// approvers are.
 func (f *fixture) person(name string) client.Client {
 	f.t.Helper()
 	config := rest.CopyConfig(env.Config)
@@ -166,8 +172,10 @@ func (f *fixture) serviceAccount() string {
 	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "agents"}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
 	f.create(account)
-	f.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"patch"}}}})
-	f.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "agents"},
+	f.create(&rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"patch"}}}})
+	f.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "agents"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "agents"}}})
 	request := &authenticationv1.TokenRequest{}
 	if err := env.Client.SubResource("token").Create(f.t.Context(), account, request); err != nil {
@@ -190,14 +198,19 @@ func (f *fixture) createApplication(replicas int) {
 	reference := platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:1"}
 	f.create(testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).OwnedBy(&metav1.OwnerReference{
 		APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a", UID: "1", Controller: &controller}).Build())
-	f.create(&platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis", Labels: f.labels(nil)},
-		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Plugin: reference, Version: "7.0", Topology: "standalone",
-			Sets: []platformv1.ComponentSet{{Name: platformv1.DefaultSet}}}})
-	f.create(&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: setName, Labels: f.labels(nil)},
+	f.create(&platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis",
+		Labels: f.labels(nil)},
+		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Plugin: reference, Version: "7.0",
+			Topology: "standalone",
+			Sets:     []platformv1.ComponentSet{{Name: platformv1.DefaultSet}}}})
+	f.create(&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: setName,
+		Labels: f.labels(nil)},
 		Spec: platformv1.WorkloadSetSpec{
-			Application: "redis-a", Component: "redis", Set: "main", Plugin: reference, Version: "7.0", Replicas: int32(replicas), Revision: "1",
+			Application: "redis-a", Component: "redis", Set: "main", Plugin: reference, Version: "7.0",
+			Replicas: int32(replicas), Revision: "1",
 			Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)},
-			Roles: []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite}, {Name: "replica", Access: platformv1.RoleReadOnly}},
+			Roles: []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite},
+				{Name: "replica", Access: platformv1.RoleReadOnly}},
 		}})
 }
 
@@ -227,7 +240,8 @@ func podName(ordinal int) string { return platformv1.PodNameFor(setName, int32(o
 func (f *fixture) pod(ordinal int) *corev1.Pod {
 	f.t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.namespace, Name: podName(ordinal)}, pod); err != nil {
+	if err := env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.namespace, Name: podName(ordinal)},
+		pod); err != nil {
 		f.t.Fatal(err)
 	}
 	return pod
@@ -249,10 +263,12 @@ func (f *fixture) startAgents(ordinal int) {
 	if err != nil {
 		f.t.Fatalf("cannot read the address of the API server %q: %v", env.Config.Host, err)
 	}
-	variables := []string{"POD_NAMESPACE=" + f.namespace, "POD_NAME=" + pod.Name, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
+	variables := []string{"POD_NAMESPACE=" + f.namespace, "POD_NAME=" + pod.Name, "KUBERNETES_SERVICE_HOST=" + host,
+		"KUBERNETES_SERVICE_PORT=" + port}
 	agents := []func(){
 		folders.Start(agentPath, variables, "run", "--tls-dir", folders.Path("tls"), "--listen", address),
-		folders.Start(agentPath, variables, "status", "--service-account-dir", folders.Path("account"), "--listen", net.JoinHostPort(pod.Status.PodIP, "0")),
+		folders.Start(agentPath, variables, "status", "--service-account-dir", folders.Path("account"), "--listen",
+			net.JoinHostPort(pod.Status.PodIP, "0")),
 	}
 	f.mu.Lock()
 	f.agents[pod.Name] = agents
@@ -341,7 +357,8 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings, Traces: f.traces, Dial: f.dial}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain,
+		Settings: f.settings, Traces: f.traces, Dial: f.dial}); err != nil {
 		f.t.Fatal(err)
 	}
 	f.cached = manager.GetClient()
@@ -385,7 +402,8 @@ func (f *fixture) waitPhase(op *platformv1.Operation, phase platformv1.Operation
 	f.t.Helper()
 	testkit.WaitFor(f.t, env.Client, op, string(phase), func() error {
 		if op.Status.Phase != phase {
-			return fmt.Errorf("phase is %q, progress %q, error %q, steps %+v", op.Status.Phase, op.Status.Progress, op.Status.Error, op.Status.Steps)
+			return fmt.Errorf("phase is %q, progress %q, error %q, steps %+v", op.Status.Phase, op.Status.Progress,
+				op.Status.Error, op.Status.Steps)
 		}
 		return nil
 	})

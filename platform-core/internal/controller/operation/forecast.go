@@ -18,11 +18,14 @@ import (
 type Forecasts struct {
 	// Component says what would become of one, which may not be there yet.
 	Component func(ctx context.Context, component *platformv1.Component) (Prospect, error)
-	// Set says what would be done to the volumes and pods of a set with another spec, or with which sentence it would stall instead.
-	Set func(ctx context.Context, set *platformv1.WorkloadSet) (changes []platformv1.PlannedChange, refusal string, err error)
+	// Set says what would be done to the volumes and pods of a set with another spec, or with which sentence it would
+	// stall instead.
+	Set func(ctx context.Context, set *platformv1.WorkloadSet) (changes []platformv1.PlannedChange, refusal string,
+		err error)
 }
 
-// Prospect is what a Component would come to: changes of its objects, and the sets as they would be, or why it would stall.
+// Prospect is what a Component would come to: changes of its objects, and the sets as they would be, or why it would
+// stall.
 type Prospect struct {
 	Changes []platformv1.PlannedChange
 	Sets    []*platformv1.WorkloadSet
@@ -30,7 +33,8 @@ type Prospect struct {
 }
 
 // forecast says what the edits of a dry run would bring about, by step. A refusal is why one of them could not be made.
-func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, seen *observation) (map[string]opsflow.Forecast, *opsflow.Refusal, error) {
+func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, seen *observation) (
+	map[string]opsflow.Forecast, *opsflow.Refusal, error) {
 	forecasts := map[string]opsflow.Forecast{}
 	for step, edit := range opsflow.EditsOf(op, seen.facts) {
 		change, refusal, err := c.think(ctx, seen, edit)
@@ -54,7 +58,8 @@ func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, see
 }
 
 // rollOut says what would be done for an Application that was found right, or with which sentence it would stall.
-func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]platformv1.PlannedChange, string, error) {
+func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]platformv1.PlannedChange, string,
+	error) {
 	facts, err := c.editor.Facts(ctx, app)
 	if err != nil || app.Spec.Suspend {
 		return nil, "", err
@@ -84,7 +89,8 @@ func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) (
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.Components)) {
 		if !names[name] {
-			changes = append(changes, platformv1.PlannedChange{Component: name, Kind: "Component", Name: facts.Components[name].Name, Action: platformv1.PlannedDelete,
+			changes = append(changes, platformv1.PlannedChange{Component: name, Kind: "Component",
+				Name: facts.Components[name].Name, Action: platformv1.PlannedDelete,
 				Reason: "it is no longer part of the Application; its pods and Services go with it"})
 		}
 	}
@@ -92,7 +98,8 @@ func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) (
 }
 
 // rollOutComponent says what would be done for one component.
-func (c *Controller) rollOutComponent(ctx context.Context, app *platformv1.Application, spec *platformv1.ComponentSpec, live map[string]*platformv1.Component) ([]platformv1.PlannedChange, string, error) {
+func (c *Controller) rollOutComponent(ctx context.Context, app *platformv1.Application, spec *platformv1.ComponentSpec,
+	live map[string]*platformv1.Component) ([]platformv1.PlannedChange, string, error) {
 	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{
 		Namespace: app.Namespace, Name: platformv1.ComponentNameFor(app.Name, spec.Component), Labels: map[string]string{
 			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: app.Name,

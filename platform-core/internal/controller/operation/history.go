@@ -38,8 +38,8 @@ const (
 	nobody = "-"
 )
 
-// historian keeps the records of Operations, those of one Application at a time, as long as that or else the operator says. What has long ended
-// costs nothing but its place in the cache.
+// historian keeps the records of Operations, those of one Application at a time, as long as that or else the operator
+// says. What has long ended costs nothing but its place in the cache.
 type historian struct{ *Controller }
 
 func (c *Controller) setupHistory(mgr manager.Manager) error {
@@ -82,11 +82,12 @@ func (h historian) Reconcile(ctx context.Context, request reconcile.Request) (re
 	return reconcile.Result{RequeueAfter: next}, errors.Join(failures...)
 }
 
-// spare are the Operations of an Application that have ended and that nobody needs; shared, and not to be changed. The end of one that needs
-// others wakes us.
+// spare are the Operations of an Application that have ended and that nobody needs; shared, and not to be changed. The
+// end of one that needs others wakes us.
 func (h historian) spare(ctx context.Context, request reconcile.Request) ([]*platformv1.Operation, error) {
 	var list platformv1.OperationList
-	err := h.client.List(ctx, &list, client.InNamespace(request.Namespace), client.MatchingFields{finishedField: request.Name}, client.UnsafeDisableDeepCopy)
+	err := h.client.List(ctx, &list, client.InNamespace(request.Namespace),
+		client.MatchingFields{finishedField: request.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the Operations of Application %q: %w", request.NamespacedName, err)
 	}
@@ -128,8 +129,8 @@ func (h historian) historyOf(app *platformv1.Application) *platformv1.OperationH
 	return new(h.Settings.History())
 }
 
-// needed says whether the Operation whose step a finished one is has yet to end: it reads there what became of its step, and would make
-// it again.
+// needed says whether the Operation whose step a finished one is has yet to end: it reads there what became of its
+// step, and would make it again.
 func (h historian) needed(ctx context.Context, op *platformv1.Operation) (bool, error) {
 	parent, err := parentIn(ctx, h.client, op)
 	return parent != nil && !opsflow.Finished(parent), err
@@ -157,9 +158,10 @@ type getter interface {
 	Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error
 }
 
-// recorded says whether the Application knows of the Operation of its schedule, and the WorkloadSet of the record of its failover:
-// without that it would be made again.
-func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) (bool, error) {
+// recorded says whether the Application knows of the Operation of its schedule, and the WorkloadSet of the record of
+// its failover: without that it would be made again.
+func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) (bool,
+	error) {
 	switch {
 	case op.Labels[platformv1.ScheduleLabel] != "":
 		return app == nil || scheduling.Recorded(app, op), nil
@@ -176,10 +178,12 @@ func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, 
 
 // ofRecord wakes the history of the Application of an Operation.
 func ofRecord(_ context.Context, obj client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: keeperOf(obj.(*platformv1.Operation))}}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
+		Name: keeperOf(obj.(*platformv1.Operation))}}}
 }
 
-// keeperOf names the Application with whose records that of an Operation is kept: its own, else the one that it is labelled with, else nobody.
+// keeperOf names the Application with whose records that of an Operation is kept: its own, else the one that it is
+// labelled with, else nobody.
 func keeperOf(op *platformv1.Operation) string {
 	return cmp.Or(op.Status.Application, op.Labels[platformv1.ApplicationLabel], nobody)
 }

@@ -35,8 +35,8 @@ const (
 	longestResponse = 1 << 20
 )
 
-// calls are those that steps make, by Operation and key. No worker waits for one: its end wakes the Operation. They are remembered until the
-// Operation has ended, so that an answer is not lost when the record of it could not be written.
+// calls are those that steps make, by Operation and key. No worker waits for one: its end wakes the Operation. They are
+// remembered until the Operation has ended, so that an answer is not lost when the record of it could not be written.
 type calls struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	slots chan struct{}
@@ -74,7 +74,8 @@ func refuseNode(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	ip := net.ParseIP(host)
-	if ip == nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.Equal(cloudMetadata) {
+	if ip == nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() ||
+		ip.Equal(cloudMetadata) {
 		return errNodeAddress
 	}
 	return nil
@@ -102,7 +103,8 @@ func (c *calls) find(op types.NamespacedName, key string) (answer *opsflow.Answe
 }
 
 // begin makes a call, unless too many are under way.
-func (c *calls) begin(op *platformv1.Operation, key string, perform func(context.Context) *opsflow.Answer) (begun bool) {
+func (c *calls) begin(op *platformv1.Operation, key string, perform func(context.Context) *opsflow.Answer) (
+	begun bool) {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -132,7 +134,8 @@ func (c *calls) begin(op *platformv1.Operation, key string, perform func(context
 }
 
 // http makes the call of a step, or looks what became of it.
-func (c *Controller) http(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+func (c *Controller) http(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer,
+	error) {
 	if answer, made := c.calls.find(client.ObjectKeyFromObject(op), effect.Key); made {
 		if answer == nil {
 			return later("it has not answered yet"), nil
@@ -144,7 +147,9 @@ func (c *Controller) http(ctx context.Context, op *platformv1.Operation, effect 
 		return refusal, err
 	}
 	wanted := effect.HTTP
-	if !c.calls.begin(op, effect.Key, func(ctx context.Context) *opsflow.Answer { return c.calls.perform(ctx, wanted, request, pool) }) {
+	if !c.calls.begin(op, effect.Key, func(ctx context.Context) *opsflow.Answer {
+		return c.calls.perform(ctx, wanted, request, pool)
+	}) {
 		return later(fmt.Sprintf("%d other calls are under way", mostCalls)), nil
 	}
 	return later("it has not answered yet"), nil
@@ -156,8 +161,10 @@ type secretRequest struct {
 	secrets []string
 }
 
-// request is the one that a call makes. What it has from Secrets is read with the rights of the account of the Operation.
-func (c *Controller) request(ctx context.Context, op *platformv1.Operation, wanted *opsflow.HTTPCall) (*secretRequest, *x509.CertPool, *opsflow.Answer, error) {
+// request is the one that a call makes. What it has from Secrets is read with the rights of the account of the
+// Operation.
+func (c *Controller) request(ctx context.Context, op *platformv1.Operation, wanted *opsflow.HTTPCall) (*secretRequest,
+	*x509.CertPool, *opsflow.Answer, error) {
 	plain, err := http.NewRequest(wanted.Method, wanted.URL, strings.NewReader(wanted.Body))
 	if err != nil {
 		return nil, nil, refuse("the call cannot be made: its URL or method is not valid"), nil
@@ -192,13 +199,15 @@ func (c *Controller) request(ctx context.Context, op *platformv1.Operation, want
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(text)) {
-		return nil, nil, refuse("key %q of ConfigMap %q has no certificates in PEM", wanted.Authority.Key, wanted.Authority.Name), nil
+		return nil, nil, refuse("key %q of ConfigMap %q has no certificates in PEM", wanted.Authority.Key,
+			wanted.Authority.Name), nil
 	}
 	return request, pool, nil, nil
 }
 
 // keyOf reads a key of a Secret or a ConfigMap.
-func keyOf(ctx context.Context, as client.Client, namespace string, object client.Object, key *plugin.KeyReference) (string, *opsflow.Answer, error) {
+func keyOf(ctx context.Context, as client.Client, namespace string, object client.Object, key *plugin.KeyReference) (
+	string, *opsflow.Answer, error) {
 	err := as.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, object)
 	kind, text, has := "ConfigMap", "", false
 	switch from := object.(type) {
@@ -222,12 +231,15 @@ func keyOf(ctx context.Context, as client.Client, namespace string, object clien
 }
 
 // perform makes a call and waits for the answer. What goes wrong says neither secrets nor the URL, which may hold one.
-func (c *calls) perform(ctx context.Context, wanted *opsflow.HTTPCall, request *secretRequest, pool *x509.CertPool) *opsflow.Answer {
+func (c *calls) perform(ctx context.Context, wanted *opsflow.HTTPCall, request *secretRequest,
+	pool *x509.CertPool) *opsflow.Answer {
 	ctx, cancel := context.WithTimeout(ctx, wanted.Within)
 	defer cancel()
-	transport := &http.Transport{DialContext: c.dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}
+	transport := &http.Transport{DialContext: c.dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}
 	defer transport.CloseIdleConnections()
-	caller := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	caller := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := caller.Do(request.WithContext(ctx))
 	if err != nil {
 		return refuse("the call failed: %s", plugin.Redact(cause(ctx, wanted, err), request.secrets))
@@ -245,7 +257,8 @@ func (c *calls) perform(ctx context.Context, wanted *opsflow.HTTPCall, request *
 		headers[name] = response.Header.Get(name)
 	}
 	return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{
-		Status: response.StatusCode, Headers: headers, Body: strings.ToValidUTF8(string(body), "\uFFFD"), Secrets: request.secrets}}
+		Status: response.StatusCode, Headers: headers, Body: strings.ToValidUTF8(string(body), "\uFFFD"),
+		Secrets: request.secrets}}
 }
 
 // cause is why a call failed, without its URL.

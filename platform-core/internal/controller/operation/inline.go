@@ -12,9 +12,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// observeInline reads what an Operation with an inline template is decided on. There is no instance, and so no queue, no plugin and no
-// maintenance window.
-func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation) (*observation, *opsflow.Refusal, error) {
+// observeInline reads what an Operation with an inline template is decided on. There is no instance, and so no queue,
+// no plugin and no maintenance window.
+func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation) (*observation, *opsflow.Refusal,
+	error) {
 	template, refusal := opsflow.InlineTemplate(op.Spec)
 	if refusal != nil {
 		return nil, refusal, nil
@@ -25,8 +26,9 @@ func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation
 		}
 	}
 	seen := &observation{bundle: &plugin.Bundle{}, facts: opsflow.Facts{
-		Now: c.Now(), Target: opsflow.Subject(op), Template: template, Parameters: opsflow.ParametersInForce(op.Spec, template),
-		Answers: map[string]*opsflow.Answer{}, Lists: map[string][]string{},
+		Now: c.Now(), Target: opsflow.Subject(op), Template: template,
+		Parameters: opsflow.ParametersInForce(op.Spec, template),
+		Answers:    map[string]*opsflow.Answer{}, Lists: map[string][]string{},
 	}}
 	var err error
 	seen.facts.ParentEnded, err = c.parentEnded(ctx, op)
@@ -34,7 +36,8 @@ func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation
 }
 
 // startInline begins an Operation with an inline template. It waits for no other.
-func (c *Controller) startInline(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+func (c *Controller) startInline(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result,
+	error) {
 	earlier, refusal, err := c.earlier(ctx, op, seen)
 	if err != nil {
 		return reconcile.Result{}, err

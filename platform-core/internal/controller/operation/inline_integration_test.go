@@ -54,7 +54,8 @@ func TestInlineOperationActsWithTheRightsOfItsAccount(t *testing.T) {
 	f.controller(nil)
 	f.waitPhase(op, platformv1.OperationSucceeded)
 	written := f.configMap("copy")
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), written); err != nil || written.Data["text"] != "hello" {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), written); err != nil ||
+		written.Data["text"] != "hello" {
 		t.Errorf("the copy has %q: %v", written.Data["text"], err)
 	}
 
@@ -71,9 +72,11 @@ func TestInlineOperationActsWithTheRightsOfItsAccount(t *testing.T) {
 func TestInvalidInlineTemplateFailsWithItsPath(t *testing.T) {
 	f := newFixture(t, 0)
 	f.controller(nil)
-	op := f.inline("broken", "name: Broken\nsteps:\n  - {name: a, needs: [b], wait: {apiVersion: v1, kind: ConfigMap, name: a, until: 'true'}}\n", nil)
+	op := f.inline("broken", "name: Broken\nsteps:\n  - {name: a, needs: [b], wait: {apiVersion: v1, kind: ConfigMap, "+
+		"name: a, until: 'true'}}\n", nil)
 	f.waitPhase(op, platformv1.OperationFailed)
-	if want := `line 3: steps[0].needs[0] names the step "b", which is not there`; !strings.Contains(op.Status.Error, want) {
+	if want := `line 3: steps[0].needs[0] names the step "b", which is not there`; !strings.Contains(op.Status.Error,
+		want) {
 		t.Errorf("the error is %q, want one with %q", op.Status.Error, want)
 	}
 	op = f.inline("unaccounted", strings.Replace(copyTemplate, `'=~"^[a-z]+$"'`, `'=~"^[a-z]+$"', default: copy`, 1), nil)
@@ -90,11 +93,14 @@ func TestOperationHasOneTemplate(t *testing.T) {
 		spec platformv1.OperationSpec
 		want string
 	}{
-		"both":               {platformv1.OperationSpec{TemplateRef: "Restart", Template: copyTemplate, TargetRef: target}, "set one of templateRef and template"},
-		"none":               {platformv1.OperationSpec{TargetRef: target}, "set one of templateRef and template"},
-		"target of inline":   {platformv1.OperationSpec{Template: copyTemplate, TargetRef: target}, "targetRef is required with templateRef, and is not allowed with template"},
-		"no target":          {platformv1.OperationSpec{TemplateRef: "Restart"}, "targetRef is required with templateRef"},
-		"another's template": {platformv1.OperationSpec{Template: copyTemplate, ServiceAccountName: "able"}, "needs spec.author"},
+		"both": {platformv1.OperationSpec{TemplateRef: "Restart", Template: copyTemplate, TargetRef: target},
+			"set one of templateRef and template"},
+		"none": {platformv1.OperationSpec{TargetRef: target}, "set one of templateRef and template"},
+		"target of inline": {platformv1.OperationSpec{Template: copyTemplate, TargetRef: target},
+			"targetRef is required with templateRef, and is not allowed with template"},
+		"no target": {platformv1.OperationSpec{TemplateRef: "Restart"}, "targetRef is required with templateRef"},
+		"another's template": {platformv1.OperationSpec{Template: copyTemplate, ServiceAccountName: "able"},
+			"needs spec.author"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			op := &platformv1.Operation{Spec: c.spec}
@@ -107,7 +113,8 @@ func TestOperationHasOneTemplate(t *testing.T) {
 	}
 	op := f.inline("fixed", copyTemplate, nil)
 	op.Spec.Template += "# changed\n"
-	if err := env.Client.Update(t.Context(), op); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable") {
+	if err := env.Client.Update(t.Context(), op); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "immutable") {
 		t.Errorf("another template is taken: %v", err)
 	}
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // job makes, looks at or removes the Job of a step. It is read from the API server: nobody here waits for the cache.
-func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Job) (*opsflow.Answer, error) {
 	if wanted.Verb == opsflow.JobRun {
 		if refusal, err := c.makeJob(ctx, op, seen, wanted); refusal != nil || err != nil {
 			return refusal, err
@@ -45,7 +46,8 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	ended := state.Phase != platformv1.OperationRunning
 	if wanted.Verb == opsflow.JobRemove || wanted.Verb == opsflow.JobStop && !ended {
 		// Until its pod has ended, it is there.
-		err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+		err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
+			client.Preconditions{UID: &job.UID})
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("cannot delete Job %q: %w", wanted.Name, err)
 		}
@@ -59,7 +61,8 @@ func (c *Controller) jobs() jobstate.Jobs {
 }
 
 // makeJob makes a Job under its name, unless there is one already.
-func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Job) (*opsflow.Answer, error) {
 	if wanted.Task != nil {
 		return c.makeTask(ctx, op, wanted)
 	}
@@ -68,7 +71,8 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 	case err != nil:
 		return nil, err
 	case set == nil:
-		return refuse("Application %q has no pods of component %q that a job could be like", seen.application, wanted.Component), nil
+		return refuse("Application %q has no pods of component %q that a job could be like", seen.application,
+			wanted.Component), nil
 	}
 	if wanted.Pod != "" {
 		if answer, err := c.mayHaveVolumes(ctx, op.Namespace, wanted.Pod); answer != nil || err != nil {
@@ -87,15 +91,19 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 	return createJob(ctx, c.client, job)
 }
 
-// makeTask makes the Job of a task under its name, with the rights of the account of the Operation, unless there is one already.
-func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+// makeTask makes the Job of a task under its name, with the rights of the account of the Operation, unless there is one
+// already.
+func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Job) (*opsflow.Answer,
+	error) {
 	as, err := c.actingAs(op)
 	if err != nil {
 		return nil, err
 	}
 	job, err := render.TaskJob(c.Settings.Get(), render.Task{
-		Namespace: op.Namespace, Name: wanted.Name, Domain: c.Domain, Operation: op.Name, Step: wanted.Task.Step, Pod: wanted.Task.Pod,
-		Image: wanted.Task.Image, Command: wanted.Task.Command, Args: wanted.Task.Args, Env: wanted.Task.Env, Mounts: wanted.Task.Mounts,
+		Namespace: op.Namespace, Name: wanted.Name, Domain: c.Domain, Operation: op.Name, Step: wanted.Task.Step,
+		Pod:   wanted.Task.Pod,
+		Image: wanted.Task.Image, Command: wanted.Task.Command, Args: wanted.Task.Args, Env: wanted.Task.Env,
+		Mounts:    wanted.Task.Mounts,
 		Resources: wanted.Resources, Deadline: wanted.Deadline,
 	})
 	if err != nil {
@@ -107,7 +115,8 @@ func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation, wan
 
 // controlledBy has an Operation control what it makes, which goes with it.
 func controlledBy(op *platformv1.Operation) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: operationKind, Name: op.Name, UID: op.UID, Controller: new(true)}
+	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: operationKind, Name: op.Name,
+		UID: op.UID, Controller: new(true)}
 }
 
 // createJob makes a Job that is not there yet. An answer says why it may not be made.
@@ -122,7 +131,8 @@ func createJob(ctx context.Context, as client.Client, job *batchv1.Job) (*opsflo
 	return nil, nil
 }
 
-// mayHaveVolumes refuses the volumes of a pod that is there, or that may come back at any time: two would be at the same data.
+// mayHaveVolumes refuses the volumes of a pod that is there, or that may come back at any time: two would be at the
+// same data.
 func (c *Controller) mayHaveVolumes(ctx context.Context, namespace, pod string) (*opsflow.Answer, error) {
 	set := &platformv1.WorkloadSet{}
 	if err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: opsflow.SetOf(pod)}, set); err != nil {
@@ -140,9 +150,10 @@ func (c *Controller) mayHaveVolumes(ctx context.Context, namespace, pod string) 
 	return nil, nil
 }
 
-// setLike returns the set of a pod, or the first one of a component where no pod is named, and the name of the container that runs the middleware in
-// its pods; nil when there is none.
-func (c *Controller) setLike(ctx context.Context, seen *observation, component, pod string) (*platformv1.WorkloadSet, string, error) {
+// setLike returns the set of a pod, or the first one of a component where no pod is named, and the name of the
+// container that runs the middleware in its pods; nil when there is none.
+func (c *Controller) setLike(ctx context.Context, seen *observation, component, pod string) (*platformv1.WorkloadSet,
+	string, error) {
 	pinned := opsflow.PinnedTo(seen.facts.Application)
 	state, _ := c.Index.Get(pinned.Name, pinned.Version)
 	if state.Bundle == nil {
@@ -153,13 +164,15 @@ func (c *Controller) setLike(ctx context.Context, seen *observation, component, 
 		return nil, "", nil
 	}
 	var sets platformv1.WorkloadSetList
-	err := c.client.List(ctx, &sets, client.InNamespace(seen.facts.Application.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application})
+	err := c.client.List(ctx, &sets, client.InNamespace(seen.facts.Application.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: seen.application})
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot list the WorkloadSets of Application %q: %w", seen.application, err)
 	}
 	slices.SortFunc(sets.Items, func(a, b platformv1.WorkloadSet) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sets.Items {
-		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() && (pod == "" || opsflow.SetOf(pod) == set.Name) {
+		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() &&
+			(pod == "" || opsflow.SetOf(pod) == set.Name) {
 			return set, declared.Container, nil
 		}
 	}

@@ -23,13 +23,15 @@ import (
 )
 
 // observeLife reads what there is for an Operation that makes or deletes its target.
-func (c *Controller) observeLife(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (*observation, *opsflow.Refusal, error) {
+func (c *Controller) observeLife(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (*observation,
+	*opsflow.Refusal, error) {
 	if target.Application == "" {
 		return nil, opsflow.CheckLife(op, target, nil), nil
 	}
 	// Whether others pre-empt it, or it them, is for the templates of the engine to say.
 	seen := &observation{application: target.Application, bundle: &plugin.Bundle{}, facts: opsflow.Facts{
-		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Template: opsflow.Defaults()[op.Spec.TemplateRef], Answers: map[string]*opsflow.Answer{},
+		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef,
+		Template: opsflow.Defaults()[op.Spec.TemplateRef], Answers: map[string]*opsflow.Answer{},
 	}}
 	object, _, err := c.outermost(ctx, op, seen)
 	if refusal, is := err.(*opsflow.Refusal); is {
@@ -71,12 +73,14 @@ func standing(object *unstructured.Unstructured, name string) (opsflow.Declared,
 		return opsflow.Declared{}, fmt.Errorf("cannot read the status of %s: %w", name, err)
 	}
 	return opsflow.Declared{Object: name, ObservedGeneration: status.ObservedGeneration,
-		Ready: conditionOf(status.Conditions, platformv1.ReadyCondition), Stalled: conditionOf(status.Conditions, platformv1.StalledCondition)}, nil
+		Ready:   conditionOf(status.Conditions, platformv1.ReadyCondition),
+		Stalled: conditionOf(status.Conditions, platformv1.StalledCondition)}, nil
 }
 
-// outermost reads the object that declares the target, which is another one for an Application that has an owner; nil when there is none. The
-// error is a Refusal for a kind that this operator does not serve.
-func (c *Controller) outermost(ctx context.Context, op *platformv1.Operation, seen *observation) (*unstructured.Unstructured, typed.Registration, error) {
+// outermost reads the object that declares the target, which is another one for an Application that has an owner; nil
+// when there is none. The error is a Refusal for a kind that this operator does not serve.
+func (c *Controller) outermost(ctx context.Context, op *platformv1.Operation,
+	seen *observation) (*unstructured.Unstructured, typed.Registration, error) {
 	app := &platformv1.Application{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: seen.application}, app)
 	if client.IgnoreNotFound(err) != nil {
@@ -92,7 +96,8 @@ func (c *Controller) outermost(ctx context.Context, op *platformv1.Operation, se
 	var kind typed.Registration
 	if gvk.Group != platformv1.GroupVersion.Group {
 		if kind = c.Kinds[gvk.GroupKind()]; kind == nil {
-			return nil, nil, &opsflow.Refusal{Reason: opsflow.ReasonNotSupported, Message: fmt.Sprintf("%s is of a kind that this operator does not serve", seen.facts.Target)}
+			return nil, nil, &opsflow.Refusal{Reason: opsflow.ReasonNotSupported,
+				Message: fmt.Sprintf("%s is of a kind that this operator does not serve", seen.facts.Target)}
 		}
 	}
 	object := &unstructured.Unstructured{}
@@ -104,7 +109,8 @@ func (c *Controller) outermost(ctx context.Context, op *platformv1.Operation, se
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read %s: %w", seen.facts.Target, err)
 	}
-	self := &opsflow.Self{UID: object.GetUID(), Generation: object.GetGeneration(), Maker: types.UID(object.GetAnnotations()[platformv1.MadeByAnnotation])}
+	self := &opsflow.Self{UID: object.GetUID(), Generation: object.GetGeneration(),
+		Maker: types.UID(object.GetAnnotations()[platformv1.MadeByAnnotation])}
 	if object.GetDeletionTimestamp() != nil {
 		self.Going = opsflow.PodGoing
 	}
@@ -135,7 +141,8 @@ func (c *Controller) observeRemains(ctx context.Context, op *platformv1.Operatio
 	}
 	var sets platformv1.WorkloadSetList
 	var pods corev1.PodList
-	of := []client.ListOption{client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application}}
+	of := []client.ListOption{client.InNamespace(op.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: seen.application}}
 	for _, list := range []client.ObjectList{&sets, &pods} {
 		if err := c.live.List(ctx, list, of...); err != nil {
 			return fmt.Errorf("cannot list what is left of Application %q: %w", seen.application, err)
@@ -153,7 +160,8 @@ func (c *Controller) observeRemains(ctx context.Context, op *platformv1.Operatio
 }
 
 // life makes or deletes the outermost object as the account that the Operation names, and as nobody else.
-func (c *Controller) life(ctx context.Context, op *platformv1.Operation, seen *observation, life *opsflow.Life) (answer *opsflow.Answer, err error) {
+func (c *Controller) life(ctx context.Context, op *platformv1.Operation, seen *observation, life *opsflow.Life) (
+	answer *opsflow.Answer, err error) {
 	verb := "deleted"
 	if life.UID != "" {
 		answer, err = c.deleteTarget(ctx, op, seen, life.UID)
@@ -167,8 +175,10 @@ func (c *Controller) life(ctx context.Context, op *platformv1.Operation, seen *o
 	return answer, err
 }
 
-// deleteTarget deletes the outermost object if it is still the one that is meant. It stays until all that is made from it is gone.
-func (c *Controller) deleteTarget(ctx context.Context, op *platformv1.Operation, seen *observation, uid types.UID) (*opsflow.Answer, error) {
+// deleteTarget deletes the outermost object if it is still the one that is meant. It stays until all that is made from
+// it is gone.
+func (c *Controller) deleteTarget(ctx context.Context, op *platformv1.Operation, seen *observation,
+	uid types.UID) (*opsflow.Answer, error) {
 	object, _, err := c.outermost(ctx, op, seen)
 	if err != nil || object == nil || object.GetUID() != uid {
 		return &opsflow.Answer{}, err
@@ -177,7 +187,8 @@ func (c *Controller) deleteTarget(ctx context.Context, op *platformv1.Operation,
 	if err != nil {
 		return nil, err
 	}
-	options := &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: new(metav1.DeletePropagationForeground)}
+	options := &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid},
+		PropagationPolicy: new(metav1.DeletePropagationForeground)}
 	if op.Spec.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
@@ -185,7 +196,8 @@ func (c *Controller) deleteTarget(ctx context.Context, op *platformv1.Operation,
 }
 
 // makeTarget makes an object, unless this Operation has done so before. It comes back as the API server completes it.
-func (c *Controller) makeTarget(ctx context.Context, op *platformv1.Operation, object *unstructured.Unstructured) (*opsflow.Answer, error) {
+func (c *Controller) makeTarget(ctx context.Context, op *platformv1.Operation,
+	object *unstructured.Unstructured) (*opsflow.Answer, error) {
 	as, err := c.actingAs(op)
 	if err != nil {
 		return nil, err
@@ -207,10 +219,13 @@ func (c *Controller) makeTarget(ctx context.Context, op *platformv1.Operation, o
 		return nil, err
 	}
 	return &opsflow.Answer{Outputs: map[string]string{
-		opsflow.OutputUID: string(object.GetUID()), opsflow.OutputGeneration: strconv.FormatInt(object.GetGeneration(), 10)}}, nil
+			opsflow.OutputUID:        string(object.GetUID()),
+			opsflow.OutputGeneration: strconv.FormatInt(object.GetGeneration(), 10)}},
+		nil
 }
 
-// made is the object that an Operation asks for. That it is of this Operation is on it from the first moment, so that nobody takes it for another's.
+// made is the object that an Operation asks for. That it is of this Operation is on it from the first moment, so that
+// nobody takes it for another's.
 func made(op *platformv1.Operation, spec map[string]any) *unstructured.Unstructured {
 	object := asked(op, spec)
 	object.SetAnnotations(map[string]string{platformv1.MadeByAnnotation: string(op.UID)})
@@ -218,7 +233,8 @@ func made(op *platformv1.Operation, spec map[string]any) *unstructured.Unstructu
 }
 
 // rehearse has the API server say whether the target could be made or deleted, and works out what would come of it.
-func (c *Controller) rehearse(ctx context.Context, op *platformv1.Operation, seen *observation) (map[string]opsflow.Forecast, *opsflow.Refusal, error) {
+func (c *Controller) rehearse(ctx context.Context, op *platformv1.Operation, seen *observation) (
+	map[string]opsflow.Forecast, *opsflow.Refusal, error) {
 	failed := func(format string, args ...any) (map[string]opsflow.Forecast, *opsflow.Refusal, error) {
 		return nil, &opsflow.Refusal{Reason: opsflow.ReasonStepFailed, Message: fmt.Sprintf(format, args...)}, nil
 	}

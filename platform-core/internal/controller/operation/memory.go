@@ -19,8 +19,9 @@ import (
 // asksAtOnce is how many agents are asked side by side.
 const asksAtOnce = 16
 
-// tooLittleMemory says why a change cannot be that takes memory from pods: one uses more now than it would get. What is there now is what their
-// agents say at this moment. Components that the change leaves at least what they are declared to have are not asked, whatever their pods have.
+// tooLittleMemory says why a change cannot be that takes memory from pods: one uses more now than it would get. What is
+// there now is what their agents say at this moment. Components that the change leaves at least what they are declared
+// to have are not asked, whatever their pods have.
 func (c *Controller) tooLittleMemory(ctx context.Context, seen *observation, app *platformv1.Application) string {
 	ctx, cancel := context.WithTimeout(ctx, agentclient.CallTimeout)
 	defer cancel()
@@ -37,9 +38,11 @@ func (c *Controller) tooLittleMemory(ctx context.Context, seen *observation, app
 	return ""
 }
 
-// lowers says whether a memory limit is less than a component of an Application is declared to have; none is more than any.
+// lowers says whether a memory limit is less than a component of an Application is declared to have; none is more than
+// any.
 func lowers(app *platformv1.Application, component string, limit resource.Quantity) bool {
-	at := slices.IndexFunc(app.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == component })
+	at := slices.IndexFunc(app.Spec.Components,
+		func(c platformv1.ApplicationComponent) bool { return c.Name == component })
 	if at < 0 {
 		// It is not declared so far.
 		return true
@@ -56,7 +59,8 @@ func (seen *observation) losing(component string, limit resource.Quantity) []*co
 	}
 	var pods []*corev1.Pod
 	for _, pod := range seen.pods {
-		if pod.Labels[platformv1.ComponentLabel] == component && presenceOf(pod) == opsflow.PodRunning && exceeds(pod, container, limit) {
+		if pod.Labels[platformv1.ComponentLabel] == component && presenceOf(pod) == opsflow.PodRunning &&
+			exceeds(pod, container, limit) {
 			pods = append(pods, pod)
 		}
 	}
@@ -74,7 +78,8 @@ func exceeds(pod *corev1.Pod, container string, limit resource.Quantity) bool {
 	return false
 }
 
-// memoryInUse asks the agents of pods, all at the same time. One that does not answer says nothing: what is asked for may be what mends it.
+// memoryInUse asks the agents of pods, all at the same time. One that does not answer says nothing: what is asked for
+// may be what mends it.
 func (c *Controller) memoryInUse(ctx context.Context, pods []*corev1.Pod) []opsflow.MemoryUse {
 	uses, turns := make([]opsflow.MemoryUse, len(pods)), make(chan struct{}, asksAtOnce)
 	var group sync.WaitGroup

@@ -52,9 +52,11 @@ func (u *user) Memory(context.Context) (int64, error) {
 // memoryPod is one that runs, of a component, with a limit; empty for none.
 func memoryPod(component string, ordinal int, limit string) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", component, ordinal), Labels: map[string]string{platformv1.ComponentLabel: component}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", component, ordinal),
+			Labels: map[string]string{platformv1.ComponentLabel: component}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "status",
-			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}, {Name: "server"}}},
+			Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}, {Name: "server"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "127.0.0.1"},
 	}
 	if limit != "" {
@@ -78,10 +80,12 @@ func TestOnlyPodsThatLoseMemoryAreAsked(t *testing.T) {
 	going.DeletionTimestamp = &metav1.Time{}
 	going.Status.Phase = corev1.PodFailed
 	coming.Status.PodIP = ""
-	pods := []*corev1.Pod{memoryPod("redis", 0, "256Mi"), memoryPod("redis", 1, "64Mi"), memoryPod("redis", 2, ""), memoryPod("redis", 3, "128Mi"), going, coming,
+	pods := []*corev1.Pod{memoryPod("redis", 0, "256Mi"), memoryPod("redis", 1, "64Mi"), memoryPod("redis", 2, ""),
+		memoryPod("redis", 3, "128Mi"), going, coming,
 		memoryPod("sentinel", 0, "256Mi")}
-	seen := &observation{pods: map[string]*corev1.Pod{}, bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-		{Name: "redis", Container: "server"}, {Name: "sentinel", Container: "server"}}}}}
+	seen := &observation{pods: map[string]*corev1.Pod{},
+		bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+			{Name: "redis", Container: "server"}, {Name: "sentinel", Container: "server"}}}}}
 	for _, pod := range pods {
 		seen.pods[pod.Name] = pod
 	}
@@ -93,13 +97,18 @@ func TestOnlyPodsThatLoseMemoryAreAsked(t *testing.T) {
 		asked      []string
 		says       string
 	}{
-		"enough for all":         {"256Mi", "96Mi", map[string]int64{"redis-0": 60 * mebibyte, "redis-2": 70 * mebibyte, "redis-3": 80 * mebibyte}, []string{"redis-0", "redis-2", "redis-3"}, ""},
-		"too little for one":     {"256Mi", "96Mi", map[string]int64{"redis-0": 60 * mebibyte, "redis-2": 90 * mebibyte, "redis-3": 0}, []string{"redis-0", "redis-2", "redis-3"}, "pod redis-2 uses 90Mi"},
+		"enough for all": {"256Mi", "96Mi",
+			map[string]int64{"redis-0": 60 * mebibyte, "redis-2": 70 * mebibyte, "redis-3": 80 * mebibyte},
+			[]string{"redis-0", "redis-2", "redis-3"}, ""},
+		"too little for one": {"256Mi", "96Mi",
+			map[string]int64{"redis-0": 60 * mebibyte, "redis-2": 90 * mebibyte, "redis-3": 0},
+			[]string{"redis-0", "redis-2", "redis-3"}, "pod redis-2 uses 90Mi"},
 		"no less than they have": {"", "256Mi", map[string]int64{"redis-2": 90 * mebibyte}, []string{"redis-2"}, ""},
-		"one that is away":       {"256Mi", "128Mi", map[string]int64{"redis-2": 90 * mebibyte}, []string{"redis-0", "redis-2"}, ""},
-		"no limit any more":      {"256Mi", "", nil, nil, ""},
-		"another field":          {"96Mi", "96Mi", map[string]int64{"redis-0": 200 * mebibyte}, nil, ""},
-		"more than before":       {"64Mi", "96Mi", map[string]int64{"redis-0": 200 * mebibyte}, nil, ""},
+		"one that is away": {"256Mi", "128Mi", map[string]int64{"redis-2": 90 * mebibyte},
+			[]string{"redis-0", "redis-2"}, ""},
+		"no limit any more": {"256Mi", "", nil, nil, ""},
+		"another field":     {"96Mi", "96Mi", map[string]int64{"redis-0": 200 * mebibyte}, nil, ""},
+		"more than before":  {"64Mi", "96Mi", map[string]int64{"redis-0": 200 * mebibyte}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen.facts.Application = declaring(test.was)

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// measured is what the metrics of this program say of Operations of a template: each counter, and how many durations there were and their sum, by
-// name and phase.
+// measured is what the metrics of this program say of Operations of a template: each counter, and how many durations
+// there were and their sum, by name and phase.
 func measured(t *testing.T, template string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -56,7 +56,8 @@ func phaseOf(metric *dto.Metric) string {
 	return ""
 }
 
-// metered waits until the metrics say this since a time before: in it one Operation of its template ran. The controller counts what it has written.
+// metered waits until the metrics say this since a time before: in it one Operation of its template ran. The controller
+// counts what it has written.
 func metered(t *testing.T, op *platformv1.Operation, before, want map[string]float64) {
 	t.Helper()
 	took := op.Status.CompletionTime.Sub(op.Status.StartTime.Time).Seconds()
@@ -84,13 +85,15 @@ func metered(t *testing.T, op *platformv1.Operation, before, want map[string]flo
 // The controller counts what becomes of an Operation, how long it took, and how often a step of it was begun again.
 func TestOperationsAreMeasured(t *testing.T) {
 	f := newFixture(t, 1)
-	f.has("name: Amend\nsteps:\n  - {name: amend, patch: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {a: b}}}}\n")
+	f.has("name: Amend\nsteps:\n  - {name: amend, patch: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: " +
+		"{a: b}}}}\n")
 	f.controller(nil)
 
 	before := measured(t, "Reload")
 	failed := f.operation("failed", "Reload", nil)
 	f.waitPhase(failed, platformv1.OperationFailed)
-	metered(t, failed, before, map[string]float64{"phases_total Running": 1, "phases_total Failed": 1, "duration_seconds Failed": 1})
+	metered(t, failed, before, map[string]float64{"phases_total Running": 1, "phases_total Failed": 1,
+		"duration_seconds Failed": 1})
 
 	before = measured(t, "Amend")
 	acting := f.account()
@@ -110,5 +113,6 @@ func TestOperationsAreMeasured(t *testing.T) {
 	if again < 1 {
 		t.Errorf("it came in %v further attempts", again)
 	}
-	metered(t, amended, before, map[string]float64{"phases_total Running": 1, "phases_total Succeeded": 1, "duration_seconds Succeeded": 1, "step_retries_total": again})
+	metered(t, amended, before, map[string]float64{"phases_total Running": 1, "phases_total Succeeded": 1,
+		"duration_seconds Succeeded": 1, "step_retries_total": again})
 }

@@ -18,9 +18,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// observeNew looks whether an Operation asks what would come of a target that is not there yet; nil when it does not. What such an object would
-// come to depends on nothing that only somebody with rights may read.
-func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (*observation, *opsflow.Refusal, error) {
+// observeNew looks whether an Operation asks what would come of a target that is not there yet; nil when it does not.
+// What such an object would come to depends on nothing that only somebody with rights may read.
+func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (*observation,
+	*opsflow.Refusal, error) {
 	if !opsflow.PlansNew(op, target) {
 		return nil, nil, nil
 	}
@@ -31,20 +32,23 @@ func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, t
 		return nil, nil, nil
 	case err == nil:
 		return nil, &opsflow.Refusal{Reason: platformv1.ReasonNameTaken, Message: fmt.Sprintf(
-			"%s would be made as Application %q, and that is there and is not of it: give it another name", target, app.Name)}, nil
+				"%s would be made as Application %q, and that is there and is not of it: give it another name", target, app.Name)},
+			nil
 	case !apierrors.IsNotFound(err):
 		return nil, nil, err
 	}
 	// Only the engine has templates for what is not there.
 	seen := &observation{application: target.Application, bundle: &plugin.Bundle{}, facts: opsflow.Facts{
-		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Template: opsflow.Defaults()[opsflow.TemplatePlan],
+		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef,
+		Template: opsflow.Defaults()[opsflow.TemplatePlan],
 		Declared: opsflow.Declared{Object: target.String()}, Answers: map[string]*opsflow.Answer{},
 	}}
 	return seen, opsflow.Check(op, target, "", seen.facts.Template), nil
 }
 
 // foresee works out what would come of a target that is not there, as it would be stored.
-func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructured) (changes []platformv1.PlannedChange, refusal string, err error) {
+func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructured) (
+	changes []platformv1.PlannedChange, refusal string, err error) {
 	kind := c.Kinds[object.GroupVersionKind().GroupKind()]
 	app, err := c.editor.Compile(object, kind, &platformv1.Application{})
 	if err != nil {
@@ -71,7 +75,8 @@ func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructu
 	}
 	supplied := accept.Supplied(app, facts)
 	for _, credential := range bundle.Components.Credentials {
-		if !credential.Supplied || slices.ContainsFunc(supplied, func(s platformv1.Credential) bool { return s.Name == credential.Name }) {
+		if !credential.Supplied || slices.ContainsFunc(supplied,
+			func(s platformv1.Credential) bool { return s.Name == credential.Name }) {
 			create("Secret", platformv1.CredentialNameFor(app.Name, credential.Name))
 		}
 	}
@@ -82,7 +87,8 @@ func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructu
 	for _, change := range of {
 		if change.Component != component {
 			component = change.Component
-			changes = append(changes, platformv1.PlannedChange{Component: component, Kind: "Component", Name: platformv1.ComponentNameFor(app.Name, component), Action: platformv1.PlannedCreate})
+			changes = append(changes, platformv1.PlannedChange{Component: component, Kind: "Component",
+				Name: platformv1.ComponentNameFor(app.Name, component), Action: platformv1.PlannedCreate})
 		}
 		changes = append(changes, change)
 	}
@@ -93,7 +99,8 @@ func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructu
 }
 
 // introduce says what would come of a target that is not there yet, for a plan.
-func (c *Controller) introduce(ctx context.Context, op *platformv1.Operation, seen *observation) (map[string]opsflow.Forecast, *opsflow.Refusal, error) {
+func (c *Controller) introduce(ctx context.Context, op *platformv1.Operation, seen *observation) (
+	map[string]opsflow.Forecast, *opsflow.Refusal, error) {
 	spec, err := opsflow.ParseSpec(op.Spec.TargetSpec)
 	if err != nil {
 		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: err.Error()}, nil

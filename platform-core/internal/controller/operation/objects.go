@@ -28,7 +28,8 @@ import (
 const objectOwner = owner + "-step"
 
 // child makes the Operation of a step, or looks how it stands when it is there.
-func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer, error) {
+func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer,
+	error) {
 	if wanted.Spec.Template != "" {
 		return c.inlineChild(ctx, parent, wanted)
 	}
@@ -62,8 +63,8 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wa
 	return &opsflow.Answer{Child: child.Status}, nil
 }
 
-// asMade says whether a step could have made an Operation with this spec. What people add later does not count, and neither do parameters,
-// which follow from how the target was at that moment.
+// asMade says whether a step could have made an Operation with this spec. What people add later does not count, and
+// neither do parameters, which follow from how the target was at that moment.
 func asMade(present, wanted platformv1.OperationSpec) bool {
 	present.Cancel, present.Approval, present.Approvals, present.Parameters = false, nil, nil, nil
 	wanted.Parameters = nil
@@ -75,7 +76,8 @@ func asMade(present, wanted platformv1.OperationSpec) bool {
 }
 
 // object reads, applies, patches or deletes an object in the namespace of the Operation.
-func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Object) (*opsflow.Answer, error) {
+func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Object) (*opsflow.Answer,
+	error) {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	if wanted.Content != nil {
 		object.Object = maps.Clone(wanted.Content)
@@ -92,7 +94,8 @@ func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wante
 	case err != nil:
 		return nil, fmt.Errorf("cannot find kind %s of %s: %w", wanted.Kind, wanted.APIVersion, err)
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return refuse("%s of %s belongs to no namespace: a step acts within that of its target only", wanted.Kind, wanted.APIVersion), nil
+		return refuse("%s of %s belongs to no namespace: a step acts within that of its target only", wanted.Kind,
+			wanted.APIVersion), nil
 	}
 	object.SetNamespace(op.Namespace)
 	object.SetName(wanted.Name)
@@ -108,13 +111,15 @@ func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wante
 	return answer, err
 }
 
-// actingAs is the client for the objects of steps: with the operator's own rights, or with those of the account that the Operation names.
+// actingAs is the client for the objects of steps: with the operator's own rights, or with those of the account that
+// the Operation names.
 func (c *Controller) actingAs(op *platformv1.Operation) (client.Client, error) {
 	if op.Spec.ServiceAccountName == "" {
 		return c.client, nil
 	}
 	config := rest.CopyConfig(c.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", op.Namespace, op.Spec.ServiceAccountName)}
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: fmt.Sprintf("system:serviceaccount:%s:%s", op.Namespace, op.Spec.ServiceAccountName)}
 	as, err := client.New(config, client.Options{Scheme: c.client.Scheme(), Mapper: c.client.RESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("cannot act as ServiceAccount %q: %w", op.Spec.ServiceAccountName, err)
@@ -122,7 +127,8 @@ func (c *Controller) actingAs(op *platformv1.Operation) (client.Client, error) {
 	return as, nil
 }
 
-func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, object *unstructured.Unstructured) (*opsflow.Answer, error) {
+func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb,
+	object *unstructured.Unstructured) (*opsflow.Answer, error) {
 	switch verb {
 	case opsflow.ObjectGet:
 		err := as.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -131,7 +137,8 @@ func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, objec
 		}
 		return &opsflow.Answer{Object: object.Object}, err
 	case opsflow.ObjectDelete:
-		return &opsflow.Answer{}, deleteOnly(ctx, as, object, object.GetUID(), client.PropagationPolicy(metav1.DeletePropagationBackground))
+		return &opsflow.Answer{}, deleteOnly(ctx, as, object, object.GetUID(),
+			client.PropagationPolicy(metav1.DeletePropagationBackground))
 	case opsflow.ObjectPatch:
 		data, err := json.Marshal(object.Object)
 		if err != nil {
@@ -143,5 +150,6 @@ func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, objec
 		}
 		return &opsflow.Answer{}, err
 	}
-	return &opsflow.Answer{}, as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(objectOwner), client.ForceOwnership)
+	return &opsflow.Answer{}, as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(objectOwner), client.ForceOwnership)
 }

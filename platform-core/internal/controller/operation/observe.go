@@ -82,11 +82,13 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if app.DeletionTimestamp.IsZero() && app.Labels[platformv1.DomainLabel] == "" {
 		return nil, nil, errUnclaimed
 	}
-	if refusal := c.available(app, target); refusal != nil && !(opsflow.Running(op) && refusal.Reason == platformv1.ReasonDeleting) {
+	if refusal := c.available(app, target); refusal != nil &&
+		!(opsflow.Running(op) && refusal.Reason == platformv1.ReasonDeleting) {
 		return nil, refusal, nil
 	}
 	seen := &observation{application: application, facts: opsflow.Facts{
-		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Component: component, Application: app, Answers: map[string]*opsflow.Answer{},
+		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Component: component, Application: app,
+		Answers: map[string]*opsflow.Answer{},
 	}}
 	if target.Kind == opsflow.TargetWorkloadSet {
 		seen.facts.Set = strings.TrimPrefix(target.Name, platformv1.ComponentNameFor(application, component)+"-")
@@ -130,8 +132,8 @@ func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) 
 	return opsflow.Finished(parent) || parent.Status.Ending != "" || parent.Spec.Cancel, nil
 }
 
-// observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that. It refuses one of a kind that
-// nobody here could change.
+// observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that. It refuses
+// one of a kind that nobody here could change.
 func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*opsflow.Refusal, error) {
 	app := seen.facts.Application
 	d := &seen.facts.Declared
@@ -145,7 +147,8 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 		return nil, nil
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
-	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition), conditionOf(app.Status.Conditions, platformv1.StalledCondition)
+	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition),
+		conditionOf(app.Status.Conditions, platformv1.StalledCondition)
 	if above == nil || !seen.facts.Runs(opsflow.Edits) {
 		return nil, nil
 	}
@@ -162,7 +165,8 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	}
 	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	if reported, ok := source.(platformv1.Conditioned); ok {
-		d.Ready, d.Stalled = conditionOf(reported.GetConditions(), platformv1.ReadyCondition), conditionOf(reported.GetConditions(), platformv1.StalledCondition)
+		d.Ready, d.Stalled = conditionOf(reported.GetConditions(), platformv1.ReadyCondition),
+			conditionOf(reported.GetConditions(), platformv1.StalledCondition)
 	}
 	return nil, nil
 }
@@ -175,7 +179,8 @@ func conditionOf(list []metav1.Condition, of string) opsflow.Condition {
 }
 
 // resolve returns the names of the Application and, where the target is part of just one, of the component.
-func (c *Controller) resolve(ctx context.Context, namespace string, target opsflow.Target) (application, component string, err error) {
+func (c *Controller) resolve(ctx context.Context, namespace string, target opsflow.Target) (application,
+	component string, err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: target.Name}
 	switch target.Kind {
 	case opsflow.TargetComponent:
@@ -206,7 +211,8 @@ func (c *Controller) available(app *platformv1.Application, target opsflow.Targe
 	}
 	if domain := app.Labels[platformv1.DomainLabel]; domain != c.Domain {
 		return &opsflow.Refusal{Reason: platformv1.ReasonTargetNotFound, Message: fmt.Sprintf(
-			"%s is not of domain %q: create the Operation without the label %s, so that the operator that serves the target takes it",
+			"%s is not of domain %q: create the Operation without the label %s, so that the operator that serves the target "+
+				"takes it",
 			target, c.Domain, platformv1.DomainLabel)}
 	}
 	return nil
@@ -222,7 +228,8 @@ func (c *Controller) bundle(pinned platformv1.PluginReference) (*plugin.Bundle, 
 	return opsflow.BundleOf(pinned, state, known)
 }
 
-func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string, seen *observation) *opsflow.Refusal {
+func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string,
+	seen *observation) *opsflow.Refusal {
 	app, facts := seen.facts.Application, &seen.facts
 	if opsflow.RecordsFailover(op) {
 		// What the engine did depends on no plugin, and takes turns with nobody.
@@ -283,7 +290,8 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 }
 
 // admit refuses an Operation that a step would run.
-func admit(op *platformv1.Operation, target opsflow.Target, component string, template plugin.OperationTemplate, bundle *plugin.Bundle, components []string) *opsflow.Refusal {
+func admit(op *platformv1.Operation, target opsflow.Target, component string, template plugin.OperationTemplate,
+	bundle *plugin.Bundle, components []string) *opsflow.Refusal {
 	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
 		if refusal := opsflow.CheckLife(op, target, &opsflow.Self{}); refusal != nil {
 			return refusal
@@ -295,8 +303,8 @@ func admit(op *platformv1.Operation, target opsflow.Target, component string, te
 	return opsflow.Supported(template, bundle, components, component)
 }
 
-// goUnaided has a run that is in the midst of giving pods other volumes wait for the plugin of its target, or go back without it. Every other
-// one is refused.
+// goUnaided has a run that is in the midst of giving pods other volumes wait for the plugin of its target, or go back
+// without it. Every other one is refused.
 func (seen *observation) goUnaided(op *platformv1.Operation, refusal *opsflow.Refusal) *opsflow.Refusal {
 	template := opsflow.Unaided(op)
 	if template == nil {
@@ -310,8 +318,10 @@ func (seen *observation) goUnaided(op *platformv1.Operation, refusal *opsflow.Re
 }
 
 // observePods reads the pods that the sets of the target are to have.
-func (c *Controller) observePods(ctx context.Context, app *platformv1.Application, target opsflow.Target, component string, seen *observation) error {
-	ofApplication := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+func (c *Controller) observePods(ctx context.Context, app *platformv1.Application, target opsflow.Target,
+	component string, seen *observation) error {
+	ofApplication := []client.ListOption{client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
 	var sets platformv1.WorkloadSetList
 	if err := c.client.List(ctx, &sets, ofApplication...); err != nil {
 		return fmt.Errorf("cannot list the WorkloadSets of Application %q: %w", app.Name, err)
@@ -358,7 +368,8 @@ func (seen *observation) observeMembers(set *platformv1.WorkloadSet) {
 
 // factsOf describes one pod of a set; pod is nil while there is none.
 func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev1.Pod) opsflow.Pod {
-	facts := opsflow.Pod{Name: name, Component: set.Spec.Component, Set: set.Spec.Set, Ordinal: ordinal, Presence: presenceOf(pod)}
+	facts := opsflow.Pod{Name: name, Component: set.Spec.Component, Set: set.Spec.Set, Ordinal: ordinal,
+		Presence: presenceOf(pod)}
 	if pod == nil {
 		return facts
 	}

@@ -62,10 +62,12 @@ func TestRestartGoesRoundThePodsWriterLast(t *testing.T) {
 		}
 	}
 	s := op.Status
-	if s.CurrentStep != 1 || s.Progress != "1/1" || s.Application != "redis-a" || s.Trigger != platformv1.TriggerUser || s.Error != "" {
+	if s.CurrentStep != 1 || s.Progress != "1/1" || s.Application != "redis-a" || s.Trigger != platformv1.TriggerUser ||
+		s.Error != "" {
 		t.Errorf("status is %+v", s)
 	}
-	if s.StartTime == nil || s.CompletionTime == nil || s.CompletionTime.Before(s.StartTime) || step.Attempts != 1 || step.StartTime == nil || step.CompletionTime == nil {
+	if s.StartTime == nil || s.CompletionTime == nil || s.CompletionTime.Before(s.StartTime) || step.Attempts != 1 ||
+		step.StartTime == nil || step.CompletionTime == nil {
 		t.Errorf("times are wrong: %+v", s)
 	}
 	if !meta.IsStatusConditionTrue(s.Conditions, platformv1.ReadyCondition) {
@@ -161,10 +163,12 @@ func TestOneOperationRunsAtATime(t *testing.T) {
 	first := f.operation("first", "Restart", nil)
 	f.waitPhase(first, platformv1.OperationRunning)
 	second := f.operation("second", "Restart", func(op *platformv1.Operation) {
-		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: setName}
+		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet",
+			Name: setName}
 	})
 	third := f.operation("third", "redis@1.0.0/Restart", func(op *platformv1.Operation) {
-		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "redis-a"}
+		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+			Name: "redis-a"}
 	})
 	for _, op := range []*platformv1.Operation{second, third} {
 		f.waitPhase(op, platformv1.OperationPending)
@@ -180,7 +184,8 @@ func TestOneOperationRunsAtATime(t *testing.T) {
 	f.waitPhase(first, platformv1.OperationSucceeded)
 	f.waitPhase(second, platformv1.OperationSucceeded)
 	f.waitPhase(third, platformv1.OperationSucceeded)
-	if second.Status.StartTime.Before(first.Status.CompletionTime) || third.Status.StartTime.Before(second.Status.CompletionTime) {
+	if second.Status.StartTime.Before(first.Status.CompletionTime) ||
+		third.Status.StartTime.Before(second.Status.CompletionTime) {
 		t.Errorf("they ran at the same time: %v-%v, %v-%v, %v-%v", first.Status.StartTime, first.Status.CompletionTime,
 			second.Status.StartTime, second.Status.CompletionTime, third.Status.StartTime, third.Status.CompletionTime)
 	}
@@ -254,9 +259,11 @@ func TestTimeoutSaysWhatItWaitedFor(t *testing.T) {
 	f.healthy(0)
 	f.stopAgents(0)
 	f.controller(nil)
-	op := f.operation("restart", "Restart", func(op *platformv1.Operation) { op.Spec.Timeout = &metav1.Duration{Duration: 3 * time.Second} })
+	op := f.operation("restart", "Restart",
+		func(op *platformv1.Operation) { op.Spec.Timeout = &metav1.Duration{Duration: 3 * time.Second} })
 	f.waitPhase(op, platformv1.OperationFailed)
-	if !strings.Contains(op.Status.Error, "not done within 3s") || !strings.Contains(op.Status.Error, "no connection to "+f.pod(0).Status.PodIP) {
+	if !strings.Contains(op.Status.Error, "not done within 3s") ||
+		!strings.Contains(op.Status.Error, "no connection to "+f.pod(0).Status.PodIP) {
 		t.Errorf("error is %q", op.Status.Error)
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.StalledCondition)
@@ -287,7 +294,8 @@ func TestFinishedOperationsAreDeletedInTimeAndNotTouchedOtherwise(t *testing.T) 
 	stop := f.controller(nil)
 	kept := f.operation("kept", "Restart", nil)
 	f.waitPhase(kept, platformv1.OperationSucceeded)
-	short := f.operation("short", "Explode", func(op *platformv1.Operation) { op.Spec.TTLSecondsAfterFinished = ptr(int32(1)) })
+	short := f.operation("short", "Explode",
+		func(op *platformv1.Operation) { op.Spec.TTLSecondsAfterFinished = ptr(int32(1)) })
 	testkit.WaitGone(t, env.Client, short)
 	stop()
 	f.index.Delete("redis", "1.0.0")
@@ -314,22 +322,33 @@ func TestWhatCannotRunFailsWithASentence(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "Apply", "Ask", "Backup", "Create"`},
-		"foreign-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "kafka@1.0.0/Restart" }, platformv1.ReasonTemplateNotFound, "another plugin"},
-		"unknown-name":     {func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }, platformv1.ReasonTargetNotFound, `no Redis "b" of group database.zeroinfra.github.com`},
-		"unknown-kind":     {func(s *platformv1.OperationSpec) { s.TargetRef.Kind = "Toaster" }, platformv1.ReasonTargetNotFound, `no Toaster "a"`},
-		"other-group":      {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion = "example.com/v1" }, platformv1.ReasonTargetNotFound, `group example.com`},
-		"core-kind":        {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "Plugin" }, platformv1.ReasonTargetNotFound, "name an Application, Component or WorkloadSet"},
-		"absent-set":       {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "WorkloadSet" }, platformv1.ReasonTargetNotFound, `no WorkloadSet "a"`},
-		"parameters":       {func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"force": "true"} }, platformv1.ReasonInvalidParameters, `has no parameter "force"`},
+		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" },
+			platformv1.ReasonTemplateNotFound, `it has: "Apply", "Ask", "Backup", "Create"`},
+		"foreign-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "kafka@1.0.0/Restart" },
+			platformv1.ReasonTemplateNotFound, "another plugin"},
+		"unknown-name": {func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }, platformv1.ReasonTargetNotFound,
+			`no Redis "b" of group database.zeroinfra.github.com`},
+		"unknown-kind": {func(s *platformv1.OperationSpec) { s.TargetRef.Kind = "Toaster" }, platformv1.ReasonTargetNotFound,
+			`no Toaster "a"`},
+		"other-group": {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion = "example.com/v1" },
+			platformv1.ReasonTargetNotFound, `group example.com`},
+		"core-kind": {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "Plugin" },
+			platformv1.ReasonTargetNotFound, "name an Application, Component or WorkloadSet"},
+		"absent-set": {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "WorkloadSet" },
+			platformv1.ReasonTargetNotFound, `no WorkloadSet "a"`},
+		"parameters": {func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"force": "true"} },
+			platformv1.ReasonInvalidParameters, `has no parameter "force"`},
 		"other-component": {func(s *platformv1.OperationSpec) {
-			s.TemplateRef, s.TargetRef.APIVersion, s.TargetRef.Kind, s.TargetRef.Name = "Sentinels", core, "Component", "redis-a-redis"
+			s.TemplateRef, s.TargetRef.APIVersion, s.TargetRef.Kind, s.TargetRef.Name = "Sentinels", core, "Component",
+				"redis-a-redis"
 		}, platformv1.ReasonInvalidSpec, `component "redis"`},
 		"other-domain": {func(s *platformv1.OperationSpec) {
 			s.TargetRef.APIVersion, s.TargetRef.Kind, s.TargetRef.Name = core, "Application", "foreign"
 		}, platformv1.ReasonTargetNotFound, `not of domain "database"`},
-		"foreign-controller": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }, opsflow.ReasonNotSupported, "a kind that this operator does not serve"},
-		"nothing-to-act-on":  {func(s *platformv1.OperationSpec) { s.TemplateRef = "Sentinels" }, opsflow.ReasonStepFailed, "no pods"},
+		"foreign-controller": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }, opsflow.ReasonNotSupported,
+			"a kind that this operator does not serve"},
+		"nothing-to-act-on": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Sentinels" }, opsflow.ReasonStepFailed,
+			"no pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t

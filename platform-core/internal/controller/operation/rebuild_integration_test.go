@@ -22,7 +22,8 @@ func TestRebuildLeavesOtherVolumesAlone(t *testing.T) {
 	f := newDataFixture(t)
 	name := f.set.FirstPod()
 	former := f.claim("")
-	mounts := corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: former.Name}}}
+	mounts := corev1.Volume{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: former.Name}}}
 	f.patch(f.claim("g2"), `{"metadata":{"labels":{"`+platformv1.ApplicationLabel+`":"redis-a"}}}`)
 	f.patch(former, `{"metadata":{"labels":{"`+platformv1.ApplicationLabel+`":"redis-a"}}}`)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "redis-a"}}
@@ -47,7 +48,8 @@ func TestRebuildLeavesOtherVolumesAlone(t *testing.T) {
 	refuses := func(generation, want string) {
 		t.Helper()
 		claim := f.claim(generation)
-		answer, err := f.c.rebuild(t.Context(), op, &opsflow.Rebuild{Pod: name, Claims: []opsflow.Claim{{Name: claim.Name, UID: claim.UID}}})
+		answer, err := f.c.rebuild(t.Context(), op,
+			&opsflow.Rebuild{Pod: name, Claims: []opsflow.Claim{{Name: claim.Name, UID: claim.UID}}})
 		if f.must(err); !strings.Contains(answer.Problem, want) || answer.Failure == "" {
 			t.Errorf("it says %q, want %q", answer.Problem, want)
 		}
@@ -57,13 +59,16 @@ func TestRebuildLeavesOtherVolumesAlone(t *testing.T) {
 	}
 	refuses("", "is not of the volumes")
 	record := func(data string) {
-		f.must(env.Client.Status().Patch(t.Context(), f.set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"primary":{"term":2,"list":{"version":1},"data":"`+data+`"}}}`))))
+		f.must(env.Client.Status().Patch(t.Context(), f.set.DeepCopy(),
+			client.RawPatch(types.MergePatchType,
+				[]byte(`{"status":{"primary":{"term":2,"list":{"version":1},"data":"`+data+`"}}}`))))
 	}
 	record("")
 	refuses("g2", "are not on the volumes")
 	record("g2")
 	claim := f.claim("g2")
-	answer, err := f.c.rebuild(t.Context(), op, &opsflow.Rebuild{Pod: name, Claims: []opsflow.Claim{{Name: claim.Name, UID: claim.UID}}})
+	answer, err := f.c.rebuild(t.Context(), op,
+		&opsflow.Rebuild{Pod: name, Claims: []opsflow.Claim{{Name: claim.Name, UID: claim.UID}}})
 	if f.must(err); answer.Failure != "" || f.claim("g2").DeletionTimestamp == nil {
 		t.Errorf("it says %q", answer.Problem)
 	}

@@ -58,14 +58,15 @@ const maxTurns = 60
 // page is how many records an operator lists at a time.
 const page = 500
 
-// wantFew checks what was read beside so many records by a controller that ran some Operations on the one Application since its start: the cache's list
-// of whole ones, the metadata of all once, page by page, and a few by name for each.
+// wantFew checks what was read beside so many records by a controller that ran some Operations on the one Application
+// since its start: the cache's list of whole ones, the metadata of all once, page by page, and a few by name for each.
 func (r *reads) wantFew(t testing.TB, records, operations int) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pages := (records+operations-1)/page + 1; r.whole > 1 || r.single > 3*operations || r.brief != pages {
-		t.Errorf("beside %d records it listed whole Operations %d times, read %d by name, and listed metadata %d times; want the cache's list only, a few, and %d pages",
+		t.Errorf("beside %d records it listed whole Operations %d times, read %d by name, and listed metadata %d times; "+
+			"want the cache's list only, a few, and %d pages",
 			records, r.whole, r.single, r.brief, pages)
 	}
 }
@@ -113,14 +114,19 @@ func (f *fixture) record(number int) error {
 	if err := env.Client.Create(context.Background(), op); err != nil {
 		return err
 	}
-	step := platformv1.StepStatus{Name: "restart", Phase: platformv1.OperationSucceeded, Attempts: 1, StartTime: &at, CompletionTime: &at}
+	step := platformv1.StepStatus{Name: "restart", Phase: platformv1.OperationSucceeded, Attempts: 1, StartTime: &at,
+		CompletionTime: &at}
 	for ordinal := range 3 {
-		step.Targets = append(step.Targets, platformv1.StepTarget{Name: podName(ordinal), UID: "b7a1c0de-0000-4000-8000-000000000000", Phase: platformv1.OperationSucceeded})
+		step.Targets = append(step.Targets,
+			platformv1.StepTarget{Name: podName(ordinal), UID: "b7a1c0de-0000-4000-8000-000000000000",
+				Phase: platformv1.OperationSucceeded})
 	}
 	op.Status = platformv1.OperationStatus{
-		ObservedGeneration: 1, Phase: platformv1.OperationSucceeded, Application: "redis-a", Trigger: platformv1.TriggerUser, StartTime: &at, CompletionTime: &at,
+		ObservedGeneration: 1, Phase: platformv1.OperationSucceeded, Application: "redis-a", Trigger: platformv1.TriggerUser,
+		StartTime: &at, CompletionTime: &at,
 		CurrentStep: 1, Progress: "1/1", Steps: []platformv1.StepStatus{step},
-		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: "every step succeeded", LastTransitionTime: at}},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready",
+			Message: "every step succeeded", LastTransitionTime: at}},
 	}
 	return env.Client.Status().Update(context.Background(), op)
 }
@@ -155,7 +161,8 @@ func hasLabel(metric *dto.Metric, name, value string) bool {
 	return false
 }
 
-// However many records there are, none of them is looked at again when the operator restarts, and to start another Operation none is read.
+// However many records there are, none of them is looked at again when the operator restarts, and to start another
+// Operation none is read.
 func TestRecordsCostNothing(t *testing.T) {
 	const records = page + 100
 	f := newFixture(t, 1)
@@ -173,8 +180,8 @@ func TestRecordsCostNothing(t *testing.T) {
 	counting.wantFew(t, records, 1)
 }
 
-// It is run by make bench-records: how long an operator takes until it has caught up, how long an Operation takes then, and the memory that the
-// records hold. It fails when records are looked at again.
+// It is run by make bench-records: how long an operator takes until it has caught up, how long an Operation takes then,
+// and the memory that the records hold. It fails when records are looked at again.
 func BenchmarkRecords(b *testing.B) {
 	for _, records := range []int{0, 10_000} {
 		b.Run(fmt.Sprint(records), func(b *testing.B) {
@@ -219,7 +226,8 @@ func heapInUse() int64 {
 	return int64(memory.HeapInuse)
 }
 
-// A record of the Operation whose step another is stays as long as that needs it, and its own time does not count before.
+// A record of the Operation whose step another is stays as long as that needs it, and its own time does not count
+// before.
 func TestHistoryKeepsWhatIsNeeded(t *testing.T) {
 	f := newFixture(t, 1)
 	f.settings.UseHistory(platformv1.OperationHistory{Limit: ptr(int32(0))})

@@ -24,7 +24,8 @@ import (
 func (f *fixture) present() string {
 	f.t.Helper()
 	var all []string
-	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &batchv1.JobList{}, &platformv1.ApplicationList{}, &platformv1.WorkloadSetList{}} {
+	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &batchv1.JobList{}, &platformv1.ApplicationList{},
+		&platformv1.WorkloadSetList{}} {
 		if err := env.Client.List(f.t.Context(), list, client.InNamespace(f.namespace)); err != nil {
 			f.t.Fatal(err)
 		}
@@ -42,19 +43,27 @@ func (f *fixture) present() string {
 	return strings.Join(all, ", ")
 }
 
-// What a step of a template asks for and the cluster or the instance does not have fails it with a sentence, and nothing is touched.
+// What a step of a template asks for and the cluster or the instance does not have fails it with a sentence, and
+// nothing is touched.
 func TestWhatAStepCannotHaveIsRefused(t *testing.T) {
 	f := newFixture(t, 1)
 	bundle := testBundle()
 	cases := map[string]struct{ step, says string }{
-		"NoVersion": {"apply: {apiVersion: a/b/c, kind: ConfigMap, name: sign}", `"a/b/c" is no apiVersion: unexpected GroupVersion string: a/b/c`},
-		"NoKind":    {"apply: {apiVersion: example.com/v1, kind: Toaster, name: sign}", "the cluster has no kind Toaster of example.com/v1"},
-		"Cluster":   {"delete: {apiVersion: v1, kind: Namespace, name: default}", "Namespace of v1 belongs to no namespace: a step acts within that of its target only"},
-		"Absent":    {"patch: {apiVersion: v1, kind: ConfigMap, name: sign, content: {data: {a: b}}}", `there is no ConfigMap "sign" to patch`},
-		"BadName":   {"apply: {apiVersion: v1, kind: ConfigMap, name: Not_A_Name}", `cannot apply ConfigMap "Not_A_Name": ConfigMap "Not_A_Name" is invalid`},
-		"Nowhere":   {"job: {command: [count]}", `Application "redis-a" has no pods of component "sentinel" that a job could be like`},
+		"NoVersion": {"apply: {apiVersion: a/b/c, kind: ConfigMap, name: sign}",
+			`"a/b/c" is no apiVersion: unexpected GroupVersion string: a/b/c`},
+		"NoKind": {"apply: {apiVersion: example.com/v1, kind: Toaster, name: sign}",
+			"the cluster has no kind Toaster of example.com/v1"},
+		"Cluster": {"delete: {apiVersion: v1, kind: Namespace, name: default}",
+			"Namespace of v1 belongs to no namespace: a step acts within that of its target only"},
+		"Absent": {"patch: {apiVersion: v1, kind: ConfigMap, name: sign, content: {data: {a: b}}}",
+			`there is no ConfigMap "sign" to patch`},
+		"BadName": {"apply: {apiVersion: v1, kind: ConfigMap, name: Not_A_Name}",
+			`cannot apply ConfigMap "Not_A_Name": ConfigMap "Not_A_Name" is invalid`},
+		"Nowhere": {"job: {command: [count]}",
+			`Application "redis-a" has no pods of component "sentinel" that a job could be like`},
 	}
-	bundle.Components.Topologies = []plugin.Topology{{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "sentinel"}}}}
+	bundle.Components.Topologies = []plugin.Topology{
+		{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "sentinel"}}}}
 	for name, tc := range cases {
 		bundle.Operations[name] = parsed(fmt.Sprintf("name: %s\nsteps:\n  - name: do\n    %s\n", name, tc.step))
 	}

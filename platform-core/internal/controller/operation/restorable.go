@@ -18,8 +18,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
-// restorable says with which Backup, and into which set, the data of an instance can be restored in place; or why it cannot. It touches nothing.
-func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, seen *observation, name string) (*restoreSource, *opsflow.Answer, error) {
+// restorable says with which Backup, and into which set, the data of an instance can be restored in place; or why it
+// cannot. It touches nothing.
+func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, seen *observation,
+	name string) (*restoreSource, *opsflow.Answer, error) {
 	app := &platformv1.Application{}
 	if err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: seen.application}, app); err != nil {
 		return nil, nil, fmt.Errorf("cannot read Application %q: %w", seen.application, err)
@@ -38,17 +40,20 @@ func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, s
 	case err != nil:
 		return nil, nil, fmt.Errorf("cannot read Backup %q: %w", name, err)
 	}
-	if ready := conditions.Get(source.backup, platformv1.ReadyCondition); ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing {
+	if ready := conditions.Get(source.backup, platformv1.ReadyCondition); ready != nil &&
+		ready.Reason == platformv1.ReasonBackupDataMissing {
 		return nil, refuse("Backup %q cannot be restored: %s", name, ready.Message), nil
 	}
 	if source.backup.Spec.IsSnapshot() {
-		return nil, refuse("Backup %q is kept as VolumeSnapshots, and data is put in place out of a BackupRepository alone: make another instance with restoreFrom", name), nil
+		return nil, refuse("Backup %q is kept as VolumeSnapshots, and data is put in place out of a BackupRepository "+
+			"alone: make another instance with restoreFrom", name), nil
 	}
 	repository := source.backup.Spec.RepositoryRef.Name
 	err = c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: repository}, source.repository)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refuse("there is no BackupRepository %q, which Backup %q is kept in: create it again", repository, name), nil
+		return nil, refuse("there is no BackupRepository %q, which Backup %q is kept in: create it again", repository, name),
+			nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("cannot read BackupRepository %q: %w", repository, err)
 	}
@@ -63,7 +68,8 @@ func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, s
 }
 
 // fitting finds the component that a Backup is of, as for an instance that is to begin with it, and its only set.
-func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, source *restoreSource) (*opsflow.Answer, error) {
+func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, source *restoreSource) (*opsflow.Answer,
+	error) {
 	probe := app.DeepCopy()
 	probe.Spec.RestoreFrom, probe.Status.RestoredFrom = &platformv1.RestoreFrom{Backup: source.backup.Name}, nil
 	facts, err := c.editor.Facts(ctx, probe)
@@ -88,7 +94,9 @@ func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, s
 		return refuse("%s", refusals[0].Message), nil
 	}
 	if log := archivedAs(app, facts, wanted); log != "" {
-		return refuse("%s keeps its log in an archive (%s), and that of restored data goes on in another folder there, where no time can be reached before there is a Backup of it: take the archive out of its spec, restore, put it back and take a Backup; or make another instance with restoreFrom",
+		return refuse("%s keeps its log in an archive (%s), and that of restored data goes on in another folder there, "+
+			"where no time can be reached before there is a Backup of it: take the archive out of its spec, restore, put it "+
+			"back and take a Backup; or make another instance with restoreFrom",
 			app.Name, log), nil
 	}
 	for i := range wanted {
@@ -99,9 +107,10 @@ func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, s
 	return refuse("no component of %s has the data of Backup %q", app.Name, source.backup.Name), nil
 }
 
-// archivedAs says where an instance keeps its log in an archive: in a BackupRepository, or by a credential of those by which a method of its components reads
-// such a log, to go on to a point in time. Empty for none. What is restored, by whichever method, has an identity of its own and a folder of its own in the
-// archive: its log leads on from no Backup of before, which a restore does not do behind somebody's back.
+// archivedAs says where an instance keeps its log in an archive: in a BackupRepository, or by a credential of those by
+// which a method of its components reads such a log, to go on to a point in time. Empty for none. What is restored, by
+// whichever method, has an identity of its own and a folder of its own in the archive: its log leads on from no Backup
+// of before, which a restore does not do behind somebody's back.
 func archivedAs(app *platformv1.Application, facts accept.Facts, wanted []platformv1.ComponentSpec) string {
 	var components []string
 	for i := range wanted {
@@ -125,17 +134,20 @@ func archivedAs(app *platformv1.Application, facts accept.Facts, wanted []platfo
 }
 
 // find completes a source with the set of a component, and the way in which its volumes are filled.
-func (c *Controller) find(ctx context.Context, app *platformv1.Application, facts accept.Facts, spec *platformv1.ComponentSpec, source *restoreSource) (*opsflow.Answer, error) {
+func (c *Controller) find(ctx context.Context, app *platformv1.Application, facts accept.Facts,
+	spec *platformv1.ComponentSpec, source *restoreSource) (*opsflow.Answer, error) {
 	owner := render.Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: c.Domain}
 	output, refusal := render.Component(facts.State.Bundle, facts.Settings, owner, spec)
 	if refusal != nil {
 		return refuse("%s", refusal.Message), nil
 	}
 	if way := output.WorkloadSets[0].Spec.Restore; way != nil && way.ToServers() {
-		return refuse("the objects of Backup %q are put into an instance that is empty, and not in the place of others: make another one with restoreFrom, and copy from there what is needed", source.backup.Name), nil
+		return refuse("the objects of Backup %q are put into an instance that is empty, and not in the place of others: "+
+			"make another one with restoreFrom, and copy from there what is needed", source.backup.Name), nil
 	}
 	if len(output.WorkloadSets) != 1 {
-		return refuse("component %q has %d sets, and a Backup has the data of one: make another instance with restoreFrom", spec.Component, len(output.WorkloadSets)), nil
+		return refuse("component %q has %d sets, and a Backup has the data of one: make another instance with restoreFrom",
+			spec.Component, len(output.WorkloadSets)), nil
 	}
 	source.set, source.way = &platformv1.WorkloadSet{}, output.WorkloadSets[0].Spec.Restore
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: output.WorkloadSets[0].Name}, source.set)
@@ -145,11 +157,13 @@ func (c *Controller) find(ctx context.Context, app *platformv1.Application, fact
 	case err != nil:
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", output.WorkloadSets[0].Name, err)
 	case source.set.Spec.Authority != rollout.AuthorityEngine:
-		return refuse("the members of component %q elect themselves who writes, and what they and others know of each other is not the engine's to change: make another instance with restoreFrom", spec.Component), nil
+		return refuse("the members of component %q elect themselves who writes, and what they and others know of each "+
+			"other is not the engine's to change: make another instance with restoreFrom", spec.Component), nil
 	case len(source.set.Spec.Volumes) == 0 || len(source.set.Spec.Ordinals()) == 0 || source.way == nil:
 		return refuse("component %q has no pods with volumes", spec.Component), nil
 	case source.set.Spec.IsClosed():
-		return refuse("%s is in the midst of another restore; if that Operation was deleted, set spec.data.access of the WorkloadSet to Open, with spec.data.generation as it is or as it was before", source.set.Name), nil
+		return refuse("%s is in the midst of another restore; if that Operation was deleted, set spec.data.access of the "+
+			"WorkloadSet to Open, with spec.data.generation as it is or as it was before", source.set.Name), nil
 	}
 	return nil, nil
 }

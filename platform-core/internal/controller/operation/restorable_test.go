@@ -10,13 +10,17 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// An instance whose log is archived is told by the credential that one of its methods reads such a log with, whichever the Backup is by.
+// An instance whose log is archived is told by the credential that one of its methods reads such a log with, whichever
+// the Backup is by.
 func TestAnArchiveIsTold(t *testing.T) {
-	reads := &plugin.RestoreMethod{Target: &plugin.TargetMethod{Credentials: []plugin.TargetCredential{{Name: "archive-ca", Optional: true}, {Name: "archive"}}}}
-	facts := accept.Facts{State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-		{Name: "server", Backups: []plugin.BackupMethod{{Name: "dump", Restore: &plugin.RestoreMethod{}}, {Name: "base", Restore: reads}}},
-		{Name: "other", Backups: []plugin.BackupMethod{{Name: "files", Restore: &plugin.RestoreMethod{}}}},
-	}}}}}
+	reads := &plugin.RestoreMethod{Target: &plugin.TargetMethod{
+		Credentials: []plugin.TargetCredential{{Name: "archive-ca", Optional: true}, {Name: "archive"}}}}
+	facts := accept.Facts{State: plugin.State{
+		Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+			{Name: "server", Backups: []plugin.BackupMethod{{Name: "dump", Restore: &plugin.RestoreMethod{}},
+				{Name: "base", Restore: reads}}},
+			{Name: "other", Backups: []plugin.BackupMethod{{Name: "files", Restore: &plugin.RestoreMethod{}}}},
+		}}}}}
 	for name, tc := range map[string]struct {
 		component string
 		has       []string
@@ -27,8 +31,10 @@ func TestAnArchiveIsTold(t *testing.T) {
 		"none":                   {"server", nil, nil, ""},
 		"its CA alone":           {"server", []string{"archive-ca"}, nil, ""},
 		"a component without it": {"other", []string{"archive"}, nil, ""},
-		"a repository":           {"server", nil, &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, `BackupRepository "store"`},
-		"a repository, and a component without it": {"other", nil, &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, ""},
+		"a repository": {"server", nil,
+			&platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, `BackupRepository "store"`},
+		"a repository, and a component without it": {"other", nil,
+			&platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Archive: tc.in}}

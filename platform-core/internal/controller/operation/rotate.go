@@ -24,8 +24,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// rotate makes the password of a credential anew, unless that was done for this key, and says in Problem what it waits for; nothing once every
-// process has it and clients are told. The password and the key are written at once: a crash makes no second one.
+// rotate makes the password of a credential anew, unless that was done for this key, and says in Problem what it waits
+// for; nothing once every process has it and clients are told. The password and the key are written at once: a crash
+// makes no second one.
 func (c *Controller) rotate(ctx context.Context, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
 	app, name := seen.facts.Application, effect.Rotation.Credential
 	pinned := opsflow.PinnedTo(app)
@@ -78,7 +79,8 @@ func credentialsOf(app *platformv1.Application, bundle *plugin.Bundle) []opsflow
 	return all
 }
 
-// observePasswords finds out which passwords processes take over beside the one before, for a template that makes some anew.
+// observePasswords finds out which passwords processes take over beside the one before, for a template that makes some
+// anew.
 func (c *Controller) observePasswords(ctx context.Context, seen *observation) error {
 	if seen.bundle == nil || !seen.facts.Runs(opsflow.Rotates) {
 		return nil
@@ -105,7 +107,8 @@ const (
 	beside
 )
 
-func (c *Controller) mannerOf(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, declared *plugin.Credential) (manner, error) {
+func (c *Controller) mannerOf(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle,
+	declared *plugin.Credential) (manner, error) {
 	if !accept.IsShared(declared, app.Spec.Topology) {
 		return atOnce, nil
 	}
@@ -130,18 +133,22 @@ func (c *Controller) mannerOf(ctx context.Context, app *platformv1.Application, 
 
 func (c *Controller) componentsOf(ctx context.Context, app *platformv1.Application) ([]platformv1.Component, error) {
 	var list platformv1.ComponentList
-	if err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		return nil, fmt.Errorf("cannot list the Components of Application %q: %w", app.Name, err)
 	}
 	return list.Items, nil
 }
 
 // renew writes a new password: in the place of the one before, or as what processes are to accept as well.
-func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared *plugin.Credential, how manner) (*opsflow.Answer, error) {
+func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared *plugin.Credential,
+	how manner) (*opsflow.Answer, error) {
 	if from := secret.Annotations[platformv1.PasswordFromAnnotation]; from != "" {
-		return refuse("the password of credential %q comes from %s: change it there, and the instance takes it over", declared.Name, from), nil
+		return refuse("the password of credential %q comes from %s: change it there, and the instance takes it over",
+			declared.Name, from), nil
 	}
-	annotations := map[string]any{platformv1.RotatedAnnotation: key, platformv1.RotatedFromAnnotation: string(secret.Data[agentplan.RevisionFile])}
+	annotations := map[string]any{platformv1.RotatedAnnotation: key,
+		platformv1.RotatedFromAnnotation: string(secret.Data[agentplan.RevisionFile])}
 	place := plugin.SecretKeyPassword
 	if how == beside {
 		place, annotations[platformv1.HandoverAnnotation] = plugin.SecretKeyAlso, platformv1.HandoverIntroduces
@@ -169,7 +176,8 @@ func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key strin
 }
 
 // tookOver says what a new password waits for.
-func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *plugin.Bundle, name string, secret *corev1.Secret) (*opsflow.Answer, error) {
+func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *plugin.Bundle, name string,
+	secret *corev1.Secret) (*opsflow.Answer, error) {
 	app, revision := seen.facts.Application, string(secret.Data[agentplan.RevisionFile])
 	waits := func(format string, args ...any) (*opsflow.Answer, error) {
 		return &opsflow.Answer{Problem: fmt.Sprintf(format, args...)}, nil
@@ -193,7 +201,8 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 			}
 			if o := conditions.Outcome(component); o.Kind() != outcome.KindDone {
 				return &opsflow.Answer{Reason: o.Reason(), Problem: fmt.Sprintf(
-					"the processes of component %s to run with the new password of credential %q%s: %s", component.Spec.Component, name, how, o.Message())}, nil
+					"the processes of component %s to run with the new password of credential %q%s: %s", component.Spec.Component,
+					name, how, o.Message())}, nil
 			}
 		}
 	}
@@ -203,7 +212,8 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 	return c.told(ctx, app, bundle, name, secret)
 }
 
-// roundOf says how far a password is that takes the place of another one step by step; "" in the last round, and where it does so at once.
+// roundOf says how far a password is that takes the place of another one step by step; "" in the last round, and where
+// it does so at once.
 func roundOf(secret *corev1.Secret) string {
 	switch secret.Annotations[platformv1.HandoverAnnotation] {
 	case platformv1.HandoverIntroduces:
@@ -215,7 +225,8 @@ func roundOf(secret *corev1.Secret) string {
 }
 
 // told waits until the Secret that clients read has the new password.
-func (c *Controller) told(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, name string, secret *corev1.Secret) (*opsflow.Answer, error) {
+func (c *Controller) told(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, name string,
+	secret *corev1.Secret) (*opsflow.Answer, error) {
 	if binding := bundle.Binding(app.Spec.Topology); binding == nil || binding.Credential != name {
 		return &opsflow.Answer{}, nil
 	}

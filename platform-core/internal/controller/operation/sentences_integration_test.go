@@ -33,24 +33,32 @@ func says(t *testing.T, answer *opsflow.Answer, err error, want string) {
 	}
 }
 
-// Volumes of before stay, and the sentence says so, where the copy of them cannot be read, or something else has the place of what reads it.
+// Volumes of before stay, and the sentence says so, where the copy of them cannot be read, or something else has the
+// place of what reads it.
 func TestVolumesAreKeptWhereTheirCopyCannotBeRead(t *testing.T) {
 	f := newDataFixture(t)
 	f.does(opsflow.DataSwap, "")
 	f.does(opsflow.DataOpen, "")
-	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "verify-copy-op"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "x"}}}}}}
+	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "verify-copy-op"},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "x", Image: "x"}}}}}}
 	f.must(env.Client.Create(t.Context(), foreign))
-	f.does(opsflow.DataDrop, `there is a Job "verify-copy-op" that is not of this Operation: delete it; the volumes of before are kept`)
+	f.does(opsflow.DataDrop, `there is a Job "verify-copy-op" that is not of this Operation: delete it; the volumes of `+
+		`before are kept`)
 	f.must(env.Client.Delete(t.Context(), foreign, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	f.must(env.Client.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}}))
-	f.does(opsflow.DataDrop, `the safety copy cannot be read: BackupRepository "store" names PersistentVolumeClaim "store", which is not there: create it in namespace`)
+	f.must(env.Client.Delete(t.Context(),
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}}))
+	f.does(opsflow.DataDrop, `the safety copy cannot be read: BackupRepository "store" names PersistentVolumeClaim `+
+		`"store", which is not there: create it in namespace`)
 	repository := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}}
 	f.must(env.Client.Delete(t.Context(), repository))
-	f.does(opsflow.DataDrop, `there is no BackupRepository "store", which the safety copy is kept in: the volumes of before are kept`)
+	f.does(opsflow.DataDrop, `there is no BackupRepository "store", which the safety copy is kept in: the volumes of `+
+		`before are kept`)
 	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "copy"}}
 	f.must(f.c.client.Delete(t.Context(), backup))
-	f.does(opsflow.DataDrop, `the safety copy, Backup "copy", is not there any more, not whole, or being deleted: the volumes of before are kept`)
+	f.does(opsflow.DataDrop, `the safety copy, Backup "copy", is not there any more, not whole, or being deleted: the `+
+		`volumes of before are kept`)
 	if f.claim("").DeletionTimestamp != nil {
 		t.Error("the volume of before goes")
 	}
@@ -79,14 +87,16 @@ func TestDataIsNotRestoredIntoWhatDoesNotRun(t *testing.T) {
 	}
 }
 
-// Data of a Backup is put into the one set that is there, has pods with volumes, whose writer the engine names, and that no other restore has hold of.
+// Data of a Backup is put into the one set that is there, has pods with volumes, whose writer the engine names, and
+// that no other restore has hold of.
 func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 	bundle, _, problems := pluginfolder.Load("../../../../database-operator/plugins/redis/1.0.0")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	facts := accept.Facts{State: plugin.State{Bundle: bundle}, Settings: render.Settings{AgentImage: "agents:1"}}
-	app := testkit.BuildApplication(env.Namespace(t), "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+	app := testkit.BuildApplication(env.Namespace(t), "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version(
+		"7.0").Topology("standalone").Build()
 	wanted, refusals := accept.Check(app, facts)
 	if len(refusals) > 0 {
 		t.Fatal(refusals[0].Message)
@@ -102,13 +112,16 @@ func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 		says(t, answer, err, want)
 	}
 	finds("WorkloadSet " + setName + " is not there yet")
-	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: setName}, Spec: platformv1.WorkloadSetSpec{
-		Application: app.Name, Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
-		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: setName},
+		Spec: platformv1.WorkloadSetSpec{
+			Application: app.Name, Component: "redis", Set: "main",
+			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
+			Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
 	if err := env.Client.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	finds(`the members of component "redis" elect themselves who writes, and what they and others know of each other is not the engine's to change: make another instance with restoreFrom`)
+	finds(`the members of component "redis" elect themselves who writes, and what they and others know of each other is ` +
+		`not the engine's to change: make another instance with restoreFrom`)
 	volumes := []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi")}}}
 	for _, tc := range []struct {
 		change func()
@@ -129,7 +142,8 @@ func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 	}
 }
 
-// A password is not made anew in a Secret of somebody else, without the plugin, or where the plugin has none of that name.
+// A password is not made anew in a Secret of somebody else, without the plugin, or where the plugin has none of that
+// name.
 func TestAPasswordThatIsNotOurs(t *testing.T) {
 	f := newFixture(t, 1)
 	bundle := testBundle()
@@ -150,7 +164,8 @@ func TestAPasswordThatIsNotOurs(t *testing.T) {
 	if answer, err := rotate("default"); err != nil || answer.Problem != `Secret "redis-a-default" to be made` {
 		t.Errorf("it says %+v, %v", answer, err)
 	}
-	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: platformv1.CredentialNameFor(app.Name, "default")}})
+	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace,
+		Name: platformv1.CredentialNameFor(app.Name, "default")}})
 	answer, err = rotate("default")
 	says(t, answer, err, `Secret "redis-a-default" is not of Application "redis-a"`)
 	f.index = plugin.NewIndex()

@@ -24,7 +24,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// lagging holds back what watches of Operations say, as a slow network does, and counts the writes of Operations that came too late.
+// lagging holds back what watches of Operations say, as a slow network does, and counts the writes of Operations that
+// came too late.
 type lagging struct {
 	next http.RoundTripper
 
@@ -141,8 +142,8 @@ func (p *announcedProcess) Restart(ctx context.Context, key string, plan []byte)
 	return p.Process.Restart(ctx, key, plan)
 }
 
-// A cache that has yet to hear of the controller's own write is not acted on: whatever wakes the controller meanwhile, it calls nobody again and
-// writes nothing, and goes on once the cache has caught up.
+// A cache that has yet to hear of the controller's own write is not acted on: whatever wakes the controller meanwhile,
+// it calls nobody again and writes nothing, and goes on once the cache has caught up.
 func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
@@ -180,8 +181,10 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 		f.wake(role)
 	}
 	behind := &platformv1.Operation{}
-	if err := f.cached.Get(t.Context(), client.ObjectKeyFromObject(op), behind); err != nil || behind.ResourceVersion != shown.ResourceVersion {
-		t.Fatalf("the cache did not lag: it shows version %s, before %s (%v)", behind.ResourceVersion, shown.ResourceVersion, err)
+	if err := f.cached.Get(t.Context(), client.ObjectKeyFromObject(op), behind); err != nil ||
+		behind.ResourceVersion != shown.ResourceVersion {
+		t.Fatalf("the cache did not lag: it shows version %s, before %s (%v)", behind.ResourceVersion, shown.ResourceVersion,
+			err)
 	}
 	if again, conflicts := lag.counted(); again != writes || conflicts != 0 {
 		t.Errorf("on the old version it wrote %d times, %d times in vain", again-writes, conflicts)
@@ -217,13 +220,15 @@ func waitCalled(t *testing.T, dialer *announced, step string) {
 // started waits until the report of a pod says that its process was started so often and is well.
 func (f *fixture) started(ordinal int, times int64) {
 	f.t.Helper()
-	testkit.Eventually(f.t, fmt.Sprintf("a report of %s of start %d", podName(ordinal), times), func(context.Context) error {
-		said := report.Latest(f.pod(ordinal).Annotations[platformv1.ReportAnnotation])
-		if said.Starts != times || said.Health != report.Healthy || said.LastCall == nil || said.LastCall.Phase != report.CallSucceeded {
-			return fmt.Errorf("it says %+v", said)
-		}
-		return nil
-	})
+	testkit.Eventually(f.t, fmt.Sprintf("a report of %s of start %d", podName(ordinal), times),
+		func(context.Context) error {
+			said := report.Latest(f.pod(ordinal).Annotations[platformv1.ReportAnnotation])
+			if said.Starts != times || said.Health != report.Healthy || said.LastCall == nil ||
+				said.LastCall.Phase != report.CallSucceeded {
+				return fmt.Errorf("it says %+v", said)
+			}
+			return nil
+		})
 }
 
 // wake has the first pod change its role, and waits until the controller has taken a turn for that.

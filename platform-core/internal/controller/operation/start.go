@@ -68,13 +68,15 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	return c.carryOut(ctx, op, seen, d)
 }
 
-// takenUp says whether nobody edited an Application that is there for some time without its controller having seen that.
+// takenUp says whether nobody edited an Application that is there for some time without its controller having seen
+// that.
 func takenUp(app *platformv1.Application) bool {
 	return app.Status.ObservedGeneration <= 0 || app.Status.ObservedGeneration >= app.Generation
 }
 
 // startOrWait decides on what is there for sure, and records the decision.
-func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation, earlier *platformv1.Operation) (opsflow.Decision, error) {
+func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation,
+	earlier *platformv1.Operation) (opsflow.Decision, error) {
 	first, err := c.aheadForSure(ctx, op, seen)
 	if err != nil {
 		return opsflow.Decision{}, err
@@ -88,7 +90,8 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
 	switch {
 	case first != nil || opsflow.ParentOf(op) != "" || opsflow.Records(op) || opsflow.Apart(seen.facts.Template):
-		// What a step runs is covered by the Operation that it is a step of, and records and drills keep nobody from running beside them.
+		// What a step runs is covered by the Operation that it is a step of, and records and drills keep nobody from running
+		// beside them.
 	case err != nil:
 		// It may have been written all the same: the next one asks for all of the Application.
 		c.started.forget(key)
@@ -99,7 +102,8 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 }
 
 // dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
-func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result,
+	error) {
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
@@ -122,7 +126,8 @@ func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen 
 }
 
 // earlier reads the Operation that this one tries again; nil for none.
-func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, *opsflow.Refusal, error) {
+func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation,
+	*opsflow.Refusal, error) {
 	if op.Spec.RetryOf == "" {
 		return nil, nil, nil
 	}
@@ -130,7 +135,8 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 	// The cache leaves out of those that ended what became of their steps.
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.RetryOf}, earlier)
 	if apierrors.IsNotFound(err) {
-		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf("retryOf names Operation %q, which is not there", op.Spec.RetryOf)}, nil
+		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec,
+			Message: fmt.Sprintf("retryOf names Operation %q, which is not there", op.Spec.RetryOf)}, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read Operation %q, which %q tries again: %w", op.Spec.RetryOf, op.Name, err)
@@ -139,11 +145,14 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 }
 
 func (c *Controller) behind(op, first *platformv1.Operation, application string) opsflow.Decision {
-	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)), c.Now())
+	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)),
+		c.Now())
 }
 
-// ahead returns the Operation of the same Application that has to end first, as the cache knows them; nil when there is none.
-func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, error) {
+// ahead returns the Operation of the same Application that has to end first, as the cache knows them; nil when there is
+// none.
+func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation,
+	error) {
 	others, err := c.unfinishedBeside(ctx, op, seen.application)
 	return c.queueOf(others, seen).Ahead(op), err
 }
@@ -175,19 +184,23 @@ func (c *Controller) preempted(ctx context.Context, op *platformv1.Operation, se
 	return "", err
 }
 
-func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operation, application string) ([]*platformv1.Operation, error) {
+func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operation, application string) (
+	[]*platformv1.Operation, error) {
 	// Of some it has yet to be found out whose they are.
 	all, err := records.Unfinished(ctx, c.client, op.Namespace, "")
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell what there is beside Operation %q: %w", op.Name, err)
 	}
-	return slices.DeleteFunc(all, func(other *platformv1.Operation) bool { return c.applicationOf(ctx, other) != application }), nil
+	return slices.DeleteFunc(all, func(other *platformv1.Operation) bool {
+		return c.applicationOf(ctx, other) != application
+	}), nil
 }
 
-// aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only this process starts
-// any, so that it asks for the one that it started last; and for all of the Application as long as it has started none, since
-// another process may have.
-func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, error) {
+// aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only
+// this process starts any, so that it asks for the one that it started last; and for all of the Application as long as
+// it has started none, since another process may have.
+func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation,
+	seen *observation) (*platformv1.Operation, error) {
 	application := seen.application
 	others, err := c.unfinishedBeside(ctx, op, application)
 	if err != nil {

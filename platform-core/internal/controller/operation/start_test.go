@@ -15,7 +15,8 @@ import (
 // What the cache shows counts as old until it has our own last write, and never again after that.
 func TestVersionsKnowWhatTheCacheLacks(t *testing.T) {
 	at := func(version string) *platformv1.Operation {
-		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "restart", ResourceVersion: version}}
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "restart",
+			ResourceVersion: version}}
 	}
 	for name, tc := range map[string]struct {
 		written, shown string
@@ -56,7 +57,8 @@ func TestVersionsKnowWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// What a step made goes on when an operator of before has left out how long it may take; what asks for something else is not that of the step.
+// What a step made goes on when an operator of before has left out how long it may take; what asks for something else
+// is not that of the step.
 func TestAsMade(t *testing.T) {
 	spec := func(template string, timeout *metav1.Duration) platformv1.OperationSpec {
 		return platformv1.OperationSpec{TemplateRef: template, Timeout: timeout}

@@ -40,8 +40,11 @@ func (f *fixture) account() func(*platformv1.Operation) {
 	f.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "able"}
 	f.create(&corev1.ServiceAccount{ObjectMeta: meta})
-	f.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}}}})
-	f.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	f.create(&rbacv1.Role{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			Verbs: []string{"get", "create", "patch", "delete"}}}})
+	f.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: meta.Name}}})
 	return func(op *platformv1.Operation) { op.Spec.ServiceAccountName, op.Spec.Author = meta.Name, "ada" }
 }
@@ -50,7 +53,8 @@ func (f *fixture) configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
 }
 
-// All that a step can have an agent do to the process, and an object for each of a list, done by real agents and a real API server.
+// All that a step can have an agent do to the process, and an object for each of a list, done by real agents and a real
+// API server.
 func TestStepsDoWhatTheySay(t *testing.T) {
 	f := newFixture(t, 2)
 	f.has(`name: Exercise
@@ -82,7 +86,8 @@ steps:
 		}
 	}
 	for ordinal := range 2 {
-		if said := factsOf(&platformv1.WorkloadSet{}, 0, "", f.pod(ordinal)).Report; said.Health != report.Stopped || f.status(ordinal).GetPid() != 0 {
+		if said := factsOf(&platformv1.WorkloadSet{}, 0, "", f.pod(ordinal)).Report; said.Health != report.Stopped ||
+			f.status(ordinal).GetPid() != 0 {
 			t.Errorf("pod %d reports %q, and its process is %d", ordinal, said.Health, f.status(ordinal).GetPid())
 		}
 	}
@@ -118,7 +123,8 @@ steps:
 func (f *fixture) waits(op *platformv1.Operation, step string) {
 	f.t.Helper()
 	testkit.WaitFor(f.t, env.Client, op, "at step "+step, func() error {
-		if at := int(op.Status.CurrentStep); at >= len(op.Status.Steps) || op.Status.Steps[at].Name != step || op.Status.Steps[at].Phase != platformv1.OperationRunning {
+		if at := int(op.Status.CurrentStep); at >= len(op.Status.Steps) || op.Status.Steps[at].Name != step ||
+			op.Status.Steps[at].Phase != platformv1.OperationRunning {
 			return fmt.Errorf("it is %s: %s, %+v", op.Status.Phase, op.Status.Error, op.Status.Steps)
 		}
 		return nil
@@ -173,7 +179,8 @@ func TestADeleteStepDeletesNothingThatWasMadeSince(t *testing.T) {
 				t.Fatal("nothing was deleted")
 			}
 			stop()
-			if err := env.Client.Delete(t.Context(), f.configMap("note")); client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == before {
+			if err := env.Client.Delete(t.Context(), f.configMap("note")); client.IgnoreNotFound(err) != nil ||
+				apierrors.IsNotFound(err) == before {
 				t.Fatalf("the first one: %v", err)
 			}
 			second := f.configMap("note")

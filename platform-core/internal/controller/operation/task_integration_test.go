@@ -34,7 +34,8 @@ func (f *fixture) worker() func(*platformv1.Operation) {
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}})
-	f.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	f.create(&rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: meta.Name}}})
 	return func(op *platformv1.Operation) { op.Spec.ServiceAccountName, op.Spec.Author = meta.Name, "ada" }
 }
@@ -88,7 +89,8 @@ func TestTasksRunAsJobsOfTheAccount(t *testing.T) {
 	stop := f.controller(nil)
 	op := f.inline("twice", twice, worker)
 	first := f.finish(batchv1.JobFailed)
-	if first.Name != "twice-sum" || first.Labels[platformv1.OperationLabel] != "twice" || first.Labels[platformv1.StepLabel] != "sum" {
+	if first.Name != "twice-sum" || first.Labels[platformv1.OperationLabel] != "twice" ||
+		first.Labels[platformv1.StepLabel] != "sum" {
 		t.Errorf("the Job is %q with labels %v", first.Name, first.Labels)
 	}
 	second := f.finish(batchv1.JobComplete)
@@ -150,27 +152,32 @@ func TestCallsAreRepeatedAndTellNoSecret(t *testing.T) {
 	f.dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}
-	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "login"}, StringData: map[string]string{"token": "hush-hush"}})
+	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "login"},
+		StringData: map[string]string{"token": "hush-hush"}})
 	f.controller(nil)
 	op := f.inline("calling", calling, f.worker())
 	f.waitPhase(op, platformv1.OperationSucceeded)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(asked) != 3 || asked[1] != `POST /things {"of": "me"}` || asked[2] != "GET /7 " || keys[0] != keys[1] || keys[0] == keys[2] {
+	if len(asked) != 3 || asked[1] != `POST /things {"of": "me"}` || asked[2] != "GET /7 " || keys[0] != keys[1] ||
+		keys[0] == keys[2] {
 		t.Errorf("the calls are %q with keys %q", asked, keys)
 	}
-	if text := fmt.Sprintf("%+v", op); strings.Contains(text, "hush") || !strings.Contains(op.Status.Steps[0].Outputs["echo"], "Bearer ***") {
+	if text := fmt.Sprintf("%+v", op); strings.Contains(text, "hush") ||
+		!strings.Contains(op.Status.Steps[0].Outputs["echo"], "Bearer ***") {
 		t.Errorf("the record is %s", text)
 	}
 }
 
 func TestSecretOfAHeaderThatEndsWithANewlineIsRefused(t *testing.T) {
 	f := newFixture(t, 0)
-	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "login"}, StringData: map[string]string{"token": "hush-hush\n"}})
+	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "login"},
+		StringData: map[string]string{"token": "hush-hush\n"}})
 	f.controller(nil)
 	op := f.inline("newline", strings.Replace(calling, "limit: 2", "limit: 0", 1), f.worker())
 	f.waitPhase(op, platformv1.OperationFailed)
-	want := `the header "Authorization" cannot be set: the value under the key "token" of Secret "login" ends with a newline, and is refused`
+	want := `the header "Authorization" cannot be set: the value under the key "token" of Secret "login" ends with a ` +
+		`newline, and is refused`
 	if !strings.Contains(op.Status.Error, want) || strings.Contains(fmt.Sprintf("%+v", op), "hush") {
 		t.Errorf("the error is %q, want one with %q, and no secret on record", op.Status.Error, want)
 	}
@@ -179,7 +186,8 @@ func TestSecretOfAHeaderThatEndsWithANewlineIsRefused(t *testing.T) {
 func TestCallsToTheNodeAreRefused(t *testing.T) {
 	f := newFixture(t, 0)
 	f.controller(nil)
-	for name, url := range map[string]string{"loopback": "http://127.0.0.1:1/", "metadata": "http://169.254.169.254/latest", "all": "http://[::]:1/"} {
+	for name, url := range map[string]string{"loopback": "http://127.0.0.1:1/",
+		"metadata": "http://169.254.169.254/latest", "all": "http://[::]:1/"} {
 		op := f.inline(name, "name: Call\nsteps:\n  - {name: ask, http: {url: '"+url+"'}}\n", nil)
 		f.waitPhase(op, platformv1.OperationFailed)
 		if !strings.Contains(op.Status.Error, errNodeAddress.Error()) {

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit/spans"
 )
 
-// The controller tells of each Operation that ended as one trace of its own: a span for the Operation and below it one for each step that was
-// taken, with what happened in it.
+// The controller tells of each Operation that ended as one trace of its own: a span for the Operation and below it one
+// for each step that was taken, with what happened in it.
 func TestAnOperationIsOneTrace(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
@@ -45,12 +45,15 @@ func TestAnOperationIsOneTrace(t *testing.T) {
 		t.Fatalf("the spans of %s are %q", twice.Name, got)
 	}
 	root := span(t, received, twice, "Twice")
-	if root.Status.GetCode() != v1.Status_STATUS_CODE_OK || len(root.ParentSpanId) > 0 || root.EndTimeUnixNano != uint64(twice.Status.CompletionTime.UnixNano()) {
+	if root.Status.GetCode() != v1.Status_STATUS_CODE_OK || len(root.ParentSpanId) > 0 ||
+		root.EndTimeUnixNano != uint64(twice.Status.CompletionTime.UnixNano()) {
 		t.Errorf("its span is %v", root)
 	}
 	about := spans.Attributes(root)
-	for key, want := range map[string]string{"k8s.namespace.name": f.namespace, "zeroinfra.operation.name": "twice", "zeroinfra.operation.uid": string(twice.UID),
-		"zeroinfra.operation.phase": "Succeeded", "zeroinfra.operation.trigger": "User", "zeroinfra.application": "redis-a", "zeroinfra.target": "Redis/a"} {
+	for key, want := range map[string]string{"k8s.namespace.name": f.namespace, "zeroinfra.operation.name": "twice",
+		"zeroinfra.operation.uid":   string(twice.UID),
+		"zeroinfra.operation.phase": "Succeeded", "zeroinfra.operation.trigger": "User", "zeroinfra.application": "redis-a",
+		"zeroinfra.target": "Redis/a"} {
 		if about[key] != want {
 			t.Errorf("%s is %v, want %v", key, about[key], want)
 		}
@@ -59,28 +62,33 @@ func TestAnOperationIsOneTrace(t *testing.T) {
 		step := span(t, received, twice, name)
 		got := spans.Attributes(step)
 		if string(step.ParentSpanId) != string(root.SpanId) || step.Status.GetCode() != v1.Status_STATUS_CODE_OK ||
-			got["zeroinfra.step.phase"] != "Succeeded" || got["zeroinfra.step.attempts"] != int64(1) || got["zeroinfra.step.targets"] != podName(0) {
+			got["zeroinfra.step.phase"] != "Succeeded" || got["zeroinfra.step.attempts"] != int64(1) ||
+			got["zeroinfra.step.targets"] != podName(0) {
 			t.Errorf("the span of step %s is %v", name, step)
 		}
 	}
 	for _, name := range []string{"Reload", "reload"} {
 		step := span(t, received, reload, name)
-		if step.Status.GetCode() != v1.Status_STATUS_CODE_ERROR || !strings.Contains(step.Status.GetMessage(), "Reload of pod "+podName(0)+" failed") {
+		if step.Status.GetCode() != v1.Status_STATUS_CODE_ERROR ||
+			!strings.Contains(step.Status.GetMessage(), "Reload of pod "+podName(0)+" failed") {
 			t.Errorf("the span %s of one that failed is %v", name, step.Status)
 		}
 	}
-	if got := named(received, refused); !slices.Equal(got, []string{"Explode"}) || span(t, received, refused, "Explode").Status.GetMessage() != refused.Status.Error {
+	if got := named(received, refused); !slices.Equal(got, []string{"Explode"}) ||
+		span(t, received, refused, "Explode").Status.GetMessage() != refused.Status.Error {
 		t.Errorf("the spans of one that was refused are %q", got)
 	}
 
-	// A process that follows one that was killed tells of what has just ended, as the same trace, although its cache knows no step of it.
+	// A process that follows one that was killed tells of what has just ended, as the same trace, although its cache knows
+	// no step of it.
 	f.traces = sender(t)
 	stop = f.controller(nil)
 	f.toldOf(twice)
 	stop()
 	f.traces.Shutdown(t.Context())
 	after, _ := receiver.Take()
-	if got := named(after, twice); !slices.Equal(got, []string{"Twice", "first", "second"}) || string(span(t, after, twice, "second").SpanId) != string(span(t, received, twice, "second").SpanId) {
+	if got := named(after, twice); !slices.Equal(got, []string{"Twice", "first", "second"}) ||
+		string(span(t, after, twice, "second").SpanId) != string(span(t, received, twice, "second").SpanId) {
 		t.Errorf("the next process tells of %q", got)
 	}
 }

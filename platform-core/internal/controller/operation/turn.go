@@ -18,9 +18,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/podchange"
 )
 
-// callInTurn makes a call, one that takes the process out only while the rollout takes out no other pod of the set. That this Operation works
-// through the pods is on record by now, so that the rollout begins with none after it.
-func (c *Controller) callInTurn(ctx context.Context, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+// callInTurn makes a call, one that takes the process out only while the rollout takes out no other pod of the set.
+// That this Operation works through the pods is on record by now, so that the rollout begins with none after it.
+func (c *Controller) callInTurn(ctx context.Context, seen *observation, effect *opsflow.Effect) (*opsflow.Answer,
+	error) {
 	pod := seen.pods[effect.Call.Pod]
 	if effect.Call.Method == plugin.AgentReload {
 		return c.call(ctx, pod, effect), nil
@@ -44,11 +45,12 @@ func later(problem string) *opsflow.Answer {
 	return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: problem}
 }
 
-// replaced names another pod of the same set, or of a cluster that the sets are members of, that is on its way out at this moment, about to be, or
-// has yet to come back; empty for none. Of one that serves nothing may show of that yet.
+// replaced names another pod of the same set, or of a cluster that the sets are members of, that is on its way out at
+// this moment, about to be, or has yet to come back; empty for none. Of one that serves nothing may show of that yet.
 func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev1.Pod) (string, error) {
 	var list corev1.PodList
-	if err := c.live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application}); err != nil {
+	if err := c.live.List(ctx, &list, client.InNamespace(pod.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: seen.application}); err != nil {
 		return "", fmt.Errorf("cannot list the pods of Application %q: %w", seen.application, err)
 	}
 	there := map[string]*corev1.Pod{}
@@ -78,7 +80,8 @@ func (seen *observation) beside(pod *corev1.Pod) []string {
 
 // serves says whether a pod is ready, and its middleware healthy as far as it has said.
 func serves(pod *corev1.Pod) bool {
-	return report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Health == report.Healthy && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Health == report.Healthy &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }

@@ -36,7 +36,9 @@ func (f *fixture) patchAs(c client.Client, obj client.Object, body string) {
 // stepOf makes an Operation a step of another.
 func stepOf(parent *platformv1.Operation) func(*platformv1.Operation) {
 	return func(op *platformv1.Operation) {
-		op.OwnerReferences = []metav1.OwnerReference{{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: parent.Name, UID: parent.UID, Controller: ptr(true)}}
+		op.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: parent.Name, UID: parent.UID,
+				Controller: ptr(true)}}
 	}
 }
 
@@ -56,8 +58,10 @@ func TestOthersRunWhileAnApprovalIsAwaited(t *testing.T) {
 	f.startAgents(0)
 	f.waitPhase(third, platformv1.OperationSucceeded)
 	f.waitPhase(ask, platformv1.OperationSucceeded)
-	if ask.Status.StartTime.Before(third.Status.CompletionTime) || ask.Status.Steps[0].Outputs["by"] != "bob" || len(ask.Status.Steps) != 2 {
-		t.Errorf("it went on at %v, the other ended at %v: %+v", ask.Status.StartTime, third.Status.CompletionTime, ask.Status.Steps)
+	if ask.Status.StartTime.Before(third.Status.CompletionTime) || ask.Status.Steps[0].Outputs["by"] != "bob" ||
+		len(ask.Status.Steps) != 2 {
+		t.Errorf("it went on at %v, the other ended at %v: %+v", ask.Status.StartTime, third.Status.CompletionTime,
+			ask.Status.Steps)
 	}
 	other := f.operation("other", "Ask", func(op *platformv1.Operation) { op.Spec.Author = "ada" })
 	f.waitPhase(other, platformv1.OperationAwaitingApproval)
@@ -71,7 +75,8 @@ func TestCancelNeedsNoTarget(t *testing.T) {
 	f.create(testkit.BuildApplication(f.namespace, "unclaimed").Build())
 	f.controller(nil)
 	op := f.operation("waits", "Restart", func(op *platformv1.Operation) {
-		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "unclaimed"}
+		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+			Name: "unclaimed"}
 	})
 	f.patch(op, `{"spec":{"cancel":true}}`)
 	f.waitPhase(op, platformv1.OperationCancelled)
@@ -84,7 +89,8 @@ func TestAStepTakesNoOtherOperationForItsOwn(t *testing.T) {
 	f.operation("parent-tell", "Reload", stepOf(parent))
 	f.controller(nil)
 	f.waitPhase(parent, platformv1.OperationFailed)
-	if !strings.Contains(parent.Status.Error, `there is an Operation "parent-tell" that asks for something else than this step`) {
+	if !strings.Contains(parent.Status.Error,
+		`there is an Operation "parent-tell" that asks for something else than this step`) {
 		t.Errorf("error is %q", parent.Status.Error)
 	}
 	right := f.operation("right", "Within", func(op *platformv1.Operation) {
@@ -92,7 +98,8 @@ func TestAStepTakesNoOtherOperationForItsOwn(t *testing.T) {
 	})
 	f.waitPhase(right, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "right-tell"}, child); err != nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "right-tell"}, child); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if child.Spec.ServiceAccountName != "deployer" || child.Spec.Retry == nil || child.Spec.Retry.Limit != 1 {
@@ -105,7 +112,8 @@ func TestRecordsOfStepsOutliveTheirOperation(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
 	f.stopAgents(0)
-	f.patch(&platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a"}}, `{"spec":{"operationHistory":{"limit":1}}}`)
+	f.patch(&platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a"}},
+		`{"spec":{"operationHistory":{"limit":1}}}`)
 	f.controller(nil)
 	parent := f.operation("parent", "Restart", nil)
 	f.waitPhase(parent, platformv1.OperationRunning)
@@ -165,7 +173,8 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	f.wantStarts(1, 2)
 }
 
-// Members of one cluster are taken out one at a time, whichever set they are of: also while nothing shows yet of what the rollout does to one.
+// Members of one cluster are taken out one at a time, whichever set they are of: also while nothing shows yet of what
+// the rollout does to one.
 func TestACallWaitsForMembersOfOtherSets(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
@@ -174,7 +183,8 @@ func TestACallWaitsForMembersOfOtherSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := set.DeepCopy()
-	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: platformv1.WorkloadSetNameFor("redis-a", "redis", "more"), Labels: set.Labels}
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace,
+		Name: platformv1.WorkloadSetNameFor("redis-a", "redis", "more"), Labels: set.Labels}
 	other.Spec.Set, other.Spec.Members = "more", "1"
 	f.create(other)
 	f.patch(set, `{"spec":{"members":"1"}}`)
@@ -195,10 +205,12 @@ func TestACallWaitsForMembersOfOtherSets(t *testing.T) {
 	waits := func(name string) *platformv1.Operation {
 		t.Helper()
 		op := f.operation(name, "Restart", func(op *platformv1.Operation) {
-			op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: setName}
+			op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet",
+				Name: setName}
 		})
 		testkit.WaitFor(t, env.Client, op, "what it waits for", func() error {
-			if len(op.Status.Steps) == 0 || !strings.Contains(op.Status.Steps[0].Message, "pod "+member.Name+" is being changed or replaced") {
+			if len(op.Status.Steps) == 0 || !strings.Contains(op.Status.Steps[0].Message, "pod "+member.Name+
+				" is being changed or replaced") {
 				return fmt.Errorf("it is %+v", op.Status.Steps)
 			}
 			return nil
@@ -246,7 +258,8 @@ func TestRetryGoesOnWhereTheOtherStopped(t *testing.T) {
 	f.waitPhase(second, platformv1.OperationSucceeded)
 	f.wantStarts(0, 3)
 	before, after := first.Status.Steps[0], second.Status.Steps[0]
-	if after.Name != "restart" || after.Attempts != 1 || !after.CompletionTime.Equal(before.CompletionTime) || len(after.Targets) != 1 {
+	if after.Name != "restart" || after.Attempts != 1 || !after.CompletionTime.Equal(before.CompletionTime) ||
+		len(after.Targets) != 1 {
 		t.Errorf("the first step is %+v; it was %+v", after, before)
 	}
 	if sign := second.Status.Steps[1]; sign.Phase != platformv1.OperationSucceeded || sign.Attempts != 1 {

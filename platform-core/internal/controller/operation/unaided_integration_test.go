@@ -21,7 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// midst is a restore that comes to have its pods go to other volumes, or has asked for that, and an operator without its plugin.
+// midst is a restore that comes to have its pods go to other volumes, or has asked for that, and an operator without
+// its plugin.
 func (f *fixture) midst(swap platformv1.OperationPhase) *platformv1.Operation {
 	f.t.Helper()
 	op := f.operation("back", opsflow.TemplateRestore, func(op *platformv1.Operation) {
@@ -33,12 +34,14 @@ func (f *fixture) midst(swap platformv1.OperationPhase) *platformv1.Operation {
 	}
 	prepare, copied, swapped := &op.Status.Steps[0], &op.Status.Steps[1], &op.Status.Steps[2]
 	prepare.Phase, prepare.Attempts, prepare.StartTime = platformv1.OperationSucceeded, 1, &at
-	prepare.Outputs = map[string]string{opsflow.OutputWorkloadSet: setName, opsflow.OutputFormer: "", opsflow.OutputData: "g2"}
+	prepare.Outputs = map[string]string{opsflow.OutputWorkloadSet: setName, opsflow.OutputFormer: "",
+		opsflow.OutputData: "g2"}
 	copied.Phase = platformv1.OperationSkipped
 	if swapped.Phase = swap; swap == platformv1.OperationRunning {
 		swapped.Attempts, swapped.StartTime, swapped.Outputs = 1, &at, map[string]string{"done": "Succeeded"}
 	}
-	op.Status.Phase, op.Status.Application, op.Status.Trigger, op.Status.StartTime = platformv1.OperationRunning, "redis-a", platformv1.TriggerUser, &at
+	op.Status.Phase, op.Status.Application, op.Status.Trigger, op.Status.StartTime = platformv1.OperationRunning,
+		"redis-a", platformv1.TriggerUser, &at
 	if err := env.Client.Status().Update(f.t.Context(), op); err != nil {
 		f.t.Fatal(err)
 	}
@@ -53,7 +56,8 @@ func TestARestoreWaitsForItsPlugin(t *testing.T) {
 	f.stopAgents(0)
 	op := f.midst(platformv1.OperationPending)
 	testkit.WaitFor(t, env.Client, op, "waiting for the plugin", func() error {
-		if ready := conditions.Get(op, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonPluginMissing || !strings.Contains(ready.Message, "install it again") {
+		if ready := conditions.Get(op, platformv1.ReadyCondition); ready == nil ||
+			ready.Reason != platformv1.ReasonPluginMissing || !strings.Contains(ready.Message, "install it again") {
 			return fmt.Errorf("it is %+v", op.Status)
 		}
 		return nil
@@ -84,7 +88,8 @@ func TestVolumesStayForACopyFromBefore(t *testing.T) {
 	f := newDataFixture(t)
 	f.wanted.Verb = opsflow.DataSwap
 	began := metav1.NewTime(time.Now().Truncate(time.Second))
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, UID: "op"}, Status: platformv1.OperationStatus{StartTime: &began}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, UID: "op"},
+		Status: platformv1.OperationStatus{StartTime: &began}}
 	swaps := func(says string) {
 		t.Helper()
 		answer, err := f.c.data(t.Context(), op, nil, &f.wanted)

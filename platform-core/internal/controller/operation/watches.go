@@ -36,9 +36,10 @@ func (c *Controller) queuedBehind(ctx context.Context, obj client.Object) []reco
 	if opsflow.IsInline(obj.(*platformv1.Operation)) || obj.(*platformv1.Operation).Status.Application == "" {
 		return c.childrenOf(ctx, obj)
 	}
-	return c.unfinished(ctx, obj.GetNamespace(), obj.(*platformv1.Operation).Status.Application, func(op *platformv1.Operation) bool {
-		return op.Status.Phase == platformv1.OperationPending || opsflow.ParentOf(op) == obj.GetUID()
-	})
+	return c.unfinished(ctx, obj.GetNamespace(), obj.(*platformv1.Operation).Status.Application,
+		func(op *platformv1.Operation) bool {
+			return op.Status.Phase == platformv1.OperationPending || opsflow.ParentOf(op) == obj.GetUID()
+		})
 }
 
 // childrenOf wakes the Operations that steps of one run that acts on no instance.
@@ -60,7 +61,8 @@ func (c *Controller) parentOf(_ context.Context, obj client.Object) []reconcile.
 	if opsflow.ParentOf(obj.(*platformv1.Operation)) == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: metav1.GetControllerOf(obj).Name}}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
+		Name: metav1.GetControllerOf(obj).Name}}}
 }
 
 // ofApplication wakes the Operations that run on the Application that an object is or is part of.
@@ -80,7 +82,8 @@ func (c *Controller) ofDeclared(kind string) handler.MapFunc {
 	}
 }
 
-func (c *Controller) unfinished(ctx context.Context, namespace, application string, which func(*platformv1.Operation) bool) []reconcile.Request {
+func (c *Controller) unfinished(ctx context.Context, namespace, application string,
+	which func(*platformv1.Operation) bool) []reconcile.Request {
 	if application == "" {
 		return nil
 	}
@@ -98,7 +101,8 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 	return requests
 }
 
-// atWork passes Operations that have not ended, those that have just done so, and of those before only the ones to tell of.
+// atWork passes Operations that have not ended, those that have just done so, and of those before only the ones to tell
+// of.
 func (c *Controller) atWork() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -106,7 +110,8 @@ func (c *Controller) atWork() predicate.Predicate {
 			return !opsflow.Finished(op) || c.Traces.Wants(op)
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return !opsflow.Finished(e.ObjectOld.(*platformv1.Operation)) || !opsflow.Finished(e.ObjectNew.(*platformv1.Operation))
+			return !opsflow.Finished(e.ObjectOld.(*platformv1.Operation)) ||
+				!opsflow.Finished(e.ObjectNew.(*platformv1.Operation))
 		},
 	}
 }
@@ -128,7 +133,8 @@ var saysMore = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Application), e.ObjectNew.(*platformv1.Application)
-		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.Status.ObservedGeneration != is.Status.ObservedGeneration ||
+		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+			was.Status.ObservedGeneration != is.Status.ObservedGeneration ||
 			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
@@ -175,7 +181,8 @@ var setChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.WorkloadSet), e.ObjectNew.(*platformv1.WorkloadSet)
-		return !equality.Semantic.DeepEqual(was.Status.Primary, is.Status.Primary) || !equality.Semantic.DeepEqual(was.Status.Switchover, is.Status.Switchover) ||
+		return !equality.Semantic.DeepEqual(was.Status.Primary, is.Status.Primary) ||
+			!equality.Semantic.DeepEqual(was.Status.Switchover, is.Status.Switchover) ||
 			pendingOf(was) != pendingOf(is)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -47,7 +47,8 @@ func (s *service) sorted() string {
 	return strings.Join(slices.Sorted(slices.Values(s.calls)), " ")
 }
 
-// The template is what the batch operator makes of a Workflow with seven tasks and two of onExit. The controller ends while somebody has to approve.
+// The template is what the batch operator makes of a Workflow with seven tasks and two of onExit. The controller ends
+// while somebody has to approve.
 func TestTasksOfAWorkflow(t *testing.T) {
 	text, err := os.ReadFile("../../../../batch-operator/internal/taskgraph/testdata/calls.out.yaml")
 	if err != nil {
@@ -76,8 +77,10 @@ func TestTasksOfAWorkflow(t *testing.T) {
 	for _, step := range op.Status.Steps {
 		phases = append(phases, fmt.Sprintf("%s=%s", step.Name, step.Phase))
 	}
-	want := "ask=Succeeded fan=Succeeded few=Skipped many=Succeeded release=Succeeded broken=Failed after=Skipped alarm=Succeeded thanks=Skipped"
-	if got := strings.Join(phases, " "); got != want || !strings.Contains(op.Status.Error, `step "broken" failed: the server answered with status 503: not now`) {
+	want := "ask=Succeeded fan=Succeeded few=Skipped many=Succeeded release=Succeeded broken=Failed after=Skipped " +
+		"alarm=Succeeded thanks=Skipped"
+	if got := strings.Join(phases, " "); got != want ||
+		!strings.Contains(op.Status.Error, `step "broken" failed: the server answered with status 503: not now`) {
 		t.Errorf("it ended with %s and the error %q", got, op.Status.Error)
 	}
 	if got := s.sorted(); got != "/alarm/Failed /broken /busy /busy /item/a /item/b /item/c /item/d /many/7" {

@@ -20,7 +20,8 @@ import (
 )
 
 // handOver asks a WorkloadSet to have its writer hand over, or takes that back.
-func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer,
+	error) {
 	wanted := effect.Handover
 	set := &platformv1.WorkloadSet{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: wanted.Set}, set)
@@ -31,7 +32,8 @@ func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, eff
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Set, err)
 	}
 	var value any
-	request := platformv1.HandoverRequest{From: wanted.From, To: wanted.To, Way: wanted.Way, Request: platformv1.RequestOf(op)}
+	request := platformv1.HandoverRequest{From: wanted.From, To: wanted.To, Way: wanted.Way,
+		Request: platformv1.RequestOf(op)}
 	if wanted.From != "" {
 		value = request.String()
 		if set.Spec.Switchover == nil && set.Spec.Failover == nil {
@@ -50,7 +52,8 @@ func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, eff
 	if err != nil {
 		return nil, err
 	}
-	return &opsflow.Answer{}, c.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	return &opsflow.Answer{}, c.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, body),
+		client.FieldOwner(owner))
 }
 
 // handingOver says how far a set is with a request.
@@ -82,7 +85,8 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 }
 
 // rebuildInTurn deletes a pod while no other one of its set is being replaced.
-func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation,
+	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
 	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
 	if !taken {
 		return later("another pod of it is being changed"), nil
@@ -100,9 +104,10 @@ func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation
 	return c.rebuild(ctx, op, wanted)
 }
 
-// rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which stay until the pod
-// has ended.
-func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+// rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which
+// stay until the pod has ended.
+func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer,
+	error) {
 	if refusal, err := c.mayRebuild(ctx, op, wanted); refusal != nil || err != nil {
 		return refusal, err
 	}
@@ -115,12 +120,14 @@ func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, want
 	if wanted.UID == "" {
 		return &opsflow.Answer{}, nil
 	}
-	return &opsflow.Answer{}, c.deleteThis(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: wanted.Pod}}, wanted.UID)
+	return &opsflow.Answer{}, c.deleteThis(ctx,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: wanted.Pod}}, wanted.UID)
 }
 
-// mayRebuild refuses to delete a pod that was named the writer meanwhile, and volumes that are not those that its set asks for: they may be all that is left
-// of what was there before a restore.
-func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+// mayRebuild refuses to delete a pod that was named the writer meanwhile, and volumes that are not those that its set
+// asks for: they may be all that is left of what was there before a restore.
+func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation,
+	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
 	set, pod := &platformv1.WorkloadSet{}, wanted.Pod
 	name := opsflow.SetOf(pod)
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: name}, set)
@@ -130,15 +137,19 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, w
 	if err != nil {
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", name, err)
 	}
-	if record := set.Status.Primary; set.Spec.Failover != nil && (record == nil || record.Member == nil || record.Member.Name == pod) {
+	if record := set.Status.Primary; set.Spec.Failover != nil &&
+		(record == nil || record.Member == nil || record.Member.Name == pod) {
 		return refuse("pod %s may be the one that writes by now: nothing more of it is deleted", pod), nil
 	}
 	if record := set.Status.Primary; record != nil && record.Data != set.Spec.Generation() {
-		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is deleted until they are", name, set.Spec.Generation(), pod), nil
+		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is "+
+			"deleted until they are", name, set.Spec.Generation(), pod), nil
 	}
 	for _, claim := range wanted.Claims {
-		if !slices.ContainsFunc(set.Spec.Volumes, func(volume platformv1.SetVolume) bool { return set.Spec.ClaimNameFor(volume.Name, pod) == claim.Name }) {
-			return refuse("claim %s is not of the volumes that %s asks for, of generation %q: nothing of pod %s is deleted until it has those", claim.Name, name, set.Spec.Generation(), pod), nil
+		if !slices.ContainsFunc(set.Spec.Volumes,
+			func(volume platformv1.SetVolume) bool { return set.Spec.ClaimNameFor(volume.Name, pod) == claim.Name }) {
+			return refuse("claim %s is not of the volumes that %s asks for, of generation %q: nothing of pod %s is deleted "+
+				"until it has those", claim.Name, name, set.Spec.Generation(), pod), nil
 		}
 	}
 	return nil, nil
@@ -153,7 +164,8 @@ func (c *Controller) deleteThis(ctx context.Context, object client.Object, uid t
 }
 
 // deleteOnly is deleteThis as somebody, in some way, with the error of the API server.
-func deleteOnly(ctx context.Context, as client.Client, object client.Object, uid types.UID, way ...client.DeleteOption) error {
+func deleteOnly(ctx context.Context, as client.Client, object client.Object, uid types.UID,
+	way ...client.DeleteOption) error {
 	err := as.Delete(ctx, object, append(way, client.Preconditions{UID: &uid})...)
 	if apierrors.IsConflict(err) {
 		return nil
@@ -182,26 +194,29 @@ func pendingOf(set *platformv1.WorkloadSet) string {
 	return ready.Message
 }
 
-// observeClaims reads the volumes of the pods, where a step deletes some: those that a pod has, whatever its set asks for by now, and where there is no pod
-// those that it would have.
+// observeClaims reads the volumes of the pods, where a step deletes some: those that a pod has, whatever its set asks
+// for by now, and where there is no pod those that it would have.
 func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Application, seen *observation) error {
 	if !seen.facts.Runs(opsflow.Rebuilds) {
 		return nil
 	}
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.client.List(ctx, &claims, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := c.client.List(ctx, &claims, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		return fmt.Errorf("cannot list the volumes of Application %q: %w", app.Name, err)
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		set := platformv1.WorkloadSetNameFor(app.Name, claim.Labels[platformv1.ComponentLabel], claim.Labels[platformv1.SetLabel])
+		set := platformv1.WorkloadSetNameFor(app.Name, claim.Labels[platformv1.ComponentLabel],
+			claim.Labels[platformv1.SetLabel])
 		presence := opsflow.PodRunning
 		if claim.DeletionTimestamp != nil {
 			presence = opsflow.PodGoing
 		}
 		for j := range seen.facts.Pods {
 			pod := &seen.facts.Pods[j]
-			if opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) && seen.has(pod.Name, claim) {
+			if opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) &&
+				seen.has(pod.Name, claim) {
 				pod.Claims = append(pod.Claims, opsflow.Claim{Name: claim.Name, UID: claim.UID, Presence: presence})
 			}
 		}

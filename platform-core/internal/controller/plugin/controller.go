@@ -115,7 +115,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
 		}
 		return []reconcile.Request{requestOf(key{s.Plugin, s.Version})}
 	})
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Application{}, instanceField, byVersion); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Application{}, instanceField,
+		byVersion); err != nil {
 		return nil, err
 	}
 	return c.Loader, ctrl.NewControllerManagedBy(mgr).
@@ -249,8 +250,8 @@ func (c *Controller) publish(ctx context.Context, k key, p *parts, state plugin.
 	return nil
 }
 
-// takeOver makes ours the Plugin object of a bundle of this domain that another operator refused for its domain before we
-// came. Any other object keeps its name, and the error stays.
+// takeOver makes ours the Plugin object of a bundle of this domain that another operator refused for its domain before
+// we came. Any other object keeps its name, and the error stays.
 func (c *Controller) takeOver(ctx context.Context, wanted *platformv1.Plugin, taken error) error {
 	current := &platformv1.Plugin{}
 	if err := c.live.Get(ctx, client.ObjectKeyFromObject(wanted), current); err != nil {
@@ -276,7 +277,8 @@ func report(obj *platformv1.Plugin, state plugin.State) {
 	if state.Bundle != nil && len(state.Bundle.Warnings) > 0 {
 		loaded += "; a later version should mend: " + strings.Join(texts(state.Bundle.Warnings), "; ")
 	}
-	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted, Message: loaded, ObservedGeneration: obj.Generation}
+	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue,
+		Reason: platformv1.ReasonAccepted, Message: loaded, ObservedGeneration: obj.Generation}
 	o := outcome.Done()
 	if len(s.Errors) > 0 {
 		message := strings.Join(s.Errors, "; ")

@@ -5,8 +5,8 @@
 // Duty: feed the index of loaded bundles on every replica; on the leader, one
 // cluster-scoped Plugin object per bundle, and an event when one is refused.
 //
-// Inputs: ConfigMaps with the label platform.zeroinfra.github.com/plugin in the operator's namespace; Applications, which it
-// counts.
+// Inputs: ConfigMaps with the label platform.zeroinfra.github.com/plugin in the operator's namespace; Applications,
+// which it counts.
 //
 // Field owner: plugin.
 //

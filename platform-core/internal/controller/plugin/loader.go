@@ -91,8 +91,8 @@ func (l *Loader) sources(ctx context.Context) (map[key]*parts, error) {
 	return found, nil
 }
 
-// follow keeps the index as the ConfigMaps are until the context ends: a replica that comes to lead judges by what is there
-// then, and not by what was there when it started.
+// follow keeps the index as the ConfigMaps are until the context ends: a replica that comes to lead judges by what is
+// there then, and not by what was there when it started.
 func (l *Loader) follow(ctx context.Context, bundles cache.Cache) error {
 	informer, err := bundles.GetInformer(ctx, &corev1.ConfigMap{})
 	if ctx.Err() != nil {
@@ -148,7 +148,8 @@ func (l *Loader) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// load reads one bundle into the index, unless it has these ConfigMaps already, and returns what the index now knows of it.
+// load reads one bundle into the index, unless it has these ConfigMaps already, and returns what the index now knows of
+// it.
 func (l *Loader) load(k key, p *parts) plugin.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,8 +159,9 @@ func (l *Loader) load(k key, p *parts) plugin.State {
 	bundle, errs := l.parse(maps.Clone(p.sources))
 	if bundle != nil && bundle.Manifest.Domain != l.domain {
 		errs = append(errs, plugin.LoadError{
-			File:    plugin.SourceName(k.name, plugin.PartManifest, k.version),
-			Message: "domain is \"" + bundle.Manifest.Domain + "\", and this operator serves \"" + l.domain + "\": install the operator of that domain, or the plugin in its namespace",
+			File: plugin.SourceName(k.name, plugin.PartManifest, k.version),
+			Message: "domain is \"" + bundle.Manifest.Domain + "\", and this operator serves \"" + l.domain +
+				"\": install the operator of that domain, or the plugin in its namespace",
 		})
 		bundle = nil
 	}

@@ -140,7 +140,8 @@ func start(t *testing.T, namespace, domain, lease string, options ...func(*Deps)
 	return index, w, testkit.Run(t, manager)
 }
 
-// relay returns the ConfigMaps of the relay plugin under another version, so that each test has a Plugin object of its own.
+// relay returns the ConfigMaps of the relay plugin under another version, so that each test has a Plugin object of its
+// own.
 func relay(t *testing.T, namespace, version string) []*corev1.ConfigMap {
 	t.Helper()
 	_, sources, problems := pluginfolder.Load("../../plugin/testdata/relay/1.0.0")
@@ -205,8 +206,8 @@ func waitPlugin(t *testing.T, version, what string, wanted func(*platformv1.Plug
 
 func accepted(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.AcceptedCondition) }
 
-// The budget is for a machine that has nothing else to do. One that is busy for a while has it in one of a few tries; an engine that takes
-// longer has it in none.
+// The budget is for a machine that has nothing else to do. One that is busy for a while has it in one of a few tries;
+// an engine that takes longer has it in none.
 func TestPluginIsUsableWithinTwoSecondsWithoutARestart(t *testing.T) {
 	const budget, tries = 2 * time.Second, 5
 	namespace := env.Namespace(t)
@@ -230,7 +231,8 @@ func TestPluginIsUsableWithinTwoSecondsWithoutARestart(t *testing.T) {
 		t.Errorf("plugins were usable after %v, want one within %v", took, budget)
 	}
 	p := waitPlugin(t, version, "accepted", accepted)
-	if p.Spec.Domain != "common" || len(p.Status.ShortDigest) != 12 || !strings.HasPrefix(p.Status.Digest, "sha256:"+p.Status.ShortDigest) ||
+	if p.Spec.Domain != "common" || len(p.Status.ShortDigest) != 12 ||
+		!strings.HasPrefix(p.Status.Digest, "sha256:"+p.Status.ShortDigest) ||
 		!slices.Equal(p.Status.SupportedVersions, []string{"1", "2"}) || p.Status.Instances != 0 {
 		t.Errorf("the Plugin object is %+v, %+v", p.Spec, p.Status)
 	}
@@ -264,8 +266,10 @@ func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
 		}
 		create(t, cm)
 	}
-	p := waitPlugin(t, "1.2.1", "refused", func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
-	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "relay-components-1.2.1/components.yaml:") || !strings.Contains(message, `names the component "hup"`) {
+	p := waitPlugin(t, "1.2.1", "refused",
+		func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message,
+		"relay-components-1.2.1/components.yaml:") || !strings.Contains(message, `names the component "hup"`) {
 		t.Errorf("the message is %q", message)
 	}
 	told := &eventsv1.Event{}
@@ -274,14 +278,16 @@ func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
 		if err := env.Client.List(t.Context(), events); err != nil {
 			return err
 		}
-		i := slices.IndexFunc(events.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind == "Plugin" && e.Regarding.Name == p.Name })
+		i := slices.IndexFunc(events.Items,
+			func(e eventsv1.Event) bool { return e.Regarding.Kind == "Plugin" && e.Regarding.Name == p.Name })
 		if i < 0 {
 			return fmt.Errorf("of %d events none is about it", len(events.Items))
 		}
 		told = &events.Items[i]
 		return nil
 	})
-	if told.Type != corev1.EventTypeWarning || told.Reason != platformv1.ReasonPluginInvalid || !strings.Contains(told.Note, `names the component "hup"`) {
+	if told.Type != corev1.EventTypeWarning || told.Reason != platformv1.ReasonPluginInvalid ||
+		!strings.Contains(told.Note, `names the component "hup"`) {
 		t.Errorf("the event is %s %s: %s", told.Type, told.Reason, told.Note)
 	}
 	waitPlugin(t, "1.2.0", "accepted", accepted)
@@ -308,18 +314,21 @@ func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsCheckedNowAndWasNotHarmsNothing: a plugin that loaded before a check came is loaded still, and its Plugin says what to mend.
+// TestWhatIsCheckedNowAndWasNotHarmsNothing: a plugin that loaded before a check came is loaded still, and its Plugin
+// says what to mend.
 func TestWhatIsCheckedNowAndWasNotHarmsNothing(t *testing.T) {
 	namespace := env.Namespace(t)
 	index, _, _ := operator(t, namespace)
 	for _, cm := range relay(t, namespace, "1.2.2") {
 		if text, ok := cm.Data["components.yaml"]; ok {
-			cm.Data["components.yaml"] = strings.Replace(text, "replicas: {default: 3, min: 1, max: 5}", "replicas: {default: 3, min: 1, max: 251}", 1)
+			cm.Data["components.yaml"] = strings.Replace(text, "replicas: {default: 3, min: 1, max: 5}",
+				"replicas: {default: 3, min: 1, max: 251}", 1)
 		}
 		create(t, cm)
 	}
 	p := waitPlugin(t, "1.2.2", "accepted", accepted)
-	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "the bundle is loaded; a later version should mend: relay-components-1.2.2/components.yaml:") {
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message,
+		"the bundle is loaded; a later version should mend: relay-components-1.2.2/components.yaml:") {
 		t.Errorf("the message is %q", message)
 	}
 	if state, _ := index.Get("relay", "1.2.2"); state.Bundle == nil || len(p.Status.Errors) > 0 {
@@ -338,7 +347,8 @@ func TestInstancesAreCountedInFewWritesAndNoneAtRest(t *testing.T) {
 	const many = 20
 	var apps []client.Object
 	for i := range many {
-		apps = append(apps, testkit.BuildApplication(namespace, fmt.Sprintf("a-%d", i)).Plugin("relay", "1.3.0").Domain("common").Build())
+		apps = append(apps, testkit.BuildApplication(namespace, fmt.Sprintf("a-%d", i)).Plugin("relay", "1.3.0").Domain(
+			"common").Build())
 	}
 	// However long it takes to create them, they are all there once the first count is written.
 	release := w.hold("relay-1.3.0")
@@ -351,7 +361,8 @@ func TestInstancesAreCountedInFewWritesAndNoneAtRest(t *testing.T) {
 		t.Errorf("counting %d Applications took %d writes; want 3 at most", many, spent)
 	}
 
-	// Another operator counts again, and has nothing to write: a bundle that it loads later is published, this one is left alone.
+	// Another operator counts again, and has nothing to write: a bundle that it loads later is published, this one is left
+	// alone.
 	stop()
 	_, w, _ = operator(t, namespace)
 	for _, cm := range relay(t, namespace, "1.3.1") {
@@ -409,7 +420,8 @@ func TestOperatorsShareANamespace(t *testing.T) {
 	p := waitPlugin(t, "1.5.0", "refused while nobody serves its domain", func(p *platformv1.Plugin) bool {
 		return conditions.IsTrue(p, platformv1.StalledCondition)
 	})
-	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "install the operator of that domain") || p.Spec.Domain != "common" {
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message,
+		"install the operator of that domain") || p.Spec.Domain != "common" {
 		t.Errorf("it is of domain %q and says %q", p.Spec.Domain, message)
 	}
 	_, _, _ = operator(t, namespace)
@@ -431,8 +443,11 @@ func TestOperatorsShareANamespace(t *testing.T) {
 		}
 		create(t, cm)
 	}
-	waitPlugin(t, "1.5.3", "refused", func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
-	if list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2")); len(list) > 0 {
+	waitPlugin(t, "1.5.3", "refused", func(p *platformv1.Plugin) bool {
+		return conditions.IsTrue(p, platformv1.StalledCondition)
+	})
+	if list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2")); len(
+		list) > 0 {
 		t.Errorf("the operator of another domain wrote %q", list)
 	}
 }
@@ -441,9 +456,10 @@ func TestOperatorsShareANamespace(t *testing.T) {
 func TestStandbyFollows(t *testing.T) {
 	namespace := env.Namespace(t)
 	holder, seconds, now := "somebody", int32(3600), metav1.NowMicro()
-	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "held"}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
-	}})
+	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "held"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
+		}})
 	index, w, _ := start(t, namespace, "common", "held")
 	has := func(version string, want bool) {
 		t.Helper()

@@ -39,7 +39,8 @@ import (
 // owner names the controller.
 const owner = "backuprepository"
 
-// checkTimeout is how long a check may take, the start of its pod included. A mover gives a store that does not answer up before that.
+// checkTimeout is how long a check may take, the start of its pod included. A mover gives a store that does not answer
+// up before that.
 const checkTimeout = 8 * time.Minute
 
 // Deps are what the controller needs from its surroundings.
@@ -158,7 +159,8 @@ func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, na
 }
 
 // digest is that of all that a check depends on. Of the Secrets it has nothing but their versions.
-func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository, named []types.NamespacedName) (string, error) {
+func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository, named []types.NamespacedName) (string,
+	error) {
 	place := r.Spec.DeepCopy()
 	place.MaxConcurrentBackups, place.InventoryInterval, place.Import = 0, nil, nil
 	text, err := json.Marshal(place)
@@ -193,9 +195,11 @@ func stateOf(r *platformv1.BackupRepository, domain string) *platformv1.Reposito
 }
 
 // record writes what this operator says, when that changes.
-func (c *Controller) record(ctx context.Context, r *platformv1.BackupRepository, state platformv1.RepositoryState) error {
+func (c *Controller) record(ctx context.Context, r *platformv1.BackupRepository,
+	state platformv1.RepositoryState) error {
 	before := r.DeepCopy()
-	r.Status.Domains = slices.DeleteFunc(slices.Clone(r.Status.Domains), func(s platformv1.RepositoryState) bool { return s.Domain == state.Domain })
+	r.Status.Domains = slices.DeleteFunc(slices.Clone(r.Status.Domains),
+		func(s platformv1.RepositoryState) bool { return s.Domain == state.Domain })
 	r.Status.Domains = append(r.Status.Domains, state)
 	slices.SortFunc(r.Status.Domains, func(a, b platformv1.RepositoryState) int { return cmp.Compare(a.Domain, b.Domain) })
 	if equality.Semantic.DeepEqual(before.Status, r.Status) {
@@ -232,7 +236,8 @@ func (c *Controller) make(
 	ctx context.Context, r *platformv1.BackupRepository, name string, deadline time.Duration, plan mover.Plan,
 ) error {
 	job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
-		Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: deadline, Plan: plan, Owner: ownerOf(r),
+		Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: deadline, Plan: plan,
+		Owner: ownerOf(r),
 	})
 	if err != nil {
 		return err
@@ -250,8 +255,8 @@ func (c *Controller) make(
 	return nil
 }
 
-// follows is the annotation of a Job whose result replaces that of another time. With it a result is put on record once:
-// the times of a Job would not tell, since they are of other clocks and of whole seconds.
+// follows is the annotation of a Job whose result replaces that of another time. With it a result is put on record
+// once: the times of a Job would not tell, since they are of other clocks and of whole seconds.
 func follows(before *metav1.Time) string {
 	if before == nil {
 		return ""
@@ -265,9 +270,11 @@ func recorded(job *jobstate.State, last *metav1.Time) bool {
 }
 
 // remove deletes the Job that was seen.
-func (c *Controller) remove(ctx context.Context, r *platformv1.BackupRepository, name string, seen *jobstate.State) error {
+func (c *Controller) remove(ctx context.Context, r *platformv1.BackupRepository, name string,
+	seen *jobstate.State) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
-	err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &seen.UID})
+	err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &seen.UID})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("cannot delete Job %q: %w", name, err)
 	}

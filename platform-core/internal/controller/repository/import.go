@@ -47,7 +47,8 @@ func afterOf(state *platformv1.RepositoryState) string {
 	return state.Inventory.Import.After
 }
 
-// recall decides on the import of what the inventory of this operator has found no Backup of: page by page, after an inventory and before the next one.
+// recall decides on the import of what the inventory of this operator has found no Backup of: page by page, after an
+// inventory and before the next one.
 func recall(d decision, r *platformv1.BackupRepository, f facts) decision {
 	inventory, wanted := d.state.Inventory, r.Spec.Import != nil
 	if d.verb != "" || d.state.Ready != metav1.ConditionTrue || inventory == nil || inventory.Time == nil {
@@ -82,7 +83,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// makeRecall makes the Job that reads the next page, unless that is not the next one any more. What there are Backups of is known as for an inventory.
+// makeRecall makes the Job that reads the next page, unless that is not the next one any more. What there are Backups
+// of is known as for an inventory.
 func (c *Controller) makeRecall(ctx context.Context, r *platformv1.BackupRepository) error {
 	if is, err := c.isLatest(ctx, r); err != nil || !is {
 		return err
@@ -94,12 +96,14 @@ func (c *Controller) makeRecall(ctx context.Context, r *platformv1.BackupReposit
 	}
 	catalogue := catalogueOf(r.Namespace, backups)
 	catalogue.After = afterOf(stateOf(r, c.Domain))
-	return c.make(ctx, r, recallName(r, c.Domain, catalogue.After), listTimeout, mover.Plan{Verb: mover.VerbRecall, Catalogue: catalogue})
+	return c.make(ctx, r, recallName(r, c.Domain, catalogue.After), listTimeout,
+		mover.Plan{Verb: mover.VerbRecall, Catalogue: catalogue})
 }
 
-// takeRecall makes Backups of a page that was read, removes its Job, and returns the inventory that says so. It can be repeated: each Backup is made once, and
-// a Job that is gone has the page read again.
-func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupRepository, inventory *platformv1.RepositoryInventory, f facts) (*platformv1.RepositoryInventory, error) {
+// takeRecall makes Backups of a page that was read, removes its Job, and returns the inventory that says so. It can be
+// repeated: each Backup is made once, and a Job that is gone has the page read again.
+func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupRepository,
+	inventory *platformv1.RepositoryInventory, f facts) (*platformv1.RepositoryInventory, error) {
 	after := inventory.DeepCopy()
 	if after.Import == nil {
 		after.Import = &platformv1.RepositoryImport{}
@@ -116,7 +120,8 @@ func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupReposit
 			return nil, err
 		}
 		if failure != "" {
-			page.Failures = append(page.Failures, mover.Failure{Key: page.Records[i].Key, Reason: platformv1.ReasonNotImported, Message: failure})
+			page.Failures = append(page.Failures,
+				mover.Failure{Key: page.Records[i].Key, Reason: platformv1.ReasonNotImported, Message: failure})
 		}
 	}
 	if err := c.remove(ctx, r, recallName(r, c.Domain, had.After), f.recall); err != nil {
@@ -149,11 +154,13 @@ func taken(inventory *platformv1.RepositoryInventory, page *mover.Recall, backup
 			made++
 		}
 	}
-	inventory.Orphans = max(int32(len(inventory.OrphanKeys)), inventory.Orphans-max(made, int32(orphans-len(inventory.OrphanKeys))))
+	inventory.Orphans = max(int32(len(inventory.OrphanKeys)),
+		inventory.Orphans-max(made, int32(orphans-len(inventory.OrphanKeys))))
 	for _, failure := range page.Failures {
 		i.Failed++
 		if len(i.Failures) < mostFailures {
-			i.Failures = append(i.Failures, platformv1.ImportFailure{Key: failure.Key, Reason: failure.Reason, Message: failure.Message})
+			i.Failures = append(i.Failures, platformv1.ImportFailure{Key: failure.Key, Reason: failure.Reason,
+				Message: failure.Message})
 		}
 	}
 }
@@ -171,7 +178,8 @@ func imported(backups []platformv1.Backup) (count int32) {
 // pageOf is what a Job has read, or why there is nothing.
 func pageOf(job *jobstate.State) (page *mover.Recall, problem string) {
 	var said mover.Result
-	if err := json.Unmarshal([]byte(job.Said), &said); err != nil || said.Reason == "" && job.Phase != platformv1.OperationSucceeded {
+	if err := json.Unmarshal([]byte(job.Said), &said); err != nil || said.Reason == "" &&
+		job.Phase != platformv1.OperationSucceeded {
 		return nil, "the mover that read what is kept ended without a result: " + job.LastWord(longestMessage)
 	}
 	if said.Reason != "" {
@@ -185,7 +193,8 @@ func pageOf(job *jobstate.State) (page *mover.Recall, problem string) {
 }
 
 // remake makes the Backup of what is kept, unless it is there already. A failure is why there can be none.
-func (c *Controller) remake(ctx context.Context, r *platformv1.BackupRepository, record *mover.Record) (failure string, err error) {
+func (c *Controller) remake(ctx context.Context, r *platformv1.BackupRepository, record *mover.Record) (failure string,
+	err error) {
 	if record.Origin.Domain == "" {
 		record.Origin.Domain = c.servedBy(record)
 	}
@@ -197,7 +206,8 @@ func (c *Controller) remake(ctx context.Context, r *platformv1.BackupRepository,
 	switch {
 	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "", nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
+		apierrors.IsRequestEntityTooLargeError(err):
 		return fmt.Sprintf("its Backup cannot be made: %v", err), nil
 	case !apierrors.IsAlreadyExists(err):
 		return "", fmt.Errorf("cannot make Backup %q: %w", backup.Name, err)
@@ -209,12 +219,14 @@ func (c *Controller) remake(ctx context.Context, r *platformv1.BackupRepository,
 	case err != nil:
 		return "", fmt.Errorf("cannot read Backup %q: %w", backup.Name, err)
 	case there.Spec.RepositoryRef.Name != r.Name || keyOf(there) != record.Key:
-		return fmt.Sprintf("there is another Backup %q, of BackupRepository %q: delete that first, if it is not wanted", there.Name, there.Spec.RepositoryRef.Name), nil
+		return fmt.Sprintf("there is another Backup %q, of BackupRepository %q: delete that first, if it is not wanted",
+			there.Name, there.Spec.RepositoryRef.Name), nil
 	}
 	return "", nil
 }
 
-// servedBy is the domain of a backup that an operator made which did not note it: the own one where that has the plugin, else none.
+// servedBy is the domain of a backup that an operator made which did not note it: the own one where that has the
+// plugin, else none.
 func (c *Controller) servedBy(record *mover.Record) string {
 	var plugin platformv1.PluginReference
 	if err := json.Unmarshal(record.Origin.Plugin, &plugin); err != nil {
@@ -229,7 +241,8 @@ func (c *Controller) servedBy(record *mover.Record) string {
 // remade is the Backup of what is kept in a repository; failure says why there can be none.
 func remade(r *platformv1.BackupRepository, record *mover.Record) (backup *platformv1.Backup, failure string) {
 	origin := &record.Origin
-	imported := &platformv1.ImportedBackup{Key: record.Key, Digest: record.Digest, Size: record.Size, RawSize: record.RawSize, Facts: record.Facts, Version: origin.Version,
+	imported := &platformv1.ImportedBackup{Key: record.Key, Digest: record.Digest, Size: record.Size,
+		RawSize: record.RawSize, Facts: record.Facts, Version: origin.Version,
 		StartTime: metav1.NewTime(record.StartTime), CompletionTime: metav1.NewTime(wholeBy(record.EndTime))}
 	if failure = decodeOrigin(origin, imported); failure != "" {
 		return nil, failure
@@ -240,21 +253,28 @@ func remade(r *platformv1.BackupRepository, record *mover.Record) (backup *platf
 	app := origin.Application
 	switch {
 	case app.Namespace != r.Namespace || !strings.HasPrefix(record.Key, app.Namespace+"/"+app.Name+"/"):
-		return nil, fmt.Sprintf("its metadata say that it is of Application %q in namespace %q, and its folder says something else", app.Name, app.Namespace)
+		return nil, fmt.Sprintf("its metadata say that it is of Application %q in namespace %q, and its folder says "+
+			"something else", app.Name, app.Namespace)
 	case origin.Domain == "":
-		return nil, fmt.Sprintf("its metadata do not say which operator made it, and this one has no plugin %q version %q", imported.Plugin.Name, imported.Plugin.Version)
+		return nil, fmt.Sprintf("its metadata do not say which operator made it, and this one has no plugin %q version %q",
+			imported.Plugin.Name, imported.Plugin.Version)
 	case len(record.Streams) > 0 && len(record.Streams) != len(imported.Sources):
-		return nil, fmt.Sprintf("it has the data of %d sets, and its metadata name %d", len(record.Streams), len(imported.Sources))
+		return nil, fmt.Sprintf("it has the data of %d sets, and its metadata name %d", len(record.Streams),
+			len(imported.Sources))
 	}
 	backup = &platformv1.Backup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.Namespace, Name: platformv1.ImportedBackupNameFor(record.Key), Finalizers: []string{platformv1.BackupFinalizer},
-			Labels: map[string]string{platformv1.DomainLabel: origin.Domain, platformv1.ApplicationLabel: app.Name, platformv1.ManagedByLabel: platformv1.ManagedBy},
+			Namespace: r.Namespace, Name: platformv1.ImportedBackupNameFor(record.Key),
+			Finalizers: []string{platformv1.BackupFinalizer},
+			Labels: map[string]string{platformv1.DomainLabel: origin.Domain, platformv1.ApplicationLabel: app.Name,
+				platformv1.ManagedByLabel: platformv1.ManagedBy},
 		},
 		Spec: platformv1.BackupSpec{
-			ApplicationRef: platformv1.ApplicationReference{Name: app.Name}, RepositoryRef: platformv1.RepositoryReference{Name: r.Name}, Method: origin.Method,
-			DeletionPolicy: cmp.Or(r.Spec.Import.DeletionPolicy, platformv1.BackupRetain), Retention: r.Spec.Import.Retention.DeepCopy(),
-			Timeout: metav1.Duration{Duration: importedTimeout}, Imported: imported,
+			ApplicationRef: platformv1.ApplicationReference{Name: app.Name},
+			RepositoryRef:  platformv1.RepositoryReference{Name: r.Name}, Method: origin.Method,
+			DeletionPolicy: cmp.Or(r.Spec.Import.DeletionPolicy, platformv1.BackupRetain),
+			Retention:      r.Spec.Import.Retention.DeepCopy(),
+			Timeout:        metav1.Duration{Duration: importedTimeout}, Imported: imported,
 		},
 	}
 	if record.Files {
@@ -275,7 +295,8 @@ func decodeOrigin(origin *mover.Origin, into *platformv1.ImportedBackup) (failur
 		name string
 		text json.RawMessage
 		into any
-	}{{"plugin", origin.Plugin, &into.Plugin}, {"source", origin.Source, &into.Source}, {"sources", origin.Sources, &into.Sources}} {
+	}{{"plugin", origin.Plugin, &into.Plugin}, {"source", origin.Source, &into.Source},
+		{"sources", origin.Sources, &into.Sources}} {
 		if len(part.text) == 0 {
 			continue
 		}
@@ -302,7 +323,8 @@ func unsuited(b *platformv1.Backup) string {
 	return ""
 }
 
-// wholeBy is the first whole second at which a backup was whole: times of objects have no parts of a second, and nothing may be taken for reachable that is not.
+// wholeBy is the first whole second at which a backup was whole: times of objects have no parts of a second, and
+// nothing may be taken for reachable that is not.
 func wholeBy(end time.Time) time.Time {
 	if whole := end.Truncate(time.Second); whole.Before(end) {
 		return whole.Add(time.Second)

@@ -49,7 +49,8 @@ func (c *Controller) observeInventory(ctx context.Context, r *platformv1.BackupR
 	if f.recall, err = c.job(ctx, r, recallName(r, c.Domain, afterOf(stateOf(r, c.Domain)))); err != nil {
 		return err
 	}
-	if f.listing, err = c.job(ctx, r, listingName(r, c.Domain)); err != nil || f.listing == nil || f.listing.Phase == platformv1.OperationRunning {
+	if f.listing, err = c.job(ctx, r, listingName(r, c.Domain)); err != nil || f.listing == nil ||
+		f.listing.Phase == platformv1.OperationRunning {
 		return err
 	}
 	f.backups, err = c.backups(ctx, r)
@@ -62,7 +63,8 @@ func (c *Controller) backups(ctx context.Context, r *platformv1.BackupRepository
 	if err := c.live.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
 		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", client.ObjectKeyFromObject(r), err)
 	}
-	return slices.DeleteFunc(list.Items, func(b platformv1.Backup) bool { return b.Spec.RepositoryRef.Name != r.Name }), nil
+	return slices.DeleteFunc(list.Items, func(b platformv1.Backup) bool { return b.Spec.RepositoryRef.Name != r.Name }),
+		nil
 }
 
 // triedAt is when an inventory was tried; nil for none.
@@ -73,7 +75,8 @@ func triedAt(i *platformv1.RepositoryInventory) *metav1.Time {
 	return &i.Tried
 }
 
-// makeListing makes the Job that lists what is kept, unless that was decided on what is not so any more: then a change wakes us.
+// makeListing makes the Job that lists what is kept, unless that was decided on what is not so any more: then a change
+// wakes us.
 func (c *Controller) makeListing(ctx context.Context, r *platformv1.BackupRepository) error {
 	if is, err := c.isLatest(ctx, r); err != nil || !is {
 		return err
@@ -160,18 +163,21 @@ func untilDue(f facts) (wait time.Duration, again bool) {
 	return f.latest.Tried.Add(pause).Sub(f.now), pause > 0
 }
 
-// compared is the inventory that a Job which has ended comes to. What has come or gone since the Job was made is no finding.
+// compared is the inventory that a Job which has ended comes to. What has come or gone since the Job was made is no
+// finding.
 func compared(before *platformv1.RepositoryInventory, f facts) *platformv1.RepositoryInventory {
 	now := metav1.NewTime(f.now)
 	problem := ""
 	var said mover.Result
-	if err := json.Unmarshal([]byte(f.listing.Said), &said); err != nil || said.Reason == "" && f.listing.Phase != platformv1.OperationSucceeded {
+	if err := json.Unmarshal([]byte(f.listing.Said), &said); err != nil || said.Reason == "" &&
+		f.listing.Phase != platformv1.OperationSucceeded {
 		problem = "the mover that listed what is kept ended without a result: " + f.listing.LastWord(longestMessage)
 	} else if said.Reason != "" {
 		problem = cmp.Or(jobstate.Tail(said.Message, longestMessage), said.Reason)
 	}
 	if len(f.backups) > mover.MaxCatalogue {
-		problem = fmt.Sprintf("there are %d Backups, and up to %d can be compared with what is kept: delete some", len(f.backups), mover.MaxCatalogue)
+		problem = fmt.Sprintf("there are %d Backups, and up to %d can be compared with what is kept: delete some",
+			len(f.backups), mover.MaxCatalogue)
 	}
 	if problem != "" {
 		failed := &platformv1.RepositoryInventory{}
@@ -181,12 +187,14 @@ func compared(before *platformv1.RepositoryInventory, f facts) *platformv1.Repos
 		failed.Tried, failed.Message = now, problem
 		return failed
 	}
-	found := &platformv1.RepositoryInventory{Tried: now, Time: &now, Kept: int32(said.Count), KeptBytes: said.KeptBytes, Leftovers: int32(said.Unfinished)}
+	found := &platformv1.RepositoryInventory{Tried: now, Time: &now, Kept: int32(said.Count), KeptBytes: said.KeptBytes,
+		Leftovers: int32(said.Unfinished)}
 	found.OrphanKeys, found.Orphans = orphans(said, f.backups)
 	found.MissingBackups, found.Missing = missing(said, f.backups)
 	if before != nil && before.Import != nil && before.Import.Time != nil && found.Orphans == 0 && found.Leftovers == 0 {
 		// There is nothing to be read again.
-		found.Import = &platformv1.RepositoryImport{Time: before.Import.Time, After: before.Import.After, Imported: imported(f.backups)}
+		found.Import = &platformv1.RepositoryImport{Time: before.Import.Time, After: before.Import.After,
+			Imported: imported(f.backups)}
 	}
 	return found
 }

@@ -45,24 +45,36 @@ func TestLook(t *testing.T) {
 		after  time.Duration
 		kept   int32
 	}{
-		"not ready":                     {"", metav1.ConditionFalse, nil, nil, hour, nil, "", 0, 0},
-		"not ready any more":            {"", metav1.ConditionFalse, inventory(0, nil), inventory(0, nil), hour, nil, "", 0, 3},
-		"the check first":               {removeCheck, metav1.ConditionTrue, nil, nil, hour, nil, removeCheck, 0, 0},
-		"never yet":                     {"", metav1.ConditionTrue, nil, nil, hour, nil, makeListing, 0, 0},
-		"never yet, and once only":      {"", metav1.ConditionTrue, nil, nil, 0, nil, makeListing, 0, 0},
-		"once":                          {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), 0, nil, "", 0, 3},
-		"it failed, and once only":      {"", metav1.ConditionTrue, inventory(hour, failing), inventory(hour, failing), 0, nil, "", 30 * time.Minute, 3},
-		"a moment ago":                  {"", metav1.ConditionTrue, inventory(50*time.Minute, nil), inventory(50*time.Minute, nil), hour, nil, "", 50 * time.Minute, 3},
-		"no longer sleep than an hour":  {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), 24 * hour, nil, "", hour, 3},
-		"due":                           {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, nil, makeListing, 0, 3},
-		"another operator was faster":   {"", metav1.ConditionTrue, inventory(0, nil), inventory(50*time.Minute, nil), hour, nil, "", 50 * time.Minute, 0},
-		"under way":                     {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, check(platformv1.OperationRunning, "", 0), "", 0, 3},
-		"it has ended":                  {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed(inventory(0, nil)), removeListing, 0, 4},
-		"it has ended, for the first":   {"", metav1.ConditionTrue, nil, nil, hour, listed(nil), removeListing, 0, 4},
-		"the first one, on record":      {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed(nil), removeListing, 0, 3},
-		"it is on record":               {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), hour, listed(inventory(0, nil)), removeListing, 0, 3},
-		"another one has looked since":  {"", metav1.ConditionTrue, inventory(0, nil), inventory(2*hour, nil), hour, listed(inventory(0, nil)), removeListing, 0, 0},
-		"it came to nothing, and again": {"", metav1.ConditionTrue, inventory(0, failing), inventory(0, failing), 24 * hour, nil, makeListing, 0, 3},
+		"not ready": {"", metav1.ConditionFalse, nil, nil, hour, nil, "", 0, 0},
+		"not ready any more": {"", metav1.ConditionFalse, inventory(0, nil), inventory(0, nil), hour, nil, "", 0,
+			3},
+		"the check first":          {removeCheck, metav1.ConditionTrue, nil, nil, hour, nil, removeCheck, 0, 0},
+		"never yet":                {"", metav1.ConditionTrue, nil, nil, hour, nil, makeListing, 0, 0},
+		"never yet, and once only": {"", metav1.ConditionTrue, nil, nil, 0, nil, makeListing, 0, 0},
+		"once":                     {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), 0, nil, "", 0, 3},
+		"it failed, and once only": {"", metav1.ConditionTrue, inventory(hour, failing), inventory(hour, failing), 0,
+			nil, "", 30 * time.Minute, 3},
+		"a moment ago": {"", metav1.ConditionTrue, inventory(50*time.Minute, nil),
+			inventory(50*time.Minute, nil), hour, nil, "", 50 * time.Minute, 3},
+		"no longer sleep than an hour": {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), 24 * hour,
+			nil, "", hour, 3},
+		"due": {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, nil,
+			makeListing, 0, 3},
+		"another operator was faster": {"", metav1.ConditionTrue, inventory(0, nil), inventory(50*time.Minute, nil), hour,
+			nil, "", 50 * time.Minute, 0},
+		"under way": {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour,
+			check(platformv1.OperationRunning, "", 0), "", 0, 3},
+		"it has ended": {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour,
+			listed(inventory(0, nil)), removeListing, 0, 4},
+		"it has ended, for the first": {"", metav1.ConditionTrue, nil, nil, hour, listed(nil), removeListing, 0, 4},
+		"the first one, on record": {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed(nil),
+			removeListing, 0, 3},
+		"it is on record": {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), hour,
+			listed(inventory(0, nil)), removeListing, 0, 3},
+		"another one has looked since": {"", metav1.ConditionTrue, inventory(0, nil), inventory(2*hour, nil), hour,
+			listed(inventory(0, nil)), removeListing, 0, 0},
+		"it came to nothing, and again": {"", metav1.ConditionTrue, inventory(0, failing), inventory(0, failing), 24 * hour,
+			nil, makeListing, 0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &platformv1.RepositoryState{Inventory: tc.mine}
@@ -89,8 +101,10 @@ func backup(name string, phase platformv1.BackupPhase) platformv1.Backup {
 func TestCatalogue(t *testing.T) {
 	leaving := backup("leaving", platformv1.BackupCompleted)
 	leaving.DeletionTimestamp = &metav1.Time{Time: epoch}
-	got := catalogueOf("shop", []platformv1.Backup{backup("whole", platformv1.BackupCompleted), backup("failed", platformv1.BackupFailed), leaving})
-	if got.Folder != "shop" || !slices.Equal(got.Whole, []string{mover.KeyDigest("shop/a/whole-01234567")}) || len(got.Others) != 2 {
+	got := catalogueOf("shop", []platformv1.Backup{backup("whole", platformv1.BackupCompleted),
+		backup("failed", platformv1.BackupFailed), leaving})
+	if got.Folder != "shop" || !slices.Equal(got.Whole, []string{mover.KeyDigest("shop/a/whole-01234567")}) ||
+		len(got.Others) != 2 {
 		t.Errorf("it is %+v", got)
 	}
 }
@@ -101,10 +115,12 @@ func TestCompared(t *testing.T) {
 	backups := []platformv1.Backup{backup("whole", platformv1.BackupCompleted), backup("new", platformv1.BackupCompleted)}
 	f := facts{now: epoch, listing: check(platformv1.OperationSucceeded, said, 0), backups: backups}
 	got := compared(inventory(-time.Hour, failing), f)
-	if got.Kept != 9 || got.Orphans != 2 || !slices.Equal(got.OrphanKeys, []string{"shop/a/old-1", "shop/b/old-2"}) || got.Leftovers != 2 || got.Message != "" {
+	if got.Kept != 9 || got.Orphans != 2 || !slices.Equal(got.OrphanKeys, []string{"shop/a/old-1", "shop/b/old-2"}) ||
+		got.Leftovers != 2 || got.Message != "" {
 		t.Errorf("what no object speaks of is %+v", got)
 	}
-	if got.Missing != 2 || !slices.Equal(got.MissingBackups, []string{"whole"}) || !got.Tried.Time.Equal(epoch) || !got.Time.Time.Equal(epoch) {
+	if got.Missing != 2 || !slices.Equal(got.MissingBackups, []string{"whole"}) || !got.Tried.Time.Equal(epoch) ||
+		!got.Time.Time.Equal(epoch) {
 		t.Errorf("what is not there is %+v", got)
 	}
 }
@@ -115,15 +131,19 @@ func TestComparedToNothing(t *testing.T) {
 		job  *jobstate.State
 		says string
 	}{
-		"the store is away": {check(platformv1.OperationFailed, `{"reason":"RepositoryUnreachable","message":"no answer"}`, 0), "no answer"},
-		"nobody knows":      {check(platformv1.OperationFailed, "", 0), "without a result"},
+		"the store is away": {check(platformv1.OperationFailed, `{"reason":"RepositoryUnreachable","message":"no answer"}`,
+			0), "no answer"},
+		"nobody knows": {check(platformv1.OperationFailed, "", 0), "without a result"},
 	} {
 		got := compared(inventory(-time.Hour, nil), facts{now: epoch, listing: tc.job})
-		if got.Kept != 3 || !got.Tried.Time.Equal(epoch) || !got.Time.Time.Equal(epoch.Add(-time.Hour)) || !strings.Contains(got.Message, tc.says) {
+		if got.Kept != 3 || !got.Tried.Time.Equal(epoch) || !got.Time.Time.Equal(epoch.Add(-time.Hour)) ||
+			!strings.Contains(got.Message, tc.says) {
 			t.Errorf("%s: it is %+v", name, got)
 		}
 	}
-	if got := compared(nil, facts{now: epoch, listing: check(platformv1.OperationSucceeded, `{}`, 0), backups: make([]platformv1.Backup, mover.MaxCatalogue+1)}); got.Time != nil || !strings.Contains(got.Message, "12001 Backups") {
+	if got := compared(nil, facts{now: epoch, listing: check(platformv1.OperationSucceeded, `{}`, 0),
+		backups: make([]platformv1.Backup, mover.MaxCatalogue+1)}); got.Time != nil ||
+		!strings.Contains(got.Message, "12001 Backups") {
 		t.Errorf("of very many it is %+v", got)
 	}
 }

@@ -51,7 +51,8 @@ type facts struct {
 	// latest inventory, of any domain; nil when there is none. And how often there is to be one; 0 for once.
 	latest   *platformv1.RepositoryInventory
 	interval time.Duration
-	// listing is the Job that says what is kept; nil when there is none. Once that has ended, backups are those of the repository.
+	// listing is the Job that says what is kept; nil when there is none. Once that has ended, backups are those of the
+	// repository.
 	listing *jobstate.State
 	backups []platformv1.Backup
 	// recall is the Job that reads a page of what there are no Backups of; nil when there is none.
@@ -83,21 +84,25 @@ const (
 
 // next decides on what this operator says of a repository.
 func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f facts) decision {
-	state := platformv1.RepositoryState{Domain: f.domain, Ready: metav1.ConditionUnknown, Reason: reasonChecking, Message: "it is being checked"}
+	state := platformv1.RepositoryState{Domain: f.domain, Ready: metav1.ConditionUnknown, Reason: reasonChecking,
+		Message: "it is being checked"}
 	same := before != nil && before.Checked == f.digest
 	if before != nil {
 		state.LastChecked, state.FreeBytes = before.LastChecked, before.FreeBytes
 	}
 	state.ObservedGeneration, state.Checked = r.Generation, f.digest
 	if f.lack.Message != "" {
-		state.Ready, state.Reason, state.Message, state.Checked, state.FreeBytes = metav1.ConditionFalse, f.lack.Reason, f.lack.Message, "", nil
+		state.Ready, state.Reason, state.Message, state.Checked, state.FreeBytes = metav1.ConditionFalse, f.lack.Reason,
+			f.lack.Message, "", nil
 		return decision{state: state, after: lackRetry}
 	}
 	checked := same && before.Ready != metav1.ConditionUnknown
 	switch {
-	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning && recorded(f.check, before.LastChecked):
+	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning &&
+		recorded(f.check, before.LastChecked):
 		return decision{state: *before, verb: removeCheck, after: again(before, f.now)}
-	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue && !stale(before.LastChecked.Time, f) || before.Ready != metav1.ConditionTrue && f.now.Before(before.LastChecked.Add(retry))):
+	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue && !stale(before.LastChecked.Time, f) ||
+		before.Ready != metav1.ConditionTrue && f.now.Before(before.LastChecked.Add(retry))):
 		return decision{state: *before, after: again(before, f.now)}
 	case f.check == nil:
 		if checked {
@@ -116,7 +121,8 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 	at := metav1.NewTime(f.now)
 	state.LastChecked = &at
 	found := resultOf(f.check)
-	state.Ready, state.Reason, state.Message, state.FreeBytes = metav1.ConditionTrue, platformv1.ReasonReady, "movers can write, read and delete there", found.FreeBytes
+	state.Ready, state.Reason, state.Message, state.FreeBytes = metav1.ConditionTrue, platformv1.ReasonReady,
+		"movers can write, read and delete there", found.FreeBytes
 	if found.Reason != "" {
 		state.Ready, state.Reason, state.Message = metav1.ConditionFalse, found.Reason, found.Message
 	}
@@ -142,8 +148,10 @@ func again(state *platformv1.RepositoryState, now time.Time) time.Duration {
 // resultOf reads what a mover said last.
 func resultOf(job *jobstate.State) mover.Result {
 	var result mover.Result
-	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + job.LastWord(longestMessage)}
+	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" &&
+		job.Phase != platformv1.OperationSucceeded {
+		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " +
+			job.LastWord(longestMessage)}
 	}
 	if result.Reason != "" {
 		result.Message = cmp.Or(jobstate.Tail(result.Message, longestMessage), result.Reason)

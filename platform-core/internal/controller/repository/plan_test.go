@@ -38,20 +38,40 @@ func TestNext(t *testing.T) {
 		again  bool
 		says   string
 	}{
-		"new":                        {nil, facts{digest: "a"}, metav1.ConditionUnknown, makeCheck, false, "being checked"},
-		"no Secret":                  {nil, facts{lack: stores.Lack{Reason: "SecretNotFound", Message: "create it"}}, metav1.ConditionFalse, "", true, "create it"},
-		"checked and ready":          {said(metav1.ConditionTrue, "a"), facts{digest: "a"}, metav1.ConditionTrue, "", false, ""},
-		"a Backup has failed":        {said(metav1.ConditionTrue, "a"), facts{digest: "a", doubted: epoch.Add(time.Second)}, metav1.ConditionTrue, makeCheck, false, ""},
-		"it is not ready any more":   {said(metav1.ConditionTrue, "a"), facts{digest: "a", check: check(platformv1.OperationFailed, `{"reason":"RepositoryUnreachable","message":"no answer"}`, 0)}, metav1.ConditionFalse, removeCheck, true, "no answer"},
-		"another spec":               {said(metav1.ConditionTrue, "a"), facts{digest: "b"}, metav1.ConditionUnknown, makeCheck, false, ""},
-		"not ready a moment ago":     {said(metav1.ConditionFalse, "a"), facts{digest: "a"}, metav1.ConditionFalse, "", true, ""},
-		"not ready a while ago":      {said(metav1.ConditionFalse, "a"), facts{digest: "a", now: epoch.Add(retry)}, metav1.ConditionFalse, makeCheck, false, ""},
-		"under way":                  {said(metav1.ConditionUnknown, "a"), facts{digest: "a", check: check(platformv1.OperationRunning, "ErrImagePull", 0)}, metav1.ConditionUnknown, "", false, "ErrImagePull"},
-		"under way again":            {said(metav1.ConditionFalse, "a"), facts{digest: "a", check: check(platformv1.OperationRunning, "", 0)}, metav1.ConditionFalse, "", false, ""},
-		"it is ready":                {said(metav1.ConditionUnknown, "a"), facts{digest: "a", check: free}, metav1.ConditionTrue, removeCheck, false, "write, read and delete"},
-		"refused":                    {said(metav1.ConditionUnknown, "a"), facts{digest: "a", check: check(platformv1.OperationFailed, `{"reason":"RepositoryRefused","message":"no such bucket"}`, 0)}, metav1.ConditionFalse, removeCheck, true, "no such bucket"},
-		"nobody knows":               {said(metav1.ConditionUnknown, "a"), facts{digest: "a", check: check(platformv1.OperationFailed, "", 0)}, metav1.ConditionFalse, removeCheck, true, "without a result"},
-		"on record, the Job is left": {said(metav1.ConditionTrue, "a"), facts{digest: "a", check: check(platformv1.OperationSucceeded, `{}`, -time.Second)}, metav1.ConditionTrue, removeCheck, false, ""},
+		"new": {nil, facts{digest: "a"}, metav1.ConditionUnknown, makeCheck, false, "being checked"},
+		"no Secret": {nil, facts{lack: stores.Lack{Reason: "SecretNotFound", Message: "create it"}},
+			metav1.ConditionFalse, "", true, "create it"},
+		"checked and ready": {said(metav1.ConditionTrue, "a"), facts{digest: "a"}, metav1.ConditionTrue, "", false,
+			""},
+		"a Backup has failed": {said(metav1.ConditionTrue, "a"), facts{digest: "a", doubted: epoch.Add(time.Second)},
+			metav1.ConditionTrue, makeCheck, false, ""},
+		"it is not ready any more": {said(metav1.ConditionTrue, "a"),
+			facts{digest: "a", check: check(platformv1.OperationFailed,
+				`{"reason":"RepositoryUnreachable","message":"no answer"}`, 0)}, metav1.ConditionFalse, removeCheck, true,
+			"no answer"},
+		"another spec": {said(metav1.ConditionTrue, "a"), facts{digest: "b"}, metav1.ConditionUnknown,
+			makeCheck, false, ""},
+		"not ready a moment ago": {said(metav1.ConditionFalse, "a"), facts{digest: "a"}, metav1.ConditionFalse, "", true,
+			""},
+		"not ready a while ago": {said(metav1.ConditionFalse, "a"), facts{digest: "a", now: epoch.Add(retry)},
+			metav1.ConditionFalse, makeCheck, false, ""},
+		"under way": {said(metav1.ConditionUnknown, "a"),
+			facts{digest: "a", check: check(platformv1.OperationRunning, "ErrImagePull", 0)}, metav1.ConditionUnknown, "", false,
+			"ErrImagePull"},
+		"under way again": {said(metav1.ConditionFalse, "a"),
+			facts{digest: "a", check: check(platformv1.OperationRunning, "", 0)}, metav1.ConditionFalse, "", false, ""},
+		"it is ready": {said(metav1.ConditionUnknown, "a"), facts{digest: "a", check: free},
+			metav1.ConditionTrue, removeCheck, false, "write, read and delete"},
+		"refused": {said(metav1.ConditionUnknown, "a"),
+			facts{digest: "a", check: check(platformv1.OperationFailed,
+				`{"reason":"RepositoryRefused","message":"no such bucket"}`, 0)}, metav1.ConditionFalse, removeCheck, true,
+			"no such bucket"},
+		"nobody knows": {said(metav1.ConditionUnknown, "a"),
+			facts{digest: "a", check: check(platformv1.OperationFailed, "", 0)}, metav1.ConditionFalse, removeCheck, true,
+			"without a result"},
+		"on record, the Job is left": {said(metav1.ConditionTrue, "a"),
+			facts{digest: "a", check: check(platformv1.OperationSucceeded, `{}`, -time.Second)}, metav1.ConditionTrue,
+			removeCheck, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.domain = "database"
@@ -59,12 +79,15 @@ func TestNext(t *testing.T) {
 				tc.facts.now = epoch.Add(2 * time.Second)
 			}
 			d := next(repository, tc.before, tc.facts)
-			if d.state.Ready != tc.ready || d.verb != tc.verb || d.after > 0 != tc.again || !strings.Contains(d.state.Message, tc.says) {
+			if d.state.Ready != tc.ready || d.verb != tc.verb || d.after > 0 != tc.again ||
+				!strings.Contains(d.state.Message, tc.says) {
 				t.Errorf("it is %+v, does %q, looks again after %s", d.state, d.verb, d.after)
 			}
 		})
 	}
-	if d := next(repository, said(metav1.ConditionUnknown, "a"), facts{digest: "a", now: epoch, check: free}); d.state.FreeBytes == nil || *d.state.FreeBytes != 7 || d.state.ObservedGeneration != 3 {
+	if d := next(repository, said(metav1.ConditionUnknown, "a"),
+		facts{digest: "a", now: epoch, check: free}); d.state.FreeBytes == nil || *d.state.FreeBytes != 7 ||
+		d.state.ObservedGeneration != 3 {
 		t.Errorf("it says %+v", d.state)
 	}
 }

@@ -26,11 +26,12 @@ const (
 )
 
 func ownerOf(r *platformv1.BackupRepository) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: "BackupRepository", Name: r.Name, UID: r.UID, Controller: new(true)}
+	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: "BackupRepository", Name: r.Name,
+		UID: r.UID, Controller: new(true)}
 }
 
-// ensureShare makes the volume and the claim of a repository on NFS where they are not there, whichever operator comes first. The finalizer is there before
-// the volume, which no owner takes along: it is of no namespace.
+// ensureShare makes the volume and the claim of a repository on NFS where they are not there, whichever operator comes
+// first. The finalizer is there before the volume, which no owner takes along: it is of no namespace.
 func (c *Controller) ensureShare(ctx context.Context, r *platformv1.BackupRepository) error {
 	if r.Spec.NFS == nil {
 		return nil
@@ -49,14 +50,15 @@ func (c *Controller) ensureShare(ctx context.Context, r *platformv1.BackupReposi
 			err = c.client.Create(ctx, object, client.FieldOwner(owner))
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("cannot make %T %q of BackupRepository %q: %w", object, object.GetName(), client.ObjectKeyFromObject(r), err)
+			return fmt.Errorf("cannot make %T %q of BackupRepository %q: %w", object, object.GetName(),
+				client.ObjectKeyFromObject(r), err)
 		}
 	}
 	return nil
 }
 
-// removeShare deletes the volume of a repository that goes, and lets that go, once no instance keeps its archive there: without its claim no pod of one would
-// start any more. What is on the server stays there.
+// removeShare deletes the volume of a repository that goes, and lets that go, once no instance keeps its archive there:
+// without its claim no pod of one would start any more. What is on the server stays there.
 func (c *Controller) removeShare(ctx context.Context, r *platformv1.BackupRepository) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(r, platformv1.ShareFinalizer) {
 		return reconcile.Result{}, nil
@@ -81,17 +83,19 @@ func (c *Controller) removeShare(ctx context.Context, r *platformv1.BackupReposi
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// archivers are the Applications, of whichever domain, whose pods have the volume of a repository: those whose Components say so, also when their spec does not
-// any more.
+// archivers are the Applications, of whichever domain, whose pods have the volume of a repository: those whose
+// Components say so, also when their spec does not any more.
 func (c *Controller) archivers(ctx context.Context, r *platformv1.BackupRepository) ([]string, error) {
 	var components platformv1.ComponentList
 	if err := c.live.List(ctx, &components, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("cannot list the Components that may use BackupRepository %q: %w", client.ObjectKeyFromObject(r), err)
+		return nil, fmt.Errorf("cannot list the Components that may use BackupRepository %q: %w",
+			client.ObjectKeyFromObject(r), err)
 	}
 	var users []string
 	for i := range components.Items {
 		component := &components.Items[i]
-		if place := component.Spec.Archive; place != nil && place.Repository == r.Name && component.DeletionTimestamp.IsZero() {
+		if place := component.Spec.Archive; place != nil && place.Repository == r.Name &&
+			component.DeletionTimestamp.IsZero() {
 			users = append(users, component.Spec.Application)
 		}
 	}
@@ -106,7 +110,8 @@ func (c *Controller) tellInUse(ctx context.Context, r *platformv1.BackupReposito
 		state = *before.DeepCopy()
 	}
 	state.Ready, state.Reason = metav1.ConditionFalse, reasonInUse
-	state.Message = fmt.Sprintf("it is being deleted, and the pods of Application %s have its volume, which they keep their archive on: name another BackupRepository in their archive, or take that out", strings.Join(users, ", "))
+	state.Message = fmt.Sprintf("it is being deleted, and the pods of Application %s have its volume, which they keep "+
+		"their archive on: name another BackupRepository in their archive, or take that out", strings.Join(users, ", "))
 	err := c.record(ctx, r, state)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

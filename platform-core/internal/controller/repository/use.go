@@ -38,7 +38,8 @@ func repositoryOf(_ context.Context, obj client.Object) []reconcile.Request {
 // observeUse reads when Backups of the domain were last whole in a repository, and last failed with a mover under way.
 func (c *Controller) observeUse(ctx context.Context, r *platformv1.BackupRepository, f *facts) error {
 	var list platformv1.BackupList
-	if err := c.client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(r.Namespace),
+		client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
 		return fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", client.ObjectKeyFromObject(r), err)
 	}
 	for i := range list.Items {
@@ -75,8 +76,9 @@ func used(d decision, before *platformv1.RepositoryState, f facts) decision {
 	return d
 }
 
-// stale says whether what was found ready is to be checked again: when something spoke against it since, which is a Backup or an inventory that failed, and
-// before each inventory that is due. Else nothing is looked at, and nothing written.
+// stale says whether what was found ready is to be checked again: when something spoke against it since, which is a
+// Backup or an inventory that failed, and before each inventory that is due. Else nothing is looked at, and nothing
+// written.
 func stale(checked time.Time, f facts) bool {
 	doubted := f.doubted
 	if f.latest != nil && f.latest.Message != "" {

@@ -42,8 +42,8 @@ type Deps struct {
 	Options controller.Options
 }
 
-// Controller deletes Backups whose retention has them go. What it is asked for is a BackupRepository by name, or those Backups of a namespace that are in none: the
-// name is empty then.
+// Controller deletes Backups whose retention has them go. What it is asked for is a BackupRepository by name, or those
+// Backups of a namespace that are in none: the name is empty then.
 type Controller struct {
 	Deps
 	client client.Client
@@ -53,7 +53,8 @@ type Controller struct {
 
 // Setup registers the controller with a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner))}
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner))}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.BackupRepository{}).
@@ -72,7 +73,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	limit := int(stores.DefaultConcurrency)
 	if request.Name != "" {
 		repository := &platformv1.BackupRepository{}
-		if err := c.client.Get(ctx, request.NamespacedName, repository); err != nil || !repository.DeletionTimestamp.IsZero() {
+		if err := c.client.Get(ctx, request.NamespacedName, repository); err != nil ||
+			!repository.DeletionTimestamp.IsZero() {
 			// What is kept would stay there for good.
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
@@ -102,14 +104,17 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // plan is what comes of what a reader has.
-func (c *Controller) plan(ctx context.Context, reader client.Reader, repository types.NamespacedName) (plan, []*platformv1.Backup, error) {
+func (c *Controller) plan(ctx context.Context, reader client.Reader, repository types.NamespacedName) (plan,
+	[]*platformv1.Backup, error) {
 	backups, err := c.backups(ctx, reader, repository)
 	if err != nil {
 		return plan{}, nil, err
 	}
 	var apps platformv1.ApplicationList
-	if err := reader.List(ctx, &apps, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
-		return plan{}, nil, fmt.Errorf("cannot list the Applications that may begin with a Backup of BackupRepository %q: %w", repository, err)
+	if err := reader.List(ctx, &apps, client.InNamespace(repository.Namespace),
+		client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+		return plan{}, nil, fmt.Errorf("cannot list the Applications that may begin with a Backup of BackupRepository %q: %w",
+			repository, err)
 	}
 	inUse := map[string]bool{}
 	for i := range apps.Items {
@@ -118,8 +123,10 @@ func (c *Controller) plan(ctx context.Context, reader client.Reader, repository 
 		}
 	}
 	var operations platformv1.OperationList
-	if err := reader.List(ctx, &operations, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
-		return plan{}, nil, fmt.Errorf("cannot list the Operations that may restore from BackupRepository %q: %w", repository, err)
+	if err := reader.List(ctx, &operations, client.InNamespace(repository.Namespace),
+		client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+		return plan{}, nil, fmt.Errorf("cannot list the Operations that may restore from BackupRepository %q: %w", repository,
+			err)
 	}
 	for i := range operations.Items {
 		if op := &operations.Items[i]; op.Spec.TemplateRef == opsflow.TemplateRestore && !opsflow.Finished(op) {
@@ -130,9 +137,11 @@ func (c *Controller) plan(ctx context.Context, reader client.Reader, repository 
 }
 
 // backups are those of the domain that a reader has in a repository.
-func (c *Controller) backups(ctx context.Context, reader client.Reader, repository types.NamespacedName) ([]*platformv1.Backup, error) {
+func (c *Controller) backups(ctx context.Context, reader client.Reader, repository types.NamespacedName) (
+	[]*platformv1.Backup, error) {
 	var list platformv1.BackupList
-	if err := reader.List(ctx, &list, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(repository.Namespace),
+		client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
 		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", repository, err)
 	}
 	return in(repository.Name, list.Items), nil

@@ -77,7 +77,8 @@ func (s *simulation) backUp(days int) {
 	}
 }
 
-// settle has what runs come to its end, what was found missing be found again, what is in use be free again, and what is being deleted go: sooner or later.
+// settle has what runs come to its end, what was found missing be found again, what is in use be free again, and what
+// is being deleted go: sooner or later.
 func (s *simulation) settle() {
 	for _, b := range s.kept {
 		switch {
@@ -90,12 +91,16 @@ func (s *simulation) settle() {
 			delete(s.inUse, b.Name)
 		}
 	}
-	s.kept = slices.DeleteFunc(s.kept, func(b *platformv1.Backup) bool { return !b.DeletionTimestamp.IsZero() && s.IntN(3) == 0 })
+	s.kept = slices.DeleteFunc(s.kept, func(b *platformv1.Backup) bool {
+		return !b.DeletionTimestamp.IsZero() &&
+			s.IntN(3) == 0
+	})
 }
 
 // The sentences of docs/backup.md, one by one, each asked of one Backup and of all others.
 
-// restorable: it is whole and its data is there. spoilt: it failed, and its record stays. What is being deleted is neither.
+// restorable: it is whole and its data is there. spoilt: it failed, and its record stays. What is being deleted is
+// neither.
 func restorable(b *platformv1.Backup) bool {
 	return b.DeletionTimestamp == nil && b.Status.Phase == platformv1.BackupCompleted && len(b.Status.Conditions) == 0
 }
@@ -111,7 +116,8 @@ func ruled(b *platformv1.Backup) bool {
 
 // peers: they are of one series, and of one kind.
 func peers(a, b *platformv1.Backup) bool {
-	return a.Spec.ApplicationRef == b.Spec.ApplicationRef && a.Spec.Method == b.Spec.Method && a.Labels["platform.zeroinfra.github.com/schedule"] == b.Labels["platform.zeroinfra.github.com/schedule"] &&
+	return a.Spec.ApplicationRef == b.Spec.ApplicationRef && a.Spec.Method == b.Spec.Method &&
+		a.Labels["platform.zeroinfra.github.com/schedule"] == b.Labels["platform.zeroinfra.github.com/schedule"] &&
 		(restorable(a) && restorable(b) || spoilt(a) && spoilt(b))
 }
 
@@ -141,9 +147,9 @@ func (s *simulation) oracle(b *platformv1.Backup) bool {
 	return !last && (byCount || byAge)
 }
 
-// 400 days of several series, with a clock that is set, with Backups that fail, run, are kept for good, left in the repository, missing, in use, of rules of
-// their own or being deleted for some time: on each day those go of which the documentation says so, and no others. Whatever happens, what can be restored of
-// a series can be afterwards.
+// 400 days of several series, with a clock that is set, with Backups that fail, run, are kept for good, left in the
+// repository, missing, in use, of rules of their own or being deleted for some time: on each day those go of which the
+// documentation says so, and no others. Whatever happens, what can be restored of a series can be afterwards.
 func TestManyDays(t *testing.T) {
 	went := 0
 	for seed := range uint64(25) {
@@ -163,7 +169,8 @@ func TestManyDays(t *testing.T) {
 	}
 }
 
-// decide compares a decision with the oracle, and has go what is to: as the controller has it, some of it only after a while.
+// decide compares a decision with the oracle, and has go what is to: as the controller has it, some of it only after a
+// while.
 func (s *simulation) decide(t *testing.T, when string) (went int) {
 	t.Helper()
 	p := decide(s.kept, s.inUse, s.now)

@@ -33,7 +33,8 @@ type plan struct {
 	next time.Time
 }
 
-// decide applies the retentions of the Backups in one repository, of which those that instances have yet to begin with are in use, by name.
+// decide applies the retentions of the Backups in one repository, of which those that instances have yet to begin with
+// are in use, by name.
 func decide(backups []*platformv1.Backup, inUse map[string]bool, now time.Time) plan {
 	groups := map[series][]*platformv1.Backup{}
 	for _, b := range backups {
@@ -108,7 +109,8 @@ const reprieve = time.Minute
 // missing says whether what is kept of a Backup was not found in its repository. It is neither judged nor counted.
 func missing(b *platformv1.Backup) bool {
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
-	return b.Status.Phase == platformv1.BackupCompleted && ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing
+	return b.Status.Phase == platformv1.BackupCompleted && ready != nil &&
+		ready.Reason == platformv1.ReasonBackupDataMissing
 }
 
 // older sorts Backups by when they ended.

@@ -44,10 +44,12 @@ func (c *Controller) present(ctx context.Context, options ...client.ListOption) 
 
 // observe returns the Operations that the schedules of an Application made.
 func observe(ctx context.Context, list lister, app *platformv1.Application) ([]scheduling.Made, error) {
-	operations, err := list(ctx, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name},
+	operations, err := list(ctx, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name},
 		client.HasLabels{platformv1.ScheduleLabel})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the scheduled Operations of Application %q: %w", client.ObjectKeyFromObject(app), err)
+		return nil, fmt.Errorf("cannot list the scheduled Operations of Application %q: %w", client.ObjectKeyFromObject(app),
+			err)
 	}
 	var made []scheduling.Made
 	for _, op := range operations {
@@ -70,7 +72,8 @@ func (c *Controller) carryOut(ctx context.Context, app *platformv1.Application, 
 		case err != nil:
 			return err
 		case taken:
-			plan.Passed[run.Schedule.Name] = fmt.Sprintf("an Operation %q is there that is not of this Application: delete it", run.Name)
+			plan.Passed[run.Schedule.Name] = fmt.Sprintf("an Operation %q is there that is not of this Application: delete it",
+				run.Name)
 		default:
 			c.events.Normal(app, eventScheduled, "schedule %q made Operation %q", run.Schedule.Name, run.Name)
 		}
@@ -91,7 +94,8 @@ func (c *Controller) carryOut(ctx context.Context, app *platformv1.Application, 
 }
 
 // create makes an Operation, unless it is there. It returns whether the name is taken by one that is not ours.
-func (c *Controller) create(ctx context.Context, app *platformv1.Application, run scheduling.Run) (taken bool, err error) {
+func (c *Controller) create(ctx context.Context, app *platformv1.Application, run scheduling.Run) (taken bool,
+	err error) {
 	op := scheduling.Operation(app, run)
 	if err := controllerutil.SetControllerReference(app, op, c.client.Scheme()); err != nil {
 		return false, err

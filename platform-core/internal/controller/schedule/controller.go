@@ -57,24 +57,29 @@ type Controller struct {
 
 // Setup registers the controller with a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner))}
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner))}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
-		For(&platformv1.Application{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, recordChanged))).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
+		For(&platformv1.Application{}, builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, recordChanged))).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
+			builder.WithPredicates(madefrom.PluginChanged)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }
 
 // recordChanged passes Applications whose record of schedules somebody wrote.
 var recordChanged = predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-	return e.ObjectOld.GetAnnotations()[platformv1.SchedulesAnnotation] != e.ObjectNew.GetAnnotations()[platformv1.SchedulesAnnotation]
+	return e.ObjectOld.GetAnnotations()[platformv1.SchedulesAnnotation] !=
+		e.ObjectNew.GetAnnotations()[platformv1.SchedulesAnnotation]
 }}
 
 // ofPlugin wakes the Applications whose schedules the templates of a plugin may have to do with.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
 	made := madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj)
-	return madefrom.Requests(slices.DeleteFunc(made, func(app client.Object) bool { return len(app.(*platformv1.Application).Spec.Schedules) == 0 }))
+	return madefrom.Requests(slices.DeleteFunc(made,
+		func(app client.Object) bool { return len(app.(*platformv1.Application).Spec.Schedules) == 0 }))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -111,12 +116,14 @@ func (c *Controller) plan(ctx context.Context, list lister, app *platformv1.Appl
 		return scheduling.Plan{}, err
 	}
 	state, _ := c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
-	return scheduling.For(app, scheduling.Facts{Now: c.Now(), Operations: made, Templates: opsflow.TemplatesFor(app, state.Bundle)}), nil
+	return scheduling.For(app, scheduling.Facts{Now: c.Now(), Operations: made,
+		Templates: opsflow.TemplatesFor(app, state.Bundle)}), nil
 }
 
 // settled says whether a plan has nothing to make and nothing to remember. An Application that goes keeps its record.
 func settled(app *platformv1.Application, plan scheduling.Plan) bool {
-	return !app.DeletionTimestamp.IsZero() || len(plan.Runs) == 0 && plan.Records.String() == app.Annotations[platformv1.SchedulesAnnotation]
+	return !app.DeletionTimestamp.IsZero() || len(plan.Runs) == 0 &&
+		plan.Records.String() == app.Annotations[platformv1.SchedulesAnnotation]
 }
 
 func (c *Controller) sleep(plan scheduling.Plan) reconcile.Result {

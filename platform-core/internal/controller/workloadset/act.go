@@ -34,9 +34,10 @@ const (
 	reloadCall  = "reload"
 )
 
-// act brings about what the pods stand on, then the steps. What the agents may do comes beside that: the API server takes some
-// hundred milliseconds for it, and an agent that is sooner asks again.
-func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+// act brings about what the pods stand on, then the steps. What the agents may do comes beside that: the API server
+// takes some hundred milliseconds for it, and an agent that is sooner asks again.
+func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	steps []rollout.Step) outcome.Outcome {
 	if f.rollout.Mode == rollout.Suspended {
 		return outcome.Failed(c.keepCertificates(ctx, set, f))
 	}
@@ -59,7 +60,8 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 }
 
 // tendPods brings about what pods cannot start without, and takes the steps.
-func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	steps []rollout.Step) outcome.Outcome {
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
@@ -79,9 +81,10 @@ func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, 
 	return outcome.Worst(claims, c.takeAll(ctx, set, f, steps))
 }
 
-// takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts what
-// does into another turn), then those that change pods, in their order.
-func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+// takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts
+// what does into another turn), then those that change pods, in their order.
+func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	steps []rollout.Step) outcome.Outcome {
 	outcomes := make([]outcome.Outcome, len(steps))
 	var free []func() error
 	var ordered []int
@@ -101,7 +104,8 @@ func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f
 	return outcome.Worst(outcomes...)
 }
 
-func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	switch step.Action {
 	case rollout.CreatePod:
 		return c.createPod(ctx, set, f, step)
@@ -132,7 +136,8 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	return outcome.Failed(fmt.Errorf("there is no action %q", step.Action))
 }
 
-func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	if o := c.provide(ctx, set, f, step.Ordinal); o.Kind() != outcome.KindDone {
 		return o
 	}
@@ -195,14 +200,16 @@ func addressOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
 }
 
 // updateImage gives the containers of a pod other images. The pod stays, with its address and its volumes.
-func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
 	body, err := imagePatch(pod, f.wanted[step.Pod])
 	if err != nil {
 		return outcome.Failed(err)
 	}
 	c.events.Normal(set, "UpdatingImage", "%s", step)
-	err = c.client.Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
+	err = c.client.Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body),
+		client.FieldOwner(owner))
 	if apierrors.IsInvalid(err) {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf("pod %s cannot have the image: %v", pod.Name, err))
 	}
@@ -211,13 +218,15 @@ func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSe
 
 // resizePod gives the containers of a pod other resources while they run. What the server refuses (another
 // class of service, a resource that is gone) needs another pod: it is this one's turn in any case.
-func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod, want := f.pods[step.Pod], f.wanted[step.Pod]
 	body, err := resizePatch(pod, want)
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
+	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body),
+		client.FieldOwner(owner))
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
 		return c.replaceInstead(ctx, set, f, pod, err.Error())
@@ -225,32 +234,36 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 		return c.outgrown(ctx, set, f, want, err)
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
-		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending, fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))
+		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending,
+			fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))
 	case err == nil:
 		c.events.Normal(set, "ResizingPod", "%s", step)
 	}
 	return outcome.Failed(client.IgnoreNotFound(err))
 }
 
-// nodeCapacity is the cause by which an API server from 1.36 on refuses resources that the node of a pod can never give. Before, its kubelet says that the
-// resize is Infeasible.
+// nodeCapacity is the cause by which an API server from 1.36 on refuses resources that the node of a pod can never
+// give. Before, its kubelet says that the resize is Infeasible.
 const nodeCapacity metav1.CauseType = "NodeCapacity"
 
 // outgrown has a pod whose node can never give it the new resources go to one that could, if there is one.
-func (c *Controller) outgrown(ctx context.Context, set *platformv1.WorkloadSet, f *facts, want *corev1.Pod, refusal error) outcome.Outcome {
+func (c *Controller) outgrown(ctx context.Context, set *platformv1.WorkloadSet, f *facts, want *corev1.Pod,
+	refusal error) outcome.Outcome {
 	said := fmt.Sprintf(" (%v)", refusal)
 	node, err := c.roomyNode(ctx, f, want)
 	switch {
 	case err != nil:
 		return outcome.Failed(err)
 	case node == "":
-		return outcome.StalledFor(nodesRecheck, platformv1.ReasonResizeInfeasible, fmt.Sprintf("pod %s: %s", want.Name, noRoomAnywhere(said)))
+		return outcome.StalledFor(nodesRecheck, platformv1.ReasonResizeInfeasible,
+			fmt.Sprintf("pod %s: %s", want.Name, noRoomAnywhere(said)))
 	}
 	return c.replaceInstead(ctx, set, f, want, roomElsewhere(said, node))
 }
 
 // replaceInstead has another pod come in place of one that cannot be resized, when there is a window for that.
-func (c *Controller) replaceInstead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, why string) outcome.Outcome {
+func (c *Controller) replaceInstead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod,
+	why string) outcome.Outcome {
 	c.refusals.note(f.pods[pod.Name], set.Generation, why)
 	if f.rollout.Window == rollout.Closed {
 		f.wakeAfter(f.opening.Sub(f.now))
@@ -264,7 +277,8 @@ func (c *Controller) noteResources(ctx context.Context, f *facts) error {
 	for name, want := range f.wanted {
 		pod := f.pods[name]
 		names := resourceNames(want)
-		if known := pod.Annotations[platformv1.ResourcesAnnotation]; known == "" || known == names || len(resourceChanges(pod, want)) > 0 {
+		if known := pod.Annotations[platformv1.ResourcesAnnotation]; known == "" || known == names ||
+			len(resourceChanges(pod, want)) > 0 {
 			continue
 		}
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -16,7 +16,8 @@ import (
 )
 
 // adopt makes a claim that was looked at, and has not changed since, one of this Application.
-func (c *Controller) adopt(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) error {
+func (c *Controller) adopt(ctx context.Context, set *platformv1.WorkloadSet,
+	claim *corev1.PersistentVolumeClaim) error {
 	labels := map[string]any{}
 	for key, value := range meta(set, claim.Name).Labels {
 		labels[key] = value
@@ -31,9 +32,11 @@ func (c *Controller) adopt(ctx context.Context, set *platformv1.WorkloadSet, cla
 		return err
 	}
 	adopted := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
-	if err := c.client.Patch(ctx, adopted, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
+	if err := c.client.Patch(ctx, adopted, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err !=
+		nil {
 		return err
 	}
-	c.events.Normal(set, "AdoptingVolume", "claim %s of Application %s is used again", claim.Name, claim.Labels[platformv1.ApplicationUIDLabel])
+	c.events.Normal(set, "AdoptingVolume", "claim %s of Application %s is used again", claim.Name,
+		claim.Labels[platformv1.ApplicationUIDLabel])
 	return nil
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// makeFromSnapshots makes the claims of the first pod of the VolumeSnapshots of a Backup. They go by the names of volumes: whoever the pods of the source were,
-// the command that follows takes that out. It is done when all are there.
-func (c *Controller) makeFromSnapshots(ctx context.Context, set *platformv1.WorkloadSet, f *facts, backup *platformv1.Backup) outcome.Outcome {
+// makeFromSnapshots makes the claims of the first pod of the VolumeSnapshots of a Backup. They go by the names of
+// volumes: whoever the pods of the source were, the command that follows takes that out. It is done when all are there.
+func (c *Controller) makeFromSnapshots(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	backup *platformv1.Backup) outcome.Outcome {
 	// A claim that the cache does not show yet, of the turn before, is there all the same.
 	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
 		return outcome.Failed(err)
@@ -35,7 +36,8 @@ func (c *Controller) makeFromSnapshots(ctx context.Context, set *platformv1.Work
 }
 
 // makeFromSnapshot makes the claim of one volume.
-func (c *Controller) makeFromSnapshot(ctx context.Context, set *platformv1.WorkloadSet, f *facts, backup *platformv1.Backup, record *platformv1.VolumeSnapshotRecord) outcome.Outcome {
+func (c *Controller) makeFromSnapshot(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	backup *platformv1.Backup, record *platformv1.VolumeSnapshotRecord) outcome.Outcome {
 	no := func(format string, args ...any) outcome.Outcome {
 		return outcome.StalledFor(snapshotRetry, platformv1.ReasonRestoreFailed, fmt.Sprintf(format, args...))
 	}
@@ -46,18 +48,22 @@ func (c *Controller) makeFromSnapshot(ctx context.Context, set *platformv1.Workl
 	name := set.Spec.ClaimNameFor(volume.Name, set.FirstPod())
 	if claim := f.claims[name]; claim != nil {
 		if source := claim.Spec.DataSource; source == nil || source.Name != record.Name {
-			return no("claim %q is there and was not made of VolumeSnapshot %q, which has the data of Backup %q: delete it if what is on it is not wanted", name, record.Name, backup.Name)
+			return no("claim %q is there and was not made of VolumeSnapshot %q, which has the data of Backup %q: delete it if "+
+				"what is on it is not wanted", name, record.Name, backup.Name)
 		}
 		return outcome.Done()
 	}
 	snapshot, err := volumesnapshot.Get(ctx, c.live, client.ObjectKey{Namespace: backup.Namespace, Name: record.Name})
 	switch {
-	case volumesnapshot.IsAbsent(err), apierrors.IsNotFound(err), err == nil && (!snapshot.HasDataOf(backup) || snapshot.GetDeletionTimestamp() != nil):
-		return no("VolumeSnapshot %q, which has the data of Backup %q, is gone: delete this object, and make it anew from another Backup", record.Name, backup.Name)
+	case volumesnapshot.IsAbsent(err), apierrors.IsNotFound(err), err == nil &&
+		(!snapshot.HasDataOf(backup) || snapshot.GetDeletionTimestamp() != nil):
+		return no("VolumeSnapshot %q, which has the data of Backup %q, is gone: delete this object, and make it anew from "+
+			"another Backup", record.Name, backup.Name)
 	case err != nil:
 		return outcome.Failed(fmt.Errorf("cannot read VolumeSnapshot %q: %w", record.Name, err))
 	case !snapshot.IsReady():
-		return no("VolumeSnapshot %q, which has the data of Backup %q, is not ready to use: %s", record.Name, backup.Name, snapshot.Error())
+		return no("VolumeSnapshot %q, which has the data of Backup %q, is not ready to use: %s", record.Name, backup.Name,
+			snapshot.Error())
 	}
 	if r := accept.VolumeOf(*volume, wantedClass(f, volume.StorageClassName), snapshot); r != "" {
 		return no("VolumeSnapshot %q, which has the data of Backup %q, cannot be used: %s", record.Name, backup.Name, r)

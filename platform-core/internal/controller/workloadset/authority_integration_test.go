@@ -38,7 +38,8 @@ func (h *harness) certificate(what string, check func(*corev1.Secret) error) *co
 	return secret
 }
 
-// Pods first trust the next authority, and show what it signed only later; those of a suspended set, too, since they run on.
+// Pods first trust the next authority, and show what it signed only later; those of a suspended set, too, since they
+// run on.
 func TestCertificatesFollowTheAuthority(t *testing.T) {
 	h := newHarness(t)
 	data, err := pki.Generate("database", time.Now())

@@ -24,7 +24,8 @@ type door struct {
 	action string
 }
 
-// doors are the pods that have something to do before a planned change of the writer: those of other components that are ready.
+// doors are the pods that have something to do before a planned change of the writer: those of other components that
+// are ready.
 func (t *writerTurn) doors(ctx context.Context) ([]door, error) {
 	var doors []door
 	for _, before := range t.set.Spec.Failover.Before {
@@ -43,8 +44,8 @@ func (t *writerTurn) doors(ctx context.Context) ([]door, error) {
 	return doors, nil
 }
 
-// prepare runs the actions that come before the writer is paused, and says whether all have ended, well or not: who fails serves clients that will
-// notice the change. Keys name the attempt, so that a repeated call does nothing again.
+// prepare runs the actions that come before the writer is paused, and says whether all have ended, well or not: who
+// fails serves clients that will notice the change. Keys name the attempt, so that a repeated call does nothing again.
 func (t *writerTurn) prepare(ctx context.Context, step failover.Step) bool {
 	doors, err := t.doors(ctx)
 	if err != nil {
@@ -55,12 +56,15 @@ func (t *writerTurn) prepare(ctx context.Context, step failover.Step) bool {
 	var calls []func() error
 	for i, door := range doors {
 		calls = append(calls, func() error {
-			key := fmt.Sprintf("before/%d/%s/%d/%d/%d", t.writer.Term, door.pod.UID, step.Attempt, t.writers.started(), step.Began)
-			// The pod is of another set, whose agents know nothing of the terms of this one: other sets may come through it, each with its own.
+			key := fmt.Sprintf("before/%d/%s/%d/%d/%d", t.writer.Term, door.pod.UID, step.Attempt, t.writers.started(),
+				step.Began)
+			// The pod is of another set, whose agents know nothing of the terms of this one: other sets may come through it,
+			// each with its own.
 			call, err := t.await(ctx, door.pod, agentclient.Action{Key: key, Name: door.action})
 			ended[i] = agentclient.IsRefused(err) || err == nil && call.Phase != agentreport.CallRunning
 			if ended[i] && (err != nil || call.Phase != agentreport.CallSucceeded) {
-				t.events.Warning(t.set, "ClientsDoNotWait", "pod %s could not have its clients wait while the writer changes: %s", door.pod.Name, problemOf(call, err))
+				t.events.Warning(t.set, "ClientsDoNotWait", "pod %s could not have its clients wait while the writer changes: %s",
+					door.pod.Name, problemOf(call, err))
 			}
 			return nil
 		})
@@ -76,7 +80,8 @@ func problemOf(call agentclient.ActionCall, err error) string {
 	return call.Message
 }
 
-// observeDoors tells the planner whether anything comes before the writer is paused, which matters while there is an order.
+// observeDoors tells the planner whether anything comes before the writer is paused, which matters while there is an
+// order.
 func (t *writerTurn) observeDoors(ctx context.Context, f *failover.Facts) error {
 	if f.Order == nil || len(t.set.Spec.Failover.Before) == 0 {
 		return nil

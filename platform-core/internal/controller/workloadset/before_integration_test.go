@@ -63,19 +63,22 @@ func (h *harness) door(name string, labels map[string]string) {
 	})
 }
 
-// behindADoor is a set of two pods, of which the first writes, whose clients come through a pod of another component that can have them wait.
+// behindADoor is a set of two pods, of which the first writes, whose clients come through a pod of another component
+// that can have them wait.
 func (h *harness) behindADoor(m *crew) *platformv1.WorkloadSet {
 	h.Helper()
 	h.start(-1)
 	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) {
-		s.Spec.Failover.Handover, s.Spec.Failover.Before = handoverAction, []platformv1.FailoverBefore{{Component: "door", Action: holdAction}}
+		s.Spec.Failover.Handover, s.Spec.Failover.Before = handoverAction,
+			[]platformv1.FailoverBefore{{Component: "door", Action: holdAction}}
 	})
 	h.writes(m, set, "0", 1)
 	h.door("redis-a-door-main-0", map[string]string{platformv1.ComponentLabel: "door"})
 	return set
 }
 
-// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps nobody from that.
+// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps
+// nobody from that.
 func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -84,23 +87,28 @@ func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 	h.door(slam, map[string]string{platformv1.ComponentLabel: "door"})
 	h.door("redis-a-other-main-0", map[string]string{platformv1.ComponentLabel: "other"})
 	h.node.events()
-	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Request: platformv1.RequestOf(h.operation("switchover", nil))})
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0",
+		Request: platformv1.RequestOf(h.operation("switchover", nil))})
 	testkit.WaitFor(h, env.Client, set, "another pod writing", func() error {
-		if w := set.Status.Primary; w.Member == nil || w.Member.Name != setName+"-1" || !slices.Equal(m.writers(), []string{"1"}) {
+		if w := set.Status.Primary; w.Member == nil || w.Member.Name != setName+"-1" ||
+			!slices.Equal(m.writers(), []string{"1"}) {
 			return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
 		}
 		return nil
 	})
-	got := slices.DeleteFunc(h.node.events(), func(e string) bool { return !strings.Contains(e, "hold") && !strings.Contains(e, handoverAction) })
-	if want := []string{"redis-a-door-main-0 begins to hold", "redis-a-door-main-0 holds", setName + "-0 handover"}; !slices.Equal(got, want) {
+	got := slices.DeleteFunc(h.node.events(),
+		func(e string) bool { return !strings.Contains(e, "hold") && !strings.Contains(e, handoverAction) })
+	if want := []string{"redis-a-door-main-0 begins to hold", "redis-a-door-main-0 holds", setName +
+		"-0 handover"}; !slices.Equal(got, want) {
 		t.Errorf("it went %q, want %q", got, want)
 	}
 	h.tells(set, "SwitchingOver", "Prepare ", "Pause "+setName+"-0")
-	h.tells(set, "ClientsDoNotWait", "pod "+slam+" could not have its clients wait while the writer changes: clients are still in transactions")
+	h.tells(set, "ClientsDoNotWait", "pod "+slam+
+		" could not have its clients wait while the writer changes: clients are still in transactions")
 }
 
-// Agents are called in the term that the record of their set has then: one that knows of a later one does not do what an operator asks that missed
-// it. Those of another set go by no term of this one.
+// Agents are called in the term that the record of their set has then: one that knows of a later one does not do what
+// an operator asks that missed it. Those of another set go by no term of this one.
 func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -109,7 +117,8 @@ func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
 	settles := func(ordinal string, term int64) {
 		t.Helper()
 		testkit.WaitFor(h, env.Client, set, "pod "+ordinal+" writing", func() error {
-			if w := set.Status.Primary; w.Term != term || w.Member == nil || w.Previous != nil || !slices.Equal(m.writers(), []string{ordinal}) {
+			if w := set.Status.Primary; w.Term != term || w.Member == nil || w.Previous != nil ||
+				!slices.Equal(m.writers(), []string{ordinal}) {
 				return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
 			}
 			return nil

@@ -35,7 +35,8 @@ func callKey(call string, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod
 }
 
 // pushPlan restarts the process of a pod in place with the current plan.
-func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
 	key, attempt, judged := c.nextCall(restartCall, set, f, step)
 	if judged != nil {
@@ -59,7 +60,8 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 
 // reloadPlan has the process of a pod take the current plan over while it runs. What a reload
 // cannot take over, a restart does: it is this pod's turn in any case.
-func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
 	key, attempt, judged := c.nextCall(reloadCall, set, f, step)
 	if judged != nil {
@@ -80,9 +82,10 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	return c.judgeCall(f, pod, call, attempt)
 }
 
-// uncalled says what becomes of a call with a plan that was not made. An agent that is too old for the plan goes with its pod, where another one
-// would come with the next: then it is the pod's turn in any case.
-func (c *Controller) uncalled(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, err error) outcome.Outcome {
+// uncalled says what becomes of a call with a plan that was not made. An agent that is too old for the plan goes with
+// its pod, where another one would come with the next: then it is the pod's turn in any case.
+func (c *Controller) uncalled(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod,
+	err error) outcome.Outcome {
 	if want := f.wanted[pod.Name]; agentclient.IsOutdated(err) && want != nil && agentImage(pod) != agentImage(want) {
 		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Agent = rollout.Replace })
 	}
@@ -90,11 +93,14 @@ func (c *Controller) uncalled(ctx context.Context, set *platformv1.WorkloadSet, 
 }
 
 func unanswered(pod *corev1.Pod, err error) outcome.Outcome {
-	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s: %s", pod.Name, agentclient.ProblemOf(err)))
+	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending,
+		fmt.Sprintf("pod %s: %s", pod.Name, agentclient.ProblemOf(err)))
 }
 
-// nextCall gives the key and the number of the attempt to make now; or, where it is not time for one, what became of the last.
-func (c *Controller) nextCall(call string, set *platformv1.WorkloadSet, f *facts, step rollout.Step) (key string, attempt int, judged *outcome.Outcome) {
+// nextCall gives the key and the number of the attempt to make now; or, where it is not time for one, what became of
+// the last.
+func (c *Controller) nextCall(call string, set *platformv1.WorkloadSet, f *facts, step rollout.Step) (key string,
+	attempt int, judged *outcome.Outcome) {
 	pod := f.pods[step.Pod]
 	first := callKey(call, set, f, pod)
 	last := f.callOf(step.Ordinal)
@@ -108,8 +114,8 @@ func (c *Controller) nextCall(call string, set *platformv1.WorkloadSet, f *facts
 	return fmt.Sprintf("%s/%d", first, made+1), made + 1, nil
 }
 
-// attemptsOf says how often a call was made, as far as the last one tells: the key of the first attempt is the call's own,
-// those of the others end with their number.
+// attemptsOf says how often a call was made, as far as the last one tells: the key of the first attempt is the call's
+// own, those of the others end with their number.
 func attemptsOf(first string, last *agentreport.Call) int {
 	if last == nil {
 		return 0
@@ -124,8 +130,9 @@ func attemptsOf(first string, last *agentreport.Call) int {
 	return 1
 }
 
-// judgeCall says what became of an attempt of a call. One that failed is made again a few times, at growing intervals, since
-// what it met may pass; then only another plan can help. Done after a failure says that it is time for the next attempt.
+// judgeCall says what became of an attempt of a call. One that failed is made again a few times, at growing intervals,
+// since what it met may pass; then only another plan can help. Done after a failure says that it is time for the next
+// attempt.
 func (c *Controller) judgeCall(f *facts, pod *corev1.Pod, call agentreport.Call, attempt int) outcome.Outcome {
 	// Each pod waits by itself: processes that start together are told together.
 	name := client.ObjectKeyFromObject(pod)

@@ -18,18 +18,20 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// A call that fails is made four times, at growing intervals and not before, whatever wakes the set meanwhile; then it is for
-// the user to mend the plan. Another plan begins anew.
+// A call that fails is made four times, at growing intervals and not before, whatever wakes the set meanwhile; then it
+// is for the user to mend the plan. Another plan begins anew.
 func TestCallsThatFailAreMadeAgain(t *testing.T) {
 	c := &Controller{}
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 7}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "u"}}
 	start := time.Unix(1_800_000_000, 0)
-	f := &facts{pods: map[string]*corev1.Pod{"web-0": pod}, now: start, rollout: rollout.Facts{Pods: []rollout.Pod{{Name: "web-0"}}}}
+	f := &facts{pods: map[string]*corev1.Pod{"web-0": pod}, now: start,
+		rollout: rollout.Facts{Pods: []rollout.Pod{{Name: "web-0"}}}}
 	f.plan.Digest = "sha256:a"
 	step := rollout.Step{Pod: "web-0"}
 	failed := func(key string) {
-		f.rollout.Pods[0].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallFailed, Message: "it is starting"}
+		f.rollout.Pods[0].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallFailed,
+			Message: "it is starting"}
 	}
 	const first = "reload/sha256:a/7/u"
 	for n, delay := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second} {
@@ -41,7 +43,8 @@ func TestCallsThatFailAreMadeAgain(t *testing.T) {
 		for _, passed := range []time.Duration{0, delay / 2, delay - time.Millisecond} {
 			f.now = start.Add(passed)
 			_, _, judged := c.nextCall(reloadCall, set, f, step)
-			if judged == nil || judged.Kind() != outcome.KindWaiting || judged.After() != delay-passed || !strings.Contains(judged.Message(), "pod web-0 does not take the configuration: it is starting") {
+			if judged == nil || judged.Kind() != outcome.KindWaiting || judged.After() != delay-passed ||
+				!strings.Contains(judged.Message(), "pod web-0 does not take the configuration: it is starting") {
 				t.Fatalf("attempt %d, %s after it failed: got %+v", n+1, passed, judged)
 			}
 		}
@@ -54,14 +57,16 @@ func TestCallsThatFailAreMadeAgain(t *testing.T) {
 	}
 	failed(key)
 	f.now = start.Add(time.Hour)
-	if _, _, judged = c.nextCall(reloadCall, set, f, step); judged == nil || judged.Kind() != outcome.KindStalled || judged.Reason() != platformv1.ReasonConfigurationPending {
+	if _, _, judged = c.nextCall(reloadCall, set, f, step); judged == nil || judged.Kind() != outcome.KindStalled ||
+		judged.Reason() != platformv1.ReasonConfigurationPending {
 		t.Fatalf("after the last attempt: got %+v", judged)
 	}
 	if len(c.retries.due) != 0 {
 		t.Errorf("%v is kept of a set that waits for nothing", c.retries.due)
 	}
 	f.plan.Digest = "sha256:b"
-	if key, attempt, judged = c.nextCall(reloadCall, set, f, step); judged != nil || attempt != 1 || key != "reload/sha256:b/7/u" {
+	if key, attempt, judged = c.nextCall(reloadCall, set, f, step); judged != nil || attempt != 1 ||
+		key != "reload/sha256:b/7/u" {
 		t.Errorf("another plan: got key %q, number %d, %v", key, attempt, judged)
 	}
 }
@@ -76,7 +81,8 @@ func TestCallsThatFailTogetherAreMadeAgain(t *testing.T) {
 		f.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)}}
 		f.rollout.Pods = append(f.rollout.Pods, rollout.Pod{Name: name, Ordinal: int32(i)})
 		key := callKey(restartCall, set, f, f.pods[name])
-		f.rollout.Pods[i].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallFailed, Message: "it is starting"}
+		f.rollout.Pods[i].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallFailed,
+			Message: "it is starting"}
 	}
 	attempts := func(after time.Duration) (all []int) {
 		f.now = start.Add(after)
@@ -105,7 +111,8 @@ func TestCallsUnderWayAreLeftAlone(t *testing.T) {
 	f := &facts{pods: map[string]*corev1.Pod{"web-0": pod}, rollout: rollout.Facts{Pods: []rollout.Pod{{Name: "web-0"}}}}
 	for _, key := range []string{"plan//0/u", "plan//0/u/3"} {
 		f.rollout.Pods[0].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallRunning}
-		if _, _, judged := c.nextCall(restartCall, set, f, rollout.Step{Pod: "web-0"}); judged == nil || judged.Kind() != outcome.KindDone {
+		if _, _, judged := c.nextCall(restartCall, set, f, rollout.Step{Pod: "web-0"}); judged == nil ||
+			judged.Kind() != outcome.KindDone {
 			t.Errorf("%s: got %+v", key, judged)
 		}
 	}

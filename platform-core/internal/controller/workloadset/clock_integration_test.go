@@ -26,13 +26,15 @@ import (
 func (h *harness) noMorePods(set *platformv1.WorkloadSet) {
 	h.Helper()
 	hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "full"},
+		Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 	h.must(env.Client.Create(h.Context(), quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
 	h.must(env.Client.Status().Update(h.Context(), quota))
 	testkit.Eventually(h, "the quota", func(ctx context.Context) error {
 		pod := h.pods()["0"]
-		another := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "another"}, Spec: corev1.PodSpec{Containers: pod.Spec.Containers}}
+		another := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "another"},
+			Spec: corev1.PodSpec{Containers: pod.Spec.Containers}}
 		if err := env.Client.Create(ctx, another, client.DryRunAll); !apierrors.IsForbidden(err) {
 			return errors.Join(errors.New("another pod is not refused"), err)
 		}

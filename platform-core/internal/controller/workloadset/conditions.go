@@ -23,8 +23,8 @@ const (
 	reasonUnreadable = "CannotTell"
 )
 
-// reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of it now, as while one
-// takes over from another, the condition stays as it is.
+// reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of
+// it now, as while one takes over from another, the condition stays as it is.
 func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 	for _, declared := range set.Spec.Conditions {
 		said, heard := conditionOf(declared, f.rollout.Pods)
@@ -68,7 +68,8 @@ func connectionsOf(p rollout.Pod) string {
 	return fmt.Sprintf("clients have all connections of pod %s (%s)", p.Name, p.Report.OutOfConnections)
 }
 
-// conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that it speaks of reports.
+// conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that
+// it speaks of reports.
 func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *metav1.Condition, heard bool) {
 	for _, p := range pods {
 		// The label, and not the report: a pod that nobody hears of any more may have reported that it writes.
@@ -93,7 +94,8 @@ func judged(declared platformv1.SetCondition, p rollout.Pod) *metav1.Condition {
 	for i, source := range []string{declared.Status, declared.Reason, declared.Message} {
 		text, err := plugin.ConditionText(source, p.Report.Role, p.Report.Attributes)
 		if err != nil {
-			return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonUnreadable, Message: fmt.Sprintf("pod %q: %v", p.Name, err)}
+			return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonUnreadable,
+				Message: fmt.Sprintf("pod %q: %v", p.Name, err)}
 		}
 		if texts[i] = text; texts[0] == "" {
 			return nil

@@ -16,10 +16,12 @@ import (
 )
 
 func TestDeclaredConditions(t *testing.T) {
-	declared := platformv1.SetCondition{Type: "Saving", Roles: []string{"primary"}, Status: "attributes['saving'] == '' ? '' : attributes['saving'] == 'no' ? 'False' : 'True'",
+	declared := platformv1.SetCondition{Type: "Saving", Roles: []string{"primary"},
+		Status: "attributes['saving'] == '' ? '' : attributes['saving'] == 'no' ? 'False' : 'True'",
 		Reason: "attributes['saving'] == 'no' ? 'Fails' : attributes['saving']", Message: "'it is ' + attributes['saving']"}
 	pod := func(role, saving string) rollout.Pod {
-		return rollout.Pod{Name: role, Role: role, Report: agentreport.Report{Health: agentreport.Healthy, Role: role, Attributes: map[string]string{"saving": saving}}}
+		return rollout.Pod{Name: role, Role: role,
+			Report: agentreport.Report{Health: agentreport.Healthy, Role: role, Attributes: map[string]string{"saving": saving}}}
 	}
 	gone := pod("primary", "no")
 	gone.Life = rollout.Terminating
@@ -35,16 +37,19 @@ func TestDeclaredConditions(t *testing.T) {
 		want string
 	}{
 		{"the primary says", []rollout.Pod{pod("replica", "no"), pod("primary", "Well")}, "True Well it is Well"},
-		{"what is not well comes first", []rollout.Pod{pod("primary", "Well"), pod("primary", "no"), pod("primary", "Well")}, "False Fails it is no"},
+		{"what is not well comes first", []rollout.Pod{pod("primary", "Well"), pod("primary", "no"), pod("primary", "Well")},
+			"False Fails it is no"},
 		{"there is nothing to say", []rollout.Pod{pod("primary", ""), pod("replica", "no")}, ""},
 		{"pods that do not count", []rollout.Pod{gone, former, copying}, "False Before as it was"},
 		{"nobody says anything", []rollout.Pod{silent}, "False Before as it was"},
 		{"no word", []rollout.Pod{pod("primary", "two words")}, "Unknown CannotTell"},
 		{"an attribute is missing", []rollout.Pod{{Name: "old", Role: "primary",
-			Report: agentreport.Report{Health: agentreport.Healthy, Attributes: map[string]string{"other": ""}}}}, "Unknown CannotTell"},
+			Report: agentreport.Report{Health: agentreport.Healthy, Attributes: map[string]string{"other": ""}}}},
+			"Unknown CannotTell"},
 	} {
 		set := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Conditions: []platformv1.SetCondition{declared}}}
-		conditions.Set(set, metav1.Condition{Type: "Saving", Status: metav1.ConditionFalse, Reason: "Before", Message: "as it was"})
+		conditions.Set(set, metav1.Condition{Type: "Saving", Status: metav1.ConditionFalse, Reason: "Before",
+			Message: "as it was"})
 		conditions.Set(set, metav1.Condition{Type: "Dropped", Status: metav1.ConditionTrue, Reason: "Before"})
 		conditions.Set(set, metav1.Condition{Type: platformv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
 		reportConditions(set, &facts{rollout: rollout.Facts{Pods: c.pods}})

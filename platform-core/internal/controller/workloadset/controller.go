@@ -154,7 +154,8 @@ func saysMore(before, after client.Object) bool {
 // that they outlive their set.
 func ofClaim(_ context.Context, claim client.Object) []reconcile.Request {
 	labels := claim.GetLabels()
-	name := platformv1.WorkloadSetNameFor(labels[platformv1.ApplicationLabel], labels[platformv1.ComponentLabel], labels[platformv1.SetLabel])
+	name := platformv1.WorkloadSetNameFor(labels[platformv1.ApplicationLabel], labels[platformv1.ComponentLabel],
+		labels[platformv1.SetLabel])
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: claim.GetNamespace(), Name: name}}}
 }
 
@@ -233,8 +234,9 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	return o.Within(f.wake)
 }
 
-// comeBack has the queue itself keep the clock of the writer, whatever becomes of the rest of the turn: beside an error the clock of a result counts
-// for nothing, and the back-off of something else that fails is none that a failover can wait for. Of a request that is in the queue, the earlier time counts.
+// comeBack has the queue itself keep the clock of the writer, whatever becomes of the rest of the turn: beside an error
+// the clock of a result counts for nothing, and the back-off of something else that fails is none that a failover can
+// wait for. Of a request that is in the queue, the earlier time counts.
 func (c *Controller) comeBack(set *platformv1.WorkloadSet, after time.Duration) {
 	if after > 0 {
 		c.requests.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)}, after)

@@ -22,8 +22,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// The controller is killed right after each of the writes that the life of a set takes, from its making to the end of its
-// volumes; the next one goes on, and all is as if nothing had happened.
+// The controller is killed right after each of the writes that the life of a set takes, from its making to the end of
+// its volumes; the next one goes on, and all is as if nothing had happened.
 func TestLifeSurvivesAKillAfterEachWrite(t *testing.T) {
 	h := newHarness(t)
 	f, _ := h.start(-1)
@@ -55,7 +55,9 @@ func TestLifeSurvivesAKillAfterEachWrite(t *testing.T) {
 // life takes a set from its making over more and fewer pods and another template to its end.
 func (h *harness) life() {
 	h.Helper()
-	set := h.create(3, handsOver(h), func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	set := h.create(3, handsOver(h), func(s *platformv1.WorkloadSet) {
+		s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete
+	})
 	testkit.WaitForReady(h, env.Client, set)
 	h.expect(3, 3)
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 5 })
@@ -102,7 +104,8 @@ func (h *harness) life() {
 // expect compares all that there is with what the given numbers of pods and of volumes mean.
 func (h *harness) expect(pods, volumes int) {
 	h.Helper()
-	want := []string{"ConfigMap " + setName + "-plan", "Role " + setName, "RoleBinding " + setName, "ServiceAccount " + setName}
+	want := []string{"ConfigMap " + setName + "-plan", "Role " + setName, "RoleBinding " + setName, "ServiceAccount " +
+		setName}
 	for ordinal := range volumes {
 		name := platformv1.PodNameFor(setName, int32(ordinal))
 		want = append(want, "PersistentVolumeClaim data-"+name, "Secret "+name+"-agent")
@@ -133,7 +136,8 @@ func (h *harness) inventory() []string {
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ConfigMapList{},
 		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
 	} {
-		if err := env.Client.List(context.Background(), list, client.InNamespace(h.namespace), client.HasLabels{platformv1.SetLabel}); err != nil {
+		if err := env.Client.List(context.Background(), list, client.InNamespace(h.namespace),
+			client.HasLabels{platformv1.SetLabel}); err != nil {
 			h.Fatal(err)
 		}
 		kind := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "*"), "List")

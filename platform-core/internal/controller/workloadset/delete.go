@@ -17,15 +17,17 @@ import (
 )
 
 // ensureFinalizer has the set wait for its volumes to be deleted, when the policy
-// asks for that, with a snapshot of each before or without. With Retain there is nothing to do at the end, so no finalizer. It stays when the last volume is no longer
-// mounted: that is still there. A set that is gone meanwhile is NotFound: a volume that is made for it all the same would stay for ever.
+// asks for that, with a snapshot of each before or without. With Retain there is nothing to do at the end, so no
+// finalizer. It stays when the last volume is no longer mounted: that is still there. A set that is gone meanwhile is
+// NotFound: a volume that is made for it all the same would stay for ever.
 func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.WorkloadSet) error {
 	has := controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer)
 	wanted := deletesVolumes(set.Spec.DeletionPolicy) && (has || len(set.Spec.Volumes) > 0)
 	if wanted == has {
 		return nil
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
+	finalizers := slices.DeleteFunc(slices.Clone(set.Finalizers),
+		func(f string) bool { return f == platformv1.VolumesFinalizer })
 	if wanted {
 		finalizers = append(finalizers, platformv1.VolumesFinalizer)
 	}
@@ -37,7 +39,8 @@ func deletesVolumes(policy platformv1.DeletionPolicy) bool {
 	return policy == platformv1.DeletionPolicyDelete || policy == platformv1.DeletionPolicySnapshot
 }
 
-// patchFinalizers replaces the list, provided that nobody changed the object meanwhile. The error is NotFound when it is gone.
+// patchFinalizers replaces the list, provided that nobody changed the object meanwhile. The error is NotFound when it
+// is gone.
 func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.WorkloadSet, finalizers []string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": set.ResourceVersion,
@@ -47,15 +50,16 @@ func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.Worklo
 		return err
 	}
 	patched := set.DeepCopy()
-	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner)); err != nil {
+	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner)); err !=
+		nil {
 		return err
 	}
 	set.Finalizers, set.ResourceVersion = patched.Finalizers, patched.ResourceVersion
 	return nil
 }
 
-// delete ends the pods, then the volumes, under the policy Snapshot once there is a snapshot of each, then lets the set go. It has work only where the policy
-// has volumes go with the set; one that becomes Retain meanwhile ends that.
+// delete ends the pods, then the volumes, under the policy Snapshot once there is a snapshot of each, then lets the set
+// go. It has work only where the policy has volumes go with the set; one that becomes Retain meanwhile ends that.
 func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
 		return outcome.Waiting(platformv1.ReasonDeleting, "pods are being removed; volumes are kept")
@@ -70,7 +74,8 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 			return outcome.Failed(err)
 		}
 		if left > 0 {
-			return outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", left))
+			return outcome.Waiting(platformv1.ReasonDeleting,
+				fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", left))
 		}
 	}
 	var claims corev1.PersistentVolumeClaimList
@@ -93,7 +98,8 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 
 // letGo has the set wait for its volumes no more.
 func (c *Controller) letGo(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
-	remaining := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
+	remaining := slices.DeleteFunc(slices.Clone(set.Finalizers),
+		func(f string) bool { return f == platformv1.VolumesFinalizer })
 	return outcome.Failed(client.IgnoreNotFound(c.patchFinalizers(ctx, set, remaining)))
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// observeElection tells the rollout which pod may have the label of a primary, where the plugin says how the members report whom they elected. An election
-// that is yet to be recorded names nobody: the status of this turn has it, and the next turn gives the label.
+// observeElection tells the rollout which pod may have the label of a primary, where the plugin says how the members
+// report whom they elected. An election that is yet to be recorded names nobody: the status of this turn has it, and
+// the next turn gives the label.
 func (f *facts) observeElection(set *platformv1.WorkloadSet) {
 	if set.Spec.Election == nil {
 		return
@@ -27,8 +28,8 @@ func (f *facts) observeElection(set *platformv1.WorkloadSet) {
 	}
 }
 
-// readElection reads the recorded election as it is at this moment: a cache may show an earlier one. Before another one is recorded the pods are read
-// anew as well: in a cache of its own each report may be older than the record.
+// readElection reads the recorded election as it is at this moment: a cache may show an earlier one. Before another one
+// is recorded the pods are read anew as well: in a cache of its own each report may be older than the record.
 func (c *Controller) readElection(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	if set.Spec.Election == nil {
 		return nil
@@ -47,10 +48,12 @@ func settleElection(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if set.Spec.Election == nil || len(f.rollout.Pods) == 0 || slices.ContainsFunc(f.rollout.Pods, labelled) {
 		return nil
 	}
-	primary, why := "", "no majority of its pods names the same primary, and none gets the label of that: see what the others report, and bring back those that are gone"
+	primary, why := "", "no majority of its pods names the same primary, and none gets the label of that: see what the "+
+		"others report, and bring back those that are gone"
 	if f.election.State != rollout.ElectionUnknown {
 		primary = f.election.Record.Primary
-		why = fmt.Sprintf("its members elected %s in epoch %s, which gets its label once that is recorded and it reports its role", primary, f.election.Record.Epoch)
+		why = fmt.Sprintf("its members elected %s in epoch %s, which gets its label once that is recorded and it reports "+
+			"its role", primary, f.election.Record.Epoch)
 	}
 	return new(outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, primary, why)))
 }

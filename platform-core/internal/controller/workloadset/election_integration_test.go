@@ -33,7 +33,8 @@ func (h *harness) names(ordinal, primary, epoch int) {
 	h.Helper()
 	testkit.Eventually(h, fmt.Sprintf("the report of pod %d", ordinal), func(ctx context.Context) error {
 		live := &corev1.Pod{}
-		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: platformv1.PodNameFor(setName, int32(ordinal))}, live); err != nil {
+		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace,
+			Name: platformv1.PodNameFor(setName, int32(ordinal))}, live); err != nil {
 			return err
 		}
 		r, err := agentreport.Parse(live.Annotations[platformv1.ReportAnnotation])
@@ -47,12 +48,14 @@ func (h *harness) names(ordinal, primary, epoch int) {
 		if ordinal == primary {
 			r.Role = "primary"
 		}
-		r.Attributes = map[string]string{"id": "m" + strconv.Itoa(ordinal), "leader": "m" + strconv.Itoa(primary), "term": strconv.Itoa(epoch)}
+		r.Attributes = map[string]string{"id": "m" + strconv.Itoa(ordinal), "leader": "m" + strconv.Itoa(primary),
+			"term": strconv.Itoa(epoch)}
 		return h.node.publish(ctx, live, r)
 	})
 }
 
-// history is what an API server had of the primary of a set: the recorded election, or the label of a pod, by resource version.
+// history is what an API server had of the primary of a set: the recorded election, or the label of a pod, by resource
+// version.
 type history struct {
 	mu     sync.Mutex
 	events []moment
@@ -100,7 +103,8 @@ func (h *history) note(event watch.Event) {
 	}
 }
 
-// check that the pods with these ordinals, and no others, got the label of a primary in turn, no two had it at once, and none before it was on record.
+// check that the pods with these ordinals, and no others, got the label of a primary in turn, no two had it at once,
+// and none before it was on record.
 func (h *history) check(t *testing.T, ordinals ...int32) {
 	t.Helper()
 	h.mu.Lock()
@@ -159,8 +163,8 @@ func (h *harness) electedIs(set *platformv1.WorkloadSet, ordinal, epoch int) {
 	})
 }
 
-// A set is ready once a majority of its members has named a primary, which is on record before it has its label; pods that call themselves primary are
-// not believed.
+// A set is ready once a majority of its members has named a primary, which is on record before it has its label; pods
+// that call themselves primary are not believed.
 func TestAPrimaryIsLabelledOnceAMajorityNamesIt(t *testing.T) {
 	h := newHarness(t)
 	seen := follow(h)
@@ -187,7 +191,8 @@ func TestAPrimaryIsLabelledOnceAMajorityNamesIt(t *testing.T) {
 	seen.check(t, 1, 0)
 }
 
-// The controller is killed after each of the writes by which the label goes from one pod to the other; the next one goes on.
+// The controller is killed after each of the writes by which the label goes from one pod to the other; the next one
+// goes on.
 func TestAnElectionIsFollowedThroughAKillAfterEachWrite(t *testing.T) {
 	h := newHarness(t)
 	seen := follow(h)

@@ -26,7 +26,8 @@ import (
 // decisions is how often a turn decides anew on what its calls and writes gave, before another turn goes on.
 const decisions = 24
 
-// tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
+// tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at
+// this moment.
 func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
 	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) || takesOver(set, f) {
 		if f.rollout.Mode == rollout.Suspended {
@@ -69,12 +70,14 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 	return turn.settle(decision), nil
 }
 
-// reopen gives pods their labels back that went for a change which nobody makes any more: the writer, and who was to take over.
+// reopen gives pods their labels back that went for a change which nobody makes any more: the writer, and who was to
+// take over.
 func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) error {
 	spared, _ := m.Spared(c.writers.since(c.Now()))
 	for _, p := range f.rollout.Pods {
 		writes := f.rollout.Writes(p.Report.Role)
-		waits := m.IsShut() && p.Name == primaryOf(f.writer) && writes || p.Name == spared && !writes && f.rollout.Declares(p.Report.Role)
+		waits := m.IsShut() && p.Name == primaryOf(f.writer) && writes || p.Name == spared && !writes &&
+			f.rollout.Declares(p.Report.Role)
 		if !waits || p.Role != "" || p.Report.Health != agentreport.Healthy {
 			continue
 		}
@@ -140,7 +143,8 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 		return
 	}
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
-	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
+	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding &&
+		slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
 		// Clients keep it until it is changed.
 		f.rollout.Named = nil
 	}
@@ -154,7 +158,8 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 	for i := range f.rollout.Pods {
 		p := &f.rollout.Pods[i]
 		p.Candidacy = rollout.Unfit
-		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) && record.Eligible(*memberOf(&platformv1.SetMember{Name: p.Name, Identity: m.Identity})) {
+		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) &&
+			record.Eligible(*memberOf(&platformv1.SetMember{Name: p.Name, Identity: m.Identity})) {
 			p.Candidacy = rollout.CanTakeOver
 		}
 	}
@@ -184,7 +189,8 @@ func (t *writerTurn) observe() failover.Facts {
 	if declared.MaxLag != nil {
 		f.MaxLag = new(declared.MaxLag.Value())
 	}
-	f.SynchronousReplicas = failover.SynchronousReplicas{Wanted: int(declared.SynchronousReplicas), Shortage: failover.Wait}
+	f.SynchronousReplicas = failover.SynchronousReplicas{Wanted: int(declared.SynchronousReplicas),
+		Shortage: failover.Wait}
 	if declared.Shortage == platformv1.ShortageContinue {
 		f.SynchronousReplicas.Shortage = failover.Continue
 	}
@@ -205,7 +211,9 @@ func (t *writerTurn) observe() failover.Facts {
 
 // podOf is a pod as the planner sees it.
 func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
-	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role), Labelled: p.Role != ""}
+	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health,
+		FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond,
+		Accuses:   p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role), Labelled: p.Role != ""}
 	pod.OutOfConnections = p.Report.OutOfConnections != ""
 	switch {
 	case p.Node == rollout.Unreachable:
@@ -215,7 +223,8 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	}
 	pod.Blank = t.blank(p.Name)
 	if m := p.Report.Member; m != nil {
-		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
+		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion,
+			Writing: m.Writing, Primary: m.Primary}
 	}
 	if p.Report.Health == agentreport.Healthy && !t.rollout.Writes(p.Report.Role) {
 		pod.Reluctance = p.Report.Message
@@ -250,7 +259,8 @@ func (f *facts) blank(name string) bool {
 		if v.PersistentVolumeClaim == nil || render.Foreign(&v) {
 			continue
 		}
-		if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim == nil || claim.Spec.VolumeName != "" || claim.Status.Phase != corev1.ClaimPending {
+		if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim == nil || claim.Spec.VolumeName != "" ||
+			claim.Status.Phase != corev1.ClaimPending {
 			return false
 		}
 	}
@@ -264,7 +274,8 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 	if err != nil {
 		return failover.Measurement{Problem: err.Error()}
 	}
-	m := failover.Measurement{Order: order, History: attributes[declared.HistoryAttribute], Earlier: attributes[declared.EarlierAttribute]}
+	m := failover.Measurement{Order: order, History: attributes[declared.HistoryAttribute],
+		Earlier: attributes[declared.EarlierAttribute]}
 	var problem string
 	if text, found := attributes[declared.LagAttribute]; found && declared.LagAttribute != "" {
 		if m.Lag, problem = wholeNumber(declared.LagAttribute, text, "bytes"); problem != "" {

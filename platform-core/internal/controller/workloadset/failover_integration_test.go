@@ -132,8 +132,9 @@ func (m *crew) tell(pod string, r *agentreport.Report) {
 	case member.writes:
 		r.Role = "primary"
 	}
-	r.Member = &agentreport.Member{Identity: member.self.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
-		Writing: member.writes && !member.breaks}
+	r.Member = &agentreport.Member{Identity: member.self.Identity, Promised: state.Promised, Term: state.Term,
+		ListVersion: state.List.Version,
+		Writing:     member.writes && !member.breaks}
 }
 
 // writers are the pods whose process writes.
@@ -172,7 +173,8 @@ func (c *memberClient) call(do func(*simulatedMember)) (*agentv1.MemberStatus, e
 	state := member.agent.State()
 	// The agents of these tests have a permission as soon as they are named, and none without.
 	member.writes = member.agent.Named()
-	status := &agentv1.MemberStatus{Name: c.pod, Identity: member.self.Identity, Promised: state.Promised, Term: state.Term,
+	status := &agentv1.MemberStatus{Name: c.pod, Identity: member.self.Identity, Promised: state.Promised,
+		Term:        state.Term,
 		ListVersion: state.List.Version, Writing: member.writes}
 	c.mu.Unlock()
 	return status, client.IgnoreNotFound(c.report(c.pod))
@@ -205,7 +207,8 @@ func (n *node) measure(pod, key string) (agentclient.ActionCall, error) {
 	if member.silent {
 		return agentclient.ActionCall{}, errors.New("nobody answers")
 	}
-	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, Outputs: map[string]string{"offset": fmt.Sprint(member.offset), "lag": fmt.Sprint(member.lag)}}, nil
+	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded},
+		Outputs: map[string]string{"offset": fmt.Sprint(member.offset), "lag": fmt.Sprint(member.lag)}}, nil
 }
 
 // writes waits until a pod is named, writes alone, and alone has the label of the role.
@@ -253,8 +256,10 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "2", 2)
 	changes := set.Status.Primary.Changes
-	if len(changes) != 1 || changes[0].Term != 2 || changes[0].Cause != platformv1.PrimaryFailed || changes[0].From != setName+"-0" || changes[0].To != setName+"-2" ||
-		changes[0].Named == nil || changes[0].Named.Before(&changes[0].Deposed) || changes[0].Order == nil || *changes[0].Order != 9 ||
+	if len(changes) != 1 || changes[0].Term != 2 || changes[0].Cause != platformv1.PrimaryFailed ||
+		changes[0].From != setName+"-0" || changes[0].To != setName+"-2" ||
+		changes[0].Named == nil || changes[0].Named.Before(&changes[0].Deposed) || changes[0].Order == nil ||
+		*changes[0].Order != 9 ||
 		!strings.Contains(changes[0].Reason, "is down") || !strings.Contains(changes[0].Choice, "the most advanced") {
 		t.Errorf("the changes are %+v", changes)
 	}
@@ -266,7 +271,8 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 		s.Annotations = map[string]string{platformv1.SwitchPrimaryAnnotation: setName + "-2/" + setName + "-0"}
 	})
 	h.writes(m, set, "0", 3)
-	if changes := set.Status.Primary.Changes; len(changes) != 2 || changes[1].Cause != platformv1.PrimaryOrdered || changes[1].Operation != "" {
+	if changes := set.Status.Primary.Changes; len(changes) != 2 || changes[1].Cause != platformv1.PrimaryOrdered ||
+		changes[1].Operation != "" {
 		t.Errorf("the changes are %+v", changes)
 	}
 	// An order that is through does nothing more.
@@ -285,7 +291,8 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	}
 }
 
-// Who lacks more than maxLag takes over from nobody, however advanced it is, until somebody says that as much may be lost.
+// Who lacks more than maxLag takes over from nobody, however advanced it is, until somebody says that as much may be
+// lost.
 func TestWhoIsTooFarBehindIsPassedOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -299,7 +306,8 @@ func TestWhoIsTooFarBehindIsPassedOver(t *testing.T) {
 	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset, s.lag = 9, 1025 }))
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "1", 2)
-	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Lag == nil || *changes[0].Lag != 1024 || *changes[0].Order != 5 {
+	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Lag == nil || *changes[0].Lag != 1024 ||
+		*changes[0].Order != 5 {
 		t.Errorf("the changes are %+v", changes)
 	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
@@ -327,7 +335,8 @@ func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
 	}
 }
 
-// A writer whose pod the API server does not resize hands over, and another pod comes in its place, as for those that follow.
+// A writer whose pod the API server does not resize hands over, and another pod comes in its place, as for those that
+// follow.
 func TestAWriterThatCannotBeResizedHandsOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -359,9 +368,11 @@ func TestNobodyIsDeposedInVain(t *testing.T) {
 	// To hand over it would have to work.
 	h.ask(set, platformv1.HandoverRequest{From: setName + "-0"})
 	h.says(set, platformv1.ReasonFailoverPending, "run an Operation of template Failover")
-	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver, Request: platformv1.RequestOf(h.operation("failover", nil))})
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver,
+		Request: platformv1.RequestOf(h.operation("failover", nil))})
 	h.writes(m, set, "1", 2)
-	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Cause != platformv1.PrimaryFailed || changes[0].Operation != "failover" {
+	if changes := set.Status.Primary.Changes; len(changes) != 1 || changes[0].Cause != platformv1.PrimaryFailed ||
+		changes[0].Operation != "failover" {
 		t.Errorf("the changes are %+v", changes)
 	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))

@@ -131,7 +131,8 @@ func sameRecord(a, b permission.Record) bool {
 	if (a.Primary == nil) != (b.Primary == nil) || (a.Previous == nil) != (b.Previous == nil) {
 		return false
 	}
-	return a.Term == b.Term && (a.Primary == nil || *a.Primary == *b.Primary) && same(a.List, b.List) && (a.Previous == nil || same(*a.Previous, *b.Previous))
+	return a.Term == b.Term && (a.Primary == nil || *a.Primary == *b.Primary) && same(a.List, b.List) &&
+		(a.Previous == nil || same(*a.Previous, *b.Previous))
 }
 
 // unlabel takes the label of a role that writes from a pod, if it is there and has it.
@@ -197,8 +198,9 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 		}
 		return answer
 	}
-	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(), ListVersion: status.GetListVersion(),
-		Writing: status.GetWriting(), Primary: status.GetPrimary()}
+	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(),
+		ListVersion: status.GetListVersion(),
+		Writing:     status.GetWriting(), Primary: status.GetPrimary()}
 	return answer
 }
 
@@ -207,7 +209,8 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 	pod := t.pods[step.Pod]
 	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == step.Pod })
 	key := fmt.Sprintf("measure/%d/%s/%d", t.writer.Term, pod.UID, t.Now().UnixNano())
-	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
+	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod,
+		agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
 	switch {
 	case err != nil:
 		return failover.Measurement{Problem: agentclient.ProblemOf(err)}
@@ -225,12 +228,14 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 	return t.measurement(p, attributes)
 }
 
-// pause runs the action by which the writer stops taking writes. Its key names the attempt, so that a repeated one does nothing again.
+// pause runs the action by which the writer stops taking writes. Its key names the attempt, so that a repeated one does
+// nothing again.
 func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
 	pod := t.pods[step.Pod]
 	t.events.Normal(t.set, "SwitchingOver", "%s", step)
 	key := fmt.Sprintf("handover/%d/%s/%d/%d/%d", t.writer.Term, pod.UID, step.Attempt, t.writers.started(), step.Began)
-	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
+	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod,
+		agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
 	switch {
 	case err != nil && agentclient.IsRefused(err):
 		return failover.PauseFailed, agentclient.ProblemOf(err)
@@ -242,7 +247,8 @@ func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.Pa
 	return failover.PauseFailed, call.Message
 }
 
-func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, actionPatience)
 	defer cancel()
 	ops, err := t.Ops.DialOps(ctx, pod)

@@ -33,8 +33,9 @@ func agentImage(pod *corev1.Pod) string {
 	return ""
 }
 
-// imageChanges returns the containers of the live pod that are to have another image, with that image. The same image in another
-// registry is none, as long as the container has an image at all: nothing that runs is restarted for where it came from.
+// imageChanges returns the containers of the live pod that are to have another image, with that image. The same image
+// in another registry is none, as long as the container has an image at all: nothing that runs is restarted for where
+// it came from.
 func imageChanges(live, want *corev1.Pod) map[string]string {
 	changes := map[string]string{}
 	wanted := podchange.Running(&want.Spec)
@@ -129,10 +130,12 @@ func given(container *corev1.Container) map[string]resource.Quantity {
 // agents need comes with the next pod.
 func resized(spec *corev1.PodSpec) []corev1.Container {
 	agents := []string{plugin.StatusContainer, plugin.OpsContainer, plugin.MetricsContainer}
-	return slices.DeleteFunc(podchange.Running(spec), func(c corev1.Container) bool { return slices.Contains(agents, c.Name) })
+	return slices.DeleteFunc(podchange.Running(spec),
+		func(c corev1.Container) bool { return slices.Contains(agents, c.Name) })
 }
 
-// resourceNames is the value of the annotation that tells our resources from those that a LimitRange or a webhook added.
+// resourceNames is the value of the annotation that tells our resources from those that a LimitRange or a webhook
+// added.
 func resourceNames(pod *corev1.Pod) string {
 	names := map[string][]string{}
 	for _, container := range resized(&pod.Spec) {
@@ -180,7 +183,8 @@ func resourceChanges(live, want *corev1.Pod) map[string]map[string]*resource.Qua
 	return changes
 }
 
-// fixed returns the first of the resources that are to change and that no server changes while a pod runs; empty when there is none.
+// fixed returns the first of the resources that are to change and that no server changes while a pod runs; empty when
+// there is none.
 func fixed(changes map[string]map[string]*resource.Quantity) string {
 	for _, container := range slices.Sorted(maps.Keys(changes)) {
 		for _, change := range slices.Sorted(maps.Keys(changes[container])) {
@@ -215,7 +219,8 @@ func resizePatch(live, want *corev1.Pod) ([]byte, error) {
 		Resources map[string]map[string]*resource.Quantity `json:"resources"`
 	}
 	lists := map[string][]container{}
-	for field, containers := range map[string][]corev1.Container{"containers": live.Spec.Containers, "initContainers": live.Spec.InitContainers} {
+	for field, containers := range map[string][]corev1.Container{"containers": live.Spec.Containers,
+		"initContainers": live.Spec.InitContainers} {
 		for _, c := range containers {
 			changes := resourceChanges(live, want)[c.Name]
 			if len(changes) == 0 {

@@ -29,7 +29,8 @@ func list(pairs ...string) corev1.ResourceList {
 func podWith(requests, limits corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "redis", Image: "redis:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}},
-		{Name: plugin.StatusContainer, Image: "redis:1", Resources: corev1.ResourceRequirements{Requests: list("cpu", "10m")}},
+		{Name: plugin.StatusContainer, Image: "redis:1",
+			Resources: corev1.ResourceRequirements{Requests: list("cpu", "10m")}},
 	}}}
 }
 
@@ -42,13 +43,18 @@ func TestResourceChanges(t *testing.T) {
 	}{
 		"the same": {live: podWith(list("cpu", "1"), nil), want: podWith(list("cpu", "1000m"), nil), says: `{}`},
 		"requests that the server derives from limits": {
-			live: podWith(list("cpu", "1", "memory", "1Gi"), list("cpu", "1", "memory", "1Gi")), want: podWith(list("memory", "1Gi"), list("cpu", "1", "memory", "1Gi")), says: `{}`},
+			live: podWith(list("cpu", "1", "memory", "1Gi"), list("cpu", "1", "memory", "1Gi")),
+			want: podWith(list("memory", "1Gi"), list("cpu", "1", "memory", "1Gi")), says: `{}`},
 		"what a LimitRange added": {
-			live: podWith(list("cpu", "1", "memory", "1Gi"), list("memory", "1Gi")), want: podWith(list("cpu", "1"), nil), given: podWith(list("cpu", "1"), nil), says: `{}`},
+			live: podWith(list("cpu", "1", "memory", "1Gi"), list("memory", "1Gi")), want: podWith(list("cpu", "1"), nil),
+			given: podWith(list("cpu", "1"), nil), says: `{}`},
 		"a limit that is wanted no more": {
-			live: podWith(list("cpu", "1"), list("cpu", "2")), want: podWith(list("cpu", "1"), nil), given: podWith(list("cpu", "1"), list("cpu", "2")), says: `{"redis":{"limits.cpu":null}}`},
-		"another request": {live: podWith(list("cpu", "1"), nil), want: podWith(list("cpu", "2"), nil), says: `{"redis":{"requests.cpu":"2"}}`},
-		"another limit":   {live: podWith(list("cpu", "1"), list("cpu", "1")), want: podWith(nil, list("cpu", "2")), says: `{"redis":{"limits.cpu":"2","requests.cpu":"2"}}`},
+			live: podWith(list("cpu", "1"), list("cpu", "2")), want: podWith(list("cpu", "1"), nil),
+			given: podWith(list("cpu", "1"), list("cpu", "2")), says: `{"redis":{"limits.cpu":null}}`},
+		"another request": {live: podWith(list("cpu", "1"), nil), want: podWith(list("cpu", "2"), nil),
+			says: `{"redis":{"requests.cpu":"2"}}`},
+		"another limit": {live: podWith(list("cpu", "1"), list("cpu", "1")), want: podWith(nil, list("cpu", "2")),
+			says: `{"redis":{"limits.cpu":"2","requests.cpu":"2"}}`},
 		"another need of the agent": {live: podWith(nil, nil), want: func() *corev1.Pod {
 			p := podWith(nil, nil)
 			p.Spec.Containers[1].Resources.Requests = list("cpu", "20m")
@@ -56,7 +62,8 @@ func TestResourceChanges(t *testing.T) {
 		}(), says: `{}`},
 		"a container that comes with the next pod": {live: podWith(nil, nil), want: func() *corev1.Pod {
 			p := podWith(nil, nil)
-			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "new", Resources: corev1.ResourceRequirements{Requests: list("cpu", "20m")}})
+			p.Spec.Containers = append(p.Spec.Containers,
+				corev1.Container{Name: "new", Resources: corev1.ResourceRequirements{Requests: list("cpu", "20m")}})
 			return p
 		}(), says: `{}`},
 	}
@@ -85,11 +92,15 @@ func TestOtherResourcesNeedAnotherPod(t *testing.T) {
 		fit        rollout.Fit
 		note       string
 	}{
-		"memory":          {pod("memory", "1Gi", "nvidia.com/gpu", "1"), pod("memory", "2Gi", "nvidia.com/gpu", "1"), rollout.Outdated, ""},
-		"a GPU":           {pod("memory", "1Gi"), pod("memory", "1Gi", "nvidia.com/gpu", "1"), rollout.Replace, "nvidia.com/gpu cannot change while the pod runs"},
-		"more of them":    {pod("nvidia.com/gpu", "1"), pod("memory", "1Gi", "nvidia.com/gpu", "2"), rollout.Replace, "nvidia.com/gpu cannot change"},
-		"none any more":   {pod("nvidia.com/gpu", "1"), pod(), rollout.Replace, "nvidia.com/gpu cannot change"},
-		"scratch space":   {pod("ephemeral-storage", "1Gi"), pod("ephemeral-storage", "2Gi"), rollout.Replace, "ephemeral-storage cannot change"},
+		"memory": {pod("memory", "1Gi", "nvidia.com/gpu", "1"), pod("memory", "2Gi", "nvidia.com/gpu", "1"),
+			rollout.Outdated, ""},
+		"a GPU": {pod("memory", "1Gi"), pod("memory", "1Gi", "nvidia.com/gpu", "1"), rollout.Replace,
+			"nvidia.com/gpu cannot change while the pod runs"},
+		"more of them": {pod("nvidia.com/gpu", "1"), pod("memory", "1Gi", "nvidia.com/gpu", "2"), rollout.Replace,
+			"nvidia.com/gpu cannot change"},
+		"none any more": {pod("nvidia.com/gpu", "1"), pod(), rollout.Replace, "nvidia.com/gpu cannot change"},
+		"scratch space": {pod("ephemeral-storage", "1Gi"), pod("ephemeral-storage", "2Gi"), rollout.Replace,
+			"ephemeral-storage cannot change"},
 		"as it was asked": {pod("nvidia.com/gpu", "1"), pod("nvidia.com/gpu", "1"), rollout.Current, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +124,8 @@ func withImage(pod *corev1.Pod, image, id string) *corev1.Pod {
 // A pod whose image was changed counts as restarting until the kubelet has acted, also when the image changes again.
 func TestTightens(t *testing.T) {
 	pod := func(limits corev1.ResourceList) *corev1.Pod {
-		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db", Resources: corev1.ResourceRequirements{Limits: limits}}}}}
+		return &corev1.Pod{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "db", Resources: corev1.ResourceRequirements{Limits: limits}}}}}
 	}
 	memory := func(quantity string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)}
@@ -122,12 +134,13 @@ func TestTightens(t *testing.T) {
 		live, want corev1.ResourceList
 		tightens   bool
 	}{
-		"less":            {memory("2Gi"), memory("1Gi"), true},
-		"more":            {memory("1Gi"), memory("2Gi"), false},
-		"the same":        {memory("1024Mi"), memory("1Gi"), false},
-		"a first limit":   {nil, memory("1Gi"), true},
-		"no limit":        {memory("1Gi"), nil, false},
-		"less processing": {corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, false},
+		"less":          {memory("2Gi"), memory("1Gi"), true},
+		"more":          {memory("1Gi"), memory("2Gi"), false},
+		"the same":      {memory("1024Mi"), memory("1Gi"), false},
+		"a first limit": {nil, memory("1Gi"), true},
+		"no limit":      {memory("1Gi"), nil, false},
+		"less processing": {corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+			corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, false},
 	} {
 		if got := tightens(pod(test.live), pod(test.want)); got != test.tightens {
 			t.Errorf("%s: got %v", name, got)
@@ -173,13 +186,16 @@ func TestRestartFit(t *testing.T) {
 
 func TestImagesOfInitContainersAloneAreNoChange(t *testing.T) {
 	live, want := podWith(nil, nil), podWith(nil, nil)
-	live.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}, {Name: "prepare", Image: "redis:1"}}
-	want.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:2"}, {Name: "prepare", Image: "redis:2"}}
+	live.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"},
+		{Name: "prepare", Image: "redis:1"}}
+	want.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:2"},
+		{Name: "prepare", Image: "redis:2"}}
 	if changes := imageChanges(live, want); len(changes) != 0 {
 		t.Errorf("changes %v", changes)
 	}
 	body, err := imagePatch(live, want)
-	if err != nil || strings.Contains(string(body), "agent:2") || !strings.Contains(string(body), `{"name":"prepare","image":"redis:2"}`) {
+	if err != nil || strings.Contains(string(body), "agent:2") ||
+		!strings.Contains(string(body), `{"name":"prepare","image":"redis:2"}`) {
 		t.Errorf("patch %s, %v", body, err)
 	}
 	want.Spec.InitContainers[1].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
@@ -191,10 +207,12 @@ func TestImagesOfInitContainersAloneAreNoChange(t *testing.T) {
 
 func TestTakes(t *testing.T) {
 	on := func(key string, operator corev1.NodeSelectorOperator, values ...string) *corev1.NodeSelector {
-		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}}}
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}}}
 	}
 	node := func(change func(*corev1.Node)) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a", "cores": "16"}}, Status: corev1.NodeStatus{Allocatable: list("cpu", "4", "memory", "8Gi")}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a", "cores": "16"}},
+			Status: corev1.NodeStatus{Allocatable: list("cpu", "4", "memory", "8Gi")}}
 		change(n)
 		return n
 	}
@@ -209,7 +227,9 @@ func TestTakes(t *testing.T) {
 		"it fits":           {node(as), small, nil, true},
 		"one core too many": {node(as), podWith(list("cpu", "4"), nil), nil, false},
 		"cordoned":          {node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), small, nil, false},
-		"tainted":           {node(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}} }), small, nil, false},
+		"tainted": {node(func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
+		}), small, nil, false},
 		"lightly tainted": {node(func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}), small, nil, true},
@@ -236,7 +256,9 @@ func TestTakes(t *testing.T) {
 func TestFitResourcesReadsWhatTheKubeletSays(t *testing.T) {
 	now := time.Now()
 	condition := func(kind corev1.PodConditionType, reason string, ago time.Duration) corev1.PodStatus {
-		return corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(now.Add(-ago))}}}
+		return corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: "why",
+				LastTransitionTime: metav1.NewTime(now.Add(-ago))}}}
 	}
 	tests := map[string]struct {
 		status corev1.PodStatus
@@ -244,18 +266,29 @@ func TestFitResourcesReadsWhatTheKubeletSays(t *testing.T) {
 		says   string
 		wake   time.Duration
 	}{
-		"nothing":              {corev1.PodStatus{}, rollout.Current, "", 0},
-		"not seen yet":         {corev1.PodStatus{ObservedGeneration: 1}, rollout.Underway, "has yet to give it", 0},
-		"seen":                 {corev1.PodStatus{ObservedGeneration: 2}, rollout.Current, "", 0},
-		"not allocated yet":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "500m")}}}, rollout.Underway, "has yet to give it", 0},
-		"allocated":            {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "1000m")}}}, rollout.Current, "", 0},
-		"in progress":          {condition(corev1.PodResizeInProgress, "", time.Hour), rollout.Underway, "has yet to give it the new resources (why)", 0},
-		"deferred":             {condition(corev1.PodResizePending, "Deferred", time.Minute), rollout.Underway, "has no room for the new resources now (why)", 4 * time.Minute},
-		"deferred too long":    {condition(corev1.PodResizePending, "Deferred", 5*time.Minute), rollout.Replace, "for 5 minutes its node has no room", 0},
-		"fails":                {condition(corev1.PodResizeInProgress, "Error", time.Minute), rollout.Underway, "fails to give it", 4 * time.Minute},
-		"fails too long":       {condition(corev1.PodResizeInProgress, "Error", time.Hour), rollout.Replace, "fails to give it", 0},
-		"an older kubelet":     {corev1.PodStatus{Resize: corev1.PodResizeStatusInProgress}, rollout.Underway, "has yet to give it", 0},
-		"deferred by an older": {corev1.PodStatus{Resize: corev1.PodResizeStatusDeferred}, rollout.Underway, "has no room", 0},
+		"nothing":      {corev1.PodStatus{}, rollout.Current, "", 0},
+		"not seen yet": {corev1.PodStatus{ObservedGeneration: 1}, rollout.Underway, "has yet to give it", 0},
+		"seen":         {corev1.PodStatus{ObservedGeneration: 2}, rollout.Current, "", 0},
+		"not allocated yet": {corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "500m")}}},
+			rollout.Underway, "has yet to give it", 0},
+		"allocated": {corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "1000m")}}},
+			rollout.Current, "", 0},
+		"in progress": {condition(corev1.PodResizeInProgress, "", time.Hour), rollout.Underway,
+			"has yet to give it the new resources (why)", 0},
+		"deferred": {condition(corev1.PodResizePending, "Deferred", time.Minute), rollout.Underway,
+			"has no room for the new resources now (why)", 4 * time.Minute},
+		"deferred too long": {condition(corev1.PodResizePending, "Deferred", 5*time.Minute), rollout.Replace,
+			"for 5 minutes its node has no room", 0},
+		"fails": {condition(corev1.PodResizeInProgress, "Error", time.Minute), rollout.Underway,
+			"fails to give it", 4 * time.Minute},
+		"fails too long": {condition(corev1.PodResizeInProgress, "Error", time.Hour), rollout.Replace,
+			"fails to give it", 0},
+		"an older kubelet": {corev1.PodStatus{Resize: corev1.PodResizeStatusInProgress}, rollout.Underway,
+			"has yet to give it", 0},
+		"deferred by an older": {corev1.PodStatus{Resize: corev1.PodResizeStatusDeferred}, rollout.Underway, "has no room",
+			0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -17,12 +17,14 @@ import (
 // imagined is the generation of a set that is only thought of.
 const imagined = -1
 
-// Forecast says what would be done to the volumes and the pods of a set if it had another spec, in order. It touches nothing. refusal is
-// the sentence with which the set would stall instead; empty for none.
-type Forecast func(ctx context.Context, set *platformv1.WorkloadSet) (changes []platformv1.PlannedChange, refusal string, err error)
+// Forecast says what would be done to the volumes and the pods of a set if it had another spec, in order. It touches
+// nothing. refusal is the sentence with which the set would stall instead; empty for none.
+type Forecast func(ctx context.Context, set *platformv1.WorkloadSet) (changes []platformv1.PlannedChange,
+	refusal string, err error)
 
 // forecast implements Forecast by the planner and the observations that do the work, too.
-func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSet) ([]platformv1.PlannedChange, string, error) {
+func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSet) ([]platformv1.PlannedChange, string,
+	error) {
 	set := &platformv1.WorkloadSet{}
 	if err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), set); client.IgnoreNotFound(err) != nil {
 		return nil, "", fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Name, err)
@@ -69,7 +71,8 @@ func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSe
 func forecastShared(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedChange {
 	var changes []platformv1.PlannedChange
 	create := func(kind, name string) {
-		changes = append(changes, platformv1.PlannedChange{Component: set.Spec.Component, Kind: kind, Name: name, Action: platformv1.PlannedCreate})
+		changes = append(changes, platformv1.PlannedChange{Component: set.Spec.Component, Kind: kind, Name: name,
+			Action: platformv1.PlannedCreate})
 	}
 	create("ServiceAccount", set.Name)
 	create("ConfigMap", platformv1.PlanNameFor(set.Name))
@@ -104,7 +107,8 @@ func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 			have = has // A size that it has not got yet is taken back.
 		}
 		if have.Cmp(volume.Size) < 0 {
-			change.Action, change.Reason = platformv1.PlannedGrow, fmt.Sprintf("from %s to %s", have.String(), volume.Size.String())
+			change.Action, change.Reason = platformv1.PlannedGrow,
+				fmt.Sprintf("from %s to %s", have.String(), volume.Size.String())
 			changes = append(changes, change)
 		}
 	})
@@ -113,7 +117,8 @@ func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 
 // planned says a step of the rollout in the words of the API.
 func (f *facts) planned(set *platformv1.WorkloadSet, step rollout.Step) platformv1.PlannedChange {
-	change := platformv1.PlannedChange{Component: set.Spec.Component, Kind: "Pod", Name: step.Pod, To: step.To, Reason: step.Reason}
+	change := platformv1.PlannedChange{Component: set.Spec.Component, Kind: "Pod", Name: step.Pod, To: step.To,
+		Reason: step.Reason}
 	switch step.Action {
 	case rollout.CreatePod:
 		change.Action = platformv1.PlannedCreate

@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// observeGeneration says whether the pods, or the record of who may write, are of other volumes than those that the spec asks for. Then nothing
-// begins: two writers on different data would be the end of both.
+// observeGeneration says whether the pods, or the record of who may write, are of other volumes than those that the
+// spec asks for. Then nothing begins: two writers on different data would be the end of both.
 func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
 	f.moves = f.writer != nil && f.writer.Data != set.Spec.Generation()
 	for _, pod := range f.pods {
@@ -35,8 +35,9 @@ func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
 	}
 }
 
-// stay has a turn be about the volumes that the pods have, failover and all, where the spec asks for others that they cannot go to: its facts are of
-// those, and clients are led where they were, and nowhere when they were not: what the spec says of that is asked for the others. The spec is changed for as long as the turn takes.
+// stay has a turn be about the volumes that the pods have, failover and all, where the spec asks for others that they
+// cannot go to: its facts are of those, and clients are led where they were, and nowhere when they were not: what the
+// spec says of that is asked for the others. The spec is changed for as long as the turn takes.
 func (c *Controller) stay(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (*facts, error) {
 	if astray(set, f) == "" {
 		return f, nil
@@ -71,16 +72,19 @@ func astray(set *platformv1.WorkloadSet, f *facts) string {
 	switch pod := begins(set, former); {
 	case former != nil && former.Member != nil && !set.Wants(pod):
 		// What others have may lack what it acknowledged.
-		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
+		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any "+
+			"more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
 			generation, pod, pod, present(set, f))
 	case !there(set, f, pod):
 		// New ones would be empty.
-		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those that they have; set it to what it was, %q", generation, pod, present(set, f))
+		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those "+
+			"that they have; set it to what it was, %q", generation, pod, present(set, f))
 	}
 	if f.writer == nil || f.writer.Data == generation || former != nil || untouched(set, f) {
 		return ""
 	}
-	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which one had the latest data: the pods stay with those that they have; set it to what it was, %q",
+	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which "+
+		"one had the latest data: the pods stay with those that they have; set it to what it was, %q",
 		generation, present(set, f))
 }
 
@@ -102,7 +106,8 @@ func present(set *platformv1.WorkloadSet, f *facts) string {
 	return ""
 }
 
-// begins is the pod that writes first on the volumes of the spec: that of the last time that the pods had them, and else the first.
+// begins is the pod that writes first on the volumes of the spec: that of the last time that the pods had them, and
+// else the first.
 func begins(set *platformv1.WorkloadSet, former *platformv1.PrimaryRecord) string {
 	if former != nil && former.Member != nil {
 		return former.Member.Name
@@ -113,17 +118,20 @@ func begins(set *platformv1.WorkloadSet, former *platformv1.PrimaryRecord) strin
 // there says whether a pod has all its volumes of the generation that the spec names.
 func there(set *platformv1.WorkloadSet, f *facts, pod string) bool {
 	for _, volume := range set.Spec.Volumes {
-		if claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]; claim == nil || !ours(set, claim) || claim.DeletionTimestamp != nil {
+		if claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]; claim == nil || !ours(set, claim) ||
+			claim.DeletionTimestamp != nil {
 			return false
 		}
 	}
 	return pod != ""
 }
 
-// untouched says whether no pod but the first can have data of the generation that the spec names, so that it is the one to begin.
+// untouched says whether no pod but the first can have data of the generation that the spec names, so that it is the
+// one to begin.
 func untouched(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, claim := range f.claims {
-		if claim.Labels[platformv1.GenerationLabel] == set.Spec.Generation() && ours(set, claim) && claim.Labels[platformv1.OrdinalLabel] != firstOrdinal(set) {
+		if claim.Labels[platformv1.GenerationLabel] == set.Spec.Generation() && ours(set, claim) &&
+			claim.Labels[platformv1.OrdinalLabel] != firstOrdinal(set) {
 			return false
 		}
 	}
@@ -145,14 +153,18 @@ func restored(set *platformv1.WorkloadSet, f *facts) bool {
 	return true
 }
 
-// unfilled says that no pod begins on other volumes since those of the first are not the ones that were filled: somebody deleted them, or has
-// another pod be the first. Once a writer is on record, its volumes are known by their identity.
+// unfilled says that no pod begins on other volumes since those of the first are not the ones that were filled:
+// somebody deleted them, or has another pod be the first. Once a writer is on record, its volumes are known by their
+// identity.
 func unfilled(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	begun := f.writer != nil && !recordOf(f.writer).Founding() || f.writer == nil && !set.Spec.IsClosed()
-	if set.Spec.Generation() == "" || f.moves || begun || f.rollout.Mode != rollout.Running || len(set.Spec.Ordinals()) == 0 || restored(set, f) {
+	if set.Spec.Generation() == "" || f.moves || begun || f.rollout.Mode != rollout.Running ||
+		len(set.Spec.Ordinals()) == 0 || restored(set, f) {
 		return nil
 	}
-	return new(outcome.Stalled(platformv1.ReasonRestoreFailed, fmt.Sprintf("the volumes of pod %s of generation %q are not those that were filled: somebody deleted them, or had another pod be the first; no pod begins on empty ones. The Operation that restores goes back to the volumes of before",
+	return new(outcome.Stalled(platformv1.ReasonRestoreFailed, fmt.Sprintf("the volumes of pod %s of generation %q are "+
+		"not those that were filled: somebody deleted them, or had another pod be the first; no pod begins on empty ones. "+
+		"The Operation that restores goes back to the volumes of before",
 		set.FirstPod(), set.Spec.Generation())))
 }
 
@@ -162,11 +174,12 @@ func moving(set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 	if set.Spec.Generation() != "" {
 		to = fmt.Sprintf("the volumes of generation %s", set.Spec.Generation())
 	}
-	return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("its pods go to %s: %d have to end before", to, len(f.rollout.Pods)))
+	return outcome.Waiting(platformv1.ReasonRestoring,
+		fmt.Sprintf("its pods go to %s: %d have to end before", to, len(f.rollout.Pods)))
 }
 
-// tendGeneration has the record of who may write be of the volumes that the pods are to have, before one is made on them. It returns nil where
-// nothing is to be done about that.
+// tendGeneration has the record of who may write be of the volumes that the pods are to have, before one is made on
+// them. It returns nil where nothing is to be done about that.
 func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if set.Spec.Suspend {
 		return nil
@@ -195,7 +208,8 @@ func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.Workloa
 	return new(c.takeUpGeneration(ctx, set, f))
 }
 
-// noteAccess keeps in the record of who may write whether clients are led to the volumes that it is of, before they are. It returns nil where that is so.
+// noteAccess keeps in the record of who may write whether clients are led to the volumes that it is of, before they
+// are. It returns nil where that is so.
 func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	access := set.Spec.Access()
 	if f.writer == nil || f.writer.Data != set.Spec.Generation() || f.writer.Access == access {
@@ -205,8 +219,9 @@ func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet
 	if access != "" {
 		value = access
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion},
-		"status": map[string]any{"primary": map[string]any{"access": value}}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion},
+		"status":   map[string]any{"primary": map[string]any{"access": value}}})
 	if err != nil {
 		return new(outcome.Failed(err))
 	}
@@ -215,11 +230,12 @@ func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet
 	if err != nil && !apierrors.IsConflict(err) {
 		return new(outcome.Failed(err))
 	}
-	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring, "whether clients are led to its data is about to change"))
+	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring,
+		"whether clients are led to its data is about to change"))
 }
 
-// takeUpGeneration writes a record of who may write on other volumes, in a later term than any before: the one of the last time that the pods had
-// them, and else one that names nobody. No pod of the set is there.
+// takeUpGeneration writes a record of who may write on other volumes, in a later term than any before: the one of the
+// last time that the pods had them, and else one that names nobody. No pod of the set is there.
 func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 	live := &platformv1.WorkloadSet{}
 	if err := c.live.Get(ctx, client.ObjectKeyFromObject(set), live); err != nil {
@@ -243,17 +259,20 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 	}
 	body, err := json.Marshal([]operation{
 		{"replace", "/metadata/uid", live.UID}, {"replace", "/metadata/resourceVersion", live.ResourceVersion},
-		{"add", "/status/primary", next}, {"add", "/status/formerPrimaries", formerPrimaries(live.Status.FormerPrimaries, present, next, f.claims)},
+		{"add", "/status/primary", next}, {"add", "/status/formerPrimaries",
+			formerPrimaries(live.Status.FormerPrimaries, present, next, f.claims)},
 	})
 	if err != nil {
 		return outcome.Failed(err)
 	}
 	written := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
-	if err := c.client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(owner)); err != nil {
+	if err := c.client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, body),
+		client.FieldOwner(owner)); err != nil {
 		return outcome.Failed(err)
 	}
 	c.writers.forget(client.ObjectKeyFromObject(set))
-	c.events.Normal(set, "VolumesChanged", "Its pods begin on other volumes, in term %d: generation %q in place of %q.", next.Term, generation, present.Data)
+	c.events.Normal(set, "VolumesChanged", "Its pods begin on other volumes, in term %d: generation %q in place of %q.",
+		next.Term, generation, present.Data)
 	return again
 }
 
@@ -267,19 +286,23 @@ func formerOf(records []platformv1.PrimaryRecord, generation string) *platformv1
 	return nil
 }
 
-// recordFor is the record that follows the present one when pods go to another generation of volumes, of which there may be a former one.
+// recordFor is the record that follows the present one when pods go to another generation of volumes, of which there
+// may be a former one.
 func recordFor(generation string, present, former *platformv1.PrimaryRecord) *platformv1.PrimaryRecord {
 	if former == nil {
 		founded := recordOf(present).Refound()
-		return &platformv1.PrimaryRecord{Term: founded.Term, List: storedList(founded.List), Data: generation, Changes: present.Changes}
+		return &platformv1.PrimaryRecord{Term: founded.Term, List: storedList(founded.List), Data: generation,
+			Changes: present.Changes}
 	}
 	next := former.DeepCopy()
 	next.Term, next.Changes = max(present.Term, former.Term)+1, present.Changes
 	return next
 }
 
-// formerPrimaries are the records to keep when one is replaced: those of volumes that are there, so that none is without that pods may go back to.
-func formerPrimaries(before []platformv1.PrimaryRecord, replaced, next *platformv1.PrimaryRecord, claims map[string]*corev1.PersistentVolumeClaim) []platformv1.PrimaryRecord {
+// formerPrimaries are the records to keep when one is replaced: those of volumes that are there, so that none is
+// without that pods may go back to.
+func formerPrimaries(before []platformv1.PrimaryRecord, replaced, next *platformv1.PrimaryRecord,
+	claims map[string]*corev1.PersistentVolumeClaim) []platformv1.PrimaryRecord {
 	found := map[string]bool{}
 	for _, claim := range claims {
 		found[claim.Labels[platformv1.GenerationLabel]] = true
@@ -296,8 +319,8 @@ func formerPrimaries(before []platformv1.PrimaryRecord, replaced, next *platform
 	return kept[max(0, len(kept)-platformv1.MaxFormerPrimaries):]
 }
 
-// findGeneration is for a set that was made anew beside volumes of an earlier one, which a restore had given it: it goes on with those, and says so
-// in its spec. Where there are several it is for a person to say which.
+// findGeneration is for a set that was made anew beside volumes of an earlier one, which a restore had given it: it
+// goes on with those, and says so in its spec. Where there are several it is for a person to say which.
 func (c *Controller) findGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if f.writer != nil || len(f.pods) > 0 || len(f.rollout.Ordinals()) == 0 {
 		return nil
@@ -323,10 +346,12 @@ func (c *Controller) findGeneration(ctx context.Context, set *platformv1.Workloa
 	case len(generations) == 0, len(generations) == 1 && generations[0] == "":
 		return nil
 	case len(generations) > 1:
-		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the generations %q, and nobody says which have the data: set spec.data.generation of WorkloadSet %s to one of them",
+		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the "+
+			"generations %q, and nobody says which have the data: set spec.data.generation of WorkloadSet %s to one of them",
 			generations, set.Name)))
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "spec": map[string]any{"data": map[string]any{"generation": generations[0]}}})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID},
+		"spec": map[string]any{"data": map[string]any{"generation": generations[0]}}})
 	if err == nil {
 		named := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
 		err = c.client.Patch(ctx, named, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
@@ -334,5 +359,6 @@ func (c *Controller) findGeneration(ctx context.Context, set *platformv1.Workloa
 	if err != nil {
 		return new(outcome.Failed(err))
 	}
-	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonProgressing, fmt.Sprintf("it goes on with the volumes of generation %s", generations[0])))
+	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonProgressing,
+		fmt.Sprintf("it goes on with the volumes of generation %s", generations[0])))
 }

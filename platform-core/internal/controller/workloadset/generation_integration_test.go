@@ -95,7 +95,8 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 	}
 	for ordinal := range int32(3) {
 		name := platformv1.ClaimNameFor("data", platformv1.PodNameFor(setName, ordinal))
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: h.namespace, Name: name}, &corev1.PersistentVolumeClaim{}); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: h.namespace, Name: name},
+			&corev1.PersistentVolumeClaim{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -116,7 +117,8 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 	}
 }
 
-// A pod that has no node yet gets no volume of those that the pods go to before they are there: it would be taken for one with data.
+// A pod that has no node yet gets no volume of those that the pods go to before they are there: it would be taken for
+// one with data.
 func TestPodsGoToOtherVolumesWhileOneHasNoNode(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -156,7 +158,8 @@ func (h *harness) led(want string) {
 	})
 }
 
-// Nobody is led to data that was not opened because the spec asks for volumes that are not there, and everybody to data that was.
+// Nobody is led to data that was not opened because the spec asks for volumes that are not there, and everybody to data
+// that was.
 func TestPodsThatStayAreServedAsBefore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -216,8 +219,11 @@ func TestPreparedVolumesOfNobody(t *testing.T) {
 	h.start(-1)
 	set := h.create(1)
 	testkit.WaitForReady(h, env.Client, set)
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "back", Labels: map[string]string{platformv1.ApplicationLabel: set.Spec.Application}}, Spec: platformv1.OperationSpec{TemplateRef: "Restore",
-		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: set.Spec.Application}}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "back",
+		Labels: map[string]string{platformv1.ApplicationLabel: set.Spec.Application}},
+		Spec: platformv1.OperationSpec{TemplateRef: "Restore",
+			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application",
+				Name: set.Spec.Application}}}
 	h.must(env.Client.Create(t.Context(), op))
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for generation, by := range map[string]string{"g2": string(op.UID), "g3": "gone", "g4": ""} {
@@ -279,7 +285,11 @@ func TestAnotherSetFindsTheVolumes(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	like := &platformv1.WorkloadSet{}
-	set := h.create(1, func(s *platformv1.WorkloadSet) { like = s.DeepCopy(); h.filled(s, other, 0); h.filled(s, "g3", 0) })
+	set := h.create(1, func(s *platformv1.WorkloadSet) {
+		like = s.DeepCopy()
+		h.filled(s, other, 0)
+		h.filled(s, "g3", 0)
+	})
 	h.says(set, platformv1.ReasonRetainedVolumesExist, "nobody says which have the data")
 	if n := len(h.pods()); n != 0 {
 		t.Errorf("there are %d pods", n)

@@ -14,13 +14,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// A term of before is never one again, whichever way pods go, and what is known of volumes is known again on the way back.
+// A term of before is never one again, whichever way pods go, and what is known of volumes is known again on the way
+// back.
 func TestRecordsOfGenerations(t *testing.T) {
 	one := platformv1.SetMember{Name: "a-1", Identity: "one"}
-	first := &platformv1.PrimaryRecord{Term: 5, Member: &one, List: platformv1.MemberList{Version: 3, Members: []platformv1.SetMember{one}},
+	first := &platformv1.PrimaryRecord{Term: 5, Member: &one,
+		List:    platformv1.MemberList{Version: 3, Members: []platformv1.SetMember{one}},
 		Changes: []platformv1.PrimaryChange{{Term: 5}}}
 	there := recordFor("g2", first, nil)
-	if there.Term <= 5 || there.Member != nil || len(there.List.Members) != 0 || there.List.Version <= 3 || there.Data != "g2" || len(there.Changes) != 1 || there.Since != nil {
+	if there.Term <= 5 || there.Member != nil || len(there.List.Members) != 0 || there.List.Version <= 3 ||
+		there.Data != "g2" || len(there.Changes) != 1 || there.Since != nil {
 		t.Errorf("on other volumes it is %+v", there)
 	}
 	there.Term, there.Member = 9, &platformv1.SetMember{Name: "a-0", Identity: "two"}
@@ -28,16 +31,21 @@ func TestRecordsOfGenerations(t *testing.T) {
 	if back.Term <= 9 || back.Member == nil || *back.Member != one || len(back.List.Members) != 1 || back.Data != "" {
 		t.Errorf("on the way back it is %+v", back)
 	}
-	if again := recordFor("g3", there, formerOf([]platformv1.PrimaryRecord{*first}, "g3")); again.Term <= 9 || again.Member != nil || again.Data != "g3" {
+	if again := recordFor("g3", there, formerOf([]platformv1.PrimaryRecord{*first}, "g3")); again.Term <= 9 ||
+		again.Member != nil || again.Data != "g3" {
 		t.Errorf("on volumes that nobody knows it is %+v", again)
 	}
 }
 
-// onVolumes is a set of two pods that asks for a generation of volumes, while its record is of those that it was made with.
+// onVolumes is a set of two pods that asks for a generation of volumes, while its record is of those that it was made
+// with.
 func onVolumes(generation string) (*platformv1.WorkloadSet, *facts) {
-	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
-		Spec: platformv1.WorkloadSetSpec{Replicas: 2, Data: &platformv1.SetData{Generation: generation}, Volumes: []platformv1.SetVolume{{Name: "data"}}}}
-	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, writer: &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: "a-1", Identity: "one"}}}
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a",
+		Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
+		Spec: platformv1.WorkloadSetSpec{Replicas: 2, Data: &platformv1.SetData{Generation: generation},
+			Volumes: []platformv1.SetVolume{{Name: "data"}}}}
+	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{},
+		writer: &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: "a-1", Identity: "one"}}}
 	f.observeGeneration(set)
 	f.rollout.Mode = rollout.Running
 	return set, f
@@ -58,11 +66,16 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 		change func(*platformv1.WorkloadSet, *facts)
 		says   string
 	}{
-		"none":             {change: func(*platformv1.WorkloadSet, *facts) {}, says: "no volumes of that for pod a-0"},
-		"filled":           {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "backup") }},
-		"not filled":       {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "") }, says: "not known any more"},
-		"in use before":    {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "backup"); f.has(s, 1, "") }, says: "not known any more"},
-		"another is first": {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "backup"); s.Spec.ExcludedOrdinals = []int32{0} }, says: "no volumes of that for pod a-1"},
+		"none":   {change: func(*platformv1.WorkloadSet, *facts) {}, says: "no volumes of that for pod a-0"},
+		"filled": {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "backup") }},
+		"not filled": {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "") },
+			says: "not known any more"},
+		"in use before": {change: func(s *platformv1.WorkloadSet, f *facts) { f.has(s, 0, "backup"); f.has(s, 1, "") },
+			says: "not known any more"},
+		"another is first": {change: func(s *platformv1.WorkloadSet, f *facts) {
+			f.has(s, 0, "backup")
+			s.Spec.ExcludedOrdinals = []int32{0}
+		}, says: "no volumes of that for pod a-1"},
 		"known": {change: func(s *platformv1.WorkloadSet, f *facts) {
 			f.has(s, 0, "")
 			f.has(s, 1, "")
@@ -122,7 +135,8 @@ func TestRecordsAreKeptWithTheirVolumes(t *testing.T) {
 	set.Spec.Data.Generation = ""
 	f.has(set, 0, "")
 	replaced := &platformv1.PrimaryRecord{Term: 9, Data: "g3", Changes: []platformv1.PrimaryChange{{Term: 9}}}
-	kept := formerPrimaries([]platformv1.PrimaryRecord{{Term: 1}, {Term: 2, Data: "g1"}, {Term: 3, Data: "g2"}}, replaced, &platformv1.PrimaryRecord{Data: "g2"}, f.claims)
+	kept := formerPrimaries([]platformv1.PrimaryRecord{{Term: 1}, {Term: 2, Data: "g1"}, {Term: 3, Data: "g2"}}, replaced,
+		&platformv1.PrimaryRecord{Data: "g2"}, f.claims)
 	if len(kept) != 2 || kept[0].Term != 1 || kept[1].Data != "g3" || kept[1].Changes != nil {
 		t.Errorf("it keeps %+v", kept)
 	}

@@ -32,7 +32,8 @@ func resizePending(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 }
 
 // fitVolumes says whether a pod has to be made anew for a volume of its own to get its size. A pod that was made
-// after the storage had grown mounted it so: it is not made anew again. Nor is one whose node cannot give the size at all.
+// after the storage had grown mounted it so: it is not made anew again. Nor is one whose node cannot give the size at
+// all.
 func fitVolumes(set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod) (rollout.Fit, string) {
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod.Name)]
@@ -40,7 +41,8 @@ func fitVolumes(set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod) (rollout
 			continue
 		}
 		pending := resizePending(claim)
-		if pending == nil || infeasible(claim, volume.Size) != "" || pod.CreationTimestamp.After(pending.LastTransitionTime.Time) {
+		if pending == nil || infeasible(claim, volume.Size) != "" ||
+			pod.CreationTimestamp.After(pending.LastTransitionTime.Time) {
 			continue
 		}
 		waited := f.now.Sub(pending.LastTransitionTime.Time)
@@ -72,7 +74,8 @@ func volumeStates(set *platformv1.WorkloadSet, f *facts) []platformv1.VolumeStat
 	return states
 }
 
-func volumePhase(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) platformv1.VolumePhase {
+func volumePhase(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume,
+	claim *corev1.PersistentVolumeClaim) platformv1.VolumePhase {
 	capacity := claim.Status.Capacity[corev1.ResourceStorage]
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
@@ -89,7 +92,8 @@ func volumePhase(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 	return platformv1.VolumeBound
 }
 
-// expanding says of a claim whose volume has not yet the size that was asked for how far it is, first of one that does not get there; nil for none.
+// expanding says of a claim whose volume has not yet the size that was asked for how far it is, first of one that does
+// not get there; nil for none.
 func expanding(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	text, failing := "", ""
 	eachClaim(set, f, func(_ int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
@@ -121,8 +125,8 @@ func expanding(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	return nil
 }
 
-// infeasible says why the storage of a claim can never give a size, in its own words; empty when it has not been tried, or can. What it says of another size, which
-// was taken back or comes next, counts for nothing.
+// infeasible says why the storage of a claim can never give a size, in its own words; empty when it has not been tried,
+// or can. What it says of another size, which was taken back or comes next, counts for nothing.
 func infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
 	switch status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status {
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
@@ -148,16 +152,18 @@ func triedFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool 
 func resizeError(claim *corev1.PersistentVolumeClaim) string {
 	for _, condition := range claim.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue &&
-			(condition.Type == corev1.PersistentVolumeClaimControllerResizeError || condition.Type == corev1.PersistentVolumeClaimNodeResizeError) {
+			(condition.Type == corev1.PersistentVolumeClaimControllerResizeError ||
+				condition.Type == corev1.PersistentVolumeClaimNodeResizeError) {
 			return cmp.Or(condition.Message, condition.Reason, string(condition.Type))
 		}
 	}
 	return ""
 }
 
-// cannotGrow says what to do about a claim that does not get its size. No volume shrinks: where another one of the set has more, that is what the size has to
-// be above.
-func cannotGrow(set *platformv1.WorkloadSet, f *facts, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim, why string) string {
+// cannotGrow says what to do about a claim that does not get its size. No volume shrinks: where another one of the set
+// has more, that is what the size has to be above.
+func cannotGrow(set *platformv1.WorkloadSet, f *facts, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim,
+	why string) string {
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	most := has
 	eachClaim(set, f, func(_ int32, other platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
@@ -172,5 +178,6 @@ func cannotGrow(set *platformv1.WorkloadSet, f *facts, volume platformv1.SetVolu
 	if most.Cmp(volume.Size) >= 0 {
 		what = "make room for it: others of the set have the size, and no volume shrinks"
 	}
-	return fmt.Sprintf("the volume of claim %s does not grow from %s to %s (%s): %s", claim.Name, has.String(), volume.Size.String(), why, what)
+	return fmt.Sprintf("the volume of claim %s does not grow from %s to %s (%s): %s", claim.Name, has.String(),
+		volume.Size.String(), why, what)
 }

@@ -42,15 +42,18 @@ func tried(size string, status corev1.ClaimResourceStatus) func(*corev1.Persiste
 	}
 }
 
-func told(condition corev1.PersistentVolumeClaimConditionType, message string) func(*corev1.PersistentVolumeClaimStatus) {
+func told(condition corev1.PersistentVolumeClaimConditionType,
+	message string) func(*corev1.PersistentVolumeClaimStatus) {
 	return func(s *corev1.PersistentVolumeClaimStatus) {
-		s.Conditions = append(s.Conditions, corev1.PersistentVolumeClaimCondition{Type: condition, Status: corev1.ConditionTrue, Message: message})
+		s.Conditions = append(s.Conditions,
+			corev1.PersistentVolumeClaimCondition{Type: condition, Status: corev1.ConditionTrue, Message: message})
 	}
 }
 
 // growthFacts are those of claims that can grow.
 func growthFacts(claims ...*corev1.PersistentVolumeClaim) *facts {
-	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, classes: map[string]*storagev1.StorageClass{"fast": testClass("fast", new(true), "")}}
+	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{},
+		classes: map[string]*storagev1.StorageClass{"fast": testClass("fast", new(true), "")}}
 	for _, claim := range claims {
 		f.claims[claim.Name] = claim
 	}
@@ -75,21 +78,39 @@ func TestVolumesThatDoNotGrow(t *testing.T) {
 	}{
 		"grows": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi")},
 			kind: outcome.KindWaiting, reason: platformv1.ReasonProgressing, says: "grows from 1Gi to 2Gi"},
-		"infeasible": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible), noRoom)},
+		"infeasible": {claims: []*corev1.PersistentVolumeClaim{
+			growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible), noRoom)},
 			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported,
-			says: "the volume of claim data-redis-a-redis-main-0 does not grow from 1Gi to 2Gi (ControllerResizeInfeasible: the pool is full): make room for it, or set the size back to one above 1Gi"},
-		"infeasible on the node": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible))},
-			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "(NodeResizeInfeasible): make room for it, or set the size back to one above 1Gi"},
-		"infeasible, while another one has more": {claims: []*corev1.PersistentVolumeClaim{growingClaim("3Gi", tried("3Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible)), second(testClaim("2Gi"))}, size: "3Gi",
-			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to one above 2Gi"},
-		"infeasible, and another one has it": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible)), second(testClaim("2Gi"))},
-			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "make room for it: others of the set have the size, and no volume shrinks"},
-		"another size was infeasible": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi", tried("9Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible))},
+			says: "the volume of claim data-redis-a-redis-main-0 does not grow from 1Gi to 2Gi (ControllerResizeInfeasible: " +
+				"the pool is full): make room for it, or set the size back to one above 1Gi"},
+		"infeasible on the node": {claims: []*corev1.PersistentVolumeClaim{
+			growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible))},
+			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported,
+			says: "(NodeResizeInfeasible): make room for it, or set the size back to one above 1Gi"},
+		"infeasible, while another one has more": {
+			claims: []*corev1.PersistentVolumeClaim{
+				growingClaim("3Gi", tried("3Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible)),
+				second(testClaim("2Gi"))}, size: "3Gi",
+			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported,
+			says: "set the size back to one above 2Gi"},
+		"infeasible, and another one has it": {
+			claims: []*corev1.PersistentVolumeClaim{
+				growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible)),
+				second(testClaim("2Gi"))},
+			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeExpansionUnsupported,
+			says: "make room for it: others of the set have the size, and no volume shrinks"},
+		"another size was infeasible": {claims: []*corev1.PersistentVolumeClaim{
+			growingClaim("2Gi", tried("9Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible))},
 			kind: outcome.KindWaiting, reason: platformv1.ReasonProgressing, says: "grows from 1Gi to 2Gi"},
-		"an infeasible size is to be taken back": {claims: []*corev1.PersistentVolumeClaim{growingClaim("9Gi", tried("9Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible))},
+		"an infeasible size is to be taken back": {
+			claims: []*corev1.PersistentVolumeClaim{
+				growingClaim("9Gi", tried("9Gi", corev1.PersistentVolumeClaimControllerResizeInfeasible))},
 			kind: outcome.KindWaiting, reason: platformv1.ReasonProgressing, says: "grows from 1Gi to 2Gi"},
-		"fails, behind one that grows": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi"), second(growingClaim("2Gi", noRoom))},
-			kind: outcome.KindWaiting, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "claim data-redis-a-redis-main-1 does not grow from 1Gi to 2Gi (the pool is full): make room for it, or set the size back to one above 1Gi"},
+		"fails, behind one that grows": {claims: []*corev1.PersistentVolumeClaim{growingClaim("2Gi"),
+			second(growingClaim("2Gi", noRoom))},
+			kind: outcome.KindWaiting, reason: platformv1.ReasonVolumeExpansionUnsupported,
+			says: "claim data-redis-a-redis-main-1 does not grow from 1Gi to 2Gi (the pool is full): make room for it, or set " +
+				"the size back to one above 1Gi"},
 		"taken back to what it has": {claims: []*corev1.PersistentVolumeClaim{growingClaim("9Gi")}, size: "1Gi",
 			kind: outcome.KindStalled, reason: platformv1.ReasonVolumeShrinkRefused, says: "set the size to one above 1Gi"},
 	} {
@@ -110,7 +131,8 @@ func TestVolumesThatDoNotGrow(t *testing.T) {
 // A pod is not made anew for a size that its node cannot give.
 func TestNoPodIsMadeAnewForAnInfeasibleSize(t *testing.T) {
 	set, now := testSet(), time.Now()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis-main-0", CreationTimestamp: metav1.NewTime(now.Add(-2 * onlinePatience))}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis-main-0",
+		CreationTimestamp: metav1.NewTime(now.Add(-2 * onlinePatience))}}
 	claim := growingClaim("2Gi", told(corev1.PersistentVolumeClaimFileSystemResizePending, ""))
 	claim.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-onlinePatience))
 	f := growthFacts(claim)
@@ -140,7 +162,8 @@ func (s *server) Patch(_ context.Context, obj client.Object, patch client.Patch,
 	return s.refuses
 }
 
-// A claim is asked for another size as long as it can have that, and a refusal of the API server is a stall that says what to do.
+// A claim is asked for another size as long as it can have that, and a refusal of the API server is a stall that says
+// what to do.
 func TestClaimsAreAskedForTheirSize(t *testing.T) {
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	quota := apierrors.NewForbidden(claims, "data", nil)
@@ -155,12 +178,16 @@ func TestClaimsAreAskedForTheirSize(t *testing.T) {
 		reason, tells string
 		event         string
 	}{
-		"larger":                    {claim: growingClaim("1Gi"), size: "2Gi", asked: of("2Gi"), event: "grows from 1Gi to 2Gi"},
-		"taken back":                {claim: growingClaim("9Gi"), size: "2Gi", asked: of("2Gi"), event: "grows to 2Gi and not to 9Gi"},
-		"taken back, infeasible":    {claim: growingClaim("9Gi", tried("9Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible)), size: "2Gi", asked: of("2Gi"), event: "not to 9Gi"},
+		"larger": {claim: growingClaim("1Gi"), size: "2Gi", asked: of("2Gi"),
+			event: "grows from 1Gi to 2Gi"},
+		"taken back": {claim: growingClaim("9Gi"), size: "2Gi", asked: of("2Gi"),
+			event: "grows to 2Gi and not to 9Gi"},
+		"taken back, infeasible": {claim: growingClaim("9Gi",
+			tried("9Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible)), size: "2Gi", asked: of("2Gi"), event: "not to 9Gi"},
 		"taken back to what it has": {claim: growingClaim("9Gi"), size: "1Gi"},
-		"infeasible":                {claim: growingClaim("2Gi", tried("2Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible)), size: "2Gi"},
-		"not bound yet":             {claim: unbound, size: "2Gi"},
+		"infeasible": {claim: growingClaim("2Gi",
+			tried("2Gi", corev1.PersistentVolumeClaimNodeResizeInfeasible)), size: "2Gi"},
+		"not bound yet": {claim: unbound, size: "2Gi"},
 		"a quota": {claim: growingClaim("1Gi"), size: "2Gi", asked: of("2Gi"), refuses: quota,
 			reason: platformv1.ReasonVolumeExpansionUnsupported, tells: "mend that, or set the size back to 1Gi"},
 		"a server that takes nothing back": {claim: growingClaim("9Gi"), size: "2Gi", asked: of("2Gi"), refuses: invalid,
@@ -172,7 +199,8 @@ func TestClaimsAreAskedForTheirSize(t *testing.T) {
 			c := &Controller{client: s, events: event.New(recorded)}
 			o := c.tendClaims(t.Context(), set, growthFacts(test.claim))
 			if test.reason == "" && o.Kind() != outcome.KindDone ||
-				test.reason != "" && (o.Kind() != outcome.KindStalled || o.Reason() != test.reason || !strings.Contains(o.Message(), test.tells) || o.After() != quotaRecheck) {
+				test.reason != "" && (o.Kind() != outcome.KindStalled || o.Reason() != test.reason ||
+					!strings.Contains(o.Message(), test.tells) || o.After() != quotaRecheck) {
 				t.Errorf("got %v %s %q", o.Kind(), o.Reason(), o.Message())
 			}
 			if asked := strings.Join(s.asked, " "); asked != test.asked {
@@ -204,7 +232,8 @@ func TestARefusedSizeKeepsNoNoteAway(t *testing.T) {
 	claim := growingClaim("9Gi")
 	claim.Status.Capacity = list("storage", "9Gi")
 	c := &Controller{client: s}
-	if o := c.tendClaims(t.Context(), set, growthFacts(claim)); o.Kind() != outcome.KindDone || len(s.asked) != 1 || !strings.Contains(s.asked[0], "redis/7.2") {
+	if o := c.tendClaims(t.Context(), set, growthFacts(claim)); o.Kind() != outcome.KindDone || len(s.asked) != 1 ||
+		!strings.Contains(s.asked[0], "redis/7.2") {
 		t.Errorf("it says %+v and asked for %v", o, s.asked)
 	}
 }

@@ -86,7 +86,8 @@ var authority = sync.OnceValue(func() *pki.Authority {
 
 // prepare makes what is there before any set: a class.
 var prepare = sync.OnceValue(func() error {
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none",
+		AllowVolumeExpansion: new(true)}
 	return env.Client.Create(context.Background(), class)
 })
 
@@ -149,7 +150,8 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
-	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: resizable, log: logr.Discard(), authority: authority(), reissue: make(chan crevent.GenericEvent)}
+	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: resizable, log: logr.Discard(),
+		authority: authority(), reissue: make(chan crevent.GenericEvent)}
 }
 
 // start runs a controller that dies right after the given number of writes; done closes at its end.
@@ -183,7 +185,8 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		options.RateLimiter = h.backOff
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
+		Deps: Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue,
+			Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
@@ -224,7 +227,8 @@ func original() content {
 }
 
 func planOf(digest, restart string) plan.Plan {
-	return plan.Plan{Version: 1, Digest: digest, RestartDigest: restart, Process: plan.Process{Command: []string{"redis-server"}}, Probe: plan.Probe{Command: []string{"true"}}}
+	return plan.Plan{Version: 1, Digest: digest, RestartDigest: restart,
+		Process: plan.Process{Command: []string{"redis-server"}}, Probe: plan.Probe{Command: []string{"true"}}}
 }
 
 // fill renders the content into a spec.
@@ -261,9 +265,11 @@ func (h *harness) create(replicas int32, changes ...func(*platformv1.WorkloadSet
 		}},
 		Spec: platformv1.WorkloadSetSpec{
 			Application: "redis-a", Component: "redis", Set: "main", Version: "7.0", Replicas: replicas, Revision: "r1",
-			Plugin:  platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
-			Volumes: []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("standard")}}},
-			Roles:   []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite}, {Name: "replica", Access: platformv1.RoleReadOnly}},
+			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
+			Volumes: []platformv1.SetVolume{{Name: "data",
+				Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("standard")}}},
+			Roles: []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite},
+				{Name: "replica", Access: platformv1.RoleReadOnly}},
 		},
 	}
 	original().fill(h, &set.Spec)
@@ -294,7 +300,8 @@ func (h *harness) says(set *platformv1.WorkloadSet, reason, text string) {
 	h.Helper()
 	testkit.WaitFor(h, env.Client, set, fmt.Sprintf("%s saying %q", reason, text), func() error {
 		ready := conditions.Get(set, platformv1.ReadyCondition)
-		if ready == nil || ready.ObservedGeneration != set.Generation || ready.Reason != reason || !strings.Contains(ready.Message, text) {
+		if ready == nil || ready.ObservedGeneration != set.Generation || ready.Reason != reason ||
+			!strings.Contains(ready.Message, text) {
 			return fmt.Errorf("it says %+v", ready)
 		}
 		return nil

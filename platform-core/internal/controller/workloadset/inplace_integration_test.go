@@ -80,7 +80,8 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.samePods(before)
 }
 
-// What runs came from somewhere: that the same image now comes from elsewhere is for pods that are made, and for one that has none.
+// What runs came from somewhere: that the same image now comes from elsewhere is for pods that are made, and for one
+// that has none.
 func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
@@ -107,18 +108,21 @@ func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {
 	h.says(set, platformv1.ReasonImageUnavailable, "mend the registry setting")
 	from("other.example.com/", "redis:2")
 	testkit.WaitForReady(h, env.Client, set)
-	h.sameEvents("2 starts mirror.example.com/redis:2", "2 starts other.example.com/redis:2", "1 starts other.example.com/redis:2", "0 starts other.example.com/redis:2")
+	h.sameEvents("2 starts mirror.example.com/redis:2", "2 starts other.example.com/redis:2",
+		"1 starts other.example.com/redis:2", "0 starts other.example.com/redis:2")
 	h.samePods(before)
 	from("", "redis:2")
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents()
 }
 
-// knowsNode makes the object of the node that pods are on. From 1.36 on an API server takes other resources only where it knows a node that can have them.
+// knowsNode makes the object of the node that pods are on. From 1.36 on an API server takes other resources only where
+// it knows a node that can have them.
 func (h *harness) knowsNode() {
 	h.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace},
-		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourceCPU: resource.MustParse("4")}}}
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi"),
+			corev1.ResourceCPU: resource.MustParse("4")}}}
 	if err := env.Client.Create(h.Context(), node); err != nil {
 		h.Fatal(err)
 	}
@@ -195,7 +199,8 @@ func (h *harness) otherPods(set *platformv1.WorkloadSet, before map[string]corev
 	h.Helper()
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
-	h.tells(set, "ReplacingPod", each("DeletePod %s: its resources cannot change in place: this version of Kubernetes does not resize pods")...)
+	h.tells(set, "ReplacingPod", each("DeletePod %s: its resources cannot change in place: this version of Kubernetes "+
+		"does not resize pods")...)
 	h.samePods(before, "0", "1", "2")
 }
 
@@ -210,7 +215,8 @@ func TestNodeHasNoRoomNow(t *testing.T) {
 		h.otherPods(set, before)
 		return
 	}
-	h.says(set, platformv1.ReasonResizePending, "0 of 3 updated, waiting for "+setName+"-2: pod "+setName+"-2: its node has no room for the new resources now (no room)")
+	h.says(set, platformv1.ReasonResizePending, "0 of 3 updated, waiting for "+setName+"-2: pod "+setName+
+		"-2: its node has no room for the new resources now (no room)")
 	h.sameEvents()
 	h.samePods(before)
 	// After some minutes it is made anew, and then the next one is asked.
@@ -242,8 +248,10 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	h.knowsNode()
 	h.start(-1)
 	set, before := h.ready(func(s *platformv1.WorkloadSet) { s.Spec.Volumes = nil })
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "big-" + h.namespace}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "of", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
-		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourceCPU: resource.MustParse("8")}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "big-" + h.namespace},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "of", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Gi"),
+			corev1.ResourceCPU: resource.MustParse("8")}}}
 	if err := env.Client.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +275,8 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	h.samePods(before, "0", "1", "2")
 }
 
-// TestAnAgentThatIsTooOldGoesWithItsPod, in its turn; where another pod would have no other agent, nothing is touched and somebody is told.
+// TestAnAgentThatIsTooOldGoesWithItsPod, in its turn; where another pod would have no other agent, nothing is touched
+// and somebody is told.
 func TestAnAgentThatIsTooOldGoesWithItsPod(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)

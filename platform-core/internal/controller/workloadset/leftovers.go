@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/records"
 )
 
-// sweepPrepared deletes volumes that an Operation prepared which is gone: it was deleted before a pod had them, and nobody else knows of them. Nothing is
-// read where no volume is being prepared.
+// sweepPrepared deletes volumes that an Operation prepared which is gone: it was deleted before a pod had them, and
+// nobody else knows of them. Nothing is read where no volume is being prepared.
 func (c *Controller) sweepPrepared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	left := prepared(set, f)
 	if len(left) == 0 || set.Spec.Suspend {
@@ -54,12 +54,14 @@ func (c *Controller) sweepPrepared(ctx context.Context, set *platformv1.Workload
 	return nil
 }
 
-// prepared are the claims of other volumes than the pods have, or are to have, by the UID of the Operation that prepares them.
+// prepared are the claims of other volumes than the pods have, or are to have, by the UID of the Operation that
+// prepares them.
 func prepared(set *platformv1.WorkloadSet, f *facts) map[types.UID][]*corev1.PersistentVolumeClaim {
 	by := map[types.UID][]*corev1.PersistentVolumeClaim{}
 	for _, claim := range f.claims {
 		operation := types.UID(claim.Annotations[platformv1.PreparedAnnotation])
-		if operation != "" && ours(set, claim) && claim.DeletionTimestamp == nil && claim.Labels[platformv1.GenerationLabel] != f.asked && !inUse(set, claim) {
+		if operation != "" && ours(set, claim) && claim.DeletionTimestamp == nil &&
+			claim.Labels[platformv1.GenerationLabel] != f.asked && !inUse(set, claim) {
 			by[operation] = append(by[operation], claim)
 		}
 	}
@@ -69,12 +71,15 @@ func prepared(set *platformv1.WorkloadSet, f *facts) map[types.UID][]*corev1.Per
 // inUse says whether a claim is of the volumes that a set asks for, or that a record of who may write is of.
 func inUse(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool {
 	generation := claim.Labels[platformv1.GenerationLabel]
-	return generation == "" || generation == set.Spec.Generation() || set.Status.Primary != nil && set.Status.Primary.Data == generation ||
+	return generation == "" || generation == set.Spec.Generation() || set.Status.Primary != nil &&
+		set.Status.Primary.Data == generation ||
 		formerOf(set.Status.FormerPrimaries, generation) != nil
 }
 
-// discard deletes a claim, unless it is in use by now or somebody changed it since it was read: an Operation that puts volumes in place says so on them first.
-func (c *Controller) discard(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) error {
+// discard deletes a claim, unless it is in use by now or somebody changed it since it was read: an Operation that puts
+// volumes in place says so on them first.
+func (c *Controller) discard(ctx context.Context, set *platformv1.WorkloadSet,
+	claim *corev1.PersistentVolumeClaim) error {
 	if inUse(set, claim) {
 		return nil
 	}
@@ -85,6 +90,7 @@ func (c *Controller) discard(ctx context.Context, set *platformv1.WorkloadSet, c
 	case err != nil:
 		return fmt.Errorf("cannot delete claim %q, which was prepared by an Operation that is gone: %w", claim.Name, err)
 	}
-	c.events.Normal(set, "VolumesDiscarded", "Volume %s is deleted: the Operation that prepared it is gone, and no pod ever had it.", claim.Name)
+	c.events.Normal(set, "VolumesDiscarded",
+		"Volume %s is deleted: the Operation that prepared it is gone, and no pod ever had it.", claim.Name)
 	return nil
 }

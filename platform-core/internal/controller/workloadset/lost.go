@@ -58,10 +58,12 @@ func (c *Controller) contact(ctx context.Context, f *facts, pod *corev1.Pod) (ro
 	return rollout.Unreachable, nil
 }
 
-// suspect says whether a pod looks as if its node were lost. Of such a pod Kubernetes says that it is not ready, which the kubelet, that
-// speaks of its containers, never says of ready containers alone; or its time to end is over and it has not ended.
+// suspect says whether a pod looks as if its node were lost. Of such a pod Kubernetes says that it is not ready, which
+// the kubelet, that speaks of its containers, never says of ready containers alone; or its time to end is over and it
+// has not ended.
 func suspect(f *facts, pod *corev1.Pod) bool {
-	if condition(pod, corev1.PodReady) == corev1.ConditionFalse && condition(pod, corev1.ContainersReady) == corev1.ConditionTrue {
+	if condition(pod, corev1.PodReady) == corev1.ConditionFalse &&
+		condition(pod, corev1.ContainersReady) == corev1.ConditionTrue {
 		return true
 	}
 	if pod.DeletionTimestamp == nil {
@@ -105,20 +107,25 @@ func explainLost(f *facts, p rollout.Pod) string {
 		return fmt.Sprintf("pod %s goes from node %s, which is out of service", p.Name, node)
 	case f.lost[node] == nodeGone:
 		// The garbage collector of pods looks every 20 s, and gives a node 40 s to come back.
-		text := fmt.Sprintf("pod %s was on node %s, which the cluster has no more: Kubernetes removes the pod within two minutes, and another one is made", p.Name, node)
+		text := fmt.Sprintf("pod %s was on node %s, which the cluster has no more: Kubernetes removes the pod within two "+
+			"minutes, and another one is made", p.Name, node)
 		if f.rollout.Interchangeable {
 			return text
 		}
 		return text + ", with its volumes where another node reaches them"
 	case f.rollout.Interchangeable:
-		return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it moves when Kubernetes evicts it from there, by default after 5 minutes", p.Name, node)
+		return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it moves when Kubernetes evicts it from there, by "+
+			"default after 5 minutes", p.Name, node)
 	}
-	return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it may still run there, so that it is not replaced until the node is back; "+
-		"if the machine is off for good, say so: kubectl taint node %s %s=nodeshutdown:NoExecute", p.Name, node, node, corev1.TaintNodeOutOfService)
+	return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it may still run there, so that it is not replaced "+
+		"until the node is back; "+
+		"if the machine is off for good, say so: kubectl taint node %s %s=nodeshutdown:NoExecute", p.Name, node, node,
+		corev1.TaintNodeOutOfService)
 }
 
 // forgetPod removes the object of a pod without a word of its kubelet.
-func (c *Controller) forgetPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) forgetPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
 	c.events.Normal(set, "ReplacingPod", "%s", step)
 	err := c.client.Delete(ctx, addressOf(pod), client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})

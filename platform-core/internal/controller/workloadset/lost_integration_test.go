@@ -17,8 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// lose cuts the node of pod 0 off: its kubelet says nothing any more, and Kubernetes says of the node that it is not reached and of the
-// pod what it says of those on such a node. containers is what the kubelet last said of the pod's containers.
+// lose cuts the node of pod 0 off: its kubelet says nothing any more, and Kubernetes says of the node that it is not
+// reached and of the pod what it says of those on such a node. containers is what the kubelet last said of the pod's
+// containers.
 func (h *harness) lose(containers corev1.ConditionStatus) corev1.Pod {
 	h.Helper()
 	pod := h.pods()["0"]
@@ -44,7 +45,8 @@ func (h *harness) lose(containers corev1.ConditionStatus) corev1.Pod {
 	return pod
 }
 
-// evict deletes a pod as Kubernetes does from a node that is not reached: it stays until its kubelet says that it has ended.
+// evict deletes a pod as Kubernetes does from a node that is not reached: it stays until its kubelet says that it has
+// ended.
 func (h *harness) evict(pod corev1.Pod, options ...client.DeleteOption) {
 	h.Helper()
 	if err := env.Client.Delete(h.Context(), &pod, options...); err != nil {
@@ -55,19 +57,20 @@ func (h *harness) evict(pod corev1.Pod, options ...client.DeleteOption) {
 // another waits until there is a pod 0 that is not this one.
 func (h *harness) another(set *platformv1.WorkloadSet, than corev1.Pod) {
 	h.Helper()
-	testkit.WaitFor(h, env.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: than.Name}}, "is another", func() error {
-		if now := h.pods()["0"]; now.UID == than.UID {
-			return fmt.Errorf("it is the same, to be deleted at %v", now.DeletionTimestamp)
-		}
-		return nil
-	})
+	testkit.WaitFor(h, env.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: than.Name}},
+		"is another", func() error {
+			if now := h.pods()["0"]; now.UID == than.UID {
+				return fmt.Errorf("it is the same, to be deleted at %v", now.DeletionTimestamp)
+			}
+			return nil
+		})
 	testkit.WaitForReady(h, env.Client, set)
 }
 
 func alike(set *platformv1.WorkloadSet) { set.Spec.Volumes, set.Spec.Roles = nil, nil }
 
-// A pod with a volume or a role may still write on a node that nobody reaches: only its node's return, or an administrator's
-// word that the machine is off, brings another one.
+// A pod with a volume or a role may still write on a node that nobody reaches: only its node's return, or an
+// administrator's word that the machine is off, brings another one.
 func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -75,8 +78,9 @@ func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 	set := h.create(1)
 	testkit.WaitForReady(t, env.Client, set)
 	pod := h.lose(corev1.ConditionTrue)
-	h.says(set, platformv1.ReasonNodeUnreachable, "it is not replaced until the node is back; if the machine is off for good, say so: kubectl taint node "+
-		h.namespace+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+	h.says(set, platformv1.ReasonNodeUnreachable,
+		"it is not replaced until the node is back; if the machine is off for good, say so: kubectl taint node "+
+			h.namespace+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	h.evict(pod)
 	h.touch(set)
 	h.says(set, platformv1.ReasonNodeUnreachable, "it is not replaced until the node is back")
@@ -85,7 +89,8 @@ func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
 	outOfService := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
-	if err := testkit.Edit(t.Context(), env.Client, node, func() { node.Spec.Taints = append(node.Spec.Taints, outOfService) }); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, node,
+		func() { node.Spec.Taints = append(node.Spec.Taints, outOfService) }); err != nil {
 		t.Fatal(err)
 	}
 	h.touch(set)
@@ -98,7 +103,8 @@ func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A node that was deleted comes not back and cannot be tainted: Kubernetes removes its pods, with or without data, and another one is made when it has.
+// A node that was deleted comes not back and cannot be tainted: Kubernetes removes its pods, with or without data, and
+// another one is made when it has.
 func TestPodOfADeletedNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]func(*platformv1.WorkloadSet){"with data": nil, "without data": {alike}} {
@@ -110,11 +116,13 @@ func TestPodOfADeletedNodeIsReplaced(t *testing.T) {
 			testkit.WaitForReady(t, env.Client, set)
 			pod := h.lose(corev1.ConditionTrue)
 			h.says(set, platformv1.ReasonNodeUnreachable, "which nobody reaches")
-			if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
+			if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
+				nil {
 				t.Fatal(err)
 			}
 			h.touch(set)
-			h.says(set, platformv1.ReasonNodeUnreachable, "pod "+pod.Name+" was on node "+h.namespace+", which the cluster has no more: Kubernetes removes the pod within two minutes, and another one is made")
+			h.says(set, platformv1.ReasonNodeUnreachable, "pod "+pod.Name+" was on node "+h.namespace+
+				", which the cluster has no more: Kubernetes removes the pod within two minutes, and another one is made")
 			if now := h.pods()["0"]; now.UID != pod.UID || now.DeletionTimestamp != nil {
 				t.Fatalf("the pod is %s and was %s, to be deleted at %v", now.UID, pod.UID, now.DeletionTimestamp)
 			}
@@ -167,7 +175,8 @@ func TestPodThatTakesLongToEndIsWaitedFor(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, set)
 	pod := h.lose(corev1.ConditionFalse)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
-	if err := env.Client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":null}}`))); err != nil {
+	if err := env.Client.Patch(t.Context(), node,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":null}}`))); err != nil {
 		t.Fatal(err)
 	}
 	h.evict(pod, client.GracePeriodSeconds(1))

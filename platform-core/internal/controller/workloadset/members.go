@@ -15,11 +15,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// unsettledMembers says what the other members of the cluster are about: none is taken out while one is missing or about to be, or while they
-// are being brought together.
+// unsettledMembers says what the other members of the cluster are about: none is taken out while one is missing or
+// about to be, or while they are being brought together.
 func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	component := &platformv1.Component{}
-	key := client.ObjectKey{Namespace: set.Namespace, Name: platformv1.ComponentNameFor(set.Spec.Application, set.Spec.Component)}
+	key := client.ObjectKey{Namespace: set.Namespace,
+		Name: platformv1.ComponentNameFor(set.Spec.Application, set.Spec.Component)}
 	if err := c.live.Get(ctx, key, component); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
@@ -28,7 +29,8 @@ func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.Workl
 	}
 	var sets platformv1.WorkloadSetList
 	var pods corev1.PodList
-	of := client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application, platformv1.ComponentLabel: set.Spec.Component}
+	of := client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application,
+		platformv1.ComponentLabel: set.Spec.Component}
 	for _, list := range []client.ObjectList{&sets, &pods} {
 		if err := c.live.List(ctx, list, client.InNamespace(set.Namespace), of); err != nil {
 			return "", err
@@ -44,7 +46,8 @@ func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.Workl
 	return "", nil
 }
 
-// awaitedOf says which pod of a set does not do its work, or will stop to although nothing shows of that yet; empty for none.
+// awaitedOf says which pod of a set does not do its work, or will stop to although nothing shows of that yet; empty for
+// none.
 func (c *Controller) awaitedOf(set *platformv1.WorkloadSet, pods []corev1.Pod) string {
 	for _, ordinal := range set.Spec.Ordinals() {
 		name := platformv1.PodNameFor(set.Name, ordinal)
@@ -63,8 +66,9 @@ func (c *Controller) awaitedOf(set *platformv1.WorkloadSet, pods []corev1.Pod) s
 	return ""
 }
 
-// midway says whether a pod that serves is in the midst of a change: a call that it has yet to carry out, or that its report does not know of, or
-// a resize that its node works on. One that the node has no room for leaves the pod as it is.
+// midway says whether a pod that serves is in the midst of a change: a call that it has yet to carry out, or that its
+// report does not know of, or a resize that its node works on. One that the node has no room for leaves the pod as it
+// is.
 func (c *Controller) midway(pod *corev1.Pod, last *agentreport.Call) bool {
 	if reason, _, _ := resizeState(pod); reason == inProgress {
 		return true

@@ -30,8 +30,10 @@ func TestMembersAreNotScaledByThemselves(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	before := h.pods()
 	const says = "have to leave it before they go"
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: 1}}
-	if err := env.Client.SubResource("scale").Update(t.Context(), set, client.WithSubResourceBody(scale)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name},
+		Spec: autoscalingv1.ScaleSpec{Replicas: 1}}
+	if err := env.Client.SubResource("scale").Update(t.Context(), set,
+		client.WithSubResourceBody(scale)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
 		t.Errorf("a scale gave %v", err)
 	}
 	for name, change := range map[string]func(*platformv1.WorkloadSetSpec){
@@ -45,7 +47,8 @@ func TestMembersAreNotScaledByThemselves(t *testing.T) {
 		}
 		edited := set.DeepCopy()
 		change(&edited.Spec)
-		if err := env.Client.Patch(t.Context(), edited, client.MergeFrom(set)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
+		if err := env.Client.Patch(t.Context(), edited, client.MergeFrom(set)); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -61,15 +64,18 @@ func (h *harness) cluster() (*platformv1.Component, []*platformv1.WorkloadSet) {
 	h.Helper()
 	component := &platformv1.Component{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: platformv1.ComponentNameFor("redis-a", "redis")},
-		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Version: "7.0", Topology: "cluster", Replicas: 2,
-			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Sets: []platformv1.ComponentSet{{Name: "main"}, {Name: "more"}}},
+		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Version: "7.0", Topology: "cluster",
+			Replicas: 2,
+			Plugin:   platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
+			Sets:     []platformv1.ComponentSet{{Name: "main"}, {Name: "more"}}},
 	}
 	if err := env.Client.Create(h.Context(), component); err != nil {
 		h.Fatal(err)
 	}
 	members := func(s *platformv1.WorkloadSet) { s.Spec.Members = "2" }
 	sets := []*platformv1.WorkloadSet{h.create(2, members), h.create(2, members, func(s *platformv1.WorkloadSet) {
-		s.Name, s.Spec.Set, s.Labels[platformv1.SetLabel] = platformv1.WorkloadSetNameFor("redis-a", "redis", "more"), "more", "more"
+		s.Name, s.Spec.Set, s.Labels[platformv1.SetLabel] = platformv1.WorkloadSetNameFor("redis-a", "redis", "more"), "more",
+			"more"
 		original().fill(h, &s.Spec)
 	})}
 	for _, set := range sets {
@@ -94,7 +100,8 @@ func TestMembersAreLeftAloneWhileTheyAreBroughtTogether(t *testing.T) {
 		component = told
 	}
 	before := h.pods()
-	tell(&platformv1.MembershipCall{Pod: "p", PodUID: "u", Attempt: 1, Since: metav1.Now(), Message: "77 slots have yet to move"})
+	tell(&platformv1.MembershipCall{Pod: "p", PodUID: "u", Attempt: 1, Since: metav1.Now(),
+		Message: "77 slots have yet to move"})
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Revision = "r2" })
 	h.says(set, platformv1.ReasonOperationAtWork, "77 slots have yet to move")
 	h.samePods(before)
@@ -107,7 +114,8 @@ func TestMembersAreLeftAloneWhileTheyAreBroughtTogether(t *testing.T) {
 	}
 }
 
-// takenOut waits until one pod of two sets is on its way out, by what the node was asked for, and the other set says that it waits for it.
+// takenOut waits until one pod of two sets is on its way out, by what the node was asked for, and the other set says
+// that it waits for it.
 func (h *harness) takenOut(sets []*platformv1.WorkloadSet, asked func(*corev1.Pod) bool) *corev1.Pod {
 	h.Helper()
 	var out *corev1.Pod
@@ -142,7 +150,8 @@ func (h *harness) takenOut(sets []*platformv1.WorkloadSet, asked func(*corev1.Po
 	return out
 }
 
-// While a member of another set is out, or is about to be although nothing shows of that yet, no other one is taken out.
+// While a member of another set is out, or is about to be although nothing shows of that yet, no other one is taken
+// out.
 func TestMembersOfAllSetsAreTakenOutOneAtATime(t *testing.T) {
 	h := newHarness(t)
 	f, done := h.start(-1)
@@ -192,7 +201,8 @@ func TestMembersOfAllSetsAreTakenOutOneAtATime(t *testing.T) {
 		for _, set := range sets {
 			if set.Name != setOf(out) {
 				h.change(set, func(s *platformv1.WorkloadSet) {
-					s.Spec.DeletionPolicy = []platformv1.DeletionPolicy{platformv1.DeletionPolicyDelete, platformv1.DeletionPolicyRetain}[i%2]
+					s.Spec.DeletionPolicy = []platformv1.DeletionPolicy{platformv1.DeletionPolicyDelete,
+						platformv1.DeletionPolicyRetain}[i%2]
 				})
 			}
 		}

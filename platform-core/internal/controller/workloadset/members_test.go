@@ -36,7 +36,8 @@ func tell(pod *corev1.Pod, call *agentreport.Call) {
 func TestMembersThatAreAwaited(t *testing.T) {
 	resize := func(kind corev1.PodConditionType, reason string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
+			pod.Status.Conditions = append(pod.Status.Conditions,
+				corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
 		}
 	}
 	for name, test := range map[string]struct {
@@ -57,11 +58,16 @@ func TestMembersThatAreAwaited(t *testing.T) {
 		"spec not seen":   {func(pod *corev1.Pod) { pod.Generation, pod.Status.ObservedGeneration = 3, 2 }, "to be through"},
 		"resizes":         {resize(corev1.PodResizeInProgress, ""), "to be through"},
 		"has no room now": {resize(corev1.PodResizePending, corev1.PodReasonDeferred), ""},
-		"restarts":        {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallRunning}) }, "to be through"},
-		"restarted":       {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallSucceeded}) }, ""},
-		"did not restart": {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallFailed}) }, ""},
+		"restarts": {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallRunning}) },
+			"to be through"},
+		"restarted": {func(pod *corev1.Pod) {
+			tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallSucceeded})
+		}, ""},
+		"did not restart": {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallFailed}) },
+			""},
 	} {
-		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Spec: platformv1.WorkloadSetSpec{Replicas: 1}}
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"},
+			Spec: platformv1.WorkloadSetSpec{Replicas: 1}}
 		got := (&Controller{Deps: Deps{Turns: &turns.Turns{}}}).awaitedOf(set, []corev1.Pod{member("s-0", test.change)})
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)

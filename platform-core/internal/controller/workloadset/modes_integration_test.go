@@ -106,7 +106,8 @@ func TestNamedPodIsRemoved(t *testing.T) {
 	set, before := h.ready()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.ExcludedOrdinals = []int32{1} })
 	testkit.WaitForReady(h, env.Client, set)
-	if pods := h.pods(); len(pods) != 3 || pods["0"].UID != before["0"].UID || pods["2"].UID != before["2"].UID || pods["3"].UID == "" {
+	if pods := h.pods(); len(pods) != 3 || pods["0"].UID != before["0"].UID || pods["2"].UID != before["2"].UID ||
+		pods["3"].UID == "" {
 		t.Errorf("there are pods %v", slices.Sorted(maps.Keys(pods)))
 	}
 	role := &rbacv1.Role{}
@@ -131,7 +132,9 @@ func TestPodsInOrder(t *testing.T) {
 	h := newHarness(t)
 	h.node.set(func() { h.node.absent["redis:1"] = true })
 	h.start(-1)
-	set := h.create(2, func(s *platformv1.WorkloadSet) { s.Spec.PodManagementPolicy = platformv1.PodManagementOrderedReady })
+	set := h.create(2, func(s *platformv1.WorkloadSet) {
+		s.Spec.PodManagementPolicy = platformv1.PodManagementOrderedReady
+	})
 	h.says(set, platformv1.ReasonImageUnavailable, "pod "+setName+"-0")
 	if pods := h.pods(); len(pods) != 1 {
 		t.Errorf("there are pods %v while the first is not ready", slices.Sorted(maps.Keys(pods)))
@@ -156,7 +159,8 @@ func TestNamespaceThatEnds(t *testing.T) {
 	}, funcr.Options{})
 	h.start(-1)
 	set, _ := h.ready()
-	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
+	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for _, pod := range h.pods() {

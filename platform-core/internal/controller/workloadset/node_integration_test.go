@@ -81,7 +81,8 @@ type container struct {
 	resources corev1.ResourceRequirements
 }
 
-// noted is the latest call that a process manager has recorded, with the plan that it brought, and whether it was carried out.
+// noted is the latest call that a process manager has recorded, with the plan that it brought, and whether it was
+// carried out.
 type noted struct {
 	call agentreport.Call
 	plan []byte
@@ -94,8 +95,10 @@ func newNode(t *testing.T, namespace string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{}, seen: map[string][]string{}, absent: map[string]bool{},
-		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, terms: map[string][]uint64{}, writer: platformv1.PodNameFor(setName, 0)}
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{},
+		seen: map[string][]string{}, absent: map[string]bool{},
+		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, terms: map[string][]uint64{},
+		writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -105,7 +108,8 @@ func newNode(t *testing.T, namespace string) *node {
 		}
 		ends.Go(func() {
 			for event := range events.ResultChan() {
-				if err := n.handle(ctx, event); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				if err := n.handle(ctx, event); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) &&
+					!apierrors.IsConflict(err) {
 					t.Errorf("the node cannot do its part: %v", err)
 				}
 			}
@@ -191,7 +195,8 @@ func (n *node) nowhere(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	waiting := pod.DeepCopy()
-	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "no room"}}
+	waiting.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "no room"}}
 	return env.Client.Status().Patch(ctx, waiting, client.MergeFrom(pod))
 }
 
@@ -209,7 +214,9 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.Spec.NodeName == "" && !n.hasRoom(pod.Name):
 		return n.nowhere(ctx, pod)
 	case pod.Spec.NodeName == "":
-		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
+		return env.Client.SubResource("binding").Create(ctx, pod,
+			&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+				Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}
 	if n.pulls(pod) {
 		seen := pod.DeepCopy()
@@ -240,7 +247,8 @@ func (n *node) bring(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	plans := &corev1.ConfigMap{}
-	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))}, plans); err != nil {
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))},
+		plans); err != nil {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
@@ -257,7 +265,8 @@ func (n *node) bring(ctx context.Context, pod *corev1.Pod) error {
 
 // setOf names the set of a pod.
 func setOf(pod *corev1.Pod) string {
-	return platformv1.WorkloadSetNameFor(pod.Labels[platformv1.ApplicationLabel], pod.Labels[platformv1.ComponentLabel], pod.Labels[platformv1.SetLabel])
+	return platformv1.WorkloadSetNameFor(pod.Labels[platformv1.ApplicationLabel], pod.Labels[platformv1.ComponentLabel],
+		pod.Labels[platformv1.SetLabel])
 }
 
 // begin has the agent of a pod report that it is about to carry out the call that it noted.
@@ -307,16 +316,20 @@ func (n *node) run(pod *corev1.Pod) {
 		switch {
 		case equality.Semantic.DeepEqual(have.resources, c.Resources):
 		case n.answer != "":
-			resize = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: n.answer, LastTransitionTime: n.answeredAt, Message: "no room"}}
+			resize = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: n.answer,
+				LastTransitionTime: n.answeredAt, Message: "no room"}}
 		default:
 			have.resources = c.Resources
 			n.note("%s gets %s", pod.Name, c.Resources.Requests.Memory())
 		}
 		n.containers[key] = have
-		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ContainerID: fmt.Sprintf("sim://%s/%d", key, have.starts), Ready: true,
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: &have.resources, AllocatedResources: have.resources.Requests}
+		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image,
+			ContainerID: fmt.Sprintf("sim://%s/%d", key, have.starts), Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: &have.resources,
+			AllocatedResources: have.resources.Requests}
 		if n.absent[c.Image] {
-			status.Ready, status.State = false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+			status.Ready, status.State = false,
+				corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 			ready = corev1.ConditionFalse
 		}
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
@@ -327,7 +340,9 @@ func (n *node) run(pod *corev1.Pod) {
 
 // publish writes a report as the status agent does.
 func (n *node) publish(ctx context.Context, pod *corev1.Pod, r agentreport.Report) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{platformv1.ReportAnnotation: r.String()}}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID,
+			"annotations": map[string]string{platformv1.ReportAnnotation: r.String()}}})
 	if err != nil {
 		return err
 	}
@@ -373,7 +388,8 @@ func (m *manager) Reload(ctx context.Context, key string, plan []byte) (agentrep
 	m.node.set(func() {
 		switch {
 		case m.node.refuseReload:
-			call.Phase, call.Reason, call.Message = agentreport.CallFailed, agentreport.ReasonRestartRequired, "port is not dynamic"
+			call.Phase, call.Reason, call.Message = agentreport.CallFailed, agentreport.ReasonRestartRequired,
+				"port is not dynamic"
 		case m.node.failReloads > 0:
 			m.node.failReloads--
 			call.Phase, call.Message = agentreport.CallFailed, "it is starting"

@@ -19,7 +19,8 @@ func takes(node *corev1.Node, pod *corev1.Pod, pins []*corev1.NodeSelector) bool
 	if node.Spec.Unschedulable || !labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
 		return false
 	}
-	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil &&
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		pins = append(slices.Clone(pins), affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	for _, pin := range pins {
@@ -43,7 +44,8 @@ func takes(node *corev1.Node, pod *corev1.Pod, pins []*corev1.NodeSelector) bool
 
 func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return taint.Effect == corev1.TaintEffectPreferNoSchedule ||
-		slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), taint, false) })
+		slices.ContainsFunc(pod.Spec.Tolerations,
+			func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), taint, false) })
 }
 
 // requests of a pod while it runs.
@@ -68,8 +70,11 @@ func matchesTerm(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
 		return false
 	}
 	fields := labels.Set{"metadata.name": node.Name}
-	return slices.IndexFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return !matchesRequirement(labels.Set(node.Labels), r) }) < 0 &&
-		slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool { return !matchesRequirement(fields, r) }) < 0
+	return slices.IndexFunc(term.MatchExpressions,
+		func(r corev1.NodeSelectorRequirement) bool { return !matchesRequirement(labels.Set(node.Labels), r) }) < 0 &&
+		slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return !matchesRequirement(fields, r)
+		}) < 0
 }
 
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{

@@ -37,10 +37,11 @@ type facts struct {
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
-	// moves says that pods, or who may write, are of other volumes than the spec asks for: all pods end before one begins on those.
+	// moves says that pods, or who may write, are of other volumes than the spec asks for: all pods end before one begins
+	// on those.
 	moves bool
-	// asked is the generation of the volumes that the spec asks for, and astray why the pods cannot go there: then all else is of the volumes that they
-	// have. Empty for nothing.
+	// asked is the generation of the volumes that the spec asks for, and astray why the pods cannot go there: then all
+	// else is of the volumes that they have. Empty for nothing.
 	asked, astray string
 	// claims by name; absent ones are missing.
 	claims map[string]*corev1.PersistentVolumeClaim
@@ -159,7 +160,8 @@ func selector(set *platformv1.WorkloadSet) client.MatchingLabels {
 }
 
 // observePods looks at the pods of the set anew: through the cache, or as they are at this moment.
-func (c *Controller) observePods(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet, f *facts) error {
+func (c *Controller) observePods(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet,
+	f *facts) error {
 	f.rollout.Pods, f.wake = nil, 0
 	f.pods, f.wanted, f.stuck = map[string]*corev1.Pod{}, map[string]*corev1.Pod{}, map[string]string{}
 	var list corev1.PodList
@@ -270,7 +272,8 @@ func (c *Controller) observeVolumes(ctx context.Context, set *platformv1.Workloa
 }
 
 // observeClaims looks at the claims of the set anew: through the cache, or as they are at this moment.
-func (c *Controller) observeClaims(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet, f *facts) error {
+func (c *Controller) observeClaims(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet,
+	f *facts) error {
 	var list corev1.PersistentVolumeClaimList
 	if err := reader.List(ctx, &list, client.InNamespace(set.Namespace), selector(set)); err != nil {
 		return err

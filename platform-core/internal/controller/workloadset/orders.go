@@ -23,8 +23,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// asks finds the Operation that asks a set to have its writer replaced; nil for none. What one asked for that is gone or has ended is
-// taken back: nobody would do that later, and the writer would move once more when its pod writes again.
+// asks finds the Operation that asks a set to have its writer replaced; nil for none. What one asked for that is gone
+// or has ended is taken back: nobody would do that later, and the writer would move once more when its pod writes
+// again.
 func (c *Controller) asks(ctx context.Context, set *platformv1.WorkloadSet) (*platformv1.Operation, error) {
 	name, uid := requestOf(set).Operation()
 	if name == "" {
@@ -41,7 +42,8 @@ func (c *Controller) asks(ctx context.Context, set *platformv1.WorkloadSet) (*pl
 	case err == nil && op.UID == uid && !opsflow.Finished(op):
 		return op, nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("cannot read Operation %q, which asks WorkloadSet %q to have its writer replaced: %w", name, set.Name, err)
+		return nil, fmt.Errorf("cannot read Operation %q, which asks WorkloadSet %q to have its writer replaced: %w", name,
+			set.Name, err)
 	}
 	return nil, c.withdraw(ctx, set)
 }
@@ -80,7 +82,8 @@ var over = predicate.Funcs{
 func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, set := range opsflow.Asked(obj.(*platformv1.Operation)) {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: set}})
+		requests = append(requests, reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: set}})
 	}
 	return requests
 }
@@ -98,8 +101,8 @@ func (t *writerTurn) concerned() string {
 	return t.writer.Former.Name
 }
 
-// ordered is the order to have another pod write: that of a person or an Operation, else that of the rollout, which is about to take
-// the writer out.
+// ordered is the order to have another pod write: that of a person or an Operation, else that of the rollout, which is
+// about to take the writer out.
 func (t *writerTurn) ordered() *failover.Order {
 	writer := t.concerned()
 	if writer == "" {
@@ -109,7 +112,10 @@ func (t *writerTurn) ordered() *failover.Order {
 		return t.requested(request)
 	}
 	steps := rollout.Plan(t.rollout)
-	if i := slices.IndexFunc(steps, func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == writer }); i >= 0 {
+	if i := slices.IndexFunc(steps, func(s rollout.Step) bool {
+		return s.Action == rollout.SwitchOver &&
+			s.Pod == writer
+	}); i >= 0 {
 		t.order = &failover.Order{To: steps[i].To, Way: failover.AsNeeded}
 		return t.order
 	}
@@ -119,8 +125,8 @@ func (t *writerTurn) ordered() *failover.Order {
 	return nil
 }
 
-// requested is the order that a request gives. Only an Operation has another pod take over from one that cannot be asked, and only one
-// that was approved accepts a loss.
+// requested is the order that a request gives. Only an Operation has another pod take over from one that cannot be
+// asked, and only one that was approved accepts a loss.
 func (t *writerTurn) requested(request platformv1.HandoverRequest) *failover.Order {
 	order := &failover.Order{To: request.To}
 	if t.asking == nil {
@@ -142,7 +148,8 @@ func (t *writerTurn) noteOrder(d failover.Decision) {
 	if request.Request == "" || t.asking == nil {
 		return
 	}
-	next := platformv1.SwitchoverState{From: request.From, To: request.To, Generation: t.set.Generation, Request: request.Request, Attempt: 1,
+	next := platformv1.SwitchoverState{From: request.From, To: request.To, Generation: t.set.Generation,
+		Request: request.Request, Attempt: 1,
 		Phase: platformv1.SwitchoverRunning, Message: d.Refused}
 	last := t.set.Status.Switchover
 	switch {
@@ -164,10 +171,12 @@ func (t *writerTurn) noteOrder(d failover.Decision) {
 	t.set.Status.Switchover = &next
 }
 
-// finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again later.
+// finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again
+// later.
 func (t *writerTurn) finishOrder(ctx context.Context, d failover.Decision) error {
 	request := requestOf(t.set)
-	if request.From == "" || d.State != failover.Steady || primaryOf(t.writer) == "" || request.From == primaryOf(t.writer) {
+	if request.From == "" || d.State != failover.Steady || primaryOf(t.writer) == "" ||
+		request.From == primaryOf(t.writer) {
 		return nil
 	}
 	return t.withdraw(ctx, t.set)

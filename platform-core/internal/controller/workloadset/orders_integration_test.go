@@ -20,9 +20,11 @@ import (
 // operation makes an Operation that runs a step which asks for another writer.
 func (h *harness) operation(name string, change func(*platformv1.Operation)) *platformv1.Operation {
 	h.Helper()
-	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}, Spec: platformv1.OperationSpec{
-		TemplateRef: "Failover", TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: setName},
-	}}
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name},
+		Spec: platformv1.OperationSpec{
+			TemplateRef: "Failover", TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(),
+				Kind: "WorkloadSet", Name: setName},
+		}}
 	if change != nil {
 		change(op)
 	}
@@ -30,7 +32,8 @@ func (h *harness) operation(name string, change func(*platformv1.Operation)) *pl
 		h.Fatal(err)
 	}
 	op.Status.Phase = platformv1.OperationRunning
-	op.Status.Steps = []platformv1.StepStatus{{Name: "failover", Phase: platformv1.OperationRunning, Outputs: map[string]string{"asked": setName}}}
+	op.Status.Steps = []platformv1.StepStatus{
+		{Name: "failover", Phase: platformv1.OperationRunning, Outputs: map[string]string{"asked": setName}}}
 	if err := env.Client.Status().Update(h.Context(), op); err != nil {
 		h.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 			op := h.operation("asks", nil)
 			h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Request: platformv1.RequestOf(op)})
 			testkit.WaitFor(h, env.Client, set, "a word on the request", func() error {
-				if s := set.Status.Switchover; s == nil || s.Request != platformv1.RequestOf(op) || s.Phase != platformv1.SwitchoverFailed || s.Message == "" {
+				if s := set.Status.Switchover; s == nil || s.Request != platformv1.RequestOf(op) ||
+					s.Phase != platformv1.SwitchoverFailed || s.Message == "" {
 					return fmt.Errorf("it says %+v", s)
 				}
 				return nil
@@ -100,23 +104,28 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 	}
 }
 
-// An Operation that works through the pods has the writer hand over before its process is restarted, while nothing else is done to a pod.
+// An Operation that works through the pods has the writer hand over before its process is restarted, while nothing else
+// is done to a pod.
 func TestAnOperationAtWorkHasTheWriterHandOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.start(-1)
 	set, before := h.ready(handsOver(t))
 	op := h.operation("restart", func(op *platformv1.Operation) {
-		op.Spec.TemplateRef, op.Labels = "Restart", map[string]string{platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel]}
+		op.Spec.TemplateRef, op.Labels = "Restart",
+			map[string]string{platformv1.ApplicationLabel: set.Spec.Application,
+				platformv1.DomainLabel: set.Labels[platformv1.DomainLabel]}
 	})
 	pod := before["0"]
-	op.Status.Steps[0].Targets = []platformv1.StepTarget{{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationRunning}}
+	op.Status.Steps[0].Targets = []platformv1.StepTarget{
+		{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationRunning}}
 	if err := env.Client.Status().Update(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
 	h.ask(set, platformv1.HandoverRequest{From: pod.Name, Request: platformv1.RequestOf(op)})
 	testkit.WaitFor(h, env.Client, set, "a handover", func() error {
-		if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != pod.Name || s.Request != platformv1.RequestOf(op) {
+		if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != pod.Name ||
+			s.Request != platformv1.RequestOf(op) {
 			return fmt.Errorf("it says %+v", s)
 		}
 		return nil
@@ -154,16 +163,19 @@ func TestAnotherOneTakesOver(t *testing.T) {
 	before := op.DeepCopy()
 	op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
 	h.must(as(t, "bob").Patch(h.Context(), op, client.MergeFrom(before)))
-	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", To: setName + "-2", Way: platformv1.TakeOver, Request: platformv1.RequestOf(op)})
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", To: setName + "-2", Way: platformv1.TakeOver,
+		Request: platformv1.RequestOf(op)})
 	h.writes(m, set, "2", 2)
 	// The one that has more takes over without that.
 	op = h.operation("takes-more", nil)
-	h.ask(set, platformv1.HandoverRequest{From: setName + "-2", To: setName + "-0", Way: platformv1.TakeOver, Request: platformv1.RequestOf(op)})
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-2", To: setName + "-0", Way: platformv1.TakeOver,
+		Request: platformv1.RequestOf(op)})
 	h.writes(m, set, "1", 3)
 	h.unasked(set)
 }
 
-// What is about to take over loses its label before the writer does, and both have theirs again when the set is suspended before anything came of it.
+// What is about to take over loses its label before the writer does, and both have theirs again when the set is
+// suspended before anything came of it.
 func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -175,7 +187,8 @@ func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
 		h.Helper()
 		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", writer, heir), func(context.Context) error {
 			pods := h.pods()
-			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != writer || other != heir {
+			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != writer ||
+				other != heir {
 				return fmt.Errorf("they are %q and %q", w, other)
 			}
 			return nil

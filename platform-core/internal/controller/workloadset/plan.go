@@ -36,7 +36,8 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, steps[0].Pod, steps[0].String()))
 	}
 	awaited, unsettled := f.rollout.Awaited()
-	if held := f.rollout.Held(); unsettled && slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
+	if held := f.rollout.Held(); unsettled &&
+		slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
 		if f.yields != "" {
 			return awaitTurn(f, held)
 		}
@@ -59,7 +60,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 		return *o
 	}
 	if set.Spec.IsClosed() {
-		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to Open, with spec.data.generation as it is or as it was before")
+		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the "+
+			"one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to "+
+			"Open, with spec.data.generation as it is or as it was before")
 	}
 	return outcome.Done()
 }
@@ -126,7 +129,8 @@ func progress(f *facts, pod, what string) string {
 			continue
 		case f.rollout.Updated(p):
 			updated++
-		case p.Revision != f.rollout.Revision || p.Images != rollout.Current || p.Restart != rollout.Current || p.Resources != rollout.Current || p.Report.ConfigDigest != "":
+		case p.Revision != f.rollout.Revision || p.Images != rollout.Current || p.Restart != rollout.Current ||
+			p.Resources != rollout.Current || p.Report.ConfigDigest != "":
 			behind++
 		}
 		if f.rollout.Settled(p) == rollout.Ready {
@@ -169,11 +173,14 @@ func explain(f *facts, p rollout.Pod) (reason, message string) {
 }
 
 func explainConfiguration(f *facts, p rollout.Pod) (reason, message string) {
-	if call := p.Report.LastCall; call != nil && call.Phase == agentreport.CallFailed && p.Report.ConfigDigest != f.rollout.ConfigDigest {
-		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not take the configuration: %s", p.Name, call.Message)
+	if call := p.Report.LastCall; call != nil && call.Phase == agentreport.CallFailed &&
+		p.Report.ConfigDigest != f.rollout.ConfigDigest {
+		return platformv1.ReasonConfigurationPending,
+			fmt.Sprintf("pod %s does not take the configuration: %s", p.Name, call.Message)
 	}
 	if p.Report.ConfigDigest != "" && p.Report.ConfigDigest != f.rollout.ConfigDigest {
-		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not yet run with the current configuration", p.Name)
+		return platformv1.ReasonConfigurationPending,
+			fmt.Sprintf("pod %s does not yet run with the current configuration", p.Name)
 	}
 	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
 }

@@ -24,7 +24,8 @@ func pointer[T any](v T) *T { return &v }
 
 func testSet() *platformv1.WorkloadSet {
 	return &platformv1.WorkloadSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis-main", Namespace: "ns", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis-main", Namespace: "ns",
+			Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
 		Spec: platformv1.WorkloadSetSpec{
 			Application: "redis-a", Component: "redis", Set: "main", Replicas: 1,
 			Volumes: []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("2Gi")}}},
@@ -34,18 +35,22 @@ func testSet() *platformv1.WorkloadSet {
 
 func testClaim(size string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data-redis-a-redis-main-0", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "data-redis-a-redis-main-0",
+			Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: pointer("fast"),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
 		},
-		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
 	}
 }
 
 func testClass(name string, expansion *bool, isDefault string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: name, Annotations: map[string]string{accept.DefaultClassAnnotation: isDefault}},
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{accept.DefaultClassAnnotation: isDefault}},
 		AllowVolumeExpansion: expansion,
 	}
 }
@@ -58,18 +63,31 @@ func TestCheckVolumes(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"missing claim, default class":        {classes: []*storagev1.StorageClass{testClass("any", nil, "true")}},
-		"missing claim, no default class":     {classes: []*storagev1.StorageClass{testClass("any", nil, "")}, reason: platformv1.ReasonStorageClassNotFound, says: "no default StorageClass"},
-		"missing claim, named class":          {class: pointer("fast"), classes: []*storagev1.StorageClass{testClass("fast", nil, "")}},
-		"missing claim, named class not here": {class: pointer("fast"), classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}, reason: platformv1.ReasonStorageClassNotFound, says: `"fast"`},
-		"claim as wanted":                     {claim: testClaim("2Gi")},
-		"claim larger than wanted":            {claim: testClaim("3Gi"), reason: platformv1.ReasonVolumeShrinkRefused, says: "at least 3Gi"},
-		"claim smaller, class expands":        {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(true), "")}},
-		"claim smaller, class does not":       {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(false), "")}, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to 1Gi"},
-		"claim smaller, class is gone":        {claim: testClaim("1Gi"), reason: platformv1.ReasonVolumeExpansionUnsupported, says: "does not allow expansion"},
-		"claim of another class":              {class: pointer("slow"), claim: testClaim("2Gi"), reason: platformv1.ReasonVolumeClassRefused, says: `is of StorageClass "fast" and cannot be of "slow": take storage out, and set it again with storageClassName "fast"`},
-		"claim of the named class":            {class: pointer("fast"), claim: testClaim("2Gi")},
-		"claim of a class that nobody names":  {claim: testClaim("2Gi"), classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}},
+		"missing claim, default class": {classes: []*storagev1.StorageClass{testClass("any", nil, "true")}},
+		"missing claim, no default class": {classes: []*storagev1.StorageClass{testClass("any", nil, "")},
+			reason: platformv1.ReasonStorageClassNotFound, says: "no default StorageClass"},
+		"missing claim, named class": {class: pointer("fast"),
+			classes: []*storagev1.StorageClass{testClass("fast", nil, "")}},
+		"missing claim, named class not here": {class: pointer("fast"),
+			classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}, reason: platformv1.ReasonStorageClassNotFound,
+			says: `"fast"`},
+		"claim as wanted": {claim: testClaim("2Gi")},
+		"claim larger than wanted": {claim: testClaim("3Gi"), reason: platformv1.ReasonVolumeShrinkRefused,
+			says: "at least 3Gi"},
+		"claim smaller, class expands": {claim: testClaim("1Gi"),
+			classes: []*storagev1.StorageClass{testClass("fast", pointer(true), "")}},
+		"claim smaller, class does not": {claim: testClaim("1Gi"),
+			classes: []*storagev1.StorageClass{testClass("fast", pointer(false), "")},
+			reason:  platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to 1Gi"},
+		"claim smaller, class is gone": {claim: testClaim("1Gi"), reason: platformv1.ReasonVolumeExpansionUnsupported,
+			says: "does not allow expansion"},
+		"claim of another class": {class: pointer("slow"), claim: testClaim("2Gi"),
+			reason: platformv1.ReasonVolumeClassRefused,
+			says: `is of StorageClass "fast" and cannot be of "slow": take storage out, and set it again with ` +
+				`storageClassName "fast"`},
+		"claim of the named class": {class: pointer("fast"), claim: testClaim("2Gi")},
+		"claim of a class that nobody names": {claim: testClaim("2Gi"),
+			classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}},
 		"claim of an earlier instance": {claim: func() *corev1.PersistentVolumeClaim {
 			c := testClaim("2Gi")
 			c.Labels[platformv1.ApplicationUIDLabel] = "uid-0"
@@ -94,7 +112,8 @@ func TestCheckVolumes(t *testing.T) {
 				}
 				return
 			}
-			if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != test.reason || !strings.Contains(refused.Message(), test.says) {
+			if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != test.reason ||
+				!strings.Contains(refused.Message(), test.says) {
 				t.Fatalf("got %+v, want reason %s saying %q", refused, test.reason, test.says)
 			}
 		})
@@ -110,35 +129,48 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"settled":   {func(*rollout.Pod, *corev1.Pod) {}, outcome.KindDone, "", ""},
-		"not ready": {func(p *rollout.Pod, _ *corev1.Pod) { p.Ready = rollout.NotReady }, outcome.KindWaiting, platformv1.ReasonPodsNotReady, "waiting for pod"},
+		"settled": {func(*rollout.Pod, *corev1.Pod) {}, outcome.KindDone, "", ""},
+		"not ready": {func(p *rollout.Pod, _ *corev1.Pod) { p.Ready = rollout.NotReady }, outcome.KindWaiting,
+			platformv1.ReasonPodsNotReady, "waiting for pod"},
 		"unhealthy": {func(p *rollout.Pod, _ *corev1.Pod) {
 			p.Report.Health, p.Report.Message = agentreport.Unhealthy, "exit code 1"
 		}, outcome.KindWaiting, platformv1.ReasonProcessFailing, "exit code 1"},
 		"old configuration that was refused": {func(p *rollout.Pod, _ *corev1.Pod) {
-			p.Report.ConfigDigest, p.Report.LastCall = "d0", &agentreport.Call{Phase: agentreport.CallFailed, Message: "secret is missing"}
+			p.Report.ConfigDigest, p.Report.LastCall = "d0",
+				&agentreport.Call{Phase: agentreport.CallFailed, Message: "secret is missing"}
 		}, outcome.KindWaiting, platformv1.ReasonConfigurationPending, "secret is missing"},
 		"unschedulable": {func(p *rollout.Pod, pod *corev1.Pod) {
 			p.Ready = rollout.NotReady
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes have enough memory"}}
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+					Message: "0/3 nodes have enough memory"}}
 		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "0/3 nodes"},
 		"unschedulable, for its volumes": {func(p *rollout.Pod, pod *corev1.Pod) {
 			p.Ready = rollout.NotReady
 			pod.Spec.Volumes = []corev1.Volume{
-				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-redis-a-redis-main-0"}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-redis-a-redis-main-0"}}},
 				// Nobody is told to delete what others keep there.
-				{Name: render.ArchiveVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shelf"}}},
+				{Name: render.ArchiveVolume, VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shelf"}}},
 			}
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."}}
-		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "if the node that its volumes are on is gone for good, so is their data: have a RebuildMember make the pod anew where others have that data, or delete what was on it for the pod to begin empty: kubectl delete pvc data-redis-a-redis-main-0"},
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+					Message: "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."}}
+		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "if the node that its volumes are on is gone for good, " +
+			"so is their data: have a RebuildMember make the pod anew where others have that data, or delete what was on it " +
+			"for the pod to begin empty: kubectl delete pvc data-redis-a-redis-main-0"},
 		"no image": {func(p *rollout.Pod, pod *corev1.Pod) {
 			p.Ready = rollout.NotReady
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", Image: "nowhere/redis:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "redis", Image: "nowhere/redis:1",
+					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
 		}, outcome.KindWaiting, platformv1.ReasonImageUnavailable, "nowhere/redis:1"},
 		"out of connections": {func(p *rollout.Pod, _ *corev1.Pod) {
 			p.Ready, p.Report.Health, p.Report.OutOfConnections = rollout.NotReady, agentreport.Starting, "too many clients"
 		}, outcome.KindWaiting, platformv1.ReasonTooManyClients, "clients have all connections of pod redis-a-redis-main-0"},
-		"terminating": {func(p *rollout.Pod, _ *corev1.Pod) { p.Life = rollout.Terminating }, outcome.KindWaiting, platformv1.ReasonPodsNotReady, "to end"},
+		"terminating": {func(p *rollout.Pod, _ *corev1.Pod) { p.Life = rollout.Terminating }, outcome.KindWaiting,
+			platformv1.ReasonPodsNotReady, "to end"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +274,8 @@ func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
 	f := &facts{rollout: wantedOf(set)}
 	f.rollout.Pods = []rollout.Pod{{Ordinal: 0}, {Ordinal: 1}}
 	rules = agentRules(set, f)
-	if got := strings.Join(rules[1].ResourceNames, " "); got != "redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
+	if got := strings.Join(rules[1].ResourceNames, " "); got !=
+		"redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
 		t.Errorf("pods that can be patched: %s", got)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// lostPart says whether the volume of the first pod is to be filled once more: the set has a part of the data of a cluster, the sets have not all begun, and
-// what was put on the volume, or is on its way there, went with it. Nobody else has that part: replicas copy what the first pod has, and members that meet
-// would take its part for empty. Once all have begun, the set is told of no restore any more.
+// lostPart says whether the volume of the first pod is to be filled once more: the set has a part of the data of a
+// cluster, the sets have not all begun, and what was put on the volume, or is on its way there, went with it. Nobody
+// else has that part: replicas copy what the first pod has, and members that meet would take its part for empty. Once
+// all have begun, the set is told of no restore any more.
 func lostPart(set *platformv1.WorkloadSet, f *facts) bool {
-	if set.Spec.Restore == nil || set.Spec.Restore.Part == "" || set.Status.Restore == nil || f.rollout.Mode != rollout.Running || len(set.Spec.Ordinals()) == 0 {
+	if set.Spec.Restore == nil || set.Spec.Restore.Part == "" || set.Status.Restore == nil ||
+		f.rollout.Mode != rollout.Running || len(set.Spec.Ordinals()) == 0 {
 		return false
 	}
 	there := slices.ContainsFunc(f.rollout.Pods, func(pod rollout.Pod) bool { return pod.Name == set.FirstPod() })

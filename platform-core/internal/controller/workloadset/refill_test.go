@@ -13,21 +13,27 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// A shard whose volume is gone before the cluster has begun is filled again, and nothing else is: another set's data is with its replicas, or served already.
+// A shard whose volume is gone before the cluster has begun is filled again, and nothing else is: another set's data is
+// with its replicas, or served already.
 func TestLostPartIsFilledAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*platformv1.WorkloadSet, *facts)
 		again  bool
 	}{
-		"its volume is gone":            {func(*platformv1.WorkloadSet, *facts) {}, true},
-		"its replica is there":          {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Pods = []rollout.Pod{{Name: "c-node-0-1"}} }, true},
-		"its volume is there":           {func(set *platformv1.WorkloadSet, f *facts) { claimed(set, f, "backup-uid") }, false},
+		"its volume is gone": {func(*platformv1.WorkloadSet, *facts) {}, true},
+		"its replica is there": {func(_ *platformv1.WorkloadSet, f *facts) {
+			f.rollout.Pods = []rollout.Pod{{Name: "c-node-0-1"}}
+		}, true},
+		"its volume is there": {func(set *platformv1.WorkloadSet, f *facts) { claimed(set, f, "backup-uid") },
+			false},
 		"its volume is there and empty": {func(set *platformv1.WorkloadSet, f *facts) { claimed(set, f, "") }, true},
-		"its pod is there":              {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Pods = []rollout.Pod{{Name: "c-node-0-0"}} }, false},
-		"it is stopped":                 {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
-		"all have begun":                {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
-		"it has all of the data":        {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Part = "" }, false},
-		"it was never filled":           {func(set *platformv1.WorkloadSet, _ *facts) { set.Status.Restore = nil }, false},
+		"its pod is there": {func(_ *platformv1.WorkloadSet, f *facts) {
+			f.rollout.Pods = []rollout.Pod{{Name: "c-node-0-0"}}
+		}, false},
+		"it is stopped":          {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
+		"all have begun":         {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
+		"it has all of the data": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Part = "" }, false},
+		"it was never filled":    {func(set *platformv1.WorkloadSet, _ *facts) { set.Status.Restore = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, f := filledShard()
@@ -55,7 +61,8 @@ func TestLostPartIsFilledAgain(t *testing.T) {
 
 // filledShard is a shard with two pods whose data came with the second attempt, without claims.
 func filledShard() (*platformv1.WorkloadSet, *facts) {
-	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: "c-node-0", Labels: map[string]string{platformv1.ApplicationUIDLabel: "app"}}}
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: "c-node-0",
+		Labels: map[string]string{platformv1.ApplicationUIDLabel: "app"}}}
 	set.Spec.Replicas = 2
 	set.Spec.Volumes = []platformv1.SetVolume{{Name: "data"}}
 	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "b", UID: "backup-uid"}, Part: "0"}
@@ -68,7 +75,9 @@ func filledShard() (*platformv1.WorkloadSet, *facts) {
 // claimed has the first pod's claim be there, marked with the Backup whose data it has.
 func claimed(set *platformv1.WorkloadSet, f *facts, of string) {
 	name := platformv1.ClaimNameFor("data", set.FirstPod())
-	f.claims[name] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set.Labels, Annotations: map[string]string{platformv1.RestoredAnnotation: of}}}
+	f.claims[name] = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set.Labels,
+			Annotations: map[string]string{platformv1.RestoredAnnotation: of}}}
 }
 
 // Servers are given objects once, when they run; before that nothing keeps their pods from being made.
@@ -81,13 +90,16 @@ func TestObjectsComeWhenServersRun(t *testing.T) {
 		"they have them": {func(set *platformv1.WorkloadSet, f *facts) {
 			set.Status.Restore.CompletionTime = &metav1.Time{Time: f.now}
 		}, false},
-		"it is stopped":     {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
-		"it is of a volume": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Destination = platformv1.RestoreToVolume }, false},
-		"it is of nothing":  {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
+		"it is stopped": {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
+		"it is of a volume": {func(set *platformv1.WorkloadSet, _ *facts) {
+			set.Spec.Restore.Destination = platformv1.RestoreToVolume
+		}, false},
+		"it is of nothing": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, f := filledShard()
-			set.Spec.Restore.Destination, set.Spec.Restore.Part, set.Status.Restore.CompletionTime = platformv1.RestoreToServers, "", nil
+			set.Spec.Restore.Destination, set.Spec.Restore.Part, set.Status.Restore.CompletionTime = platformv1.RestoreToServers,
+				"", nil
 			tc.change(set, f)
 			if got := awaitsObjects(set, f); got != tc.awaits {
 				t.Errorf("it awaits objects: %v", got)

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// refusals remember which pods the API server does not resize as a generation of their set has it: another pod has to come, and the turn that heard of it may end
-// before that has begun, as where a writer hands over first. They are in memory alone: after a restart of the operator the server is asked again. The zero value is
-// ready to use.
+// refusals remember which pods the API server does not resize as a generation of their set has it: another pod has to
+// come, and the turn that heard of it may end before that has begun, as where a writer hands over first. They are in
+// memory alone: after a restart of the operator the server is asked again. The zero value is ready to use.
 type refusals struct {
 	mu sync.Mutex
 	by map[types.NamespacedName]refusal

@@ -11,7 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// renderedSize is how many pods are kept as they were rendered: those of the sets that are at work. At rest nobody asks for them.
+// renderedSize is how many pods are kept as they were rendered: those of the sets that are at work. At rest nobody asks
+// for them.
 const renderedSize = 512
 
 // rendered keeps pods as they would be made, since a set that is at work compares its own with them again and again.

@@ -76,7 +76,8 @@ func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *cor
 			return rollout.Replace, fmt.Sprintf("for %d minutes its node %s%s", minutes, what, message), nil
 		}
 		f.wakeAfter(resizePatience - waited)
-		return rollout.Underway, fmt.Sprintf("its node %s%s; it is made anew when that lasts for %d minutes", what, message, minutes), nil
+		return rollout.Underway, fmt.Sprintf("its node %s%s; it is made anew when that lasts for %d minutes", what, message,
+			minutes), nil
 	case corev1.PodReasonInfeasible:
 		node, err := c.roomyNode(ctx, f, live)
 		if err != nil {
@@ -96,7 +97,8 @@ func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *cor
 
 // noRoomAnywhere and roomElsewhere say what becomes of a pod whose node can never give it the new resources.
 func noRoomAnywhere(said string) string {
-	return "no node that the pod may run on can ever give it the new resources" + said + ": add a node that has room, or lower the resources"
+	return "no node that the pod may run on can ever give it the new resources" + said +
+		": add a node that has room, or lower the resources"
 }
 
 func roomElsewhere(said, node string) string {
@@ -112,7 +114,8 @@ func resizeState(pod *corev1.Pod) (reason string, since time.Time, message strin
 		if condition.Status != corev1.ConditionTrue {
 			continue
 		}
-		if observed := cmp.Or(condition.ObservedGeneration, pod.Status.ObservedGeneration); aboutResizes(condition.Type) && observed > 0 && observed < pod.Generation {
+		if observed := cmp.Or(condition.ObservedGeneration, pod.Status.ObservedGeneration); aboutResizes(condition.Type) &&
+			observed > 0 && observed < pod.Generation {
 			// It speaks of resources that were asked for before: what could not be had then may be had now.
 			return inProgress, time.Time{}, ""
 		}
@@ -175,7 +178,8 @@ func seen(pod *corev1.Pod) bool {
 }
 
 // roomyNode returns a node that a pod could be on with its new resources if nothing else were there; empty when
-// there is none, or when the operator may not see nodes. It is asked only for a pod that its own node can never satisfy.
+// there is none, or when the operator may not see nodes. It is asked only for a pod that its own node can never
+// satisfy.
 func (c *Controller) roomyNode(ctx context.Context, f *facts, pod *corev1.Pod) (string, error) {
 	if f.nodes == nil {
 		list := &corev1.NodeList{}
@@ -227,8 +231,10 @@ func (c *Controller) volumePins(ctx context.Context, f *facts, pod *corev1.Pod) 
 	return pins, nil
 }
 
-// claimOf is the claim of a volume of a pod, nil for none: the pod's own, or that of the BackupRepository which it keeps its archive in, which no cache has.
-func (c *Controller) claimOf(ctx context.Context, f *facts, pod *corev1.Pod, v *corev1.Volume) (*corev1.PersistentVolumeClaim, error) {
+// claimOf is the claim of a volume of a pod, nil for none: the pod's own, or that of the BackupRepository which it
+// keeps its archive in, which no cache has.
+func (c *Controller) claimOf(ctx context.Context, f *facts, pod *corev1.Pod,
+	v *corev1.Volume) (*corev1.PersistentVolumeClaim, error) {
 	name := v.PersistentVolumeClaim.ClaimName
 	if v.Name != render.ArchiveVolume {
 		return f.claims[name], nil

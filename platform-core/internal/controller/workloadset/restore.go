@@ -29,11 +29,14 @@ import (
 )
 
 const (
-	// shortestRestore and longestRestore are how long one attempt may take at least and at most, whatever the Backup says of itself.
+	// shortestRestore and longestRestore are how long one attempt may take at least and at most, whatever the Backup says
+	// of itself.
 	shortestRestore, longestRestore = 24 * time.Hour, 90 * 24 * time.Hour
-	// slowness is how many times as long as the Backup took a restore may take, and slowest how many bytes a second it carries at least.
+	// slowness is how many times as long as the Backup took a restore may take, and slowest how many bytes a second it
+	// carries at least.
 	slowness, slowest = 10, 1 << 20
-	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to longestRestoreRetry.
+	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to
+	// longestRestoreRetry.
 	restoreRetry        = 5 * time.Second
 	longestRestoreRetry = 10 * time.Minute
 	// restoreLook is how often a mover that runs is looked at: why its pod does not start is said by no watch.
@@ -42,13 +45,16 @@ const (
 	longestReason = 400
 )
 
-// awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
+// awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a
+// writer, has had its turn.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.Restore != nil && !set.Spec.Restore.ToServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+	return set.Spec.Restore != nil && !set.Spec.Restore.ToServers() && !set.Status.Restore.Done() &&
+		f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
 		set.Status.Primary == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
-// restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and where there is nothing to do.
+// restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and
+// where there is nothing to do.
 func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if !awaitsData(set, f) && !lostPart(set, f) {
 		return nil
@@ -65,14 +71,16 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 	o := c.advance(ctx, set, f)
 	if o.Kind() == outcome.KindDone {
 		// That it is there is on record before there is a pod, after which nobody would look.
-		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", set.FirstPod()))
+		o = outcome.Waiting(platformv1.ReasonRestoring,
+			fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", set.FirstPod()))
 	}
 	return &o
 }
 
 // awaitsObjects says whether servers that run are to be given what they begin with.
 func awaitsObjects(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.Restore != nil && set.Spec.Restore.ToServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(set.Spec.Ordinals()) > 0
+	return set.Spec.Restore != nil && set.Spec.Restore.ToServers() && !set.Status.Restore.Done() &&
+		f.rollout.Mode == rollout.Running && len(set.Spec.Ordinals()) > 0
 }
 
 // advance brings a restore on by one step, and says in the status how far it is.
@@ -84,7 +92,8 @@ func (c *Controller) advance(ctx context.Context, set *platformv1.WorkloadSet, f
 	o := c.fill(ctx, set, f, state)
 	set.Status.Restore = state
 	if state.Done() {
-		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is %s.", set.Spec.Restore.From.Backup, filledPlace(set))
+		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is %s.", set.Spec.Restore.From.Backup,
+			filledPlace(set))
 	}
 	reportRestore(set, o)
 	return o
@@ -127,10 +136,12 @@ func (c *Controller) noteSize(ctx context.Context, set *platformv1.WorkloadSet, 
 // reportRestore says in a condition how far it is.
 func reportRestore(set *platformv1.WorkloadSet, o outcome.Outcome) {
 	state := set.Status.Restore
-	condition := metav1.Condition{Type: platformv1.RestoredCondition, Status: metav1.ConditionFalse, Reason: cmp.Or(o.Reason(), platformv1.ReasonRestoring), Message: o.Message()}
+	condition := metav1.Condition{Type: platformv1.RestoredCondition, Status: metav1.ConditionFalse,
+		Reason: cmp.Or(o.Reason(), platformv1.ReasonRestoring), Message: o.Message()}
 	if state.Done() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, platformv1.ReasonRestored
-		condition.Message = fmt.Sprintf("it began with the %s of Backup %q", bytesOf(state.Size), set.Spec.Restore.From.Backup)
+		condition.Message = fmt.Sprintf("it began with the %s of Backup %q", bytesOf(state.Size),
+			set.Spec.Restore.From.Backup)
 		if target := set.Spec.Restore.From.Target; target != nil {
 			condition.Message += ", and what was committed since until " + target.Time
 		}
@@ -139,7 +150,8 @@ func reportRestore(set *platformv1.WorkloadSet, o outcome.Outcome) {
 }
 
 // fill brings a restore on by one step.
-func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState) outcome.Outcome {
+func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	state *platformv1.RestoreState) outcome.Outcome {
 	if filled(set, f) {
 		state.CompletionTime = &metav1.Time{Time: f.now}
 		return outcome.Done()
@@ -148,7 +160,8 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return failedFor(set, state)
 	}
 	job := &batchv1.Job{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: restoreName(set, state)}, job)
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+		client.ObjectKey{Namespace: set.Namespace, Name: restoreName(set, state)}, job)
 	if apierrors.IsNotFound(err) {
 		return c.beginFill(ctx, set, f, state)
 	}
@@ -168,8 +181,9 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		if at.Message != "" {
 			said = ": " + jobstate.Tail(at.Message, longestReason)
 		}
-		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way %s%s",
-			set.Spec.Restore.From.Backup, bytesOf(state.Size), targetPlace(set), said))
+		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring,
+			fmt.Sprintf("the data of Backup %q, %s, is on its way %s%s",
+				set.Spec.Restore.From.Backup, bytesOf(state.Size), targetPlace(set), said))
 	case result.Reason != "":
 		return c.retryFill(set, f, state, result)
 	}
@@ -181,7 +195,8 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 }
 
 // beginFill makes the Job of an attempt when its time has come and all is there that it needs.
-func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState) outcome.Outcome {
+func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	state *platformv1.RestoreState) outcome.Outcome {
 	if state.RetryTime != nil && f.now.Before(state.RetryTime.Time) {
 		return failedFor(set, state).Within(state.RetryTime.Sub(f.now))
 	}
@@ -192,8 +207,10 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	backup := &platformv1.Backup{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Backup}, backup)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && (backup.UID != from.UID || backup.Status.Phase != platformv1.BackupCompleted || !backup.DeletionTimestamp.IsZero()):
-		return no("Backup %q was deleted before its data was here: delete this object, and make it anew from another one", from.Backup)
+	case apierrors.IsNotFound(err), err == nil &&
+		(backup.UID != from.UID || backup.Status.Phase != platformv1.BackupCompleted || !backup.DeletionTimestamp.IsZero()):
+		return no("Backup %q was deleted before its data was here: delete this object, and make it anew from another one",
+			from.Backup)
 	case err != nil:
 		return outcome.Failed(err)
 	}
@@ -206,7 +223,8 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	repository := &platformv1.BackupRepository{}
 	err = c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: backup.Spec.RepositoryRef.Name}, repository)
 	if apierrors.IsNotFound(err) {
-		return no("there is no BackupRepository %q, which Backup %q is kept in: create it again", backup.Spec.RepositoryRef.Name, from.Backup)
+		return no("there is no BackupRepository %q, which Backup %q is kept in: create it again",
+			backup.Spec.RepositoryRef.Name, from.Backup)
 	}
 	if err != nil {
 		return outcome.Failed(err)
@@ -227,8 +245,10 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	return c.beginMover(ctx, set, f, state, backup, repository)
 }
 
-// beginMover makes the Job of an attempt, where the data is on volumes with the claims of the first pod. Without a repository the data is on the volume by now.
-func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
+// beginMover makes the Job of an attempt, where the data is on volumes with the claims of the first pod. Without a
+// repository the data is on the volume by now.
+func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
 	way := render.MoverThrough
 	if !set.Spec.Restore.ToServers() {
 		way = render.MoverInto
@@ -236,7 +256,8 @@ func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet
 			return o
 		}
 	}
-	plan := mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}}
+	plan := mover.Plan{Verb: mover.VerbRestore,
+		Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}}
 	if repository == nil {
 		plan = mover.Plan{Verb: mover.VerbAdopt, Known: backup.Status.Facts}
 	}
@@ -244,7 +265,8 @@ func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet
 		plan.Files = &mover.Files{}
 	}
 	job, err := way(set, c.Settings.Get(), render.Mover{
-		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, From: backup, Repository: repository, Deadline: restoreDeadline(backup, set.Spec.Restore.From.Target),
+		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID,
+		From: backup, Repository: repository, Deadline: restoreDeadline(backup, set.Spec.Restore.From.Target),
 		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
 		Plan:  plan,
 	})
@@ -254,16 +276,20 @@ func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet
 	err = c.client.Create(ctx, job, client.FieldOwner(owner))
 	switch {
 	case apierrors.IsAlreadyExists(err), err == nil:
-		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be on its way %s", backup.Name, bytesOf(state.Size), targetPlace(set)))
+		return outcome.Waiting(platformv1.ReasonRestoring,
+			fmt.Sprintf("the data of Backup %q, %s, is about to be on its way %s", backup.Name, bytesOf(state.Size),
+				targetPlace(set)))
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, fmt.Sprintf("the Job that restores cannot be made: %v", err))
+		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed,
+			fmt.Sprintf("the Job that restores cannot be made: %v", err))
 	}
 	return outcome.Failed(err)
 }
 
-// restoreDeadline is how long one attempt may take. One that it ends begins anew, so that it is longer than any that still gets somewhere: ten times as long as the
-// Backup took, or what its size takes where all is slow, since a Backup may have carried only what was new. To a point in time there is the log to replay as well,
-// as long as it took to be written at most. Snapshots are on the volume by then.
+// restoreDeadline is how long one attempt may take. One that it ends begins anew, so that it is longer than any that
+// still gets somewhere: ten times as long as the Backup took, or what its size takes where all is slow, since a Backup
+// may have carried only what was new. To a point in time there is the log to replay as well, as long as it took to be
+// written at most. Snapshots are on the volume by then.
 func restoreDeadline(backup *platformv1.Backup, target *platformv1.RestoreTarget) time.Duration {
 	seconds := shortestRestore.Seconds()
 	if took := backup.Status.Duration; took != nil {
@@ -281,7 +307,8 @@ func restoreDeadline(backup *platformv1.Backup, target *platformv1.RestoreTarget
 }
 
 // retryFill notes that an attempt failed, and when the next one begins.
-func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
+func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState,
+	result mover.Result) outcome.Outcome {
 	state.Message, state.Reason = result.Reason+": "+jobstate.Tail(result.Message, longestReason), ""
 	switch result.Reason {
 	case mover.ReasonOutOfRange, mover.ReasonDamaged, mover.ReasonNotFound:
@@ -304,16 +331,19 @@ func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *pla
 func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outcome.Outcome {
 	text := fmt.Sprintf("the data of Backup %q is not here: %s", set.Spec.Restore.From.Backup, state.Message)
 	if state.Final {
-		return outcome.Stalled(platformv1.ReasonRestoreFailed, text+". It is not tried again: delete this object, and make it anew from another backup")
+		return outcome.Stalled(platformv1.ReasonRestoreFailed, text+
+			". It is not tried again: delete this object, and make it anew from another backup")
 	}
-	return outcome.Waiting(cmp.Or(state.Reason, platformv1.ReasonRestoreFailed), fmt.Sprintf("%s. Attempt %d follows", text, state.Attempt))
+	return outcome.Waiting(cmp.Or(state.Reason, platformv1.ReasonRestoreFailed),
+		fmt.Sprintf("%s. Attempt %d follows", text, state.Attempt))
 }
 
 // filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.
 func filled(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, set.FirstPod())]
-		if claim != nil && ours(set, claim) && claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
+		if claim != nil && ours(set, claim) &&
+			claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
 			return true
 		}
 	}
@@ -322,13 +352,17 @@ func filled(set *platformv1.WorkloadSet, f *facts) bool {
 
 // noteFilled marks the claims of the first pod.
 func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{platformv1.RestoredAnnotation: string(set.Spec.Restore.From.UID)}}})
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{
+			platformv1.RestoredAnnotation: string(set.Spec.Restore.From.UID)}}})
 	if err != nil {
 		return err
 	}
 	for _, volume := range set.Spec.Volumes {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, set.FirstPod())}}
-		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, set.FirstPod())}}
+		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err !=
+			nil {
 			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
 		}
 		f.claims[claim.Name] = claim

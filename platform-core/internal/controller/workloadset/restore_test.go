@@ -12,7 +12,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// An attempt that gets somewhere is not ended: the deadline follows what is known of the Backup, and is never without a bound.
+// An attempt that gets somewhere is not ended: the deadline follows what is known of the Backup, and is never without a
+// bound.
 func TestRestoreDeadline(t *testing.T) {
 	const day = 24 * time.Hour
 	whole := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -19,7 +19,9 @@ func TestALastWriterIsNotScaledIn(t *testing.T) {
 	h := newHarness(t)
 	m := newCrew(h)
 	h.start(-1)
-	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) { s.Spec.Failover.InSync = "!('resyncs' in attributes)" })
+	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) {
+		s.Spec.Failover.InSync = "!('resyncs' in attributes)"
+	})
 	h.writes(m, set, "0", 1)
 	h.change(set, func(s *platformv1.WorkloadSet) {
 		s.Annotations = map[string]string{platformv1.SwitchPrimaryAnnotation: setName + "-0"}
@@ -31,7 +33,8 @@ func TestALastWriterIsNotScaledIn(t *testing.T) {
 		s.agent = permission.NewAgent(s.self, permission.State{})
 	}))
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 1 })
-	h.says(set, platformv1.ReasonSwitchoverPending, "no members, since they do not have all data: "+setName+"-0): it goes once one can; to keep it, scale back so that "+setName+"-1 is wanted")
+	h.says(set, platformv1.ReasonSwitchoverPending, "no members, since they do not have all data: "+setName+
+		"-0): it goes once one can; to keep it, scale back so that "+setName+"-1 is wanted")
 	if writers := m.writers(); len(writers) != 1 || writers[0] != "1" || h.pods()["1"].DeletionTimestamp != nil {
 		t.Errorf("there write %v", writers)
 	}

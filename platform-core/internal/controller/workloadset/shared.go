@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/frame"
 )
 
-// ensureShared applies what all pods of the set stand on, their account and the plan, and makes the certificates of those
-// pods that are to run.
+// ensureShared applies what all pods of the set stand on, their account and the plan, and makes the certificates of
+// those pods that are to run.
 func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	plan, err := render.PlanConfigMapData(set)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *Controller) applyInTurn(ctx context.Context, set *platformv1.WorkloadSe
 	return nil
 }
 
-// rightsOf are what the agents' account may do. The Role comes first: the API server takes no binding of one that it does not
-// know, since it looks at what that gives.
+// rightsOf are what the agents' account may do. The Role comes first: the API server takes no binding of one that it
+// does not know, since it looks at what that gives.
 func rightsOf(set *platformv1.WorkloadSet, f *facts) []client.Object {
 	return []client.Object{
 		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
@@ -85,11 +85,13 @@ func agentRules(set *platformv1.WorkloadSet, f *facts) []rbacv1.PolicyRule {
 		pods = append(pods, platformv1.PodNameFor(set.Name, ordinal))
 	}
 	rules := []rbacv1.PolicyRule{
-		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"workloadsets"}, ResourceNames: []string{set.Name}, Verbs: []string{"get"}},
+		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"workloadsets"},
+			ResourceNames: []string{set.Name}, Verbs: []string{"get"}},
 	}
 	if len(pods) > 0 {
 		// No names at all would mean every pod.
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: pods, Verbs: []string{"patch"}})
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: pods,
+			Verbs: []string{"patch"}})
 	}
 	return rules
 }
@@ -112,13 +114,15 @@ func (c *Controller) keepCertificates(ctx context.Context, set *platformv1.Workl
 
 // ensureCertificate issues the server certificate of the agents of one pod, and
 // renews it in time, or has it trust what is trusted now; the agents take a new one over without a restart.
-func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
+func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	ordinal int32) error {
 	pod := platformv1.PodNameFor(set.Name, ordinal)
 	name := platformv1.AgentCertificateNameFor(pod)
 	existing := f.certificates[name]
 	bundle, of := c.Authority.Bundle(), pki.AgentServerName(pod, set.Namespace)
 	var certificate, key []byte
-	if existing != nil && metav1.IsControlledBy(existing, set) && c.Authority.Keep(existing.Data[corev1.TLSCertKey], of, f.now) {
+	if existing != nil && metav1.IsControlledBy(existing, set) &&
+		c.Authority.Keep(existing.Data[corev1.TLSCertKey], of, f.now) {
 		if bytes.Equal(existing.Data[corev1.ServiceAccountRootCAKey], bundle) {
 			return nil
 		}

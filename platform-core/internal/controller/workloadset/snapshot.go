@@ -27,10 +27,11 @@ const (
 	snapshotPatience = 10 * time.Minute
 )
 
-// snapshotAll has a snapshot of each volume of a set that goes, and is done when all can be used. What is on a volume that somebody deletes is not asked
-// for, a claim that never had a volume has no data, and one that a restore was filling has none that a pod ever had. In a namespace that is being deleted
-// no snapshot would stay.
-func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSet, claims []corev1.PersistentVolumeClaim) outcome.Outcome {
+// snapshotAll has a snapshot of each volume of a set that goes, and is done when all can be used. What is on a volume
+// that somebody deletes is not asked for, a claim that never had a volume has no data, and one that a restore was
+// filling has none that a pod ever had. In a namespace that is being deleted no snapshot would stay.
+func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSet,
+	claims []corev1.PersistentVolumeClaim) outcome.Outcome {
 	switch ending, err := c.isEnding(ctx, set.Namespace); {
 	case err != nil:
 		return outcome.Failed(err)
@@ -41,7 +42,8 @@ func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSe
 	var names []string
 	for i := range claims {
 		claim := &claims[i]
-		if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" || claim.Annotations[platformv1.PreparedAnnotation] != "" {
+		if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" ||
+			claim.Annotations[platformv1.PreparedAnnotation] != "" {
 			continue
 		}
 		o := c.snapshot(ctx, set, claim)
@@ -52,7 +54,8 @@ func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSe
 	}
 	worst := outcome.Worst(outcomes...)
 	if worst.Kind() == outcome.KindDone && len(names) > 0 {
-		c.events.Normal(set, "Snapshotted", "The data is in the VolumeSnapshots %s, and the volumes are deleted. An instance that is made anew under this name begins with it when adoptVolumes is %s.",
+		c.events.Normal(set, "Snapshotted", "The data is in the VolumeSnapshots %s, and the volumes are deleted. An "+
+			"instance that is made anew under this name begins with it when adoptVolumes is %s.",
 			strings.Join(names, ", "), set.Labels[platformv1.ApplicationUIDLabel])
 	}
 	return worst
@@ -69,7 +72,8 @@ func (c *Controller) isEnding(ctx context.Context, name string) (bool, error) {
 }
 
 // snapshot brings the snapshot of one claim on.
-func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet,
+	claim *corev1.PersistentVolumeClaim) outcome.Outcome {
 	name := volumesnapshot.NameFor(claim)
 	s, err := volumesnapshot.Get(ctx, c.live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
 	switch {
@@ -80,7 +84,8 @@ func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, 
 	case err != nil:
 		return outcome.Failed(fmt.Errorf("cannot read VolumeSnapshot %q: %w", name, err))
 	case !s.IsOf(claim):
-		return c.noSnapshot(set, claim, fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it", name))
+		return c.noSnapshot(set, claim, fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it",
+			name))
 	case s.GetDeletionTimestamp() != nil:
 		// Somebody deletes it, or the namespace, which takes none then.
 		return c.makeSnapshot(ctx, set, claim)
@@ -91,22 +96,31 @@ func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, 
 	case s.Error() != "":
 		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use: %s", name, s.Error()))
 	case c.Now().Sub(s.GetCreationTimestamp().Time) > snapshotPatience:
-		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use after %s, and nobody says why: see whether the snapshot controller and the CSI driver of the volume run", name, snapshotPatience))
+		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use after %s, and nobody says why: "+
+			"see whether the snapshot controller and the CSI driver of the volume run", name, snapshotPatience))
 	}
-	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("waiting for VolumeSnapshot %q to be ready to use, before claim %q is deleted", name, claim.Name))
+	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting,
+		fmt.Sprintf("waiting for VolumeSnapshot %q to be ready to use, before claim %q is deleted", name, claim.Name))
 }
 
-// awaitRelease has the snapshot controller look at a snapshot again, since it still holds the claim, and waits for it to let go.
-func (c *Controller) awaitRelease(ctx context.Context, s volumesnapshot.Snapshot, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
-	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.AwaitedAnnotation, c.Now().UTC().Format(time.RFC3339))
-	if err := c.client.Patch(ctx, s.Unstructured, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(owner)); client.IgnoreNotFound(err) != nil {
+// awaitRelease has the snapshot controller look at a snapshot again, since it still holds the claim, and waits for it
+// to let go.
+func (c *Controller) awaitRelease(ctx context.Context, s volumesnapshot.Snapshot,
+	claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.AwaitedAnnotation,
+		c.Now().UTC().Format(time.RFC3339))
+	if err := c.client.Patch(ctx, s.Unstructured, client.RawPatch(types.MergePatchType, []byte(body)),
+		client.FieldOwner(owner)); client.IgnoreNotFound(err) != nil {
 		return outcome.Failed(fmt.Errorf("cannot annotate VolumeSnapshot %q: %w", s.GetName(), err))
 	}
-	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("waiting for the snapshot controller to take finalizer %s from claim %q, before that is deleted", volumesnapshot.SourceFinalizer, claim.Name))
+	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting,
+		fmt.Sprintf("waiting for the snapshot controller to take finalizer %s from claim %q, before that is deleted",
+			volumesnapshot.SourceFinalizer, claim.Name))
 }
 
 // makeSnapshot makes the snapshot of a claim, or says what keeps it from that.
-func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadSet,
+	claim *corev1.PersistentVolumeClaim) outcome.Outcome {
 	by, why, err := volumesnapshot.MakerOf(ctx, c.live, claim)
 	switch {
 	case err != nil:
@@ -118,7 +132,8 @@ func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadS
 	err = c.client.Create(ctx, s.Unstructured, client.FieldOwner(owner))
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
-		return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("VolumeSnapshot %q of claim %q is being made", s.GetName(), claim.Name))
+		return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting,
+			fmt.Sprintf("VolumeSnapshot %q of claim %q is being made", s.GetName(), claim.Name))
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return outcome.Failed(err)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
@@ -127,9 +142,12 @@ func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadS
 	return outcome.Failed(fmt.Errorf("cannot make VolumeSnapshot %q: %w", s.GetName(), err))
 }
 
-// noSnapshot says that the volumes stay until somebody has mended something or decided otherwise. The Application may be gone by now, and the set alone is left to say it on.
-func (c *Controller) noSnapshot(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim, why string) outcome.Outcome {
-	message := fmt.Sprintf("claim %q is not deleted before there is a snapshot of it: %s; or set spec.deletionPolicy of WorkloadSet %q to Retain to keep the volumes, or to Delete to delete them without",
+// noSnapshot says that the volumes stay until somebody has mended something or decided otherwise. The Application may
+// be gone by now, and the set alone is left to say it on.
+func (c *Controller) noSnapshot(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim,
+	why string) outcome.Outcome {
+	message := fmt.Sprintf("claim %q is not deleted before there is a snapshot of it: %s; or set spec.deletionPolicy of "+
+		"WorkloadSet %q to Retain to keep the volumes, or to Delete to delete them without",
 		claim.Name, why, set.Name)
 	c.events.Warning(set, platformv1.ReasonSnapshotFailed, "%s.", message)
 	return outcome.StalledFor(snapshotRetry, platformv1.ReasonSnapshotFailed, message)

@@ -27,8 +27,9 @@ func (h *harness) provisionBy(ordinal int32, driver string) {
 	h.Helper()
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pv-"},
-		Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: "standard",
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: "standard",
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}
 	if driver == "" {
 		volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/somewhere"}
@@ -69,8 +70,10 @@ func (h *harness) hold(ordinal int32, finalizers ...string) {
 func (h *harness) free(ordinals ...int32) {
 	h.Helper()
 	for _, ordinal := range ordinals {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: claimName(ordinal)}}
-		err := env.Client.Patch(h.Context(), claim, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: claimName(ordinal)}}
+		err := env.Client.Patch(h.Context(), claim,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		if client.IgnoreNotFound(err) != nil {
 			h.Fatal(err)
 		}
@@ -78,7 +81,8 @@ func (h *harness) free(ordinals ...int32) {
 	}
 }
 
-// A set under the policy Snapshot keeps its volumes until there is a snapshot of each, says at every point what is missing, and another one begins with what is left.
+// A set under the policy Snapshot keeps its volumes until there is a snapshot of each, says at every point what is
+// missing, and another one begins with what is left.
 func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
@@ -91,7 +95,8 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	h.says(set, platformv1.ReasonSnapshotFailed, "the cluster has no VolumeSnapshots (snapshot.storage.k8s.io/v1): install them with their controller; or set spec.deletionPolicy of WorkloadSet")
+	h.says(set, platformv1.ReasonSnapshotFailed, "the cluster has no VolumeSnapshots (snapshot.storage.k8s.io/v1): "+
+		"install them with their controller; or set spec.deletionPolicy of WorkloadSet")
 	env.InstallSnapshots(t)
 	h.wake(set)
 	h.says(set, platformv1.ReasonSnapshotFailed, `there is no VolumeSnapshotClass of its CSI driver "disk.example.com"`)
@@ -108,7 +113,8 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	h.hold(1, volumesnapshot.SourceFinalizer)
 	left := env.SnapshotsBecome(t, h.namespace, 2, map[string]any{"readyToUse": true, "restoreSize": "2Gi"})
 	h.wake(set)
-	h.says(set, platformv1.ReasonDeleting, "waiting for the snapshot controller to take finalizer "+volumesnapshot.SourceFinalizer+fmt.Sprintf(" from claim %q", claimName(1)))
+	h.says(set, platformv1.ReasonDeleting, "waiting for the snapshot controller to take finalizer "+
+		volumesnapshot.SourceFinalizer+fmt.Sprintf(" from claim %q", claimName(1)))
 	for _, ordinal := range []int32{0, 1} {
 		if claim := h.claim(ordinal); claim.DeletionTimestamp != nil {
 			t.Errorf("claim %d is deleted while the snapshot controller is at one", ordinal)
@@ -125,7 +131,8 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	testkit.WaitGone(h, env.Client, set)
 	h.free(0, 1)
 	for i := range left {
-		if left[i].GetLabels()[platformv1.ApplicationUIDLabel] != newUID || left[i].GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0/replication" {
+		if left[i].GetLabels()[platformv1.ApplicationUIDLabel] != newUID ||
+			left[i].GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0/replication" {
 			t.Errorf("VolumeSnapshot %s says %v, %v", left[i].GetName(), left[i].GetLabels(), left[i].GetAnnotations())
 		}
 	}
@@ -142,7 +149,8 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	heir.beginsWithSnapshots()
 }
 
-// refused is a set that goes under the policy Snapshot and stays, since its volume is of no driver that makes snapshots.
+// refused is a set that goes under the policy Snapshot and stays, since its volume is of no driver that makes
+// snapshots.
 func (h *harness) refused(says string) *platformv1.WorkloadSet {
 	h.Helper()
 	h.start(-1)
@@ -160,14 +168,16 @@ func (h *harness) refused(says string) *platformv1.WorkloadSet {
 func TestSnapshotsHoldUpNoNamespace(t *testing.T) {
 	h := newHarness(t)
 	set := h.refused("is not deleted before there is a snapshot of it")
-	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
+	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	h.wake(set)
 	testkit.WaitGone(h, env.Client, set)
 }
 
-// beginsWithSnapshots has a set begin with what another one left, once its volumes are large enough and of the driver that has the data.
+// beginsWithSnapshots has a set begin with what another one left, once its volumes are large enough and of the driver
+// that has the data.
 func (h *harness) beginsWithSnapshots() {
 	h.Helper()
 	stray := env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"restoreSize": "2Gi"})[0].DeepCopy()
@@ -192,7 +202,8 @@ func (h *harness) beginsWithSnapshots() {
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Topology = "replication" })
 	h.says(heir, platformv1.ReasonAdoptionRefused, "a volume of it has 2Gi at least, and 1Gi are asked for")
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
-	h.says(heir, platformv1.ReasonAdoptionRefused, `it is of the CSI driver "disk.example.com", and StorageClass "standard" is of "example.com/none"`)
+	h.says(heir, platformv1.ReasonAdoptionRefused,
+		`it is of the CSI driver "disk.example.com", and StorageClass "standard" is of "example.com/none"`)
 	if pods := h.pods(); len(pods) != 0 {
 		h.Errorf("there are %d pods before the volumes", len(pods))
 	}
@@ -204,12 +215,14 @@ func (h *harness) beginsWithSnapshots() {
 	h.says(heir, platformv1.ReasonAdoptionRefused, "cannot be adopted while it is not ready to use")
 	env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"readyToUse": true, "restoreSize": "2Gi"})
 	h.wake(heir)
-	h.says(heir, platformv1.ReasonAdoptionRefused, "what Application "+newUID+" left cannot be adopted without VolumeSnapshot "+claimName(1)+"-")
+	h.says(heir, platformv1.ReasonAdoptionRefused, "what Application "+newUID+
+		" left cannot be adopted without VolumeSnapshot "+claimName(1)+"-")
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 2 })
 	testkit.WaitForReady(h, env.Client, heir)
 	for _, ordinal := range []int32{0, 1} {
 		source := h.claim(ordinal).Spec.DataSource
-		if source == nil || source.Kind != "VolumeSnapshot" || *source.APIGroup != "snapshot.storage.k8s.io" || source.Name[:len(claimName(ordinal))] != claimName(ordinal) {
+		if source == nil || source.Kind != "VolumeSnapshot" || *source.APIGroup != "snapshot.storage.k8s.io" ||
+			source.Name[:len(claimName(ordinal))] != claimName(ordinal) {
 			h.Errorf("claim %d begins with %+v", ordinal, source)
 		}
 	}
@@ -233,7 +246,8 @@ func (h *harness) beginsWithSnapshots() {
 
 // Whoever does not get snapshots says what is to become of the volumes, and the set goes.
 func TestSnapshotsAreGivenUp(t *testing.T) {
-	for policy, kept := range map[platformv1.DeletionPolicy]bool{platformv1.DeletionPolicyRetain: true, platformv1.DeletionPolicyDelete: false} {
+	for policy, kept := range map[platformv1.DeletionPolicy]bool{platformv1.DeletionPolicyRetain: true,
+		platformv1.DeletionPolicyDelete: false} {
 		t.Run(string(policy), func(t *testing.T) {
 			h := newHarness(t)
 			set := h.refused("to Retain to keep the volumes, or to Delete to delete them without")

@@ -30,8 +30,8 @@ const (
 	switchoverPause = 5 * time.Second
 	// switchoverPoll is how soon to ask again how an action stands.
 	switchoverPoll = time.Second
-	// heirPatience is how long a writer that works is left in place for pods beside it that cannot take over yet. Those that have just
-	// restarted connect to it within a few seconds; more than that, and they may never.
+	// heirPatience is how long a writer that works is left in place for pods beside it that cannot take over yet. Those
+	// that have just restarted connect to it within a few seconds; more than that, and they may never.
 	heirPatience = 20 * time.Second
 	// switchoverPatience is how long an agent may not answer, and how long the roles may take to change after the action.
 	switchoverPatience = 30 * time.Second
@@ -62,7 +62,8 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 		fit := true
 		if declared.When != "" {
 			var err error
-			if fit, err = placeholder.CheckMembers(declared.When, placeholder.Members{Source: source, Target: f.memberOf(*p)}); err != nil {
+			if fit, err = placeholder.CheckMembers(declared.When,
+				placeholder.Members{Source: source, Target: f.memberOf(*p)}); err != nil {
 				// It is tried, and the attempt says what is wrong: to go on without would be to guess.
 				fit = true
 			}
@@ -84,7 +85,8 @@ func (c *Controller) observeHeirs(set *platformv1.WorkloadSet, f *facts) {
 	f.rollout.Heirs = rollout.NoHeirs
 	key := client.ObjectKeyFromObject(set)
 	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
-	if f.rollout.Switchover == rollout.NoSwitchover || writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) || !f.rollout.Heirless(f.rollout.Pods[writer].Name) {
+	if f.rollout.Switchover == rollout.NoSwitchover || writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) ||
+		!f.rollout.Heirless(f.rollout.Pods[writer].Name) {
 		c.heirs.forget(key)
 		return
 	}
@@ -100,9 +102,10 @@ func hasOps(pod *corev1.Pod) bool {
 
 // reportsWriter says whether a pod works and says that it takes writes.
 func (f *facts) reportsWriter(p rollout.Pod) bool {
-	return p.Life == rollout.Alive && p.Report.Health == agentreport.Healthy && slices.ContainsFunc(f.rollout.Roles, func(r platformv1.SetRole) bool {
-		return r.Name == p.Report.Role && r.Access == platformv1.RoleReadWrite
-	})
+	return p.Life == rollout.Alive && p.Report.Health == agentreport.Healthy &&
+		slices.ContainsFunc(f.rollout.Roles, func(r platformv1.SetRole) bool {
+			return r.Name == p.Report.Role && r.Access == platformv1.RoleReadWrite
+		})
 }
 
 func (f *facts) memberOf(p rollout.Pod) placeholder.Member {
@@ -116,7 +119,8 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	if s == nil || s.Phase != platformv1.SwitchoverRunning && s.Phase != platformv1.SwitchoverCalled {
 		return
 	}
-	from := slices.IndexFunc(f.rollout.Pods, func(p rollout.Pod) bool { return p.Name == s.From && f.pods[p.Name].UID == s.FromUID })
+	from := slices.IndexFunc(f.rollout.Pods,
+		func(p rollout.Pod) bool { return p.Name == s.From && f.pods[p.Name].UID == s.FromUID })
 	heir := slices.IndexFunc(f.rollout.Pods, func(p rollout.Pod) bool { return p.Name != s.From && f.reportsWriter(p) })
 	waited := f.now.Sub(s.Since.Time)
 	switch {
@@ -126,7 +130,8 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	case from < 0:
 		enter(s, platformv1.SwitchoverFailed, f.now, "the pod is gone")
 	case s.Phase == platformv1.SwitchoverCalled && waited >= switchoverPatience:
-		enter(s, platformv1.SwitchoverFailed, f.now, fmt.Sprintf("the action succeeded, but within %s no other pod reported that it takes writes", switchoverPatience))
+		enter(s, platformv1.SwitchoverFailed, f.now,
+			fmt.Sprintf("the action succeeded, but within %s no other pod reported that it takes writes", switchoverPatience))
 	case s.Phase == platformv1.SwitchoverCalled:
 		f.wakeAfter(switchoverPatience - waited)
 	}
@@ -153,23 +158,27 @@ func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
 	return handover
 }
 
-// sameOccasion says whether an attempt was for what is asked now: attempts are counted anew for another spec or request.
+// sameOccasion says whether an attempt was for what is asked now: attempts are counted anew for another spec or
+// request.
 func sameOccasion(s *platformv1.SwitchoverState, set *platformv1.WorkloadSet) bool {
 	return s.Generation == set.Generation && s.Request == requestOf(set).Request
 }
 
-// switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that whoever goes on
-// makes the same one.
-func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+// switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that
+// whoever goes on makes the same one.
+func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	pod, s := f.pods[step.Pod], set.Status.Switchover
 	same := s != nil && s.FromUID == pod.UID
 	switch {
 	case same && s.To == step.To && s.Phase == platformv1.SwitchoverCalled:
-		return switching(f, step.Pod, fmt.Sprintf("it was told to hand over to %s, which has yet to report that it takes writes", step.To))
+		return switching(f, step.Pod, fmt.Sprintf(
+			"it was told to hand over to %s, which has yet to report that it takes writes", step.To))
 	case same && s.To == step.To && s.Phase == platformv1.SwitchoverRunning:
 		return c.callSwitchover(ctx, set, f, step)
 	}
-	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation, Attempt: 1,
+	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation,
+		Attempt: 1,
 		Request: requestOf(set).Request, Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
 	if same && sameOccasion(s, set) {
 		if wait := s.Since.Add(switchoverPause).Sub(f.now); s.Phase != platformv1.SwitchoverRunning && wait > 0 {
@@ -190,7 +199,8 @@ func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet
 }
 
 // callSwitchover makes the call of the attempt that is recorded, or asks how it stands.
-func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	step rollout.Step) outcome.Outcome {
 	s := set.Status.Switchover
 	fail := func(message string) outcome.Outcome {
 		enter(s, platformv1.SwitchoverFailed, f.now, message)
@@ -224,7 +234,8 @@ func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.Workloa
 	return fail(call.Message)
 }
 
-func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
+	error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err
@@ -232,12 +243,14 @@ func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agen
 	return ops.Run(ctx, action)
 }
 
-// switchoverAction is the call of an attempt. Its key names the attempt by what is recorded of it, so that a repeated one does
-// nothing again.
-func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action, error) {
+// switchoverAction is the call of an attempt. Its key names the attempt by what is recorded of it, so that a repeated
+// one does nothing again.
+func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action,
+	error) {
 	_, request := platformv1.HandoverRequest{Request: s.Request}.Operation()
 	action := agentclient.Action{
-		Key:        strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt, s.Since.Unix(), request), "/"),
+		Key: strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt,
+			s.Since.Unix(), request), "/"),
 		Name:       set.Spec.Switchover.Action,
 		Parameters: map[string]string{},
 	}
@@ -285,14 +298,17 @@ func switching(f *facts, pod, why string) outcome.Outcome {
 
 // stuck is the user's turn: without a switchover clients would lose the writer although another pod could take over.
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
-	return outcome.Stalled(platformv1.ReasonSwitchoverFailed, fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
-		"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
-		s.From, s.To, s.Attempt, s.Message, s.From))
+	return outcome.Stalled(platformv1.ReasonSwitchoverFailed,
+		fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
+			"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the writer "+
+			"yourself, or delete pod %s to go on without",
+			s.From, s.To, s.Attempt, s.Message, s.From))
 }
 
-// instead takes the step that a pod needs now that a weaker one turned out not to be enough. What takes the pod out needs the turn, which
-// the weaker one did not.
-func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod string, change func(*rollout.Pod)) outcome.Outcome {
+// instead takes the step that a pod needs now that a weaker one turned out not to be enough. What takes the pod out
+// needs the turn, which the weaker one did not.
+func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod string,
+	change func(*rollout.Pod)) outcome.Outcome {
 	for i := range f.rollout.Pods {
 		if f.rollout.Pods[i].Name == pod {
 			change(&f.rollout.Pods[i])
@@ -321,6 +337,7 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 // wentOn says whether the latest switchover, election or restore did: the next turn goes by what the status says of it.
 func wentOn(before, after *platformv1.WorkloadSet) bool {
 	was, is := &before.Status, &after.Status
-	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) || !equality.Semantic.DeepEqual(was.Restore, is.Restore) ||
+	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) ||
+		!equality.Semantic.DeepEqual(was.Restore, is.Restore) ||
 		!equality.Semantic.DeepEqual(was.Election, is.Election)
 }

@@ -27,7 +27,8 @@ import (
 func handsOver(t testing.TB) func(*platformv1.WorkloadSet) {
 	return func(s *platformv1.WorkloadSet) {
 		t.Helper()
-		s.Spec.Switchover = &platformv1.SetSwitchover{Action: "hand-over", Roles: []string{"replica"}, When: "target.ordinal != 7",
+		s.Spec.Switchover = &platformv1.SetSwitchover{Action: "hand-over", Roles: []string{"replica"},
+			When:       "target.ordinal != 7",
 			Parameters: map[string]string{"to": "${target.name}"}}
 		var template corev1.PodTemplateSpec
 		var p plan.Plan
@@ -36,10 +37,13 @@ func handsOver(t testing.TB) func(*platformv1.WorkloadSet) {
 				t.Fatal(err)
 			}
 		}
-		if !slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == plugin.OpsContainer }) {
-			template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: plugin.OpsContainer, Image: template.Spec.Containers[0].Image})
+		if !slices.ContainsFunc(template.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == plugin.OpsContainer }) {
+			template.Spec.Containers = append(template.Spec.Containers,
+				corev1.Container{Name: plugin.OpsContainer, Image: template.Spec.Containers[0].Image})
 		}
-		p.Actions = []plan.Action{{Name: "hand-over", Command: []string{"hand-over", "${parameters.to}"}, Parameters: map[string]string{"to": `=~"^[a-z0-9-]+$"`}}}
+		p.Actions = []plan.Action{{Name: "hand-over", Command: []string{"hand-over", "${parameters.to}"},
+			Parameters: map[string]string{"to": `=~"^[a-z0-9-]+$"`}}}
 		for raw, value := range map[*[]byte]any{&s.Spec.Template.Raw: template, &s.Spec.Plan.Raw: p} {
 			data, err := json.Marshal(value)
 			if err != nil {
@@ -149,7 +153,8 @@ func TestWriterHandsOverBeforeItIsTakenOut(t *testing.T) {
 	h.sameEvents("2 restarts", "1 restarts", "0 hands over to 1", "0 restarts")
 	h.tells(set, "SwitchingOver", "SwitchOver "+setName+"-0 to "+setName+"-1")
 	h.samePods(before)
-	if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != setName+"-0" || s.To != setName+"-1" || s.Attempt != 1 {
+	if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != setName+"-0" ||
+		s.To != setName+"-1" || s.Attempt != 1 {
 		t.Errorf("the status says %+v", s)
 	}
 	if role := h.pods()["1"].Labels[platformv1.RoleLabel]; role != "primary" {
@@ -183,7 +188,8 @@ func TestWriterThatDoesNotHandOverIsHeld(t *testing.T) {
 	set, before := h.ready(handsOver(t))
 	h.node.set(func() { h.node.deaf = `action "hand-over" failed with exit code 1: no quorum` })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d2", "s2") })
-	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0 takes writes and did not hand over to "+setName+"-1 in 3 tries (action \"hand-over\" failed with exit code 1: no quorum)")
+	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0 takes writes and did not hand over to "+setName+
+		"-1 in 3 tries (action \"hand-over\" failed with exit code 1: no quorum)")
 	h.sameEvents("2 restarts", "1 restarts")
 	h.samePods(before)
 	calls := 0

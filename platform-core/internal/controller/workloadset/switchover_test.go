@@ -41,9 +41,11 @@ type members struct {
 }
 
 func newMembers(t *testing.T) *members {
-	m := &members{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), leader: "a-0", record: map[string]agentreport.Call{}}
+	m := &members{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), leader: "a-0",
+		record: map[string]agentreport.Call{}}
 	m.set = &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 7}}
-	m.set.Spec.Switchover = &platformv1.SetSwitchover{Action: "move", Roles: []string{"follower"}, When: "'id' in target.attributes",
+	m.set.Spec.Switchover = &platformv1.SetSwitchover{Action: "move", Roles: []string{"follower"},
+		When:       "'id' in target.attributes",
 		Parameters: map[string]string{"to": "${target.attributes['id']}"}}
 	m.answer = func(agentclient.Action) (agentreport.Call, error) {
 		return agentreport.Call{Phase: agentreport.CallSucceeded}, nil
@@ -82,8 +84,9 @@ func (m *members) Run(_ context.Context, a agentclient.Action) (agentclient.Acti
 
 // facts as they are seen now: the leader alone has yet to change.
 func (m *members) facts() *facts {
-	f := &facts{now: m.now, pods: map[string]*corev1.Pod{}, plan: plan.Plan{Actions: []plan.Action{{Name: "move", Command: []string{"move", "${parameters.to}"},
-		Parameters: map[string]string{"to": `=~"^id-[0-9]$"`}}}}}
+	f := &facts{now: m.now, pods: map[string]*corev1.Pod{},
+		plan: plan.Plan{Actions: []plan.Action{{Name: "move", Command: []string{"move", "${parameters.to}"},
+			Parameters: map[string]string{"to": `=~"^id-[0-9]$"`}}}}}
 	f.rollout = rollout.Facts{Name: "a", Replicas: 3, Revision: "r1", ConfigDigest: "d2", Roles: []platformv1.SetRole{
 		{Name: "leader", Access: platformv1.RoleReadWrite}, {Name: "follower", Access: platformv1.RoleReadOnly}}}
 	for ordinal := range int32(3) {
@@ -100,13 +103,16 @@ func (m *members) facts() *facts {
 			pod.Spec.Containers = []corev1.Container{{Name: plugin.OpsContainer}}
 		}
 		f.pods[name] = pod
-		f.rollout.Pods = append(f.rollout.Pods, rollout.Pod{Name: name, Ordinal: ordinal, Life: rollout.Alive, Revision: "r1", Ready: rollout.Ready, Role: role,
-			Report: agentreport.Report{Health: agentreport.Healthy, Role: role, ConfigDigest: digest, Attributes: map[string]string{"id": fmt.Sprintf("id-%d", ordinal)}}})
+		f.rollout.Pods = append(f.rollout.Pods,
+			rollout.Pod{Name: name, Ordinal: ordinal, Life: rollout.Alive, Revision: "r1", Ready: rollout.Ready, Role: role,
+				Report: agentreport.Report{Health: agentreport.Healthy, Role: role, ConfigDigest: digest,
+					Attributes: map[string]string{"id": fmt.Sprintf("id-%d", ordinal)}}})
 	}
 	return f
 }
 
-// turn is what a reconcile does about the one step that there is, with a controller that knows nothing of the turns before.
+// turn is what a reconcile does about the one step that there is, with a controller that knows nothing of the turns
+// before.
 func (m *members) turn() (string, outcome.Outcome) {
 	m.Helper()
 	f := m.facts()
@@ -154,15 +160,18 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	m.answer = func(agentclient.Action) (agentreport.Call, error) {
 		return agentreport.Call{Phase: agentreport.CallRunning}, nil
 	}
-	if _, o := m.turn(); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonSwitchoverPending || len(m.calls) != 0 {
+	if _, o := m.turn(); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonSwitchoverPending ||
+		len(m.calls) != 0 {
 		t.Fatalf("the first turn says %v, and made %d calls", o, len(m.calls))
 	}
-	if s := m.attempt(); s.From != "a-0" || s.To != "a-1" || s.Attempt != 1 || s.Generation != 7 || s.Phase != platformv1.SwitchoverRunning {
+	if s := m.attempt(); s.From != "a-0" || s.To != "a-1" || s.Attempt != 1 || s.Generation != 7 ||
+		s.Phase != platformv1.SwitchoverRunning {
 		t.Fatalf("recorded is %+v", s)
 	}
 	m.turn()
 	m.turn()
-	if s := m.attempt(); s.Phase != platformv1.SwitchoverCalled || len(m.calls) != 1 || m.calls[0].Parameters["to"] != "id-1" || m.calls[0].Name != "move" {
+	if s := m.attempt(); s.Phase != platformv1.SwitchoverCalled || len(m.calls) != 1 ||
+		m.calls[0].Parameters["to"] != "id-1" || m.calls[0].Name != "move" {
 		t.Fatalf("recorded is %+v after the calls %+v", s, m.calls)
 	}
 	// Another generation changes nothing about an attempt that is under way.
@@ -193,13 +202,16 @@ func TestAttemptsEnd(t *testing.T) {
 			return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Refused, Problem: "it is too old"}
 		}, says: "(it is too old)"},
 		"the agent does not answer": {answer: func(agentclient.Action) (agentreport.Call, error) {
-			return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Unreachable, Problem: "no connection", Cause: errors.New("x")}
+			return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Unreachable, Problem: "no connection",
+				Cause: errors.New("x")}
 		}, says: "(no connection)"},
 		"nobody takes over": {says: "within 30s no other pod reported that it takes writes"},
 		"the parameter has no value": {prove: func(m *members) {
 			m.set.Spec.Switchover.Parameters["to"], m.set.Spec.Switchover.When = "${target.attributes['name']}", ""
 		}, says: `parameter "to" of action "move" has no value`},
-		"the parameter is not allowed": {prove: func(m *members) { m.set.Spec.Switchover.Parameters["to"] = "${target.name}" },
+		"the parameter is not allowed": {prove: func(m *members) {
+			m.set.Spec.Switchover.Parameters["to"] = "${target.name}"
+		},
 			says: `parameter "to" of action "move" is "a-1": it must be text that matches`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +223,8 @@ func TestAttemptsEnd(t *testing.T) {
 				test.prove(m)
 			}
 			o := m.until("nothing is done to it")
-			if o.Kind() != outcome.KindStalled || o.Reason() != platformv1.ReasonSwitchoverFailed || !strings.Contains(o.Message(), test.says) ||
+			if o.Kind() != outcome.KindStalled || o.Reason() != platformv1.ReasonSwitchoverFailed ||
+				!strings.Contains(o.Message(), test.says) ||
 				!strings.Contains(o.Message(), "pod a-0 takes writes and did not hand over to a-1 in 3 tries") {
 				t.Errorf("it says %s: %s", o.Reason(), o.Message())
 			}
@@ -252,7 +265,8 @@ func TestWriterThatComesBackIsLeftAlone(t *testing.T) {
 		}
 		m.now = m.now.Add(time.Second)
 	}
-	if o.Kind() != outcome.KindStalled || !strings.Contains(o.Message(), "it takes writes again each time") || len(m.calls) != switchoverTries {
+	if o.Kind() != outcome.KindStalled || !strings.Contains(o.Message(), "it takes writes again each time") ||
+		len(m.calls) != switchoverTries {
 		t.Errorf("it says %q after %d calls", o.Message(), len(m.calls))
 	}
 	keys := map[string]bool{}

@@ -16,10 +16,11 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// takesOver says whether it is to be looked for snapshots of an earlier Application before any pod is made. A set that has a pod, or had a writer, has had
-// its turn: old data beside members that went on would be worse than none.
+// takesOver says whether it is to be looked for snapshots of an earlier Application before any pod is made. A set that
+// has a pod, or had a writer, has had its turn: old data beside members that went on would be worse than none.
 func takesOver(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.AdoptVolumes != "" && set.Status.Adopted != set.Spec.AdoptVolumes && len(set.Spec.Volumes) > 0 && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+	return set.Spec.AdoptVolumes != "" && set.Status.Adopted != set.Spec.AdoptVolumes && len(set.Spec.Volumes) > 0 &&
+		f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
 		set.Status.Primary == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
@@ -29,8 +30,9 @@ type copied struct {
 	snapshot volumesnapshot.Snapshot
 }
 
-// takeOver makes the claims of all pods that an earlier Application left snapshots of, once all of those fit. It returns nil once that is on record, and
-// where there is nothing to do. Retained volumes are adopted pod by pod, afterwards.
+// takeOver makes the claims of all pods that an earlier Application left snapshots of, once all of those fit. It
+// returns nil once that is on record, and where there is nothing to do. Retained volumes are adopted pod by pod,
+// afterwards.
 func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if !takesOver(set, f) {
 		return nil
@@ -49,7 +51,9 @@ func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 		return refused
 	}
 	if generations := volumesnapshot.Generations(all); len(generations) > 1 {
-		return new(outcome.StalledFor(snapshotRetry, platformv1.ReasonAdoptionRefused, fmt.Sprintf("Application %s left VolumeSnapshots of the generations %q of its volumes, and nobody says which have the data: delete those of the others, or take the label %s off them",
+		return new(outcome.StalledFor(snapshotRetry, platformv1.ReasonAdoptionRefused, fmt.Sprintf("Application %s left "+
+			"VolumeSnapshots of the generations %q of its volumes, and nobody says which have the data: delete those of the "+
+			"others, or take the label %s off them",
 			set.Spec.AdoptVolumes, generations, platformv1.ApplicationUIDLabel)))
 	}
 	wanted, refused := copies(set, f, volumesnapshot.Latest(all))
@@ -60,15 +64,18 @@ func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 		if _, err := c.apply.Create(ctx, one.claim); err != nil {
 			return new(apply.Outcome(err))
 		}
-		c.events.Normal(set, "AdoptingSnapshot", "Claim %s is made of VolumeSnapshot %s of Application %s.", one.claim.Name, one.snapshot.GetName(), set.Spec.AdoptVolumes)
+		c.events.Normal(set, "AdoptingSnapshot", "Claim %s is made of VolumeSnapshot %s of Application %s.", one.claim.Name,
+			one.snapshot.GetName(), set.Spec.AdoptVolumes)
 	}
 	set.Status.Adopted = set.Spec.AdoptVolumes
 	// That it was done is on record before there is a pod.
-	return new(outcome.Waiting(platformv1.ReasonProgressing, "the pods are about to be made on the data of Application "+set.Spec.AdoptVolumes))
+	return new(outcome.Waiting(platformv1.ReasonProgressing, "the pods are about to be made on the data of Application "+
+		set.Spec.AdoptVolumes))
 }
 
 // copies are the claims to be made of the latest snapshots, by claim, or why none is.
-func copies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied, refused *outcome.Outcome) {
+func copies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied,
+	refused *outcome.Outcome) {
 	wanted, refused = fittingCopies(set, f, latest)
 	if refused != nil || len(wanted) == 0 && hasVolumes(set, f) {
 		return nil, refused
@@ -80,7 +87,8 @@ func copies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnaps
 }
 
 // fittingCopies are those claims, each of which fits, or why one does not.
-func fittingCopies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied, refused *outcome.Outcome) {
+func fittingCopies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied,
+	refused *outcome.Outcome) {
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		if refused != nil || claim != nil {
 			return
@@ -99,8 +107,10 @@ func fittingCopies(set *platformv1.WorkloadSet, f *facts, latest map[string]volu
 }
 
 // refuseSnapshot says why no claim is made of a snapshot, or not yet; nil when one is.
-func refuseSnapshot(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, snapshot volumesnapshot.Snapshot) *outcome.Outcome {
-	if r := accept.SnapshotAdoption(&set.Spec, ordinal, volume, wantedClass(f, volume.StorageClassName), snapshot); r != nil {
+func refuseSnapshot(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume,
+	snapshot volumesnapshot.Snapshot) *outcome.Outcome {
+	if r := accept.SnapshotAdoption(&set.Spec, ordinal, volume, wantedClass(f, volume.StorageClassName), snapshot); r !=
+		nil {
 		return new(outcome.StalledFor(snapshotRetry, r.Reason, r.Message))
 	}
 	if !snapshot.IsReady() {

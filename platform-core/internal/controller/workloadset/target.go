@@ -16,7 +16,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretvalue"
 )
 
-// lacksForTarget says which Secret or volume of a target is not there, so that no mover waits for one that nobody makes; empty where none is missing.
+// lacksForTarget says which Secret or volume of a target is not there, so that no mover waits for one that nobody
+// makes; empty where none is missing.
 func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	target := set.Spec.Restore.From.Target
 	if target == nil {
@@ -27,7 +28,8 @@ func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.Workloa
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !claim.DeletionTimestamp.IsZero():
-			return fmt.Sprintf("restoreFrom.target names BackupRepository %q for the logs, and its PersistentVolumeClaim %q is not there: create it in namespace %q", set.Spec.Restore.From.Archive.Repository, name, set.Namespace), nil
+			return fmt.Sprintf("restoreFrom.target names BackupRepository %q for the logs, and its PersistentVolumeClaim %q "+
+				"is not there: create it in namespace %q", set.Spec.Restore.From.Archive.Repository, name, set.Namespace), nil
 		case err != nil:
 			return "", fmt.Errorf("cannot read PersistentVolumeClaim %q of a target: %w", name, err)
 		}
@@ -36,7 +38,8 @@ func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.Workloa
 		from, secret := credential.PasswordFrom, &corev1.Secret{}
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Name}, secret)
 		if apierrors.IsNotFound(err) {
-			return fmt.Sprintf("restoreFrom.target names Secret %q for the credential %q, which is not there: create it in namespace %q", from.Name, credential.Name, set.Namespace), nil
+			return fmt.Sprintf("restoreFrom.target names Secret %q for the credential %q, which is not there: create it in "+
+				"namespace %q", from.Name, credential.Name, set.Namespace), nil
 		}
 		if err != nil {
 			return "", fmt.Errorf("cannot read Secret %q of a target: %w", from.Name, err)

@@ -20,12 +20,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// classLook is how often it is looked whether a StorageClass is there by now, or allows what is asked: sets do not watch them.
+// classLook is how often it is looked whether a StorageClass is there by now, or allows what is asked: sets do not
+// watch them.
 const classLook = time.Minute
 
 // eachClaim calls visit for every claim that the wanted pods of the set need,
 // with the claim as it is or nil.
-func eachClaim(set *platformv1.WorkloadSet, f *facts, visit func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim)) {
+func eachClaim(set *platformv1.WorkloadSet, f *facts,
+	visit func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim)) {
 	for _, ordinal := range set.Spec.Ordinals() {
 		pod := platformv1.PodNameFor(set.Name, ordinal)
 		for _, volume := range set.Spec.Volumes {
@@ -41,16 +43,20 @@ func ours(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool
 
 // changeIsRefused says whether a refusal is about another size or class only: a pod can start on the claim as it is.
 func changeIsRefused(refused *outcome.Outcome) bool {
-	return slices.Contains([]string{platformv1.ReasonVolumeShrinkRefused, platformv1.ReasonVolumeExpansionUnsupported, platformv1.ReasonVolumeClassRefused}, refused.Reason())
+	return slices.Contains([]string{platformv1.ReasonVolumeShrinkRefused, platformv1.ReasonVolumeExpansionUnsupported,
+		platformv1.ReasonVolumeClassRefused}, refused.Reason())
 }
 
-// adopted says whether a claim of the set was that of an earlier Application: it was there before the set. It keeps its class, whatever the others have.
+// adopted says whether a claim of the set was that of an earlier Application: it was there before the set. It keeps its
+// class, whatever the others have.
 func adopted(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool {
-	return (set.Spec.AdoptVolumes != "" || set.Status.Adopted != "") && !set.CreationTimestamp.Before(&claim.CreationTimestamp)
+	return (set.Spec.AdoptVolumes != "" || set.Status.Adopted != "") &&
+		!set.CreationTimestamp.Before(&claim.CreationTimestamp)
 }
 
 // refuseClaim says why a claim cannot be used or cannot become what is asked; nil when it can.
-func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) *outcome.Outcome {
+func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume,
+	claim *corev1.PersistentVolumeClaim) *outcome.Outcome {
 	refuse := func(reason, format string, args ...any) *outcome.Outcome {
 		return new(outcome.StalledFor(classLook, reason, fmt.Sprintf(format, args...)))
 	}
@@ -72,7 +78,8 @@ func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 		class := classOf(f, claim)
 		if class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
 			return refuse(platformv1.ReasonVolumeExpansionUnsupported,
-				"claim %s cannot grow from %s to %s: its storage class does not allow expansion; set the size back to %s", claim.Name, have.String(), volume.Size.String(), have.String())
+				"claim %s cannot grow from %s to %s: its storage class does not allow expansion; set the size back to %s",
+				claim.Name, have.String(), volume.Size.String(), have.String())
 		}
 	}
 	if !ours(set, claim) || adopted(set, claim) {
@@ -130,8 +137,8 @@ func checkVolumes(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	return refused
 }
 
-// refuseFirstStart says why no pod at all is made yet: before the set has a volume of its own, all that it needs must be
-// usable. Half of its members with old data and half without would be worse than none.
+// refuseFirstStart says why no pod at all is made yet: before the set has a volume of its own, all that it needs must
+// be usable. Half of its members with old data and half without would be worse than none.
 func refuseFirstStart(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if hasVolumes(set, f) {
 		return nil
@@ -161,7 +168,8 @@ func refuseLeftOut(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 }
 
 // provide has the claims of one pod there, or says why they cannot be.
-func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) outcome.Outcome {
+func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	ordinal int32) outcome.Outcome {
 	if refused := refuseFirstStart(set, f); refused != nil {
 		return *refused
 	}
@@ -169,7 +177,8 @@ func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]
 		if claim != nil && claim.DeletionTimestamp != nil {
-			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, pod))
+			return outcome.Waiting(platformv1.ReasonPodsNotReady,
+				fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, pod))
 		}
 		if refused := refuseClaim(set, f, ordinal, volume, claim); refused != nil && !changeIsRefused(refused) {
 			return *refused
@@ -205,8 +214,8 @@ func unplaced(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Spec.NodeName == ""
 }
 
-// tendClaims makes the claims that a pod waits for, and tends those that are there. While pods go to other volumes nothing waits for one: those that wait are
-// about to end.
+// tendClaims makes the claims that a pod waits for, and tends those that are there. While pods go to other volumes
+// nothing waits for one: those that wait are about to end.
 func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 	var o outcome.Outcome
 	if f.moves {
@@ -228,9 +237,10 @@ func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet
 	return o
 }
 
-// tendClaim keeps on a claim whose data it holds, and asks for the wanted size: a larger one where it may grow, and a smaller one where it has not grown yet.
-// What the API server refuses keeps nobody from tending the pods.
-func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+// tendClaim keeps on a claim whose data it holds, and asks for the wanted size: a larger one where it may grow, and a
+// smaller one where it has not grown yet. What the API server refuses keeps nobody from tending the pods.
+func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32,
+	volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
 	if !accept.IsNoted(&set.Spec, claim) {
 		noted := claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&noted.ObjectMeta, platformv1.DataAnnotation, accept.DataOf(&set.Spec))
@@ -240,7 +250,8 @@ func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	// Before it is bound, the API server lets nobody change it.
 	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if have.Cmp(volume.Size) == 0 || claim.Status.Phase != corev1.ClaimBound || refuseClaim(set, f, ordinal, volume, claim) != nil {
+	if have.Cmp(volume.Size) == 0 || claim.Status.Phase != corev1.ClaimBound ||
+		refuseClaim(set, f, ordinal, volume, claim) != nil {
 		return outcome.Done()
 	}
 	resized := claim.DeepCopy()
@@ -250,21 +261,26 @@ func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet,
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		return sizeRefused(volume, claim, err)
 	case err == nil && have.Cmp(volume.Size) < 0:
-		c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(), volume.Size.String())
+		c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(),
+			volume.Size.String())
 	case err == nil:
-		c.events.Normal(set, "ExpandingVolume", "claim %s grows to %s and not to %s", claim.Name, volume.Size.String(), have.String())
+		c.events.Normal(set, "ExpandingVolume", "claim %s grows to %s and not to %s", claim.Name, volume.Size.String(),
+			have.String())
 	}
 	return outcome.Failed(client.IgnoreNotFound(err))
 }
 
-// sizeRefused says what to do about a size that the API server lets no claim ask for: a larger one for a quota, a smaller one since it is older than Kubernetes 1.32.
+// sizeRefused says what to do about a size that the API server lets no claim ask for: a larger one for a quota, a
+// smaller one since it is older than Kubernetes 1.32.
 func sizeRefused(volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim, err error) outcome.Outcome {
 	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if have.Cmp(volume.Size) < 0 {
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonVolumeExpansionUnsupported,
-			fmt.Sprintf("claim %s may not grow from %s to %s (%v): mend that, or set the size back to %s", claim.Name, have.String(), volume.Size.String(), err, have.String()))
+			fmt.Sprintf("claim %s may not grow from %s to %s (%v): mend that, or set the size back to %s", claim.Name,
+				have.String(), volume.Size.String(), err, have.String()))
 	}
 	return outcome.StalledFor(quotaRecheck, platformv1.ReasonVolumeShrinkRefused,
-		fmt.Sprintf("claim %s is to have %s, and the API server does not have it ask for %s instead, as Kubernetes does from 1.32 on (%v): set the size to at least %s",
+		fmt.Sprintf("claim %s is to have %s, and the API server does not have it ask for %s instead, as Kubernetes does "+
+			"from 1.32 on (%v): set the size to at least %s",
 			claim.Name, have.String(), volume.Size.String(), err, have.String()))
 }

@@ -30,7 +30,8 @@ func claimName(ordinal int32) string { return "data-" + platformv1.PodNameFor(se
 func (h *harness) claim(ordinal int32) *corev1.PersistentVolumeClaim {
 	h.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := env.Client.Get(h.Context(), client.ObjectKey{Namespace: h.namespace, Name: claimName(ordinal)}, claim); err != nil {
+	if err := env.Client.Get(h.Context(), client.ObjectKey{Namespace: h.namespace, Name: claimName(ordinal)},
+		claim); err != nil {
 		h.Fatal(err)
 	}
 	return claim
@@ -77,11 +78,13 @@ func TestVolumesGrow(t *testing.T) {
 	h.says(set, platformv1.ReasonProgressing, "volume of claim "+claimName(0)+" grows from 1Gi to 2Gi")
 	h.tells(set, "ExpandingVolume", each("claim data-%s grows from 1Gi to 2Gi")...)
 	// Claim 1 grows under its running pod. The driver of the others cannot do that.
-	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
+	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
 	h.provision(0, "1Gi", pending)
 	h.provision(1, "2Gi")
 	h.provision(2, "1Gi", pending)
-	h.volumes(set, platformv1.VolumeFileSystemResizePending, platformv1.VolumeBound, platformv1.VolumeFileSystemResizePending)
+	h.volumes(set, platformv1.VolumeFileSystemResizePending, platformv1.VolumeBound,
+		platformv1.VolumeFileSystemResizePending)
 	h.samePods(before)
 	testkit.Eventually(h, "another second", func(context.Context) error {
 		if time.Now().Unix() == pending.LastTransitionTime.Unix() {
@@ -97,7 +100,8 @@ func TestVolumesGrow(t *testing.T) {
 	}
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:1", "0 starts redis:1")
-	h.tells(set, "ReplacingPod", "DeletePod "+setName+"-2: its volume grows at a restart only", "DeletePod "+setName+"-0: its volume grows at a restart only")
+	h.tells(set, "ReplacingPod", "DeletePod "+setName+"-2: its volume grows at a restart only", "DeletePod "+setName+
+		"-0: its volume grows at a restart only")
 	h.samePods(before, "0", "2")
 	volume := set.Status.Volumes[0]
 	if volume.Claim != claimName(0) || volume.Requested.String() != "2Gi" || volume.Capacity.String() != "2Gi" {
@@ -130,8 +134,8 @@ func (h *harness) asks(ordinal int32, size string) {
 	})
 }
 
-// A size that the storage cannot give is said, and taken back to one above what the volumes have: the API server takes none that they have, or less. An old one
-// takes none back, which is said.
+// A size that the storage cannot give is said, and taken back to one above what the volumes have: the API server takes
+// none that they have, or less. An old one takes none back, which is said.
 func TestSizeThatCannotBeHadIsTakenBack(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
@@ -154,7 +158,8 @@ func TestSizeThatCannotBeHadIsTakenBack(t *testing.T) {
 		return
 	}
 	h.answers(1, "10Ti", corev1.PersistentVolumeClaimControllerResizeInfeasible)
-	h.says(set, platformv1.ReasonVolumeExpansionUnsupported, "the volume of claim "+claimName(1)+" does not grow from 1Gi to 10Ti (ControllerResizeInfeasible): make room for it, or set the size back to one above 1Gi")
+	h.says(set, platformv1.ReasonVolumeExpansionUnsupported, "the volume of claim "+claimName(1)+" does not grow from "+
+		"1Gi to 10Ti (ControllerResizeInfeasible): make room for it, or set the size back to one above 1Gi")
 	h.volumes(set, platformv1.VolumeExpanding, platformv1.VolumeRefused, platformv1.VolumeExpanding)
 	to("1Gi")
 	h.says(set, platformv1.ReasonVolumeShrinkRefused, "set the size to one above 1Gi")
@@ -192,11 +197,16 @@ func (h *harness) made(before map[string]corev1.Pod, ordinal string) {
 func (h *harness) retained(ordinal int32, data string) *corev1.PersistentVolumeClaim {
 	h.Helper()
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: claimName(ordinal), Annotations: map[string]string{platformv1.DataAnnotation: data},
-			Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a", platformv1.ApplicationUIDLabel: oldUID,
-				platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: fmt.Sprint(ordinal)}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("standard"),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: claimName(ordinal),
+			Annotations: map[string]string{platformv1.DataAnnotation: data},
+			Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
+				platformv1.ApplicationUIDLabel: oldUID,
+				platformv1.ComponentLabel:      "redis", platformv1.SetLabel: "main",
+				platformv1.OrdinalLabel: fmt.Sprint(ordinal)}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: new("standard"),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 	}
 	if err := env.Client.Create(h.Context(), claim); err != nil {
 		h.Fatal(err)
@@ -233,25 +243,31 @@ func TestRetainedVolumesAreAdopted(t *testing.T) {
 	old := []*corev1.PersistentVolumeClaim{h.retained(0, "redis/7.0"), h.retained(1, "redis/6.2/sentinel")}
 	more := h.retained(2, "redis/7.0/replication")
 	set := h.create(2, func(s *platformv1.WorkloadSet) { s.Spec.Topology = "replication" })
-	h.says(set, platformv1.ReasonRetainedVolumesExist, "claim "+claimName(0)+" holds the data of an earlier redis-a and is left alone: set adoptVolumes to "+oldUID)
+	h.says(set, platformv1.ReasonRetainedVolumesExist, "claim "+claimName(0)+
+		" holds the data of an earlier redis-a and is left alone: set adoptVolumes to "+oldUID)
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = newUID })
 	h.says(set, platformv1.ReasonRetainedVolumesExist, oldUID)
 	if pods := h.pods(); len(pods) != 0 {
 		t.Errorf("there are %d pods", len(pods))
 	}
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = oldUID })
-	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+` cannot be adopted: its plugin and major version is "redis/6" and has to be "redis/7"`)
+	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+
+		` cannot be adopted: its plugin and major version is "redis/6" and has to be "redis/7"`)
 	h.note(1, "redis/7.2/sentinel")
-	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+` cannot be adopted: its topology is "sentinel" and has to be "replication"`)
+	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+
+		` cannot be adopted: its topology is "sentinel" and has to be "replication"`)
 	h.note(1, "redis/7.2/replication")
-	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+" cannot be adopted: its data is of version 7.2, and version 7.0, which is older, may not read it: set version to 7.2")
+	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+
+		" cannot be adopted: its data is of version 7.2, and version 7.0, which is older, may not read it: set version to 7.2")
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Version = "7.2" })
-	h.says(set, platformv1.ReasonAdoptionRefused, "what Application "+oldUID+" left cannot be adopted without claim "+claimName(2)+": which volume was written last is known only when pods have all of them")
+	h.says(set, platformv1.ReasonAdoptionRefused, "what Application "+oldUID+" left cannot be adopted without claim "+
+		claimName(2)+": which volume was written last is known only when pods have all of them")
 	if pods := h.pods(); len(pods) != 0 {
 		t.Errorf("there are %d pods", len(pods))
 	}
 	for ordinal, data := range []string{"redis/7.0", "redis/7.2/replication"} {
-		if claim := h.claim(int32(ordinal)); claim.Labels[platformv1.ApplicationUIDLabel] != oldUID || claim.Annotations[platformv1.DataAnnotation] != data {
+		if claim := h.claim(int32(ordinal)); claim.Labels[platformv1.ApplicationUIDLabel] != oldUID ||
+			claim.Annotations[platformv1.DataAnnotation] != data {
 			t.Errorf("claim %d was touched although not all fit: %v, %v", ordinal, claim.Labels, claim.Annotations)
 		}
 	}
@@ -262,16 +278,19 @@ func TestRetainedVolumesAreAdopted(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	for ordinal, was := range old {
 		claim := h.claim(int32(ordinal))
-		if claim.UID != was.UID || claim.Labels[platformv1.ApplicationUIDLabel] != newUID || claim.Annotations[platformv1.DataAnnotation] != "redis/7.2/replication" {
-			t.Errorf("claim %d: UID %s, was %s, labels %v, annotations %v", ordinal, claim.UID, was.UID, claim.Labels, claim.Annotations)
+		if claim.UID != was.UID || claim.Labels[platformv1.ApplicationUIDLabel] != newUID ||
+			claim.Annotations[platformv1.DataAnnotation] != "redis/7.2/replication" {
+			t.Errorf("claim %d: UID %s, was %s, labels %v, annotations %v", ordinal, claim.UID, was.UID, claim.Labels,
+				claim.Annotations)
 		}
 	}
-	h.tells(set, "AdoptingVolume", "claim "+claimName(0)+" of Application "+oldUID+" is used again", "claim "+claimName(1)+" of Application "+oldUID+" is used again")
+	h.tells(set, "AdoptingVolume", "claim "+claimName(0)+" of Application "+oldUID+" is used again", "claim "+claimName(1)+
+		" of Application "+oldUID+" is used again")
 	h.keepsItsMarks(set)
 }
 
-// keepsItsMarks has a set that runs get another pod, another version and another topology, and its volumes say so, without a write for what was made before
-// topologies were noted.
+// keepsItsMarks has a set that runs get another pod, another version and another topology, and its volumes say so,
+// without a write for what was made before topologies were noted.
 func (h *harness) keepsItsMarks(set *platformv1.WorkloadSet) {
 	h.Helper()
 	h.note(0, "redis/7.2")
@@ -287,7 +306,8 @@ func (h *harness) keepsItsMarks(set *platformv1.WorkloadSet) {
 	h.noted(0, "redis/8.0/other")
 }
 
-// A volume that is no longer mounted, such as that of access logs, stays, and goes with the others under the policy Delete.
+// A volume that is no longer mounted, such as that of access logs, stays, and goes with the others under the policy
+// Delete.
 func TestVolumesThatAreNoLongerMountedGoWithTheSet(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
@@ -312,7 +332,8 @@ func TestVolumesThatAreNoLongerMountedGoWithTheSet(t *testing.T) {
 	})
 }
 
-// A volume of access logs that is asked for again is the one of before: it stays of its class, which is said, until that is named or the claim is gone. The pods run meanwhile.
+// A volume of access logs that is asked for again is the one of before: it stays of its class, which is said, until
+// that is named or the claim is gone. The pods run meanwhile.
 func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	h := newHarness(t)
 	slow := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}, Provisioner: "example.com/none"}
@@ -322,7 +343,8 @@ func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	h.start(-1)
 	of := func(class, revision string) func(*platformv1.WorkloadSet) {
 		return func(s *platformv1.WorkloadSet) {
-			logs := platformv1.SetVolume{Name: plugin.LogsVolume, Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &class}}
+			logs := platformv1.SetVolume{Name: plugin.LogsVolume,
+				Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &class}}
 			s.Spec.Volumes, s.Spec.Revision = append(s.Spec.Volumes[:1:1], logs), revision
 		}
 	}
@@ -333,7 +355,9 @@ func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	before := h.pods()
 	h.change(set, of(slow.Name, "r1"))
 	name := platformv1.ClaimNameFor(plugin.LogsVolume, platformv1.PodNameFor(setName, 0))
-	h.says(set, platformv1.ReasonVolumeClassRefused, fmt.Sprintf(`claim %s is of StorageClass "standard" and cannot be of %q: take logs.volume out, and set it again with storageClassName "standard", or delete the claims of the logs`, name, slow.Name))
+	h.says(set, platformv1.ReasonVolumeClassRefused, fmt.Sprintf(`claim %s is of StorageClass "standard" and cannot be `+
+		`of %q: take logs.volume out, and set it again with storageClassName "standard", or delete the claims of the logs`,
+		name, slow.Name))
 	h.made(before, "0")
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Volumes, s.Spec.Revision = s.Spec.Volumes[:1], "r2" })
 	testkit.WaitForReady(h, env.Client, set)
@@ -341,13 +365,16 @@ func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Client.Patch(t.Context(), claim, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+	if err := env.Client.Patch(t.Context(), claim,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) !=
+		nil {
 		t.Fatal(err)
 	}
 	testkit.WaitGone(h, env.Client, claim)
 	h.change(set, of(slow.Name, "r1"))
 	testkit.WaitForReady(h, env.Client, set)
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil || *claim.Spec.StorageClassName != slow.Name {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil ||
+		*claim.Spec.StorageClassName != slow.Name {
 		t.Errorf("the claim is of %v: %v", claim.Spec.StorageClassName, err)
 	}
 }
@@ -359,7 +386,8 @@ func TestClaimOfAPodThatWaitsForANodeIsMadeAnew(t *testing.T) {
 	h.start(-1)
 	h.create(1, func(*platformv1.WorkloadSet) {})
 	testkit.Eventually(h, "the pod waits for a node", func(ctx context.Context) error {
-		return env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: platformv1.PodNameFor(setName, 0)}, &corev1.Pod{})
+		return env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: platformv1.PodNameFor(setName, 0)},
+			&corev1.Pod{})
 	})
 	before := h.claim(0)
 	if err := env.Client.Delete(t.Context(), before); err != nil {
@@ -404,18 +432,20 @@ func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
 	})
 	claim := &corev1.PersistentVolumeClaim{}
 	// The finalizer of volumes in use is for a controller that is not here.
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), claim); err == nil && claim.UID == before.UID && claim.DeletionTimestamp == nil {
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), claim); err == nil &&
+		claim.UID == before.UID && claim.DeletionTimestamp == nil {
 		t.Error("the volume is left")
 	}
 }
 
-// A set that is deleted before it carries the finalizer, with a controller in the middle of its first turn, gets no volume: nobody would
-// come back for it.
+// A set that is deleted before it carries the finalizer, with a controller in the middle of its first turn, gets no
+// volume: nobody would come back for it.
 func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
 	h := newHarness(t)
 	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
-	c := &Controller{client: env.Client, live: env.Client, apply: apply.NewWithReader(env.Client, env.Client, owner), rendered: newRendered(),
-		Deps: Deps{Now: time.Now, Authority: authority()}}
+	c := &Controller{client: env.Client, live: env.Client, apply: apply.NewWithReader(env.Client, env.Client, owner),
+		rendered: newRendered(),
+		Deps:     Deps{Now: time.Now, Authority: authority()}}
 	f, err := c.observe(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +461,8 @@ func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
 		t.Errorf("it says %+v", o)
 	}
 	var claims corev1.PersistentVolumeClaimList
-	if err := env.Client.List(t.Context(), &claims, client.InNamespace(h.namespace)); err != nil || len(claims.Items) != 0 {
+	if err := env.Client.List(t.Context(), &claims, client.InNamespace(h.namespace)); err != nil ||
+		len(claims.Items) != 0 {
 		t.Errorf("%d volumes were made: %v", len(claims.Items), err)
 	}
 }

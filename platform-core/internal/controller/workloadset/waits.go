@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waits remember, for each set or pod that waits for something, until when: one thing at a time. They are in memory alone: after a restart of
-// the operator a wait begins anew. The zero value is ready to use.
+// waits remember, for each set or pod that waits for something, until when: one thing at a time. They are in memory
+// alone: after a restart of the operator a wait begins anew. The zero value is ready to use.
 type waits struct {
 	mu  sync.Mutex
 	due map[types.NamespacedName]wait
@@ -24,7 +24,8 @@ type wait struct {
 	at  time.Time
 }
 
-// left is how long it is until the wait of this key is over: delay from when it is first asked for. It is not positive once it is over.
+// left is how long it is until the wait of this key is over: delay from when it is first asked for. It is not positive
+// once it is over.
 func (w *waits) left(set types.NamespacedName, key string, now time.Time, delay time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

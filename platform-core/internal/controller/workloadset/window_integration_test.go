@@ -21,7 +21,8 @@ import (
 func windowed(set *platformv1.WorkloadSet) (opens time.Time) {
 	opens = time.Now().UTC().Add(12 * time.Hour).Truncate(time.Hour)
 	set.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())),
+		Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
 	}}}
 	return opens
 }
@@ -54,16 +55,21 @@ func TestChangesThatDisturbWaitForAWindow(t *testing.T) {
 	h.says(set, platformv1.ReasonWaitingForMaintenance, next+all+"replaced")
 	h.sameEvents()
 	h.samePods(before)
-	if writes := h.writesWhile(func() { h.touch(set); h.says(set, platformv1.ReasonWaitingForMaintenance, next) }); writes > 0 {
+	if writes := h.writesWhile(func() {
+		h.touch(set)
+		h.says(set, platformv1.ReasonWaitingForMaintenance, next)
+	}); writes > 0 {
 		t.Errorf("%d pods were written while they wait", writes)
 	}
 	// What is broken does not wait; nor do more pods and fewer.
 	h.report(h.pods()["1"], func(r *agentreport.Report) { r.Health, r.Message = agentreport.Unhealthy, "it hangs" })
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 4 })
-	h.says(set, platformv1.ReasonWaitingForMaintenance, fmt.Sprintf("%spods %[2]s-0 and %[2]s-2 are to be replaced", next, setName))
+	h.says(set, platformv1.ReasonWaitingForMaintenance,
+		fmt.Sprintf("%spods %[2]s-0 and %[2]s-2 are to be replaced", next, setName))
 	h.samePods(before, "1", "3")
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 3 })
-	testkit.WaitGone(h, env.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: setName + "-3"}})
+	testkit.WaitGone(h, env.Client, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: setName + "-3"}})
 	h.node.events()
 	// Nothing but the clock says that the window opens.
 	h.clock.Store(int64(time.Until(opens) - 3*time.Second))

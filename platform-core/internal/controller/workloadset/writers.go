@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// writers remember, for each set whose writer the engine names, what the planner goes by. They are in memory alone: after a restart
-// of the operator a change of the writer takes longer, and is as safe. The zero value is ready to use.
+// writers remember, for each set whose writer the engine names, what the planner goes by. They are in memory alone:
+// after a restart of the operator a change of the writer takes longer, and is as safe. The zero value is ready to use.
 type writers struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]*writer
@@ -88,14 +88,17 @@ func (w *writer) behind(read *platformv1.PrimaryRecord) bool {
 	return read.Previous != nil && wrote.Previous == nil
 }
 
-// writeRecord writes a record if the set still has the version that was read. It says whether it did: another writer came first when not.
-func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string, record *platformv1.PrimaryRecord) (bool, error) {
+// writeRecord writes a record if the set still has the version that was read. It says whether it did: another writer
+// came first when not.
+func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string,
+	record *platformv1.PrimaryRecord) (bool, error) {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return false, err
 	}
 	// What is not there is to go.
-	fields := map[string]any{"member": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil, "changes": nil}
+	fields := map[string]any{"member": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil,
+		"changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return false, err
 	}
@@ -144,7 +147,8 @@ func listOf(l *platformv1.MemberList) permission.List {
 // storedRecord is the record of a step as the API has it. before is the one that it replaces.
 func storedRecord(step failover.Step, before *platformv1.PrimaryRecord, now time.Time) *platformv1.PrimaryRecord {
 	r := step.Record
-	stored := &platformv1.PrimaryRecord{Term: r.Term, Member: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(step.Former),
+	stored := &platformv1.PrimaryRecord{Term: r.Term, Member: storedMember(r.Primary), List: storedList(r.List),
+		Former:  storedMember(step.Former),
 		Changes: storedChanges(step, before, now)}
 	if r.Previous != nil {
 		stored.Previous = new(storedList(*r.Previous))
@@ -161,7 +165,8 @@ func storedRecord(step failover.Step, before *platformv1.PrimaryRecord, now time
 }
 
 var causes = map[failover.Cause]platformv1.PrimaryChangeCause{
-	failover.Failed: platformv1.PrimaryFailed, failover.Ordered: platformv1.PrimaryOrdered, failover.Recovered: platformv1.PrimaryRecovered,
+	failover.Failed: platformv1.PrimaryFailed, failover.Ordered: platformv1.PrimaryOrdered,
+	failover.Recovered: platformv1.PrimaryRecovered,
 }
 
 // storedChanges are the latest terms with what a step says of its own. The first writer of a set replaces none.
@@ -171,13 +176,15 @@ func storedChanges(step failover.Step, before *platformv1.PrimaryRecord, now tim
 	}
 	changes := slices.Clone(before.Changes)
 	if begun := step.Change; begun != nil && step.Record.Term > before.Term {
-		change := platformv1.PrimaryChange{Term: step.Record.Term, Cause: causes[begun.Cause], Reason: begun.Why, Operation: begun.By, Deposed: metav1.NewMicroTime(now)}
+		change := platformv1.PrimaryChange{Term: step.Record.Term, Cause: causes[begun.Cause], Reason: begun.Why,
+			Operation: begun.By, Deposed: metav1.NewMicroTime(now)}
 		if before.Member != nil {
 			change.From = before.Member.Name
 		}
 		changes = append(changes, change)
 	}
-	if last := len(changes) - 1; step.Record.Primary != nil && last >= 0 && changes[last].Term == step.Record.Term && changes[last].Named == nil {
+	if last := len(changes) - 1; step.Record.Primary != nil && last >= 0 && changes[last].Term == step.Record.Term &&
+		changes[last].Named == nil {
 		change := &changes[last]
 		change.To, change.Named, change.Choice = step.Record.Primary.Name, new(metav1.NewMicroTime(now)), step.Reason
 		if step.Chosen != nil {

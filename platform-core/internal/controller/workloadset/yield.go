@@ -24,9 +24,11 @@ import (
 // turnRetry is when a set looks again while something else is done to a pod of the Application.
 const turnRetry = 500 * time.Millisecond
 
-// yield has pods that serve wait while an Operation works through the pods of the Application: as outside of a maintenance window, what mends
-// goes on. Else nobody begins with that until the steps that it returns were taken, and it is told by the function.
-func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) ([]rollout.Step, func(), error) {
+// yield has pods that serve wait while an Operation works through the pods of the Application: as outside of a
+// maintenance window, what mends goes on. Else nobody begins with that until the steps that it returns were taken, and
+// it is told by the function.
+func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) (
+	[]rollout.Step, func(), error) {
 	nothing := func() {}
 	if !f.rollout.Disturbs(steps) {
 		return steps, nothing, nil
@@ -65,7 +67,8 @@ func (c *Controller) awaited(ctx context.Context, set *platformv1.WorkloadSet) (
 
 // atWork names the Operation that works through pods of the Application at this moment; empty for none.
 func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
-	present, err := records.Present(ctx, c.live, c.client, client.InNamespace(set.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
+	present, err := records.Present(ctx, c.live, c.client, client.InNamespace(set.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
 	if err != nil {
 		return "", fmt.Errorf("cannot list the Operations of Application %q: %w", set.Spec.Application, err)
 	}
@@ -89,7 +92,8 @@ func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []recon
 	if application == "" {
 		return nil
 	}
-	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{platformv1.ApplicationLabel: application}); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()),
+		client.MatchingLabels{platformv1.ApplicationLabel: application}); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list WorkloadSets", "application", application)
 		return nil
 	}
@@ -100,7 +104,8 @@ func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []recon
 	return requests
 }
 
-// leftPods passes Operations that no longer work through pods, and those that are gone before they ended, which may leave something.
+// leftPods passes Operations that no longer work through pods, and those that are gone before they ended, which may
+// leave something.
 var leftPods = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {

@@ -134,8 +134,8 @@ func syntaxProblem(err error) Problem {
 	return Problem{Line: 1, Message: "this is not YAML: " + text}
 }
 
-// indentation says more of what is mostly a wrong indentation. The line of some errors is that where a list or a map begins, while the one that is wrong
-// comes after it.
+// indentation says more of what is mostly a wrong indentation. The line of some errors is that where a list or a map
+// begins, while the one that is wrong comes after it.
 func indentation(message string) string {
 	switch message {
 	case "did not find expected '-' indicator", "did not find expected key":

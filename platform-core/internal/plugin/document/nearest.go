@@ -11,7 +11,8 @@ import (
 )
 
 // Nearest returns the name that a wrong one was most likely meant to be, or ""
-// when none is close: few letters differ, or the wrong one is the beginning of that name alone. Among equals the first in order wins.
+// when none is close: few letters differ, or the wrong one is the beginning of that name alone. Among equals the first
+// in order wins.
 func Nearest(wrong string, names []string) string {
 	best, bestDistance := "", max(1, len(wrong)/3)
 	for _, name := range slices.Sorted(slices.Values(names)) {

@@ -44,7 +44,8 @@ func TestMergeOfNothingKeepsTheShippedFiles(t *testing.T) {
 	}
 }
 
-// Whatever is put over whatever: it is refused with a reason, or comes out as a document of which each line is from somewhere.
+// Whatever is put over whatever: it is refused with a reason, or comes out as a document of which each line is from
+// somewhere.
 func FuzzMerge(f *testing.F) {
 	f.Add("a: {b: 1}\nl:\n  - {name: x}\n", "a: {b: null}\nl:\n  - {name: x, $patch: delete}\n")
 	f.Add("l:\n  # one\n  - name: x\n    v: |\n      text\n", "l:\n  - $patch: replace\n  - name: y\n")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layer puts what a version of a plugin changes over the files of the version that it extends, and knows of each line of the
-// outcome which file it is from.
+// Package layer puts what a version of a plugin changes over the files of the version that it extends, and knows of
+// each line of the outcome which file it is from.
 package layer
 
 import (
@@ -74,13 +74,15 @@ func (f File) Beside(version string) File {
 	return f
 }
 
-// Append returns a file with the text of a change after that of its base, as is right for CUE: what both say is true of the outcome.
+// Append returns a file with the text of a change after that of its base, as is right for CUE: what both say is true of
+// the outcome.
 func Append(base, change File) File {
 	text := base.Text
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	out := File{Text: text + change.Text, name: change.name, places: make([]Place, strings.Count(text, "\n"), strings.Count(text+change.Text, "\n")+1)}
+	out := File{Text: text + change.Text, name: change.name,
+		places: make([]Place, strings.Count(text, "\n"), strings.Count(text+change.Text, "\n")+1)}
 	copy(out.places, base.places)
 	out.places = append(out.places, change.places...)
 	return out
@@ -88,9 +90,10 @@ func Append(base, change File) File {
 
 // Merge returns a YAML file with a change put over its base. The outcome counts only where there are no problems.
 //
-// Maps merge key by key, and a key whose value is null is taken away. Lists of named things merge by name: each element changes that of
-// its name, or is added at the end; one with "$patch: delete" is taken away. What else a list, a text or a number says takes the place of
-// what the base says. A map with "$patch: replace" takes the place of the base's as a whole, and so does a list that begins with such a map.
+// Maps merge key by key, and a key whose value is null is taken away. Lists of named things merge by name: each element
+// changes that of its name, or is added at the end; one with "$patch: delete" is taken away. What else a list, a text
+// or a number says takes the place of what the base says. A map with "$patch: replace" takes the place of the base's as
+// a whole, and so does a list that begins with such a map.
 func Merge(base, change File) (File, []Problem) {
 	m := merger{places: map[*yaml.Node]Place{}}
 	under, over := m.parse(base), m.parse(change)
@@ -103,12 +106,14 @@ func Merge(base, change File) (File, []Problem) {
 	}
 	out, err := m.write(merged, change.name)
 	if err != nil {
-		return File{}, []Problem{{Place{File: change.name}, "it cannot be put over the version that this one extends: " + err.Error()}}
+		return File{}, []Problem{{Place{File: change.name}, "it cannot be put over the version that this one extends: " +
+			err.Error()}}
 	}
 	return out, nil
 }
 
-// parse reads the one value of a document and notes where each part of it is from. It is nil for one that cannot be read.
+// parse reads the one value of a document and notes where each part of it is from. It is nil for one that cannot be
+// read.
 func (m *merger) parse(f File) *yaml.Node {
 	if _, problems := document.Parse(f.Text); len(problems) > 0 {
 		for _, p := range problems {

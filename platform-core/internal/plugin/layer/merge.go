@@ -68,7 +68,8 @@ func (m *merger) whole(value *yaml.Node, path document.Path) *yaml.Node {
 	}
 	if value.Kind == yaml.MappingNode {
 		if i := find(value, patchKey); i >= 0 {
-			m.fail(value.Content[i], "%s: there is nothing to take away or to replace in the version that this one extends: leave %s out", path, patchKey)
+			m.fail(value.Content[i], "%s: there is nothing to take away or to replace in the version that this one extends: "+
+				"leave %s out", path, patchKey)
 		}
 	}
 	for i, child := range value.Content {
@@ -85,7 +86,8 @@ func (m *merger) whole(value *yaml.Node, path document.Path) *yaml.Node {
 func (m *merger) maps(base, change *yaml.Node, path document.Path) *yaml.Node {
 	if i := find(change, patchKey); i >= 0 {
 		if how := change.Content[i+1].Value; how != patchReplace {
-			m.fail(change.Content[i], "%s: %s is %q: it must be %q here; a field is taken away by the value null, and an element of a list of named things by %s: %s",
+			m.fail(change.Content[i], "%s: %s is %q: it must be %q here; a field is taken away by the value null, and an "+
+				"element of a list of named things by %s: %s",
 				path, patchKey, how, patchReplace, patchKey, patchDelete)
 			return base
 		}
@@ -125,7 +127,8 @@ func (m *merger) lists(base, change *yaml.Node, path document.Path) *yaml.Node {
 	for i, element := range change.Content {
 		name, known := nameOf(element, fields)
 		if !known {
-			m.fail(element, "%s has no %s: that says which element of the version that this one extends it changes; a list that begins with %s: %s takes the place of the whole",
+			m.fail(element, "%s has no %s: that says which element of the version that this one extends it changes; a list "+
+				"that begins with %s: %s takes the place of the whole",
 				path.Index(i), strings.Join(fields, " and "), patchKey, patchReplace)
 			continue
 		}
@@ -148,7 +151,8 @@ func (m *merger) element(merged, element *yaml.Node, name string, path document.
 	deletes := patch >= 0 && element.Content[patch+1].Value == patchDelete
 	switch {
 	case at >= 0 && slices.IndexFunc(merged.Content[at+1:], same) >= 0:
-		m.fail(element, "%s has %q more than once in the version that this one extends: say the whole list, beginning with %s: %s", path, name, patchKey, patchReplace)
+		m.fail(element, "%s has %q more than once in the version that this one extends: say the whole list, beginning with "+
+			"%s: %s", path, name, patchKey, patchReplace)
 	case at < 0 && deletes:
 		m.fail(element, "%s has no %q in the version that this one extends: there is nothing to take away", path, name)
 	case at < 0:
@@ -186,7 +190,8 @@ func nameOf(element *yaml.Node, fields []string) (string, bool) {
 
 // replaces says whether the first element of a list has it take the place of another one.
 func replaces(element *yaml.Node) bool {
-	return element.Kind == yaml.MappingNode && len(element.Content) == 2 && element.Content[0].Value == patchKey && element.Content[1].Value == patchReplace
+	return element.Kind == yaml.MappingNode && len(element.Content) == 2 && element.Content[0].Value == patchKey &&
+		element.Content[1].Value == patchReplace
 }
 
 // find returns the index of a key of a map, or -1.
@@ -199,7 +204,8 @@ func find(node *yaml.Node, key string) int {
 	return -1
 }
 
-// clone copies a node but for its children. What is changed is written in block style, so that a remark can be anywhere in it.
+// clone copies a node but for its children. What is changed is written in block style, so that a remark can be anywhere
+// in it.
 func (m *merger) clone(node *yaml.Node) *yaml.Node {
 	copied := *node
 	copied.Style &^= yaml.FlowStyle

@@ -11,13 +11,15 @@ import (
 
 func TestRulesAreWrittenAnew(t *testing.T) {
 	for text, want := range map[string]string{
-		"host all all all reject":                                   "host all all all reject",
-		"hostnossl shop app 10.0.0.0/8 scram-sha-256":               `hostnossl "shop" "app" 10.0.0.0/8 scram-sha-256`,
-		"hostssl shop,Reports,a-b app,+readers FD00:0::/8 cert":     `hostssl "shop","Reports","a-b" "app",+"readers" fd00::/8 cert`,
-		`host it's,a"b @file 10.1.2.3/32 reject`:                    `host "it's","a""b" "@file" 10.1.2.3/32 reject`,
-		"host #shop all ::/0 scram-sha-256":                         `host "#shop" all ::/0 scram-sha-256`,
-		`host a\ all all reject`:                                    `host "a\" all all reject`,
-		"host " + strings.Repeat("a", 63) + " all 0.0.0.0/0 reject": `host "` + strings.Repeat("a", 63) + `" all 0.0.0.0/0 reject`,
+		"host all all all reject":                     "host all all all reject",
+		"hostnossl shop app 10.0.0.0/8 scram-sha-256": `hostnossl "shop" "app" 10.0.0.0/8 scram-sha-256`,
+		"hostssl shop,Reports,a-b app,+readers FD00:0::/8 cert": `hostssl "shop","Reports","a-b" "app",+"readers" ` +
+			`fd00::/8 cert`,
+		`host it's,a"b @file 10.1.2.3/32 reject`: `host "it's","a""b" "@file" 10.1.2.3/32 reject`,
+		"host #shop all ::/0 scram-sha-256":      `host "#shop" all ::/0 scram-sha-256`,
+		`host a\ all all reject`:                 `host "a\" all all reject`,
+		"host " + strings.Repeat("a", 63) + " all 0.0.0.0/0 reject": `host "` + strings.Repeat("a", 63) +
+			`" all 0.0.0.0/0 reject`,
 	} {
 		if got, err := lineform.PGHBA.Line(text); err != nil || got != want {
 			t.Errorf("%q became %q, %v; want %q", text, got, err, want)
@@ -67,7 +69,8 @@ func TestRulesThatAreNone(t *testing.T) {
 
 // FuzzRules: whatever is written, the server reads one rule with the same names in it, or none is written.
 func FuzzRules(f *testing.F) {
-	for _, text := range []string{"host all all all reject", `hostssl a"b,c +d fd00::/8 cert`, "host a\tb c 10.0.0.0/8 reject", "host \" , all reject", "host a,#b @c all reject"} {
+	for _, text := range []string{"host all all all reject", `hostssl a"b,c +d fd00::/8 cert`,
+		"host a\tb c 10.0.0.0/8 reject", "host \" , all reject", "host a,#b @c all reject"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -88,7 +91,8 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// readHBA reads a line as the server does: fields at blanks, in each names at commas; in double quotes all is itself, and a doubled quote is one.
+// readHBA reads a line as the server does: fields at blanks, in each names at commas; in double quotes all is itself,
+// and a doubled quote is one.
 func readHBA(line string) (fields [][]string, ok bool) {
 	var field []string
 	var token []byte

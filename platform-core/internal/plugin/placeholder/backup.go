@@ -19,7 +19,8 @@ func ExpandBackup(text string, o Origin) (string, error) {
 	return expandText(text, Backup, map[string]any{"app": o.App, "source": o.Source})
 }
 
-// ExpandRestore fills in a text of the scope Rules, which Compile has checked: one of the way back, for the instance that is to have the data.
+// ExpandRestore fills in a text of the scope Rules, which Compile has checked: one of the way back, for the instance
+// that is to have the data.
 func ExpandRestore(text string, v Values) (string, error) {
 	return expandText(text, Rules, v.bindings())
 }

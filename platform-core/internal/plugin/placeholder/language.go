@@ -152,7 +152,8 @@ func (l *Language) Typed(source string, kinds ...Kind) (*Formula, Kind, error) {
 
 func (l *Language) compile(source string, kinds ...Kind) (segment, Kind, error) {
 	if len(source) > maxTextLength {
-		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
+		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source),
+			maxTextLength)
 	}
 	checked, issues := l.env.Compile(source)
 	if issues.Err() != nil {

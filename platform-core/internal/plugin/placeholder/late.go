@@ -9,7 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// programs keeps compiled expressions that are evaluated without their bundle: pods of all sets share a handful of them.
+// programs keeps compiled expressions that are evaluated without their bundle: pods of all sets share a handful of
+// them.
 var programs = struct {
 	sync.Mutex
 	bySource map[expressionKey]cel.Program

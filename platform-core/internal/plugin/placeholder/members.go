@@ -22,7 +22,8 @@ type Member struct {
 	Attributes map[string]string `cel:"attributes"`
 }
 
-// Switchover is the scope of what looks at pods that hand over: source, the pod that writes, and target, the one that could take over.
+// Switchover is the scope of what looks at pods that hand over: source, the pod that writes, and target, the one that
+// could take over.
 const Switchover Scope = "switchover"
 
 // Members are what expressions of Switchover see.

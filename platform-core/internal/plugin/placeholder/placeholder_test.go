@@ -11,9 +11,10 @@ import (
 )
 
 var values = Values{
-	App:       App{Name: "cache", Namespace: "shop", Version: "7.0", Topology: "standalone"},
-	Component: Component{Name: "redis", Replicas: 3, Headless: "cache-redis-headless.shop.svc.cluster.local", MemoryLimit: 1 << 30, CPULimit: 1500},
-	Set:       Set{Name: "main", Replicas: 3},
+	App: App{Name: "cache", Namespace: "shop", Version: "7.0", Topology: "standalone"},
+	Component: Component{Name: "redis", Replicas: 3, Headless: "cache-redis-headless.shop.svc.cluster.local",
+		MemoryLimit: 1 << 30, CPULimit: 1500},
+	Set: Set{Name: "main", Replicas: 3},
 	Peers: []Peer{
 		{Name: "cache-redis-main-0", Ordinal: 0, Set: "main", FQDN: "cache-redis-main-0.x"},
 		{Name: "cache-redis-main-1", Ordinal: 1, Set: "main", FQDN: "cache-redis-main-1.x"},
@@ -278,7 +279,8 @@ func FuzzEscape(f *testing.F) {
 
 // A text either is refused or gives a scalar, whatever it holds.
 func FuzzCompile(f *testing.F) {
-	for _, seed := range []string{"${app.name}", "a${1}b", "${'}'}", "${r'\\'}", "${\"\"\"x\"\"\"}", "${{'a':1}['a']}", "${params.map(a,a)}", "${pod.name}"} {
+	for _, seed := range []string{"${app.name}", "a${1}b", "${'}'}", "${r'\\'}", "${\"\"\"x\"\"\"}", "${{'a':1}['a']}",
+		"${params.map(a,a)}", "${pod.name}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -296,7 +298,8 @@ func FuzzCompile(f *testing.F) {
 			t.Fatalf("Partial(%q) = %#v; want a scalar", text, got)
 		}
 		if text, ok := got.(string); ok {
-			if _, err := ExpandPod(text, Pod{Name: "p"}); err != nil && !strings.Contains(err.Error(), "cannot be evaluated") && !strings.Contains(err.Error(), "at most") {
+			if _, err := ExpandPod(text, Pod{Name: "p"}); err != nil && !strings.Contains(err.Error(), "cannot be evaluated") &&
+				!strings.Contains(err.Error(), "at most") {
 				t.Fatalf("ExpandPod(%q): %v", text, err)
 			}
 		}
@@ -305,7 +308,8 @@ func FuzzCompile(f *testing.F) {
 
 // What a plan's text becomes is one that the agents can expand, whatever the text and the values hold.
 func FuzzPlan(f *testing.F) {
-	for _, seed := range []string{"${pod.name}", "$${pod.name}", "${params['hostile']}${pod.ordinal}", "$$${x}", "${'$'}{pod.name}", "a${ pod.fqdn }b${'${pod.name}'}"} {
+	for _, seed := range []string{"${pod.name}", "$${pod.name}", "${params['hostile']}${pod.ordinal}", "$$${x}",
+		"${'$'}{pod.name}", "a${ pod.fqdn }b${'${pod.name}'}"} {
 		f.Add(seed)
 	}
 	pod := podtext.PodOf("cache-redis-main-0", "x")

@@ -24,7 +24,8 @@ func In(text string) bool { return strings.Contains(text, opening) }
 // Escape returns a text that, compiled, gives the text itself.
 func Escape(text string) string { return strings.ReplaceAll(text, opening, escaped) }
 
-// Check says whether the placeholders of a text can be told from what is around them; not whether they are valid expressions.
+// Check says whether the placeholders of a text can be told from what is around them; not whether they are valid
+// expressions.
 func Check(text string) error {
 	_, err := scan(text)
 	return err
@@ -39,8 +40,8 @@ func Only(text string) (expression string, ok bool) {
 	return pieces[0].text, true
 }
 
-// Substitute returns a text with those placeholders replaced whose expression replace knows. All else stays as it is written; so does
-// a text that Check refuses, from there on.
+// Substitute returns a text with those placeholders replaced whose expression replace knows. All else stays as it is
+// written; so does a text that Check refuses, from there on.
 func Substitute(text string, replace func(expression string) (with string, known bool)) string {
 	var out strings.Builder
 	for {

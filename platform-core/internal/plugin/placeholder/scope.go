@@ -30,7 +30,8 @@ type App struct {
 // Component is the variable component.
 type Component struct {
 	Name string `cel:"name"`
-	// Replicas is the number of pods of each set that does not say otherwise. A pod template cannot use it: scaling would replace every pod.
+	// Replicas is the number of pods of each set that does not say otherwise. A pod template cannot use it: scaling would
+	// replace every pod.
 	Replicas int64 `cel:"replicas"`
 	// Headless is the DNS name of the headless Service.
 	Headless string `cel:"headless"`
@@ -79,8 +80,8 @@ type Values struct {
 	Set       Set
 	// Params in force: the plugin's defaults and what the user set.
 	Params map[string]string
-	// Peers are all pods that the component is to have, in order of set and ordinal. Plans alone see them: in a pod template,
-	// scaling would replace every pod.
+	// Peers are all pods that the component is to have, in order of set and ordinal. Plans alone see them: in a pod
+	// template, scaling would replace every pod.
 	Peers []Peer
 	// Sets are all that the component is to have, in order. Plans alone see them.
 	Sets []Set
@@ -161,7 +162,8 @@ func newEnvironment(scope Scope) *cel.Env {
 	maps.Copy(types, members)
 	options := []cel.EnvOption{
 		ext.NativeTypes(ext.ParseStructTags(true),
-			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Peer](), reflect.TypeFor[Pod](), member),
+			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Peer](),
+			reflect.TypeFor[Pod](), member),
 		ext.Strings(ext.StringsVersion(4)),
 		ext.Math(),
 	}
@@ -186,11 +188,14 @@ func known(scope Scope) string {
 	return list
 }
 
-// longest bounds the texts whose length the engine limits, by their path; what is not listed is as long as a text can be.
+// longest bounds the texts whose length the engine limits, by their path; what is not listed is as long as a text can
+// be.
 var longest = map[string]uint64{
-	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16, "app.supplied.@items": 24,
-	"component.name": 12, "component.mounts": 8, "component.mounts.@items": 24, "component.headless": 253, "set.name": 6,
-	"sets": MaxSets, "sets.@items.name": 6,
+	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16,
+	"app.supplied.@items": 24,
+	"component.name":      12, "component.mounts": 8, "component.mounts.@items": 24, "component.headless": 253,
+	"set.name": 6,
+	"sets":     MaxSets, "sets.@items.name": 6,
 	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,
 }
 

@@ -124,7 +124,8 @@ func (t *Template) UsesSource() bool { return t.usesSource }
 
 func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	if len(source) > maxTextLength {
-		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
+		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source),
+			maxTextLength)
 	}
 	if scope == Plan && ofPod[source] {
 		t.usesFQDN = t.usesFQDN || source == "pod.fqdn"
@@ -145,10 +146,12 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	}
 	uses := usesOf(checked)
 	if kind == List && (uses.params.all || len(uses.params.names) > 0) {
-		return segment{}, "", errors.New("a list cannot be made of parameters: what a user writes is never more than one text")
+		return segment{}, "", errors.New(
+			"a list cannot be made of parameters: what a user writes is never more than one text")
 	}
 	if scope == PodTemplate && uses.replicas {
-		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
+		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would " +
+			"replace every pod")
 	}
 	t.usesFQDN = t.usesFQDN || uses.pod && uses.fqdn
 	t.usesSource = t.usesSource || uses.source
@@ -202,8 +205,8 @@ func (t *Template) Eval(v Values) (any, error) {
 	})
 }
 
-// Partial fills in all but what waits for the pod. Text comes out escaped: ready to be compiled for scope Late, or, of a
-// plan, for the agents (package podtext).
+// Partial fills in all but what waits for the pod. Text comes out escaped: ready to be compiled for scope Late, or, of
+// a plan, for the agents (package podtext).
 func (t *Template) Partial(v Values) (any, error) {
 	if len(t.segments) == 1 && !t.segments[0].late {
 		value, err := t.Eval(v)
@@ -280,7 +283,8 @@ func (s segment) eval(bindings map[string]any) (any, error) {
 	}
 	value := out.Value()
 	if str, ok := value.(string); ok && len(str) > s.longest {
-		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str), s.longest)
+		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str),
+			s.longest)
 	}
 	return value, nil
 }
@@ -294,7 +298,8 @@ func (s segment) list(out ref.Val) (any, error) {
 	texts := slices.Clone(native.([]string))
 	for _, text := range texts {
 		if len(text) > s.longest {
-			return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(text), s.longest)
+			return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(text),
+				s.longest)
 		}
 	}
 	return texts, nil
@@ -305,7 +310,8 @@ func (v Values) bindings() map[string]any {
 	if params == nil {
 		params = map[string]string{}
 	}
-	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params, "peers": v.Peers, "sets": v.Sets}
+	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params, "peers": v.Peers,
+		"sets": v.Sets}
 }
 
 // FormatValue writes a value of Eval as text.

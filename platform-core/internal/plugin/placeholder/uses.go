@@ -39,8 +39,8 @@ func usesOf(checked *cel.Ast) uses {
 	return u
 }
 
-// KeysUsed lists the keys of a map variable that an expression looks at: x of variable.x, variable['x'] and 'x' in variable. It is
-// exact unless the expression uses the variable in another way, too.
+// KeysUsed lists the keys of a map variable that an expression looks at: x of variable.x, variable['x'] and 'x' in
+// variable. It is exact unless the expression uses the variable in another way, too.
 func KeysUsed(checked *cel.Ast, variable string) (keys []string, exact bool) {
 	seen := 0
 	is := func(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == variable }

@@ -23,7 +23,8 @@ const (
 // scalars are what can be a part of a text.
 var scalars = []Kind{Text, Int, Number, Bool}
 
-// givenKind says which of the wanted kinds a type is; empty for one that shows only when it is evaluated, as what is read out of an object does.
+// givenKind says which of the wanted kinds a type is; empty for one that shows only when it is evaluated, as what is
+// read out of an object does.
 func givenKind(given *cel.Type, wanted []Kind) (Kind, error) {
 	var kind Kind
 	switch given.Kind() {
@@ -31,7 +32,8 @@ func givenKind(given *cel.Type, wanted []Kind) (Kind, error) {
 		return "", nil
 	case cel.ListKind:
 		kind = Items
-		if element := given.Parameters()[0].Kind(); element == cel.StringKind || element == cel.DynKind && slices.Contains(wanted, List) {
+		if element := given.Parameters()[0].Kind(); element == cel.StringKind || element == cel.DynKind &&
+			slices.Contains(wanted, List) {
 			kind = List
 		}
 	case cel.MapKind:
@@ -54,7 +56,8 @@ func givenKind(given *cel.Type, wanted []Kind) (Kind, error) {
 	return kind, nil
 }
 
-// Leaf compiles a text that stands for a whole value: one that is a single placeholder may give a list or an object, too.
+// Leaf compiles a text that stands for a whole value: one that is a single placeholder may give a list or an object,
+// too.
 func (l *Language) Leaf(text string) (*Formula, error) {
 	pieces, err := scan(text)
 	if err != nil || len(pieces) != 1 || !pieces[0].expression {
@@ -67,8 +70,8 @@ func (l *Language) Leaf(text string) (*Formula, error) {
 	return &Formula{segments: []segment{compiled}}, nil
 }
 
-// Value evaluates a formula of Leaf: a single placeholder keeps the type of what it gives, as encoding/json would make it, but for whole numbers,
-// which are int64; all else is text.
+// Value evaluates a formula of Leaf: a single placeholder keeps the type of what it gives, as encoding/json would make
+// it, but for whole numbers, which are int64; all else is text.
 func (f *Formula) Value(variables map[string]any) (any, error) {
 	if len(f.segments) != 1 || f.segments[0].source == "" {
 		return f.Text(variables)
@@ -81,7 +84,8 @@ func (f *Formula) Value(variables map[string]any) (any, error) {
 	switch value := out.Value().(type) {
 	case string:
 		if len(value) > s.longest {
-			return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", opening+s.source+"}", len(value), s.longest)
+			return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", opening+s.source+"}",
+				len(value), s.longest)
 		}
 		return value, nil
 	case bool, int64, float64:
@@ -96,7 +100,8 @@ func (f *Formula) Value(variables map[string]any) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("placeholder %q gives nothing that can be written as JSON: %w", opening+s.source+"}", err)
 	case len(text) > s.longest:
-		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", opening+s.source+"}", len(text), s.longest)
+		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", opening+s.source+"}", len(text),
+			s.longest)
 	}
 	var value any
 	err = json.Unmarshal(text, &value)

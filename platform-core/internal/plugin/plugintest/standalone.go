@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// standalone is components.yaml of a Redis with one topology, standalone, and without what has it take parameters over while it runs.
+// standalone is components.yaml of a Redis with one topology, standalone, and without what has it take parameters over
+// while it runs.
 //
 //go:embed standalone.yaml
 var standalone string
@@ -21,8 +22,9 @@ const (
 	endOfDefaults   = "# Parameters whose value is several words"
 )
 
-// Standalone makes of the parts of the plugin redis, each with its texts by key, a small plugin, whose texts are there once, for tests that
-// change some of them. Its components are its own; parameters, templates and operations are those of the plugin redis.
+// Standalone makes of the parts of the plugin redis, each with its texts by key, a small plugin, whose texts are there
+// once, for tests that change some of them. Its components are its own; parameters, templates and operations are those
+// of the plugin redis.
 func Standalone(components, parameters, templates, operations map[string]string) error {
 	components["components.yaml"] = standalone
 	before, rest, begins := strings.Cut(parameters["redis.yaml"], beginOfDefaults)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle finds the times of cron lines by looking at every minute. It shares no code with package schedule, whose tests, and
-// those of what builds on it, it serves.
+// Package oracle finds the times of cron lines by looking at every minute. It shares no code with package schedule,
+// whose tests, and those of what builds on it, it serves.
 package oracle
 
 import (

@@ -49,8 +49,8 @@ type Options struct {
 // CheckTemplate says what is wrong with an inline template, as operator.ControllerSettings has it.
 func CheckTemplate(text string) error { return engine.CheckTemplate(text) }
 
-// StepType returns the type of what a step of the named kind says, for tests that compare the tasks of a typed kind with it. It panics where
-// there is no such kind.
+// StepType returns the type of what a step of the named kind says, for tests that compare the tasks of a typed kind
+// with it. It panics where there is no such kind.
 func StepType(kind string) reflect.Type {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[plugin.OperationStep]()) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == kind {
@@ -80,7 +80,8 @@ func NewManager(t testing.TB, env *testkit.Env, o Options) ctrl.Manager {
 		t.Fatal(err)
 	}
 	err = operation.Setup(mgr, operation.Deps{
-		Index: plugin.NewIndex(), Turns: &turns.Turns{}, Domain: o.Domain, Settings: settings.New(render.Settings{}), Dial: o.Dial,
+		Index: plugin.NewIndex(), Turns: &turns.Turns{}, Domain: o.Domain, Settings: settings.New(render.Settings{}),
+		Dial: o.Dial,
 	})
 	if err != nil {
 		t.Fatal(err)

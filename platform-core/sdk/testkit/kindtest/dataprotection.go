@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kindtest proves, on a real API server, what every typed kind promises alike. An operator calls it for each kind that it serves.
+// Package kindtest proves, on a real API server, what every typed kind promises alike. An operator calls it for each
+// kind that it serves.
 package kindtest
 
 import (
@@ -31,8 +32,8 @@ const collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 // earlier is the UID of an Application whose volumes are asked for.
 const earlier = "6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11"
 
-// Kept is a kind of which DataProtection is proved, and the spec of an object, as JSON: with something inside the middleware
-// where the kind declares such.
+// Kept is a kind of which DataProtection is proved, and the spec of an object, as JSON: with something inside the
+// middleware where the kind declares such.
 type Kept struct {
 	Kind typed.Registration
 	Spec string
@@ -40,10 +41,12 @@ type Kept struct {
 	Named []client.Object
 }
 
-// DataProtection proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
-// with the volumes that have it, that adoptVolumes is refused where there are no volumes, that neither of the two is deleted while the object is
-// protected, and that the Application goes with an object that no longer is, though no operator be there to tell it. The definitions of
-// the engine and of the kind have to be in the environment, and the account of the operator, with which the kind is served: what it was denied fails the test.
+// DataProtection proves that deletionProtection and adoptVolumes of an object reach its Application, that what it
+// declares inside the middleware is taken over with the volumes that have it, that adoptVolumes is refused where there
+// are no volumes, that neither of the two is deleted while the object is protected, and that the Application goes with
+// an object that no longer is, though no operator be there to tell it. The definitions of the engine and of the kind
+// have to be in the environment, and the account of the operator, with which the kind is served: what it was denied
+// fails the test.
 func DataProtection(t *testing.T, env *testkit.Env, kept Kept) {
 	namespace := env.Namespace(t)
 	stop := Serve(t, env, kept.Kind)
@@ -51,10 +54,13 @@ func DataProtection(t *testing.T, env *testkit.Env, kept Kept) {
 	name := fmt.Sprintf("%s %s", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
 	keep(t, env, kept.Kind, obj, app)
 	ofObject := name + " has deletionProtection: set spec.deletionProtection to false first"
-	ofApp := fmt.Sprintf("Application %s has deletionProtection, since %s has it: set spec.deletionProtection of that to false first", app.Name, name)
+	ofApp := fmt.Sprintf("Application %s has deletionProtection, since %s has it: set spec.deletionProtection of that "+
+		"to false first", app.Name, name)
 	// The API server takes a moment to put a new policy in force.
-	testkit.Eventually(t, "the refusal", func(ctx context.Context) error { return refused(ctx, env.Client, obj, ofObject) })
-	testkit.Eventually(t, "the refusal for the Application", func(ctx context.Context) error { return refused(ctx, env.Client, app, ofApp) })
+	testkit.Eventually(t, "the refusal",
+		func(ctx context.Context) error { return refused(ctx, env.Client, obj, ofObject) })
+	testkit.Eventually(t, "the refusal for the Application",
+		func(ctx context.Context) error { return refused(ctx, env.Client, app, ofApp) })
 
 	// What somebody protects by hand stays protected.
 	theirs, byHand := declare(t, env, kept, namespace, "by-hand")
@@ -71,7 +77,8 @@ func DataProtection(t *testing.T, env *testkit.Env, kept Kept) {
 		t.Error(err)
 	}
 	garbage := as(t, env, collector)
-	if err := refused(t.Context(), garbage, byHand, byHand.Name+" has deletionProtection: set spec.deletionProtection to false first"); err != nil {
+	if err := refused(t.Context(), garbage, byHand, byHand.Name+
+		" has deletionProtection: set spec.deletionProtection to false first"); err != nil {
 		t.Error(err)
 	}
 	if err := garbage.Delete(t.Context(), app); err != nil {
@@ -83,15 +90,16 @@ func DataProtection(t *testing.T, env *testkit.Env, kept Kept) {
 	}
 }
 
-// keep has an object be protected and take over volumes, and waits until its Application and what is inside say so. Where
-// there are no volumes, to take over some is refused.
+// keep has an object be protected and take over volumes, and waits until its Application and what is inside say so.
+// Where there are no volumes, to take over some is refused.
 func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Object, app *platformv1.Application) {
 	t.Helper()
 	out, err := kind.Compile(obj, "tested")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, fields := platformv1.DataProtection{DeletionProtection: true, AdoptVolumes: earlier}, fmt.Sprintf(`"adoptVolumes":%q`, earlier)
+	want, fields := platformv1.DataProtection{DeletionProtection: true, AdoptVolumes: earlier},
+		fmt.Sprintf(`"adoptVolumes":%q`, earlier)
 	if out.Application.Spec.Components[0].Storage == nil {
 		adopts := client.RawPatch(types.MergePatchType, []byte(`{"spec":{`+fields+`}}`))
 		if err := env.Client.Patch(t.Context(), obj, adopts, client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -114,7 +122,8 @@ func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Ob
 		if err := env.Client.List(ctx, inside, client.InNamespace(obj.GetNamespace())); err != nil {
 			return err
 		}
-		if len(inside.Items) == 0 || slices.ContainsFunc(inside.Items, func(e platformv1.Entity) bool { return !e.Spec.Adopt }) {
+		if len(inside.Items) == 0 || slices.ContainsFunc(inside.Items,
+			func(e platformv1.Entity) bool { return !e.Spec.Adopt }) {
 			return fmt.Errorf("there are %d Entities, and one of them is not to adopt", len(inside.Items))
 		}
 		return nil
@@ -122,7 +131,8 @@ func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Ob
 }
 
 // declare makes an object and waits for its Application.
-func declare(t *testing.T, env *testkit.Env, kept Kept, namespace, name string) (client.Object, *platformv1.Application) {
+func declare(t *testing.T, env *testkit.Env, kept Kept, namespace, name string) (client.Object,
+	*platformv1.Application) {
 	t.Helper()
 	obj := kept.Kind.Object()
 	if err := json.Unmarshal([]byte(`{"spec":`+kept.Spec+`}`), obj); err != nil {
@@ -155,7 +165,8 @@ func declare(t *testing.T, env *testkit.Env, kept Kept, namespace, name string) 
 func set(t *testing.T, c client.Client, obj client.Object, fields string) {
 	t.Helper()
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	if err := c.Patch(t.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(fields)), client.FieldOwner("somebody")); err != nil {
+	if err := c.Patch(t.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(fields)),
+		client.FieldOwner("somebody")); err != nil {
 		t.Fatal(err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -187,8 +198,9 @@ func Serve(t *testing.T, env *testkit.Env, kinds ...typed.Registration) (stop fu
 	if env.System == nil {
 		t.Fatal("the environment has no operator: set System and Roles of testkit.EnvOptions")
 	}
-	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}})
+	mgr, err := ctrl.NewManager(env.System.Config,
+		ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}

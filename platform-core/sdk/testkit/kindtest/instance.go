@@ -28,8 +28,10 @@ func Instance(t *testing.T, env *testkit.Env, kept Kept) {
 	for _, step := range []struct{ set, budget, rest string }{
 		{`{"suspend":true,"podDisruptionBudget":{"minAvailable":"50%"},"operationHistory":{"ttl":"720h","limit":7}}`,
 			`{"minAvailable":"50%"}`, `true {"ttl":"720h0m0s","limit":7}`},
-		{`{"suspend":false,"podDisruptionBudget":{"minAvailable":null,"disabled":true},"operationHistory":{"ttl":null}}`, `{"disabled":true}`, `false {"limit":7}`},
-		{`{"podDisruptionBudget":{"disabled":null,"maxUnavailable":2},"operationHistory":null}`, `{"maxUnavailable":2}`, `false null`},
+		{`{"suspend":false,"podDisruptionBudget":{"minAvailable":null,"disabled":true},"operationHistory":{"ttl":null}}`,
+			`{"disabled":true}`, `false {"limit":7}`},
+		{`{"podDisruptionBudget":{"disabled":null,"maxUnavailable":2},"operationHistory":null}`, `{"maxUnavailable":2}`,
+			`false null`},
 		{`{"podDisruptionBudget":null}`, `null`, `false null`},
 	} {
 		set(t, env.Client, obj, `{"spec":`+step.set+`}`)
@@ -41,7 +43,8 @@ func Instance(t *testing.T, env *testkit.Env, kept Kept) {
 			return nil
 		})
 	}
-	both := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"podDisruptionBudget":{"minAvailable":1,"disabled":true}}}`))
+	both := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"podDisruptionBudget":{"minAvailable":1,"disabled":true}}}`))
 	if err := env.Client.Patch(t.Context(), obj, both, client.DryRunAll); !apierrors.IsInvalid(err) {
 		t.Errorf("a budget that says two things is taken: %v", err)
 	}

@@ -61,7 +61,8 @@ func OverHTTP(t testing.TB) *Receiver {
 }
 
 // Export implements the service of OTLP.
-func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (r *Receiver) Export(_ context.Context,
+	request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	r.keep(request)
 	return &collector.ExportTraceServiceResponse{}, nil
 }
@@ -72,7 +73,8 @@ func (r *Receiver) keep(request *collector.ExportTraceServiceRequest) {
 	r.got = append(r.got, request)
 }
 
-// Take returns the spans that came since the last call, in the order in which they came, and the text attributes of those who sent them.
+// Take returns the spans that came since the last call, in the order in which they came, and the text attributes of
+// those who sent them.
 func (r *Receiver) Take() (spans []*v1.Span, senders map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +93,8 @@ func (r *Receiver) Take() (spans []*v1.Span, senders map[string]string) {
 	return spans, senders
 }
 
-// Attributes of a span by name: texts as string, numbers as int64 without what is behind the point, and of a list its first element.
+// Attributes of a span by name: texts as string, numbers as int64 without what is behind the point, and of a list its
+// first element.
 func Attributes(span *v1.Span) map[string]any {
 	found := map[string]any{}
 	for _, a := range span.Attributes {

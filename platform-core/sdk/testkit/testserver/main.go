@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testserver starts one kube-apiserver with etcd, runs a command with TESTKIT_SERVER naming it, and ends both. Packages
-// whose integration tests that command runs use the server together.
+// Command testserver starts one kube-apiserver with etcd, runs a command with TESTKIT_SERVER naming it, and ends both.
+// Packages whose integration tests that command runs use the server together.
 //
 //	testserver [--all] COMMAND [ARGUMENT...]
 //
-// When the command has ended, the audit logs are read: no operator may have been denied anything and, with --all, which says that
-// the command runs all integration tests, every right of config/rbac must have been used.
+// When the command has ended, the audit logs are read: no operator may have been denied anything and, with --all, which
+// says that the command runs all integration tests, every right of config/rbac must have been used.
 package main
 
 import (
@@ -23,10 +23,12 @@ import (
 
 // exempt are rights that no integration test uses, and what does.
 var exempt = map[string]string{
-	"delete platform.zeroinfra.github.com/components": "the unit tests of controller/application: a component that is no longer declared",
-	"engine platform.zeroinfra.github.com/plugins":    "the admission policies, which recognize an engine by it",
-	"impersonate /serviceaccounts":                    "requests of Operations that run as an account, which are logged as that account's",
-	"patch events.k8s.io/events":                      "client-go, for an event that repeats within minutes",
+	"delete platform.zeroinfra.github.com/components": "the unit tests of controller/application: a component that is " +
+		"no longer declared",
+	"engine platform.zeroinfra.github.com/plugins": "the admission policies, which recognize an engine by it",
+	"impersonate /serviceaccounts": "requests of Operations that run as an account, which are logged as " +
+		"that account's",
+	"patch events.k8s.io/events": "client-go, for an event that repeats within minutes",
 }
 
 func main() {

@@ -26,14 +26,16 @@ const (
 )
 
 // instance is what servers of MinIO have of an InstanceSpec.
-var instance = typed.Instance{Plugin: plugin, PluginVersion: pluginVersion, Component: component, Size: resource.MustParse("10Gi")}
+var instance = typed.Instance{Plugin: plugin, PluginVersion: pluginVersion, Component: component,
+	Size: resource.MustParse("10Gi")}
 
 // Compile implements typed.Kind.
 func (k Kind) Compile(o *storagev1.ObjectStorage) (*typed.Output, error) {
 	return k.CompileWith(o, nil)
 }
 
-// CompileWith implements typed.Referrer. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
+// CompileWith implements typed.Referrer. The defaults that the CRD states are filled in here too, for callers that have
+// no API server before them.
 func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (*typed.Output, error) {
 	spec := &o.Spec
 	if err := checkInside(spec); err != nil {
@@ -72,7 +74,8 @@ func sets(pools []storagev1.ObjectStoragePool) []platformv1.ComponentSet {
 	return sets
 }
 
-// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps the two apart.
+// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps
+// the two apart.
 func parameters(spec *storagev1.ObjectStorageSpec) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	maps.Copy(out, spec.Parameters)
@@ -92,7 +95,8 @@ func checkInside(spec *storagev1.ObjectStorageSpec) error {
 			return fmt.Errorf("policy of bucket %q is no JSON: mend it, or set access in its place", b.Name)
 		}
 		if n := len(lifecycle(b.Lifecycle)); n > maxText {
-			return fmt.Errorf("lifecycle of bucket %q takes %d characters, and at most %d are allowed: use fewer rules or shorter prefixes", b.Name, n, maxText)
+			return fmt.Errorf("lifecycle of bucket %q takes %d characters, and at most %d are allowed: use fewer rules or "+
+				"shorter prefixes", b.Name, n, maxText)
 		}
 	}
 	for _, p := range spec.Policies {
@@ -102,7 +106,8 @@ func checkInside(spec *storagev1.ObjectStorageSpec) error {
 	}
 	for _, u := range spec.Users {
 		if n := len(grants(u.Grants)); n > maxText {
-			return fmt.Errorf("grants of user %q take %d characters, and at most %d are allowed: use fewer of them, or policies", u.Name, n, maxText)
+			return fmt.Errorf("grants of user %q take %d characters, and at most %d are allowed: use fewer of them, or policies",
+				u.Name, n, maxText)
 		}
 	}
 	return nil

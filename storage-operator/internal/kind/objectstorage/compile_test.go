@@ -23,16 +23,18 @@ func TestCompile(t *testing.T) {
 }
 
 func TestEntities(t *testing.T) {
-	testkit.Golden(t, "testdata/entities", func(in storagev1.ObjectStorage) (any, error) { return entities(&in, nil), nil })
+	testkit.Golden(t, "testdata/entities",
+		func(in storagev1.ObjectStorage) (any, error) { return entities(&in, nil), nil })
 }
 
 func TestWhatNoEntityCouldSayIsRefused(t *testing.T) {
 	for want, spec := range map[string]storagev1.ObjectStorageSpec{
 		`policy of bucket "a" is no JSON`:   {Buckets: []storagev1.ObjectStorageBucket{{Name: "a", Policy: "{"}}},
 		`document of policy "p" is no JSON`: {Policies: []storagev1.ObjectStoragePolicy{{Name: "p", Document: "{]"}}},
-		`lifecycle of bucket "a" takes`: {Buckets: []storagev1.ObjectStorageBucket{{Name: "a", Lifecycle: []storagev1.ObjectStorageRule{
-			{Name: "r", Prefix: strings.Repeat("x", maxText), ExpireDays: 1},
-		}}}},
+		`lifecycle of bucket "a" takes`: {Buckets: []storagev1.ObjectStorageBucket{
+			{Name: "a", Lifecycle: []storagev1.ObjectStorageRule{
+				{Name: "r", Prefix: strings.Repeat("x", maxText), ExpireDays: 1},
+			}}}},
 		`grants of user "u" take`: {Users: []storagev1.ObjectStorageUser{{Name: "u", Grants: []storagev1.ObjectStorageGrant{
 			{Bucket: "a", Access: storagev1.GrantRead, Prefix: strings.Repeat("x", maxText)},
 		}}}},
@@ -46,25 +48,33 @@ func TestWhatNoEntityCouldSayIsRefused(t *testing.T) {
 
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*storagev1.ObjectStorage](t, Kind{}, map[string]testkit.Written{
-		"running":                        {Spec: `{"running":false}`, Compiled: `"running":false`},
-		"version":                        {Spec: `{"version":"2026.3"}`, Compiled: `"version":"2026.3"`},
-		"pluginVersion":                  {Spec: `{"pluginVersion":"1.0.0"}`, Compiled: `"pluginVersion":"1.0.0"`},
-		"components[minio].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
-		"components[minio].parameters":   {Spec: `{"parameters":{"MINIO_X":"20"}}`, Compiled: `"MINIO_X":"20"`},
-		"components[keeper].resources":   {Spec: `{"backend":"External","external":{},"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":       {Spec: `{"version":"2026.3"}`, Compiled: `"version":"2026.3"`},
+		"pluginVersion": {Spec: `{"pluginVersion":"1.0.0"}`, Compiled: `"pluginVersion":"1.0.0"`},
+		"components[minio].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[minio].parameters": {Spec: `{"parameters":{"MINIO_X":"20"}}`, Compiled: `"MINIO_X":"20"`},
+		"components[keeper].resources": {
+			Spec:     `{"backend":"External","external":{},"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[minio].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 	})
 }
 
 func TestAnExternalStorageIsWhereItSays(t *testing.T) {
-	if _, err := (Kind{}).Compile(&storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal}}); err == nil || !strings.Contains(err.Error(), "needs external") {
+	if _, err := (Kind{}).Compile(&storagev1.ObjectStorage{
+		Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal}}); err == nil ||
+		!strings.Contains(err.Error(), "needs external") {
 		t.Errorf("without external: %v", err)
 	}
-	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: externalTopology}, Status: platformv1.ApplicationStatus{Ready: "1/1", Binding: &platformv1.Binding{Name: "b"}}}
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: externalTopology},
+		Status: platformv1.ApplicationStatus{Ready: "1/1", Binding: &platformv1.Binding{Name: "b"}}}
 	for endpoint, want := range map[string]string{
-		"https://s3.example.com": "s3.example.com:443", "http://s3.example.com": "s3.example.com:80", "https://[fd00::1]:9000": "[fd00::1]:9000",
+		"https://s3.example.com": "s3.example.com:443", "http://s3.example.com": "s3.example.com:80",
+		"https://[fd00::1]:9000": "[fd00::1]:9000",
 	} {
-		o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal, External: &storagev1.ObjectStorageExternal{Endpoint: endpoint}}}
+		o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal,
+			External: &storagev1.ObjectStorageExternal{Endpoint: endpoint}}}
 		Kind{}.Report(o, app)
 		if s := o.Status; s.Endpoint != want || s.BindingName != "b" || s.Ready != "1/1" || s.Pools != nil {
 			t.Errorf("%s: got %+v", endpoint, s)
@@ -73,18 +83,20 @@ func TestAnExternalStorageIsWhereItSays(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: distributed}, Status: platformv1.ApplicationStatus{
-		Version: "2026.2", Ready: "7/8", Binding: &platformv1.Binding{Name: "objectstorage-a-binding"},
-		Endpoints: []platformv1.Endpoint{{Name: "objectstorage-a", Host: "objectstorage-a.shop.svc", Port: 9000}},
-		Components: []platformv1.ComponentState{{Name: component, Sets: []platformv1.SetState{
-			{Name: "first", Replicas: 4, ReadyReplicas: 4}, {Name: "second", Replicas: 4, ReadyReplicas: 3},
-		}}},
-	}}
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: distributed},
+		Status: platformv1.ApplicationStatus{
+			Version: "2026.2", Ready: "7/8", Binding: &platformv1.Binding{Name: "objectstorage-a-binding"},
+			Endpoints: []platformv1.Endpoint{{Name: "objectstorage-a", Host: "objectstorage-a.shop.svc", Port: 9000}},
+			Components: []platformv1.ComponentState{{Name: component, Sets: []platformv1.SetState{
+				{Name: "first", Replicas: 4, ReadyReplicas: 4}, {Name: "second", Replicas: 4, ReadyReplicas: 3},
+			}}},
+		}}
 	app.Name = "objectstorage-a"
 	o := &storagev1.ObjectStorage{}
 	Kind{}.Report(o, app)
 	s := o.Status
-	if s.Application != "objectstorage-a" || s.Version != "2026.2" || s.Ready != "7/8" || s.Endpoint != "objectstorage-a.shop.svc:9000" || s.BindingName != "objectstorage-a-binding" {
+	if s.Application != "objectstorage-a" || s.Version != "2026.2" || s.Ready != "7/8" ||
+		s.Endpoint != "objectstorage-a.shop.svc:9000" || s.BindingName != "objectstorage-a-binding" {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Pools) != 2 || s.Pools[1] != (storagev1.ObjectStoragePoolStatus{Name: "second", Servers: 4, Ready: 3}) {

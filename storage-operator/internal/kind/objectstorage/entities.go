@@ -28,13 +28,14 @@ const (
 // ofGrants ends the name of the policy that a user's grants become.
 const ofGrants = ".grants"
 
-// entities are what is inside the storage: buckets and their replications, policies, and users with what they are granted. Buckets that a Backup has become
-// what the object says: nobody else could have made them.
+// entities are what is inside the storage: buckets and their replications, policies, and users with what they are
+// granted. Buckets that a Backup has become what the object says: nobody else could have made them.
 func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, b := range o.Spec.Buckets {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt || o.Spec.RestoreFrom != nil,
+			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend),
+			DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt || o.Spec.RestoreFrom != nil,
 		})
 		for _, r := range b.Replication {
 			specs = append(specs, replication(b.Name, &r, referents))
@@ -52,7 +53,8 @@ func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv
 		slices.Sort(policies)
 		specs = append(specs, platformv1.EntitySpec{
 			Type: userType, Name: u.Name, DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
-			Parameters:   platformv1.Parameters{"enabled": yesUnless(u.Enabled), "policies": platformv1.ParameterValue(strings.Join(policies, " "))},
+			Parameters: platformv1.Parameters{"enabled": yesUnless(u.Enabled),
+				"policies": platformv1.ParameterValue(strings.Join(policies, " "))},
 			PasswordFrom: typed.PasswordFrom(&u.SecretKeyFrom),
 		})
 	}
@@ -125,14 +127,16 @@ func lifecycle(rules []storagev1.ObjectStorageRule) string {
 // What grants allow, of the bucket, where it is first, and of the objects in it.
 var (
 	ofBucket = map[storagev1.GrantAccess][]string{
-		storagev1.GrantRead:      {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketVersions"},
-		storagev1.GrantWrite:     {"s3:GetBucketLocation", "s3:ListBucketMultipartUploads"},
-		storagev1.GrantReadWrite: {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:ListBucketVersions"},
+		storagev1.GrantRead:  {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketVersions"},
+		storagev1.GrantWrite: {"s3:GetBucketLocation", "s3:ListBucketMultipartUploads"},
+		storagev1.GrantReadWrite: {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads",
+			"s3:ListBucketVersions"},
 	}
 	ofObjects = map[storagev1.GrantAccess][]string{
 		storagev1.GrantRead:  {"s3:GetObject", "s3:GetObjectVersion"},
 		storagev1.GrantWrite: {"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"},
-		storagev1.GrantReadWrite: {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectVersion",
+		storagev1.GrantReadWrite: {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject",
+			"s3:GetObjectVersion",
 			"s3:ListMultipartUploadParts", "s3:PutObject"},
 	}
 )
@@ -151,10 +155,14 @@ func grants(all []storagev1.ObjectStorageGrant) string {
 		within := statement{Effect: "Allow", Action: ofBucket[g.Access], Resource: []string{resource + g.Bucket}}
 		if g.Prefix != "" {
 			// Who asks where a bucket is names no prefix.
-			statements = append(statements, statement{Effect: "Allow", Action: ofBucket[g.Access][:1], Resource: within.Resource})
-			within.Action, within.Condition = ofBucket[g.Access][1:], map[string]map[string][]string{"StringLike": {"s3:prefix": {g.Prefix + "*"}}}
+			statements = append(statements, statement{Effect: "Allow", Action: ofBucket[g.Access][:1],
+				Resource: within.Resource})
+			within.Action, within.Condition = ofBucket[g.Access][1:],
+				map[string]map[string][]string{"StringLike": {"s3:prefix": {g.Prefix + "*"}}}
 		}
-		statements = append(statements, within, statement{Effect: "Allow", Action: ofObjects[g.Access], Resource: []string{resource + g.Bucket + "/" + g.Prefix + "*"}})
+		statements = append(statements, within,
+			statement{Effect: "Allow", Action: ofObjects[g.Access],
+				Resource: []string{resource + g.Bucket + "/" + g.Prefix + "*"}})
 	}
 	return encoded(map[string]any{"Version": "2012-10-17", "Statement": statements})
 }

@@ -30,16 +30,19 @@ const (
 )
 
 // addressing is where the name of a bucket is, in the words of the plugin.
-var addressing = map[platformv1.AddressingStyle]platformv1.ParameterValue{"": "path", platformv1.AddressingPath: "path", platformv1.AddressingVirtualHost: "virtual"}
+var addressing = map[platformv1.AddressingStyle]platformv1.ParameterValue{"": "path", platformv1.AddressingPath: "path",
+	platformv1.AddressingVirtualHost: "virtual"}
 
 // externalInstance is what the pod that looks after a storage elsewhere has of an InstanceSpec.
-var externalInstance = typed.Instance{Plugin: externalPlugin, PluginVersion: pluginVersion, Component: externalComponent}
+var externalInstance = typed.Instance{Plugin: externalPlugin, PluginVersion: pluginVersion,
+	Component: externalComponent}
 
 // compileExternal returns the Application of a pod that looks after a storage elsewhere.
 func compileExternal(spec *storagev1.ObjectStorageSpec) (*platformv1.Application, error) {
 	e := spec.External
 	if e == nil {
-		return nil, errors.New("backend External needs external: where the storage is, and the Secret with the keys of an account there")
+		return nil, errors.New("backend External needs external: where the storage is, and the Secret with the keys of an " +
+			"account there")
 	}
 	app := externalInstance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	app.Spec.Version, app.Spec.Topology = externalVersion, externalTopology

@@ -44,28 +44,34 @@ func targetOf(r *storagev1.ObjectStorageReplication) typed.Reference {
 	return typed.Reference{GVK: storageKind, Name: r.ObjectStorageRef.Name, Field: field, Optional: true}
 }
 
-// replication is a rule in the words of the plugin. It is adopted where it is there: its name is this object's to give, and it holds nothing.
-func replication(bucket string, r *storagev1.ObjectStorageReplication, referents typed.Referents) platformv1.EntitySpec {
+// replication is a rule in the words of the plugin. It is adopted where it is there: its name is this object's to give,
+// and it holds nothing.
+func replication(bucket string, r *storagev1.ObjectStorageReplication,
+	referents typed.Referents) platformv1.EntitySpec {
 	endpoint := r.Endpoint
 	if r.ObjectStorageRef != nil {
 		target, _ := referents[targetOf(r)].(*storagev1.ObjectStorage)
 		endpoint = endpointFor(target)
 	}
 	parameters := platformv1.Parameters{
-		"endpoint": platformv1.ParameterValue(endpoint), "target-bucket": platformv1.ParameterValue(r.Bucket), "access-key": platformv1.ParameterValue(r.AccessKey),
-		"prefix": platformv1.ParameterValue(r.Prefix), "delete-markers": yesOrNo[r.DeleteMarkers], "deletes": yesOrNo[r.Deletes],
+		"endpoint": platformv1.ParameterValue(endpoint), "target-bucket": platformv1.ParameterValue(r.Bucket),
+		"access-key": platformv1.ParameterValue(r.AccessKey),
+		"prefix":     platformv1.ParameterValue(r.Prefix), "delete-markers": yesOrNo[r.DeleteMarkers],
+		"deletes":          yesOrNo[r.Deletes],
 		"existing-objects": yesOrNo[r.ExistingObjects], "synchronous": yesOrNo[r.Synchronous],
 		"bandwidth": platformv1.ParameterValue(strconv.FormatInt(quantity(r.Bandwidth), 10)),
 	}
 	return platformv1.EntitySpec{
-		Type: replicationType, Name: bucket + "/" + r.Name, Parameters: parameters, DeletionPolicy: platformv1.EntityDelete, Adopt: true,
+		Type: replicationType, Name: bucket + "/" + r.Name, Parameters: parameters, DeletionPolicy: platformv1.EntityDelete,
+		Adopt:        true,
 		PasswordFrom: typed.PasswordFrom(&r.SecretKeyFrom),
 	}
 }
 
 var yesOrNo = map[bool]platformv1.ParameterValue{true: "yes", false: "no"}
 
-// endpointFor is the URL of another storage; empty where it is not there or has none yet, which the driver refuses until it has.
+// endpointFor is the URL of another storage; empty where it is not there or has none yet, which the driver refuses
+// until it has.
 func endpointFor(other *storagev1.ObjectStorage) string {
 	switch {
 	case other == nil:
@@ -98,7 +104,8 @@ func (Kind) ReportEntities(o *storagev1.ObjectStorage, entities []platformv1.Ent
 			Bucket: bucket, Name: name, Online: facts["online"] == "yes", ExistingObjects: facts["existing-objects"],
 			QueuedObjects: count("queued-objects"), QueuedBytes: count("queued-bytes"),
 			ReplicatedObjects: count("replicated-objects"), ReplicatedBytes: count("replicated-bytes"),
-			FailedAttempts: count("failed-attempts"), FailedBytes: count("failed-bytes"), FailedLastHour: count("failed-last-hour"),
+			FailedAttempts: count("failed-attempts"), FailedBytes: count("failed-bytes"),
+			FailedLastHour: count("failed-last-hour"),
 		})
 	}
 	slices.SortFunc(o.Status.Replications, func(a, b storagev1.ObjectStorageReplicationStatus) int {

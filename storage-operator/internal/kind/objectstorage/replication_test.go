@@ -21,8 +21,11 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		}, Status: storagev1.ObjectStorageStatus{InstanceStatus: platformv1.InstanceStatus{Endpoint: endpoint}}}
 	}
 	o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Buckets: []storagev1.ObjectStorageBucket{
-		{Name: "a", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}}},
-		{Name: "b", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}, {Name: "s", Endpoint: "https://x"}}},
+		{Name: "a", Replication: []storagev1.ObjectStorageReplication{
+			{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}}},
+		{Name: "b", Replication: []storagev1.ObjectStorageReplication{
+			{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}},
+			{Name: "s", Endpoint: "https://x"}}},
 	}}}
 	vault := targetOf(&o.Spec.Buckets[0].Replication[0])
 	if !vault.Optional || vault.Name != "vault" {
@@ -35,7 +38,8 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		"":                                      nil,
 		"http://objectstorage-v.shop.svc:9000":  minio("objectstorage-v.shop.svc:9000", nil),
 		"https://objectstorage-v.shop.svc:9000": minio("objectstorage-v.shop.svc:9000", &platformv1.TLS{Enabled: true}),
-		"https://s3.example.com": {Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal, External: &storagev1.ObjectStorageExternal{Endpoint: "https://s3.example.com"}},
+		"https://s3.example.com": {Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal,
+			External: &storagev1.ObjectStorageExternal{Endpoint: "https://s3.example.com"}},
 			Status: storagev1.ObjectStorageStatus{
 				InstanceStatus: platformv1.InstanceStatus{Endpoint: "s3.example.com:443"},
 			}},
@@ -61,17 +65,22 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 
 func TestReplicationsAreReported(t *testing.T) {
 	entity := func(kind, name string, facts map[string]string) platformv1.Entity {
-		return platformv1.Entity{Spec: platformv1.EntitySpec{Type: kind, Name: name}, Status: platformv1.EntityStatus{Facts: facts}}
+		return platformv1.Entity{Spec: platformv1.EntitySpec{Type: kind, Name: name},
+			Status: platformv1.EntityStatus{Facts: facts}}
 	}
-	facts := map[string]string{"online": "yes", "queued-objects": "1", "queued-bytes": "2", "replicated-objects": "3", "replicated-bytes": "4", "failed-attempts": "5",
+	facts := map[string]string{"online": "yes", "queued-objects": "1", "queued-bytes": "2", "replicated-objects": "3",
+		"replicated-bytes": "4", "failed-attempts": "5",
 		"failed-bytes": "6", "failed-last-hour": "7", "existing-objects": "Completed"}
 	gone := entity(replicationType, "a/gone", facts)
 	gone.DeletionTimestamp = new(metav1.Now())
-	o := &storagev1.ObjectStorage{Status: storagev1.ObjectStorageStatus{Replications: []storagev1.ObjectStorageReplicationStatus{{Bucket: "before"}}}}
-	Kind{}.ReportEntities(o, []platformv1.Entity{entity(replicationType, "b/first", map[string]string{"online": "no"}), entity(bucketType, "a", facts), gone,
+	o := &storagev1.ObjectStorage{Status: storagev1.ObjectStorageStatus{
+		Replications: []storagev1.ObjectStorageReplicationStatus{{Bucket: "before"}}}}
+	Kind{}.ReportEntities(o, []platformv1.Entity{entity(replicationType, "b/first", map[string]string{"online": "no"}),
+		entity(bucketType, "a", facts), gone,
 		entity(replicationType, "a/second", facts), entity(replicationType, "a/new", nil)})
 	want := []storagev1.ObjectStorageReplicationStatus{
-		{Bucket: "a", Name: "second", Online: true, QueuedObjects: 1, QueuedBytes: 2, ReplicatedObjects: 3, ReplicatedBytes: 4, FailedAttempts: 5, FailedBytes: 6, FailedLastHour: 7,
+		{Bucket: "a", Name: "second", Online: true, QueuedObjects: 1, QueuedBytes: 2, ReplicatedObjects: 3,
+			ReplicatedBytes: 4, FailedAttempts: 5, FailedBytes: 6, FailedLastHour: 7,
 			ExistingObjects: "Completed"},
 		{Bucket: "b", Name: "first"},
 	}

@@ -21,7 +21,8 @@ func (Kind) Report(o *storagev1.ObjectStorage, app *platformv1.Application) {
 	}
 	for _, c := range app.Status.Components {
 		for _, set := range c.Sets {
-			s.Pools = append(s.Pools, storagev1.ObjectStoragePoolStatus{Name: set.Name, Servers: set.Replicas, Ready: set.ReadyReplicas})
+			s.Pools = append(s.Pools, storagev1.ObjectStoragePoolStatus{Name: set.Name, Servers: set.Replicas,
+				Ready: set.ReadyReplicas})
 		}
 	}
 }

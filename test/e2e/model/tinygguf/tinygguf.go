@@ -115,7 +115,8 @@ func (w *writer) key(name string, value any) {
 func (w *writer) metadata() {
 	w.key("general.architecture", "llama")
 	w.key("general.name", "tiny")
-	for name, number := range map[string]int{"context_length": context, "embedding_length": embedding, "block_count": layers,
+	for name, number := range map[string]int{"context_length": context, "embedding_length": embedding,
+		"block_count":         layers,
 		"feed_forward_length": feeding, "attention.head_count": heads, "attention.head_count_kv": heads,
 		"rope.dimension_count": embedding / heads, "vocab_size": vocabulary} {
 		w.key("llama."+name, number)
@@ -149,7 +150,8 @@ func vocabularyOf() ([]string, []int32) {
 
 func (w *writer) tensors(random *rand.Rand) {
 	matrix := func(name string, columns, rows int) {
-		t := tensor{name: name + ".weight", shape: []uint64{uint64(columns), uint64(rows)}, values: make([]float32, columns*rows)}
+		t := tensor{name: name + ".weight", shape: []uint64{uint64(columns), uint64(rows)},
+			values: make([]float32, columns*rows)}
 		for i := range t.values {
 			t.values[i] = float32(random.NormFloat64() * 0.05)
 		}

@@ -78,8 +78,8 @@ func read(text []byte) (log, error) {
 	return l, errors.Join(err1, err2)
 }
 
-// Keep keeps a closed log of a server, with the transactions that the log after it says are in it. When it returns without
-// an error, the log is in the store for good. Work is a folder for what is packed.
+// Keep keeps a closed log of a server, with the transactions that the log after it says are in it. When it returns
+// without an error, the log is in the store for good. Work is a folder for what is packed.
 func (a *Archive) Keep(ctx context.Context, server, path, work string, transactions Set) (Entry, error) {
 	entry, err := describe(path)
 	if err != nil {
@@ -117,7 +117,8 @@ func (a *Archive) Keep(ctx context.Context, server, path, work string, transacti
 	}
 	there, err := a.entry(ctx, name+entryName)
 	if err == nil && (there.SHA256 != entry.SHA256 || there.Bytes != entry.Bytes) {
-		err = store.Refused{Why: fmt.Sprintf("the archive at %s has another log %s: two servers with one number write to it", a.Store, entry.Name)}
+		err = store.Refused{Why: fmt.Sprintf("the archive at %s has another log %s: two servers with one number write to it",
+			a.Store, entry.Name)}
 	}
 	return there.Entry, err
 }
@@ -144,8 +145,9 @@ func describe(path string) (Entry, error) {
 		return Entry{}, err
 	}
 	e.Name, e.Previous, e.Closed = fmt.Sprint(head.Began.Unix()), head.Previous.String(), closed
-	// A server that followed another one when it closed the log may have been behind, and one that crashed has not said when
-	// that was. What is sure is what was before the last commit. A log is closed in whole seconds, and a commit is not.
+	// A server that followed another one when it closed the log may have been behind, and one that crashed has not said
+	// when that was. What is sure is what was before the last commit. A log is closed in whole seconds, and a commit is
+	// not.
 	if foreign || closed.Before(e.Last) {
 		e.Closed = e.Last
 	}
@@ -217,7 +219,8 @@ func (a *Archive) fetch(ctx context.Context, l log, path string) (err error) {
 		return fmt.Errorf("cannot read %s in the archive at %s: %w", name, a.Store, err)
 	}
 	defer packed.Close()
-	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(64<<20))
+	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {
 		return err
 	}
@@ -233,7 +236,8 @@ func (a *Archive) fetch(ctx context.Context, l log, path string) (err error) {
 		return fmt.Errorf("cannot unpack %s in the archive at %s: %w", name, a.Store, err)
 	}
 	if n != l.Bytes || hex.EncodeToString(sum.Sum(nil)) != l.SHA256 {
-		return store.Refused{Why: fmt.Sprintf("%s in the archive at %s is broken: it has another sum than its entry says", name, a.Store)}
+		return store.Refused{Why: fmt.Sprintf("%s in the archive at %s is broken: it has another sum than its entry says",
+			name, a.Store)}
 	}
 	return nil
 }

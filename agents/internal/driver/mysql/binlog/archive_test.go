@@ -101,7 +101,8 @@ func (a *archived) restore(d dumped, until time.Time) (*testmysql.Server, error)
 		a.Fatal(err)
 	}
 	r := testmysql.New(a.T, "server_id = 2", "gtid_mode = ON", "enforce_gtid_consistency = ON", "log_bin = binlog")
-	target := &server.Target{Program: r.Server.Program, Client: filepath.Join(a.Bin, "mysql"), Dir: r.Server.Dir, Run: r.Server.Run,
+	target := &server.Target{Program: r.Server.Program, Client: filepath.Join(a.Bin, "mysql"), Dir: r.Server.Dir,
+		Run: r.Server.Run,
 		Replay: &binlog.Replay{Archive: &binlog.Archive{Store: opened}, Until: until, Since: d.since,
 			Program: filepath.Join(a.Bin, "mysqlbinlog"), Work: a.TempDir(), Log: slog.New(slog.DiscardHandler)}}
 	return r, target.Load(a.Context(), bytes.NewReader(d.text))
@@ -205,7 +206,8 @@ func TestArchiveAndRestoreToATime(t *testing.T) {
 	}
 	a.SQL("INSERT INTO app.rows_ VALUES (2); ALTER TABLE app.rows_ ADD COLUMN m VARCHAR(9) DEFAULT 'it''s'")
 	a.SQL("CREATE USER later IDENTIFIED BY 'later'; GRANT SELECT ON app.* TO later")
-	a.SQL("CREATE DATABASE more; CREATE TABLE more.t (b BLOB, id INT PRIMARY KEY); INSERT INTO more.t VALUES (x'00ff0a27', 1)")
+	a.SQL("CREATE DATABASE more; CREATE TABLE more.t (b BLOB, id INT PRIMARY KEY); INSERT INTO more.t VALUES " +
+		"(x'00ff0a27', 1)")
 	between := a.now()
 	a.SQL("INSERT INTO app.rows_ (n) VALUES (3)")
 	a.pass()
@@ -243,8 +245,8 @@ func TestArchiveAndRestoreToATime(t *testing.T) {
 	a.refused(base, fifth, "the archive lacks the transactions")
 }
 
-// The metrics say how archiving goes, and so does the file of the probe. Logs that wait are counted, and when little of the
-// volume is free that is a reason to worry.
+// The metrics say how archiving goes, and so does the file of the probe. Logs that wait are counted, and when little of
+// the volume is free that is a reason to worry.
 func TestMetricsOfAnArchive(t *testing.T) {
 	a := newArchived(t)
 	place := binlog.Place{Open: a.open, Alarm: 0}
@@ -252,7 +254,8 @@ func TestMetricsOfAnArchive(t *testing.T) {
 	said := func(want string) {
 		t.Helper()
 		_, err := a.archiver.Pass(t.Context(), time.Now())
-		if got := a.SQL("SELECT CONCAT_WS(' ', archived, failures, failing, COALESCE(waiting, 'unknown'), last_archived IS NOT NULL, volume > 0) FROM " + mysql.ArchivingTable); got != want {
+		if got := a.SQL("SELECT CONCAT_WS(' ', archived, failures, failing, COALESCE(waiting, 'unknown'), last_archived IS " +
+			"NOT NULL, volume > 0) FROM " + mysql.ArchivingTable); got != want {
 			t.Errorf("the metrics say %q after %v, want %q", got, err, want)
 		}
 	}

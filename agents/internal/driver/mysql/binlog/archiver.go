@@ -247,7 +247,8 @@ func (a *Archiver) note(state State, why error) error {
 		reason = strings.Join(strings.Fields(why.Error()), " ")
 		reason = reason[:min(len(reason), longestReason)]
 	}
-	text := "archive=" + string(state) + "\narchive_reason=" + strings.ToValidUTF8(reason, "") + "\narchive_level=" + string(a.volume.Level) + "\n"
+	text := "archive=" + string(state) + "\narchive_reason=" + strings.ToValidUTF8(reason, "") + "\narchive_level=" +
+		string(a.volume.Level) + "\n"
 	if there, err := os.ReadFile(a.Notes); err == nil && string(there) == text {
 		return nil
 	}

@@ -73,7 +73,8 @@ func logged(t *testing.T, text string) log {
 	if _, err := fmt.Sscan(words[3], &seconds); err != nil {
 		t.Fatal(err)
 	}
-	return log{Entry{Name: words[0], Closed: t0.Add(time.Duration(seconds) * time.Second)}, set(t, words[1]), set(t, words[2])}
+	return log{Entry{Name: words[0], Closed: t0.Add(time.Duration(seconds) * time.Second)}, set(t, words[1]),
+		set(t, words[2])}
 }
 
 // What is replayed goes on from the backup without a gap, and nothing is replayed twice.
@@ -84,25 +85,31 @@ func TestChain(t *testing.T) {
 		logs  []string
 		want  string
 	}{
-		"one log after the other":      {"a:1-3", 25, []string{"y a:1-7 a:8-9 30", "x a:1-3 a:4-7 20"}, "x y"},
-		"not more than are needed":     {"a:1-3", 20, []string{"x a:1-3 a:4-7 20", "y a:1-7 a:8-9 30"}, "x"},
-		"a log that began before":      {"a:1-5", 20, []string{"x a:1-3 a:4-7 20"}, "x"},
-		"logs that the backup has":     {"a:1-7", 25, []string{"x a:1-3 a:4-7 20", "y a:1-7 a:8-9 30"}, "y"},
-		"the backup alone":             {"a:1-7", 15, []string{"x a:1-3 a:4-7 20"}, ""},
-		"of a new primary":             {"a:1-3", 35, []string{"x a:1-3 a:4-6 20", "z a:1-5 a:6-9 40"}, "x z"},
-		"two servers with one history": {"none", 30, []string{"x none a:1-6 20", "y none a:1-6 21", "z a:1-6 a:7,b:1 30"}, "x z"},
-		"a time after all logs":        {"a:1-3", 35, []string{"x a:1-3 a:4-7 20"}, "refused: 2026-11-29T10:00:35Z cannot be reached: what is archived goes up to 2026-11-29T10:00:20Z"},
-		"no log":                       {"a:1-3", 35, nil, "refused: 2026-11-29T10:00:35Z cannot be reached: the archive has no log that goes on from the backup"},
+		"one log after the other":  {"a:1-3", 25, []string{"y a:1-7 a:8-9 30", "x a:1-3 a:4-7 20"}, "x y"},
+		"not more than are needed": {"a:1-3", 20, []string{"x a:1-3 a:4-7 20", "y a:1-7 a:8-9 30"}, "x"},
+		"a log that began before":  {"a:1-5", 20, []string{"x a:1-3 a:4-7 20"}, "x"},
+		"logs that the backup has": {"a:1-7", 25, []string{"x a:1-3 a:4-7 20", "y a:1-7 a:8-9 30"}, "y"},
+		"the backup alone":         {"a:1-7", 15, []string{"x a:1-3 a:4-7 20"}, ""},
+		"of a new primary":         {"a:1-3", 35, []string{"x a:1-3 a:4-6 20", "z a:1-5 a:6-9 40"}, "x z"},
+		"two servers with one history": {"none", 30, []string{"x none a:1-6 20", "y none a:1-6 21", "z a:1-6 a:7,b:1 30"},
+			"x z"},
+		"a time after all logs": {"a:1-3", 35, []string{"x a:1-3 a:4-7 20"},
+			"refused: 2026-11-29T10:00:35Z cannot be reached: what is archived goes up to 2026-11-29T10:00:20Z"},
+		"no log": {"a:1-3", 35, nil, "refused: 2026-11-29T10:00:35Z cannot be reached: the archive has no log that goes on " +
+			"from the backup"},
 		"a gap": {"a:1-3", 35, []string{"x a:1-3 a:4-7 20", "z a:1-9 a:10 40"},
-			"refused: 2026-11-29T10:00:35Z cannot be reached: what is archived goes up to 2026-11-29T10:00:20Z; there are later logs, and the archive lacks the transactions a:8-9 before those"},
+			"refused: 2026-11-29T10:00:35Z cannot be reached: what is archived goes up to 2026-11-29T10:00:20Z; there are " +
+				"later logs, and the archive lacks the transactions a:8-9 before those"},
 		"a gap after the backup": {"a:1-3", 35, []string{"z a:1-9 a:10 40"},
-			"refused: 2026-11-29T10:00:35Z cannot be reached: the archive has no log that goes on from the backup; there are later logs, and the archive lacks the transactions a:4-9 before those"},
+			"refused: 2026-11-29T10:00:35Z cannot be reached: the archive has no log that goes on from the backup; there are " +
+				"later logs, and the archive lacks the transactions a:4-9 before those"},
 	} {
 		var logs []log
 		for _, text := range tc.logs {
 			logs = append(logs, logged(t, text))
 		}
-		steps, err := chain(logs, set(t, strings.ReplaceAll(tc.base, "none", "")), t0.Add(time.Duration(tc.until)*time.Second))
+		steps, err := chain(logs, set(t, strings.ReplaceAll(tc.base, "none", "")),
+			t0.Add(time.Duration(tc.until)*time.Second))
 		var names []string
 		for _, s := range steps {
 			names = append(names, s.Name)
@@ -152,9 +159,11 @@ func committing(here, elsewhere uint64) []byte {
 
 func TestScan(t *testing.T) {
 	var got []string
-	text := written(committing(5_000_001, 5_000_001), made(30, []byte("rows")), committing(9_000_000, 6_000_002), made(eventRotate, nil))
+	text := written(committing(5_000_001, 5_000_001), made(30, []byte("rows")), committing(9_000_000, 6_000_002),
+		made(eventRotate, nil))
 	head, closed, err := Scan(strings.NewReader(text), func(t Transaction) error {
-		got = append(got, fmt.Sprintf("%s:%d at %d, foreign %t", short(Set{t.UUID: nil}), t.Number, t.Committed.UnixMicro(), t.Foreign))
+		got = append(got, fmt.Sprintf("%s:%d at %d, foreign %t", short(Set{t.UUID: nil}), t.Number, t.Committed.UnixMicro(),
+			t.Foreign))
 		if begins := text[t.Offset+4]; begins != eventGTID {
 			return fmt.Errorf("an event of type %d is at %d", begins, t.Offset)
 		}
@@ -180,7 +189,8 @@ func TestScanOfWhatIsNoLog(t *testing.T) {
 		"without GTIDs":        written(made(eventAnonymousGTID, nil)),
 		"older than MySQL 8.0": written(made(eventGTID, make([]byte, gtidFixed))),
 	} {
-		if _, _, err := Scan(strings.NewReader(text), func(Transaction) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Scan(strings.NewReader(text), func(Transaction) error { return nil }); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -16,8 +16,8 @@ type step struct {
 	there Set
 }
 
-// chain is the logs that lead from a set of transactions to a time, in the order in which they are replayed: each goes on
-// from what is there before it. An error is an OutOfRange.
+// chain is the logs that lead from a set of transactions to a time, in the order in which they are replayed: each goes
+// on from what is there before it. An error is an OutOfRange.
 func chain(logs []log, base Set, until time.Time) ([]step, error) {
 	logs = slices.Clone(logs)
 	slices.SortFunc(logs, func(a, b log) int {
@@ -52,10 +52,13 @@ func refused(logs []log, there Set, reached, until time.Time) error {
 	time := pointintime.InWords(until)
 	lacking := ""
 	if len(logs) > 0 {
-		lacking = "; there are later logs, and the archive lacks the transactions " + logs[0].previous.Minus(there).String() + " before those"
+		lacking = "; there are later logs, and the archive lacks the transactions " + logs[0].previous.Minus(there).String() +
+			" before those"
 	}
 	if reached.IsZero() {
-		return pointintime.Refused("%s cannot be reached: the archive has no log that goes on from the backup%s", time, lacking)
+		return pointintime.Refused("%s cannot be reached: the archive has no log that goes on from the backup%s", time,
+			lacking)
 	}
-	return pointintime.Refused("%s cannot be reached: what is archived goes up to %s%s", time, pointintime.InWords(reached), lacking)
+	return pointintime.Refused("%s cannot be reached: what is archived goes up to %s%s", time,
+		pointintime.InWords(reached), lacking)
 }

@@ -20,8 +20,8 @@ type interval struct{ first, last int64 }
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ParseSet reads a set as MySQL writes it, such as <uuid>:1-5:7,<uuid>:3. Tagged GTIDs, which 8.3 and later can have, are
-// refused.
+// ParseSet reads a set as MySQL writes it, such as <uuid>:1-5:7,<uuid>:3. Tagged GTIDs, which 8.3 and later can have,
+// are refused.
 func ParseSet(text string) (Set, error) {
 	set := Set{}
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "\n", ""), ",") {

@@ -34,10 +34,12 @@ type Replay struct {
 // errReached ends the scan of a log.
 var errReached = errors.New("the time is reached")
 
-// Check refuses a time that cannot be reached, as far as that is known without the copy. The error is an OutOfRange then.
+// Check refuses a time that cannot be reached, as far as that is known without the copy. The error is an OutOfRange
+// then.
 func (r *Replay) Check(ctx context.Context) error {
 	if r.Until.Before(r.Since) {
-		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup", pointintime.InWords(r.Until), pointintime.InWords(r.Since))
+		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup",
+			pointintime.InWords(r.Until), pointintime.InWords(r.Since))
 	}
 	logs, err := r.Archive.logs(ctx)
 	if err != nil {
@@ -51,7 +53,8 @@ func (r *Replay) Check(ctx context.Context) error {
 	}
 	switch {
 	case len(logs) == 0:
-		return pointintime.Refused("%s cannot be reached: there is no log in the archive at %s", pointintime.InWords(r.Until), r.Archive.Store)
+		return pointintime.Refused("%s cannot be reached: there is no log in the archive at %s", pointintime.InWords(r.Until),
+			r.Archive.Store)
 	case last.Before(r.Until):
 		return refused(nil, nil, last, r.Until)
 	}
@@ -108,7 +111,8 @@ func (r *Replay) step(ctx context.Context, s step, to io.Writer) (reached bool, 
 	cmd := exec.CommandContext(ctx, r.Program, append(arguments, path)...)
 	cmd.Stdout, cmd.Stderr = to, &said
 	if err := cmd.Run(); err != nil {
-		return false, errors.Join(fmt.Errorf("mysqlbinlog failed: %w: %s", err, strings.TrimSpace(said.String())), context.Cause(ctx))
+		return false, errors.Join(fmt.Errorf("mysqlbinlog failed: %w: %s", err, strings.TrimSpace(said.String())),
+			context.Cause(ctx))
 	}
 	return reached, nil
 }

@@ -178,7 +178,8 @@ func previousSet(body []byte) (Set, error) {
 	for range servers {
 		var uuid [uuidBytes]byte
 		var count uint64
-		if err := errors.Join(binary.Read(r, binary.LittleEndian, &uuid), binary.Read(r, binary.LittleEndian, &count)); err != nil {
+		if err := errors.Join(binary.Read(r, binary.LittleEndian, &uuid), binary.Read(r, binary.LittleEndian, &count)); err !=
+			nil {
 			return nil, cutOff(err)
 		}
 		if count > maxPreviousInterval {
@@ -208,7 +209,8 @@ func transaction(e event) (Transaction, error) {
 	if len(e.body) < gtidFixed+gtidLogicalClock+timestampBytes {
 		return Transaction{}, fmt.Errorf("the transaction at %d has no time: its server is older than MySQL 8.0", e.offset)
 	}
-	t := Transaction{UUID: uuidText(e.body[1 : 1+uuidBytes]), Number: int64(binary.LittleEndian.Uint64(e.body[1+uuidBytes:])), Offset: e.offset}
+	t := Transaction{UUID: uuidText(e.body[1 : 1+uuidBytes]),
+		Number: int64(binary.LittleEndian.Uint64(e.body[1+uuidBytes:])), Offset: e.offset}
 	times := e.body[gtidFixed+gtidLogicalClock:]
 	committed := timestamp(times)
 	if committed&timestampHasTwo != 0 {
@@ -238,8 +240,8 @@ func ReadHead(from io.Reader) (Head, error) {
 	return s.head()
 }
 
-// Scan reads a whole log, calls each with its transactions, and returns its head and when it was closed. A log that is not
-// closed ends with its last whole event.
+// Scan reads a whole log, calls each with its transactions, and returns its head and when it was closed. A log that is
+// not closed ends with its last whole event.
 func Scan(from io.Reader, each func(Transaction) error) (head Head, closed time.Time, err error) {
 	s, err := newScanner(from)
 	if err != nil {

@@ -34,7 +34,8 @@ func (a *Archiver) tell(ctx context.Context, d *mysql.Driver, logs mysql.Logs, n
 		a.volume.Judge()
 	}
 	if a.volume.Level != level && a.volume.Level != volumealarm.LevelNone {
-		a.Log.Error("logs wait for the archive, and their volume gets full", "level", string(a.volume.Level), "waiting", waiting,
+		a.Log.Error("logs wait for the archive, and their volume gets full", "level", string(a.volume.Level), "waiting",
+			waiting,
 			"freeBytes", a.volume.FreeBytes, "volumeBytes", a.volume.VolumeBytes, "fullInSeconds", a.volume.FullSeconds)
 	}
 	is := a.counted
@@ -54,8 +55,8 @@ func (a *Archiver) tell(ctx context.Context, d *mysql.Driver, logs mysql.Logs, n
 	}
 }
 
-// waiting are the closed logs with transactions that the archive has not, and their bytes; -1 while nobody knows what it
-// has.
+// waiting are the closed logs with transactions that the archive has not, and their bytes; -1 while nobody knows what
+// it has.
 func (a *Archiver) waiting(logs mysql.Logs) (count, bytes int64) {
 	switch {
 	case a.kept == nil:

@@ -14,8 +14,8 @@ import (
 const certificateEnd = "Jan _2 15:04:05 2006 MST"
 
 // outdated says whether a member shows the others a certificate that ends before the one for clients. ALTER INSTANCE
-// RELOAD TLS has it take over a renewed one for clients alone: for the others it does so when it joins the group. Of one
-// that cannot be asked nobody knows, and it is left as it is.
+// RELOAD TLS has it take over a renewed one for clients alone: for the others it does so when it joins the group. Of
+// one that cannot be asked nobody knows, and it is left as it is.
 func (g *Group) outdated(ctx context.Context, pod, end string) bool {
 	if g.CAFile == "" {
 		return false

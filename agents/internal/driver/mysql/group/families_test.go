@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/agents/internal/testmysql"
 )
 
-// TestGroupOfIPv6 forms a group whose members have addresses of IPv6 alone, has one that was killed come back, and dumps
-// it.
+// TestGroupOfIPv6 forms a group whose members have addresses of IPv6 alone, has one that was killed come back, and
+// dumps it.
 func TestGroupOfIPv6(t *testing.T) {
 	c := newClusterAt(t, "::1", "")
 	c.settle(group.Unformed)
@@ -38,8 +38,9 @@ func TestGroupOfIPv6(t *testing.T) {
 
 	s := c.servers[second]
 	var dump bytes.Buffer
-	source := &server.Source{Program: filepath.Join(s.Bin, "mysqldump"), Options: mysql.Options{Address: s.Address, Username: "root",
-		Password: func() (string, error) { return testmysql.Password, nil }}}
+	source := &server.Source{Program: filepath.Join(s.Bin, "mysqldump"),
+		Options: mysql.Options{Address: s.Address, Username: "root",
+			Password: func() (string, error) { return testmysql.Password, nil }}}
 	if _, err := source.Dump(t.Context(), &dump); err != nil {
 		t.Error(err)
 	}

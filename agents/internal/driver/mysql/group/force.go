@@ -35,7 +35,8 @@ func (g *Group) LookForced(ctx context.Context, loss Loss) (string, error) {
 	return loss.givenUp(f), nil
 }
 
-// Force has one member begin the group anew. The others join it afterwards, those that are lost once they are made anew.
+// Force has one member begin the group anew. The others join it afterwards, those that are lost once they are made
+// anew.
 func (g *Group) Force(ctx context.Context, loss Loss) error {
 	for {
 		f, err := g.find(ctx, loss.Members)
@@ -59,11 +60,13 @@ func (g *Group) Force(ctx context.Context, loss Loss) error {
 func (l Loss) refused(f found) error {
 	for _, pod := range l.Members {
 		if f.views[pod].hasQuorum() {
-			return fmt.Errorf("%s is in a group that has most of its members: nothing is lost, others join when they are back, and RebuildMember makes one anew", pod)
+			return fmt.Errorf("%s is in a group that has most of its members: nothing is lost, others join when they are "+
+				"back, and RebuildMember makes one anew", pod)
 		}
 	}
 	answers := func(pod string) bool { return f.views[pod].problem == "" }
-	if first := f.first(l.Members); first != "" && !slices.ContainsFunc(l.Members, func(pod string) bool { return !answers(pod) }) {
+	if first := f.first(l.Members); first != "" &&
+		!slices.ContainsFunc(l.Members, func(pod string) bool { return !answers(pod) }) {
 		return fmt.Errorf("all members answer, and %s has all transactions: the group goes on by itself", first)
 	}
 	return nil
@@ -99,15 +102,16 @@ func (l Loss) check() string {
 	case len(l.Lost) == 0:
 		return "no member is declared lost"
 	case !slices.Contains(l.Members, l.From):
-		return fmt.Sprintf("%q, which the group is to begin with, is no member: those are %s", l.From, strings.Join(l.Members, ", "))
+		return fmt.Sprintf("%q, which the group is to begin with, is no member: those are %s", l.From,
+			strings.Join(l.Members, ", "))
 	case slices.Contains(l.Lost, l.From):
 		return l.From + " is declared lost, and the group is to begin with it"
 	}
 	return ""
 }
 
-// force decides on one step. A group that has most of its members is left as it is: the one that was to begin it may have
-// done so.
+// force decides on one step. A group that has most of its members is left as it is: the one that was to begin it may
+// have done so.
 func force(f found, loss Loss) step {
 	if wrong := loss.check(); wrong != "" {
 		return refuse("%s", wrong)
@@ -122,10 +126,12 @@ func force(f found, loss Loss) step {
 			continue
 		}
 		if problem := f.views[pod].problem; problem != "" {
-			return refuse("%s does not answer, and is not declared lost: bring it back, or add it to those that are: %s", pod, problem)
+			return refuse("%s does not answer, and is not declared lost: bring it back, or add it to those that are: %s", pod,
+				problem)
 		}
 		if missing := f.missing[[2]string{pod, loss.From}]; missing != "" {
-			return refuse("%s has transactions that %s has not: %s. Begin with %s, or declare it lost", pod, loss.From, missing, pod)
+			return refuse("%s has transactions that %s has not: %s. Begin with %s, or declare it lost", pod, loss.From, missing,
+				pod)
 		}
 	}
 	switch v := f.views[loss.From]; {
@@ -136,7 +142,8 @@ func force(f found, loss Loss) step {
 	}
 	for _, pod := range loss.Members {
 		if v := f.views[pod]; v.problem == "" && v.inGroup() {
-			return step{phase: Working, reason: pod + " leaves the group that has lost most of its members", action: actionLeave, pod: pod}
+			return step{phase: Working, reason: pod + " leaves the group that has lost most of its members", action: actionLeave,
+				pod: pod}
 		}
 	}
 	return step{phase: Working, reason: loss.From + " begins the group", action: actionBootstrap, pod: loss.From}

@@ -150,7 +150,8 @@ func (g *Group) compare(ctx context.Context, f *found) error {
 			if a == b || f.views[a].transactions == f.views[b].transactions {
 				continue
 			}
-			table, err := g.ask(ctx, answering[0], "SELECT REPLACE(GTID_SUBTRACT(?, ?), '\\n', '')", f.views[a].transactions, f.views[b].transactions)
+			table, err := g.ask(ctx, answering[0], "SELECT REPLACE(GTID_SUBTRACT(?, ?), '\\n', '')", f.views[a].transactions,
+				f.views[b].transactions)
 			if err != nil {
 				return fmt.Errorf("cannot compare transactions: %w", err)
 			}
@@ -199,7 +200,8 @@ func (g *Group) join(ctx context.Context, pod string) error {
 
 // start has a member take part. One that was expelled has to stop first.
 func (g *Group) start(ctx context.Context, pod string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, joinTime, fmt.Errorf("%s was not known to the others within %s", pod, joinTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, joinTime,
+		fmt.Errorf("%s was not known to the others within %s", pod, joinTime))
 	defer cancel()
 	if _, err := g.ask(ctx, pod, "STOP GROUP_REPLICATION"); err != nil {
 		return err

@@ -53,7 +53,8 @@ func newClusterAt(t *testing.T, host, certificates string) *cluster {
 		ca = filepath.Join(certificates, "ca.crt")
 	}
 	c := &cluster{T: t, shape: group.Shape{Members: [][]string{pods}}, servers: map[string]*testmysql.Server{}}
-	c.Group = &group.Group{CAFile: ca, Username: server.GroupUser, Password: groupPassword, Address: func(pod string) string { return c.servers[pod].Address },
+	c.Group = &group.Group{CAFile: ca, Username: server.GroupUser, Password: groupPassword,
+		Address: func(pod string) string { return c.servers[pod].Address },
 		Channel: func(pod string) string { return c.servers[pod].Server.Group.Own }}
 	var peers []string
 	for range pods {
@@ -62,7 +63,8 @@ func newClusterAt(t *testing.T, host, certificates string) *cluster {
 	// Pods that may come later have no address yet.
 	peers = append(peers, "nobody.invalid:33061")
 	for i, pod := range pods {
-		s := testmysql.New(t, fmt.Sprintf("server_id = %d", i+1), "gtid_mode = ON", "enforce_gtid_consistency = ON", "innodb_buffer_pool_size = 16M",
+		s := testmysql.New(t, fmt.Sprintf("server_id = %d", i+1), "gtid_mode = ON", "enforce_gtid_consistency = ON",
+			"innodb_buffer_pool_size = 16M",
 			// A server that was killed has what it acknowledged, as a member of a group must.
 			"innodb_flush_log_at_trx_commit = 1", "sync_binlog = 1",
 			"group_replication_member_expel_timeout = 0", "group_replication_unreachable_majority_timeout = 5")
@@ -71,7 +73,8 @@ func newClusterAt(t *testing.T, host, certificates string) *cluster {
 		s.Add("bind_address = " + host)
 		s.Server.Group = &server.Group{Name: t.Name(), Address: s.Address, Own: peers[i], Peers: peers, CAFile: ca}
 		if certificates != "" {
-			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"), "ssl_key = "+filepath.Join(certificates, "tls.key"))
+			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"),
+				"ssl_key = "+filepath.Join(certificates, "tls.key"))
 		}
 		dir := filepath.Join(s.Server.Secrets, server.GroupCredential)
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -155,13 +158,16 @@ func (c *cluster) everywhere(rows int) {
 // settings of the group are taken over by members that run, and read back.
 func (c *cluster) settings() {
 	c.Helper()
-	const observe = "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, @@group_replication_unreachable_majority_timeout, @@group_replication_autorejoin_tries)"
+	const observe = "SELECT CONCAT_WS(' ', @@group_replication_consistency, @@group_replication_member_expel_timeout, " +
+		"@@group_replication_unreachable_majority_timeout, @@group_replication_autorejoin_tries)"
 	set := func(consistency string, expel, majority, tries int) {
 		c.Helper()
 		for _, pod := range pods {
 			s := c.servers[pod]
-			s.Add("group_replication_consistency = "+consistency, fmt.Sprintf("group_replication_member_expel_timeout = %d", expel),
-				fmt.Sprintf("group_replication_unreachable_majority_timeout = %d", majority), fmt.Sprintf("group_replication_autorejoin_tries = %d", tries))
+			s.Add("group_replication_consistency = "+consistency,
+				fmt.Sprintf("group_replication_member_expel_timeout = %d", expel),
+				fmt.Sprintf("group_replication_unreachable_majority_timeout = %d", majority),
+				fmt.Sprintf("group_replication_autorejoin_tries = %d", tries))
 			if err := s.Server.Reload(c.Context()); err != nil {
 				c.Fatal(err)
 			}
@@ -227,7 +233,8 @@ func TestGroup(t *testing.T) {
 		}
 		c.servers[pod].Start()
 	}
-	if state, err := c.Look(t.Context(), c.shape, group.Formed); err != nil || state.Phase != group.Waiting || !strings.Contains(state.Reason, second+" does not answer") {
+	if state, err := c.Look(t.Context(), c.shape, group.Formed); err != nil || state.Phase != group.Waiting ||
+		!strings.Contains(state.Reason, second+" does not answer") {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	c.servers[second].Start()
@@ -240,7 +247,8 @@ func TestGroup(t *testing.T) {
 func TestMemberWithANewVolume(t *testing.T) {
 	c := newCluster(t)
 	c.settle(group.Unformed)
-	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1); FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY); INSERT INTO app.rows_ VALUES (1); FLUSH BINARY " +
+		"LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
 	// What the metrics are told is of the primary alone, and no hindrance for who copies.
 	if d, err := c.servers["a"].Server.Driver(); err != nil {
 		t.Fatal(err)
@@ -282,7 +290,8 @@ func TestMemberThatHasDiverged(t *testing.T) {
 	c.everywhere(0)
 	c.servers["c"].SQL("STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.rows_ VALUES (7)")
 	state, err := c.Step(t.Context(), c.shape, group.Formed)
-	if err != nil || state.Phase != group.Refused || !strings.Contains(state.Reason, "c has transactions that the group has not") {
+	if err != nil || state.Phase != group.Refused ||
+		!strings.Contains(state.Reason, "c has transactions that the group has not") {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	if said := c.servers["c"].SQL("SELECT COUNT(*) FROM app.rows_"); said != "1" {

@@ -52,11 +52,12 @@ func (c *cluster) anew(lost ...string) {
 // state of a member, by itself.
 func (c *cluster) state(pod string) string {
 	c.Helper()
-	return c.servers[pod].SQL("SELECT COALESCE(MAX(MEMBER_STATE), '') FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid")
+	return c.servers[pod].SQL("SELECT COALESCE(MAX(MEMBER_STATE), '') FROM performance_schema.replication_group_members " +
+		"WHERE MEMBER_ID = @@server_uuid")
 }
 
-// Most members are gone with their volumes, those of the primary among them. The one that is left takes no writes, until
-// it is told that they are lost: then it begins the group anew with all that it has, and the others copy from it.
+// Most members are gone with their volumes, those of the primary among them. The one that is left takes no writes,
+// until it is told that they are lost: then it begins the group anew with all that it has, and the others copy from it.
 func TestLostQuorum(t *testing.T) {
 	c := newCluster(t)
 	c.settle(group.Unformed)
@@ -83,7 +84,8 @@ func TestLostQuorum(t *testing.T) {
 		t.Error("a member takes writes without the others")
 	}
 	refused(group.Loss{Members: pods, Lost: []string{"a"}, From: "c"}, "b does not answer, and is not declared lost")
-	if said, err := c.LookForced(t.Context(), loss); err != nil || !strings.HasPrefix(said, "a does not answer: nobody knows what it has; b does") {
+	if said, err := c.LookForced(t.Context(), loss); err != nil ||
+		!strings.HasPrefix(said, "a does not answer: nobody knows what it has; b does") {
 		t.Errorf("got %q, %v", said, err)
 	}
 	for range 2 {
@@ -111,18 +113,22 @@ func TestForceQuorumOfMembersThatHaveDiverged(t *testing.T) {
 	c.servers["a"].SQL("CREATE TABLE app.rows_ (n INT PRIMARY KEY)")
 	c.everywhere(0)
 	for n, pod := range []string{"b", "c"} {
-		c.servers[pod].SQL(fmt.Sprintf("STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.rows_ VALUES (%d)", n))
+		c.servers[pod].SQL(fmt.Sprintf("STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.rows_ "+
+			"VALUES (%d)", n))
 	}
 	state, err := c.Step(t.Context(), c.shape, group.Formed)
-	if err != nil || !strings.Contains(state.Quarantined, "b has transactions that the group has not") || !strings.Contains(state.Quarantined, "c has transactions") {
+	if err != nil || !strings.Contains(state.Quarantined, "b has transactions that the group has not") ||
+		!strings.Contains(state.Quarantined, "c has transactions") {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	c.servers["a"].SQL("STOP GROUP_REPLICATION")
-	if state, err = c.Step(t.Context(), c.shape, group.Formed); err != nil || state.Phase != group.Refused || !strings.Contains(state.Reason, "run ForceQuorum") {
+	if state, err = c.Step(t.Context(), c.shape, group.Formed); err != nil || state.Phase != group.Refused ||
+		!strings.Contains(state.Reason, "run ForceQuorum") {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	loss := group.Loss{Members: pods, Lost: []string{"c"}, From: "b"}
-	if said, err := c.LookForced(t.Context(), loss); err != nil || !strings.Contains(said, "c has ") || !strings.Contains(said, "and b has not") {
+	if said, err := c.LookForced(t.Context(), loss); err != nil || !strings.Contains(said, "c has ") ||
+		!strings.Contains(said, "and b has not") {
 		t.Errorf("got %q, %v", said, err)
 	}
 	if err := c.Force(t.Context(), loss); err != nil {
@@ -130,7 +136,8 @@ func TestForceQuorumOfMembersThatHaveDiverged(t *testing.T) {
 	}
 	c.servers["b"].Until("a joins, and c stays out", func(ctx context.Context) error {
 		state, err := c.Step(ctx, c.shape, group.Formed)
-		if err == nil && (state.Phase != group.Refused || !strings.Contains(state.Quarantined, "c has transactions that the group has not")) {
+		if err == nil && (state.Phase != group.Refused ||
+			!strings.Contains(state.Quarantined, "c has transactions that the group has not")) {
 			err = fmt.Errorf("it says %+v", state)
 		}
 		return err

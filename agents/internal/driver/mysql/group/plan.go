@@ -176,7 +176,8 @@ func (f found) inGroup(wanted, leaving []string, known string) step {
 			return step{phase: Working, reason: pod + " leaves the group", action: actionLeave, pod: pod}
 		}
 		if candidate := f.online(wanted, sees); candidate != "" {
-			return step{phase: Working, reason: candidate + " becomes the primary, since " + pod + " leaves", action: actionSetPrimary, pod: primary, uuid: f.views[candidate].uuid}
+			return step{phase: Working, reason: candidate + " becomes the primary, since " + pod + " leaves",
+				action: actionSetPrimary, pod: primary, uuid: f.views[candidate].uuid}
 		}
 		return waitFor("no other member can take the place of the primary %s, which leaves", pod)
 	}
@@ -191,7 +192,8 @@ func (f found) inGroup(wanted, leaving []string, known string) step {
 func (f found) renewing(wanted []string, sees map[string]seen, primary string) step {
 	for _, pod := range wanted {
 		if pod != primary && f.views[pod].outdated {
-			return step{phase: Working, reason: pod + " leaves the group for a moment, to show the others its renewed certificate", action: actionLeave, pod: pod}
+			return step{phase: Working, reason: pod +
+				" leaves the group for a moment, to show the others its renewed certificate", action: actionLeave, pod: pod}
 		}
 	}
 	if !f.views[primary].outdated {
@@ -202,7 +204,9 @@ func (f found) renewing(wanted []string, sees map[string]seen, primary string) s
 	if candidate == "" {
 		return step{phase: Done}
 	}
-	return step{phase: Working, reason: candidate + " becomes the primary, since " + primary + " has to show the others its renewed certificate", action: actionSetPrimary, pod: primary, uuid: f.views[candidate].uuid}
+	return step{phase: Working, reason: candidate + " becomes the primary, since " + primary +
+		" has to show the others its renewed certificate", action: actionSetPrimary, pod: primary,
+		uuid: f.views[candidate].uuid}
 }
 
 // joining has a member join that is not in the group.
@@ -222,7 +226,8 @@ func (f found) joining(wanted []string, sees map[string]seen, primary string) st
 		}
 		switch errant := f.missing[[2]string{pod, primary}]; {
 		case errant != "":
-			quarantined = append(quarantined, fmt.Sprintf("%s has transactions that the group has not, and stays out of it: %s", pod, errant))
+			quarantined = append(quarantined, fmt.Sprintf("%s has transactions that the group has not, and stays out of it: %s",
+				pod, errant))
 		case next.phase != Working:
 			next = step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}
 		}
@@ -230,7 +235,8 @@ func (f found) joining(wanted []string, sees map[string]seen, primary string) st
 	if len(quarantined) == 0 {
 		return next
 	}
-	said := strings.Join(quarantined, "; ") + ". Look at them in its binary log, and run RebuildMember to have it copy the data of the others"
+	said := strings.Join(quarantined, "; ") +
+		". Look at them in its binary log, and run RebuildMember to have it copy the data of the others"
 	if next.phase != Working {
 		next = refuse("%s", said)
 	}
@@ -265,7 +271,8 @@ func (f found) outOfGroup(wanted, leaving []string, history History) step {
 		s := step{}
 		switch v := f.views[pod]; {
 		case v.problem != "":
-			s = waitFor("there is no group, and %s does not answer: only when all members do is it known which of them has all transactions: %s", pod, v.problem)
+			s = waitFor("there is no group, and %s does not answer: only when all members do is it known which of them has "+
+				"all transactions: %s", pod, v.problem)
 		case v.inGroup():
 			s = waitFor("%s sees less than most of the members of its group", pod)
 		default:
@@ -278,11 +285,13 @@ func (f found) outOfGroup(wanted, leaving []string, history History) step {
 	}
 	if pod := f.first(all); pod != "" {
 		if history == Formed && f.views[pod].transactions == "" {
-			return refuse("no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
+			return refuse(
+				"no member has data, and there was some: restore a Backup into a new instance, or put the volumes back")
 		}
 		return step{phase: Working, reason: pod + " begins the group", action: actionBootstrap, pod: pod}
 	}
-	return refuse("no member has all transactions of the others, so that no group is begun: %s. Save what counts of them from the binary logs, and run ForceQuorum with the member to go on with as from, and the others as lost",
+	return refuse("no member has all transactions of the others, so that no group is begun: %s. Save what counts of "+
+		"them from the binary logs, and run ForceQuorum with the member to go on with as from, and the others as lost",
 		f.differences())
 }
 
@@ -301,11 +310,14 @@ func (f found) lost(all []string) string {
 	}
 	from := f.first(answering)
 	if from == "" {
-		return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. The group goes on when they are back. Of the others none has all transactions: %s",
+		return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. "+
+			"The group goes on when they are back. Of the others none has all transactions: %s",
 			strings.Join(silent, ", "), f.differences())
 	}
-	return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. The group goes on when they are back. "+
-		"If their volumes are gone for good, run ForceQuorum with from=%s and lost=%s, which somebody else has to approve: what only they had is lost then",
+	return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. "+
+		"The group goes on when they are back. "+
+		"If their volumes are gone for good, run ForceQuorum with from=%s and lost=%s, which somebody else has to approve: "+
+		"what only they had is lost then",
 		strings.Join(silent, ", "), from, strings.Join(silent, ","))
 }
 
@@ -322,7 +334,8 @@ func (f found) first(pods []string) string {
 // differences says what members have that others have not.
 func (f found) differences() string {
 	var differences []string
-	for _, pair := range slices.SortedFunc(maps.Keys(f.missing), func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) }) {
+	for _, pair := range slices.SortedFunc(maps.Keys(f.missing),
+		func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) }) {
 		if missing := f.missing[pair]; missing != "" {
 			differences = append(differences, fmt.Sprintf("%s has %s, and %s has not", pair[0], missing, pair[1]))
 		}

@@ -70,7 +70,8 @@ func TestTablesThatAGroupTakesNoWritesTo(t *testing.T) {
 	if err != nil || others || !slices.Equal(got, want) {
 		t.Errorf("got %v, %t, %v; want %v", got, others, err, want)
 	}
-	if got, others, err = s.Driver("").Unreplicable(t.Context(), 2); err != nil || !others || !slices.Equal(got, want[:2]) {
+	if got, others, err = s.Driver("").Unreplicable(t.Context(), 2); err != nil || !others ||
+		!slices.Equal(got, want[:2]) {
 		t.Errorf("got %v, %t, %v", got, others, err)
 	}
 }

@@ -28,7 +28,8 @@ func rendered(t *testing.T) plan.Probe {
 	t.Helper()
 	const plugin = "../database-operator/plugins/mysql/1.0.0"
 	var said bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/zictl", "plugin", "render", plugin, "-f", plugin+"/testdata/group.in.yaml")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/zictl", "plugin", "render", plugin, "-f", plugin+
+		"/testdata/group.in.yaml")
 	cmd.Dir, cmd.Stderr = "../../../../../platform-core", &said
 	out, err := cmd.Output()
 	if err != nil {
@@ -76,8 +77,8 @@ func (c *cluster) probed(pod string) (probe.Outcome, error) {
 	return expressions.Judge(command.Result{Stdout: said}), err
 }
 
-// votesLike waits until a member that copies, and is not healthy, reports what a healthy one does: whom it takes for the
-// primary, and in which view.
+// votesLike waits until a member that copies, and is not healthy, reports what a healthy one does: whom it takes for
+// the primary, and in which view.
 func (c *cluster) votesLike(copying, healthy, primary string) {
 	c.Helper()
 	what := fmt.Sprintf("%s votes for %s as %s does", copying, primary, healthy)

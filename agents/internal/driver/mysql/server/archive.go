@@ -21,7 +21,8 @@ const (
 
 // KeepLogs archives the binary logs for as long as the server is the primary.
 func (s *Server) KeepLogs(ctx context.Context, place func() (binlog.Place, error), log *slog.Logger) error {
-	a := &binlog.Archiver{Driver: s.Driver, Place: place, Notes: filepath.Join(s.Run, ArchiveFile), Work: s.temporary(), Log: log}
+	a := &binlog.Archiver{Driver: s.Driver, Place: place, Notes: filepath.Join(s.Run, ArchiveFile), Work: s.temporary(),
+		Log: log}
 	return a.Run(ctx)
 }
 

@@ -55,8 +55,8 @@ func (f Facts) Lines() string {
 	return lines
 }
 
-// Dump writes all of the server. Logs can be replayed on the dump where the server archives them: it then stands still for
-// a moment in the beginning, and tables and accounts stay as they are while the dump lasts.
+// Dump writes all of the server. Logs can be replayed on the dump where the server archives them: it then stands still
+// for a moment in the beginning, and tables and accounts stay as they are while the dump lasts.
 func (s *Source) Dump(ctx context.Context, to io.Writer) (Facts, error) {
 	d := mysql.New(s.Options)
 	content, err := d.Content(ctx)
@@ -92,7 +92,8 @@ func (s *Source) Dump(ctx context.Context, to io.Writer) (Facts, error) {
 }
 
 // replayable writes what the server has at a moment that its logs go on from.
-func (s *Source) replayable(ctx context.Context, d *mysql.Driver, facts *Facts, to io.Writer) (moment mysql.Moment, err error) {
+func (s *Source) replayable(ctx context.Context, d *mysql.Driver, facts *Facts, to io.Writer) (moment mysql.Moment,
+	err error) {
 	var running *dumping
 	begin := func(seen mysql.Seen) error {
 		// A database that was made a moment ago is in it, too.
@@ -173,7 +174,8 @@ func (s *Source) begin(ctx context.Context, names []string, to io.Writer) (*dump
 	} else {
 		arguments = append(arguments, "--get-server-public-key")
 	}
-	r := &dumping{cmd: exec.CommandContext(ctx, s.Program, append(append(arguments, "--databases", "--"), names...)...), over: make(chan struct{})}
+	r := &dumping{cmd: exec.CommandContext(ctx, s.Program, append(append(arguments, "--databases", "--"), names...)...),
+		over: make(chan struct{})}
 	r.cmd.Env = append(os.Environ(), "MYSQL_PWD="+password)
 	r.cmd.Stdout, r.cmd.Stderr = to, &r.said
 	if err := r.cmd.Start(); err != nil {
@@ -192,7 +194,8 @@ func (r *dumping) end(ctx context.Context) error {
 		return nil
 	}
 	if <-r.over; r.err != nil {
-		return errors.Join(fmt.Errorf("mysqldump failed: %w: %s", r.err, strings.TrimSpace(r.said.String())), context.Cause(ctx))
+		return errors.Join(fmt.Errorf("mysqldump failed: %w: %s", r.err, strings.TrimSpace(r.said.String())),
+			context.Cause(ctx))
 	}
 	return nil
 }

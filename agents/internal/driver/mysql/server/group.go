@@ -45,7 +45,8 @@ func (g *Group) arguments() []string {
 		"--group-replication-group-seeds=" + strings.Join(g.Peers, ","),
 		// By itself a server lets those in that are in the subnet of its own address: pods of other nodes are not.
 		"--group-replication-ip-allowlist=" + strings.Join(g.hosts(), ","),
-		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF", "--group-replication-single-primary-mode=ON",
+		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF",
+		"--group-replication-single-primary-mode=ON",
 	}
 	if g.CAFile == "" {
 		return append(arguments, "--group-replication-ssl-mode=DISABLED", "--group-replication-recovery-get-public-key=ON")

@@ -124,8 +124,10 @@ func (t *Target) start(data string) (*running, error) {
 		return nil, err
 	}
 	r := &running{socket: filepath.Join(t.Run, "load.sock"), exited: make(chan error, 1)}
-	arguments := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + t.Dir, "--socket=" + r.socket, "--pid-file=" + r.socket + ".pid",
-		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2",
+	arguments := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + t.Dir, "--socket=" + r.socket,
+		"--pid-file=" + r.socket + ".pid",
+		"--skip-networking", noFiles, "--mysqlx=OFF", "--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+		"--max-allowed-packet=1G", "--innodb-flush-log-at-trx-commit=2",
 		// Half of what it needs by default, to stay within the memory of a mover.
 		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M",
 		// What somebody has scheduled in the server does not happen meanwhile.
@@ -185,13 +187,15 @@ func (t *Target) carryOut(ctx context.Context, r *running, from io.Reader) error
 func (t *Target) replay(ctx context.Context, r *running, from *dump) error {
 	has := from.transactions()
 	if !from.whole || has == "" {
-		return pointintime.Refused("the dump does not say which transactions it has: it was made without an archive, or before that began. Take a later backup")
+		return pointintime.Refused("the dump does not say which transactions it has: it was made without an archive, or " +
+			"before that began. Take a later backup")
 	}
 	var sql strings.Builder
-	// The logs of a group have changes of the instance's own accounts, which no dump has. They get their passwords when the
-	// server starts.
+	// The logs of a group have changes of the instance's own accounts, which no dump has. They get their passwords when
+	// the server starts.
 	for _, a := range accounts {
-		fmt.Fprintf(&sql, "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED WITH caching_sha2_password BY '%s' ACCOUNT LOCK;\n", a.user, rand.Text())
+		fmt.Fprintf(&sql, "CREATE USER IF NOT EXISTS '%s'@'%%' IDENTIFIED WITH caching_sha2_password BY '%s' ACCOUNT LOCK;\n",
+			a.user, rand.Text())
 	}
 	reader, writer := io.Pipe()
 	written := make(chan error, 1)

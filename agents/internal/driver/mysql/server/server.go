@@ -55,7 +55,8 @@ var accounts = []struct {
 	{"app", "app", []string{"GRANT ALL PRIVILEGES ON `app`.* TO %s"}},
 	// By it members of a group copy what they lack, and are looked after.
 	{GroupCredential, GroupUser, []string{
-		"GRANT REPLICATION SLAVE, BACKUP_ADMIN, CONNECTION_ADMIN, GROUP_REPLICATION_ADMIN, GROUP_REPLICATION_STREAM, SYSTEM_VARIABLES_ADMIN ON *.* TO %s",
+		"GRANT REPLICATION SLAVE, BACKUP_ADMIN, CONNECTION_ADMIN, GROUP_REPLICATION_ADMIN, GROUP_REPLICATION_STREAM, " +
+			"SYSTEM_VARIABLES_ADMIN ON *.* TO %s",
 		"GRANT SELECT ON performance_schema.* TO %s",
 	}},
 }
@@ -200,7 +201,8 @@ func initialize(ctx context.Context, program, data string, first string) error {
 		return err
 	}
 	// Its account root has no password, and is gone before anybody is let in.
-	arguments := append([]string{first, "--initialize-insecure", "--datadir=" + fresh, "--tmpdir=" + filepath.Dir(data), noFiles}, asRoot()...)
+	arguments := append([]string{first, "--initialize-insecure", "--datadir=" + fresh, "--tmpdir=" + filepath.Dir(data),
+		noFiles}, asRoot()...)
 	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -296,7 +298,8 @@ func (s *Server) password(credential string) (password string, found bool, err e
 	case err != nil:
 		return "", false, err
 	case password == "" || strings.ContainsAny(password, "\n\r\x00"):
-		return "", false, fmt.Errorf("the password of the credential %s is empty or has a line break: supply another one", credential)
+		return "", false, fmt.Errorf("the password of the credential %s is empty or has a line break: supply another one",
+			credential)
 	}
 	return password, true, nil
 }

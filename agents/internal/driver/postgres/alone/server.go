@@ -37,7 +37,8 @@ var ErrEnded = errors.New("the server has ended")
 
 // Server is a server that is to run.
 type Server struct {
-	// Programs is the folder of the server's programs, Data that of its data, and Work one on the same volume for its configuration.
+	// Programs is the folder of the server's programs, Data that of its data, and Work one on the same volume for its
+	// configuration.
 	Programs, Data, Work string
 	// Settings are further lines of its configuration; of a name that is there twice the last counts.
 	Settings string
@@ -45,8 +46,8 @@ type Server struct {
 	Hear func(line string)
 }
 
-// common is how it runs whatever it is for. It must not go on with subscriptions, of which the publishers have one slot for it and the server that the
-// data is of. What becomes of the data is synced as a whole by whoever takes it over.
+// common is how it runs whatever it is for. It must not go on with subscriptions, of which the publishers have one slot
+// for it and the server that the data is of. What becomes of the data is synced as a whole by whoever takes it over.
 const common = `data_directory = '%[1]s'
 hba_file = '%[2]s/pg_hba.conf'
 ident_file = '%[2]s/pg_ident.conf'
@@ -81,7 +82,8 @@ func (s *Server) Start(ctx context.Context) (*Running, error) {
 		os.WriteFile(filepath.Join(s.Work, "pg_hba.conf"), []byte("local all all trust\n"), 0o600),
 		os.WriteFile(filepath.Join(s.Work, "pg_ident.conf"), nil, 0o600))
 	if err == nil {
-		err = r.start(ctx, exec.CommandContext(ctx, filepath.Join(s.Programs, "postgres"), "-D", s.Data, "-c", "config_file="+filepath.Join(s.Work, "postgresql.conf")))
+		err = r.start(ctx, exec.CommandContext(ctx, filepath.Join(s.Programs, "postgres"), "-D", s.Data, "-c", "config_file="+
+			filepath.Join(s.Work, "postgresql.conf")))
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(socket))
@@ -145,7 +147,8 @@ func (r *Running) listen(from io.Reader) {
 
 // Config leads to a database of it, as its superuser.
 func (r *Running) Config(database string) (*pgconn.Config, error) {
-	config, err := pgconn.ParseConfig("host=" + r.Socket + " port=" + Port + " user=" + User + " dbname=template1 connect_timeout=5 sslmode=disable passfile=/dev/null")
+	config, err := pgconn.ParseConfig("host=" + r.Socket + " port=" + Port + " user=" + User +
+		" dbname=template1 connect_timeout=5 sslmode=disable passfile=/dev/null")
 	if err != nil {
 		return nil, err
 	}

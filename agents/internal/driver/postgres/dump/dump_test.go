@@ -113,7 +113,8 @@ func TestStream(t *testing.T) {
 	w := &writer{tar: tar.NewWriter(&stream)}
 	header := Header{Format: Format, Version: "17.6", Replica: true, Databases: []string{"template1", "a b"}}
 	data := bytes.Repeat([]byte("0123456789"), pieceSize/4)
-	errs := []error{w.json(headerName, header), w.since(1, []byte("x;")), w.since(2, []byte("x;")), w.since(2, []byte("y;"))}
+	errs := []error{w.json(headerName, header), w.since(1, []byte("x;")), w.since(2, []byte("x;")),
+		w.since(2, []byte("y;"))}
 	pieces := w.database(2)
 	if pieces.begun() {
 		t.Error("nothing is taken for something")
@@ -151,13 +152,16 @@ func TestStream(t *testing.T) {
 			}
 		}
 	}
-	if want := "dump.json 0 0\nglobals.sql 1 0\nglobals.sql 2 0\ndatabase 2 1\ndatabase 2 2\ndatabase 2 3\nwhole.json 0 0\n"; said != want || !bytes.Equal(content, data) {
+	if want := "dump.json 0 0\nglobals.sql 1 0\nglobals.sql 2 0\ndatabase 2 1\ndatabase 2 2\ndatabase 2 3\nwhole.json 0 " +
+		"0\n"; said != want || !bytes.Equal(content, data) {
 		t.Errorf("there are %d bytes in\n%s", len(content), said)
 	}
 }
 
 func TestFilesOfOthers(t *testing.T) {
-	for _, h := range []tar.Header{{Name: "../globals.sql"}, {Name: "0001/database/000001", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, {Name: "0001/database/1"}, {Name: "base/1/2"}} {
+	for _, h := range []tar.Header{{Name: "../globals.sql"},
+		{Name: "0001/database/000001", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, {Name: "0001/database/1"},
+		{Name: "base/1/2"}} {
 		var stream bytes.Buffer
 		w := tar.NewWriter(&stream)
 		if h.Typeflag == 0 {
@@ -166,7 +170,8 @@ func TestFilesOfOthers(t *testing.T) {
 		if err := errors.Join(w.WriteHeader(&h), w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if f, err := (&reader{tar: tar.NewReader(&stream)}).next(); err == nil || !strings.Contains(err.Error(), "none of its own") {
+		if f, err := (&reader{tar: tar.NewReader(&stream)}).next(); err == nil ||
+			!strings.Contains(err.Error(), "none of its own") {
 			t.Errorf("%s is taken for %+v, %v", h.Name, f, err)
 		}
 	}
@@ -184,7 +189,8 @@ func TestLines(t *testing.T) {
 		",database-9,…\n":                   many,
 	} {
 		got := Facts{Header: Header{Version: "15.14"}, Taken: taken}.Lines()
-		if !strings.HasPrefix(got, fmt.Sprintf("serverVersion=15.14\nsource=primary\ndatabases=%d\n", len(taken))) || !strings.HasSuffix(got, want) {
+		if !strings.HasPrefix(got, fmt.Sprintf("serverVersion=15.14\nsource=primary\ndatabases=%d\n", len(taken))) ||
+			!strings.HasSuffix(got, want) {
 			t.Errorf("of %q it says %s", taken, got)
 		}
 	}
@@ -207,7 +213,8 @@ func TestDataIsAsTheImageMakesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options := strings.Join(initOptions, " "); !strings.Contains(string(script), `-U postgres --pwfile="$secret/password" `+options+"\n") {
+	if options := strings.Join(initOptions, " "); !strings.Contains(string(script),
+		`-U postgres --pwfile="$secret/password" `+options+"\n") {
 		t.Errorf("the image makes data with other options than %s", options)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// statementsOf cuts what pg_dumpall writes into statements, without the semicolons. Comments and commands of psql are left out.
+// statementsOf cuts what pg_dumpall writes into statements, without the semicolons. Comments and commands of psql are
+// left out.
 func statementsOf(text string) ([]string, error) {
 	var statements []string
 	begin := -1
@@ -81,8 +82,8 @@ var grantorForm = regexp.MustCompile(`(?s)^(GRANT .+) GRANTED BY (?:"(?:[^"]|"")
 // grantorsSince is the major version from which on it matters who gave a role to a role.
 const grantorsSince = 16
 
-// fitting is a statement of a server of one major version as one of another takes it. Before version 16 whoever gave a role needed no right to by now, and
-// nothing followed from who it was.
+// fitting is a statement of a server of one major version as one of another takes it. Before version 16 whoever gave a
+// role needed no right to by now, and nothing followed from who it was.
 func fitting(statement string, from, to int) string {
 	if from < grantorsSince && to >= grantorsSince {
 		return grantorForm.ReplaceAllString(statement, "$1")
@@ -90,6 +91,6 @@ func fitting(statement string, from, to int) string {
 	return statement
 }
 
-// makesRole says whether a statement makes a role. It may be there: the superuser always is, and others were in the globals before. What it is like
-// follows in statements of its own.
+// makesRole says whether a statement makes a role. It may be there: the superuser always is, and others were in the
+// globals before. What it is like follows in statements of its own.
 func makesRole(statement string) bool { return strings.HasPrefix(statement, "CREATE ROLE ") }

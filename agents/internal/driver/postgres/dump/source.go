@@ -53,7 +53,8 @@ func (f Facts) Lines() string {
 	if f.Replica {
 		source = "replica"
 	}
-	return fmt.Sprintf("serverVersion=%s\nsource=%s\ndatabases=%d\nnames=%s\n", f.Version, source, len(f.Taken), named(f.Taken))
+	return fmt.Sprintf("serverVersion=%s\nsource=%s\ndatabases=%d\nnames=%s\n", f.Version, source, len(f.Taken),
+		named(f.Taken))
 }
 
 // named are as many names as there is room for, in one line.
@@ -131,19 +132,22 @@ func (s *Source) header(ctx context.Context) (Header, error) {
 		return Header{}, err
 	}
 	defer link.HangUp(session)
-	is, err := rows(ctx, session, "SELECT split_part(current_setting('server_version'), ' ', 1), pg_is_in_recovery()::text")
+	is, err := rows(ctx, session,
+		"SELECT split_part(current_setting('server_version'), ' ', 1), pg_is_in_recovery()::text")
 	if err != nil {
 		return Header{}, err
 	}
 	// What is left of a DROP DATABASE that did not come to its end nobody can read any more, and -2 says so.
-	all, err := rows(ctx, session, "SELECT datname, datallowconn::text FROM pg_database WHERE datname <> 'template0' AND datconnlimit <> -2 ORDER BY datname <> 'template1', datname")
+	all, err := rows(ctx, session, "SELECT datname, datallowconn::text FROM pg_database WHERE datname <> 'template0' "+
+		"AND datconnlimit <> -2 ORDER BY datname <> 'template1', datname")
 	if err != nil {
 		return Header{}, err
 	}
 	h := Header{Format: Format, Version: is[0][0], Replica: is[0][1] == "true"}
 	for _, database := range all {
 		if database[1] != "true" {
-			return Header{}, fmt.Errorf("the database %q lets nobody in: ALTER DATABASE … ALLOW_CONNECTIONS true, or drop it", database[0])
+			return Header{}, fmt.Errorf("the database %q lets nobody in: ALTER DATABASE … ALLOW_CONNECTIONS true, or drop it",
+				database[0])
 		}
 		h.Databases = append(h.Databases, database[0])
 	}
@@ -168,7 +172,8 @@ func hold(ctx context.Context, name string) (*pgconn.PgConn, moment, error) {
 		return nil, m, err
 	}
 	// Nothing of what users set ends the session before its time. Not every version knows each of these.
-	_, err = rows(ctx, session, `SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
+	_, err = rows(ctx, session, `SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN `+
+		`('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`)
 	if err == nil {
 		_, err = rows(ctx, session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
@@ -187,8 +192,9 @@ func hold(ctx context.Context, name string) (*pgconn.PgConn, moment, error) {
 	return session, m, nil
 }
 
-// since writes a database as it was at a moment, and before it the globals of after that: they have every role that something in the database is of.
-// pg_dump begins at once, since nobody keeps a table from being dropped before it has come to it.
+// since writes a database as it was at a moment, and before it the globals of after that: they have every role that
+// something in the database is of. pg_dump begins at once, since nobody keeps a table from being dropped before it has
+// come to it.
 func (s *Source) since(ctx context.Context, w *writer, m moment, to *pieces) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -252,7 +258,8 @@ func (s *Source) tool(ctx context.Context, database, program string, args ...str
 	return cmd
 }
 
-// globals are what all databases have in common, with all roles of a moment. Passwords are in them as the server keeps them.
+// globals are what all databases have in common, with all roles of a moment. Passwords are in them as the server keeps
+// them.
 func (s *Source) globals(ctx context.Context, m moment) ([]byte, error) {
 	cmd := s.tool(ctx, "postgres", "pg_dumpall", "--globals-only", "--no-tablespaces")
 	var text bounded

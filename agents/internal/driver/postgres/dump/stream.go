@@ -51,7 +51,8 @@ type writer struct {
 }
 
 func (w *writer) put(name string, content []byte) error {
-	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: w.at})
+	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)),
+		ModTime: w.at})
 	if err == nil {
 		_, err = w.tar.Write(content)
 	}
@@ -124,7 +125,8 @@ type file struct {
 	content       io.Reader
 }
 
-var fileForm = regexp.MustCompile(`^(?:(dump\.json|whole\.json)|([0-9]{4,6})/(?:(globals\.sql)|(database)/([0-9]{6,9})))$`)
+var fileForm = regexp.MustCompile(
+	`^(?:(dump\.json|whole\.json)|([0-9]{4,6})/(?:(globals\.sql)|(database)/([0-9]{6,9})))$`)
 
 // reader reads a dump.
 type reader struct{ tar *tar.Reader }

@@ -28,8 +28,10 @@ const (
 	// duplicate is what a server says of a role that is there.
 	duplicate = "42710"
 	// patient has what is loaded not be stopped by what users set for a database or a role, the superuser included.
-	patient = "-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c role=none -c search_path=pg_catalog -c session_replication_role=origin"
-	// settings of the server while it is loaded. Its log is of no use to anybody, the memory is that of a mover, and who has a statement carried out is told what is wrong with it.
+	patient = "-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 -c " +
+		"idle_in_transaction_session_timeout=0 -c role=none -c search_path=pg_catalog -c session_replication_role=origin"
+	// settings of the server while it is loaded. Its log is of no use to anybody, the memory is that of a mover, and who
+	// has a statement carried out is told what is wrong with it.
 	settings = `wal_level = minimal
 max_wal_senders = 0
 max_connections = 20
@@ -50,12 +52,14 @@ log_checkpoints = off
 // initOptions are those of the data that the start script of the image makes.
 var initOptions = []string{"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"}
 
-// owns are the roles of the platform. Whoever starts the server gives them their passwords, and those that they had are nobody's.
+// owns are the roles of the platform. Whoever starts the server gives them their passwords, and those that they had are
+// nobody's.
 var owns = []string{alone.User, "zeroinfra_replication", "zeroinfra_pooler"}
 
 // Target is new data that a dump goes into.
 type Target struct {
-	// Programs is the folder of the server's programs, Data that of the data, which is made, and Work one beside it for what is needed meanwhile.
+	// Programs is the folder of the server's programs, Data that of the data, which is made, and Work one beside it for
+	// what is needed meanwhile.
 	Programs, Data, Work string
 	Log                  *slog.Logger
 
@@ -77,7 +81,8 @@ func (t *Target) Load(ctx context.Context, from io.Reader) (err error) {
 	if err := t.make(ctx); err != nil {
 		return err
 	}
-	if t.server, err = (&alone.Server{Programs: t.Programs, Data: t.Data, Work: t.Work, Settings: settings}).Start(ctx); err != nil {
+	if t.server, err = (&alone.Server{Programs: t.Programs, Data: t.Data, Work: t.Work, Settings: settings}).Start(
+		ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.server.Close()) }()
@@ -123,7 +128,8 @@ func (t *Target) begins(ctx context.Context, files *reader) error {
 	t.to, err2 = major(words[2])
 	switch {
 	case t.header.Format > Format:
-		return fmt.Errorf("the dump has the format %d, and this program knows those up to %d: use a newer operator", t.header.Format, Format)
+		return fmt.Errorf("the dump has the format %d, and this program knows those up to %d: use a newer operator",
+			t.header.Format, Format)
 	case err1 != nil || err2 != nil:
 		return errors.Join(err1, err2)
 	case t.from > t.to:
@@ -152,7 +158,8 @@ func (t *Target) make(ctx context.Context) error {
 	if err := os.WriteFile(password, []byte(rand.Text()), 0o600); err != nil {
 		return err
 	}
-	cmd := t.tool(ctx, "initdb", append([]string{"-D", t.Data, "-U", alone.User, "--pwfile=" + password, "--no-sync"}, initOptions...)...)
+	cmd := t.tool(ctx, "initdb", append([]string{"-D", t.Data, "-U", alone.User, "--pwfile=" + password, "--no-sync"},
+		initOptions...)...)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
@@ -352,7 +359,8 @@ func (l *loading) kill() {
 	}
 }
 
-// learns has the server know what its tables hold, so that the first to ask need not wait for that. What it lacks it finds out by itself.
+// learns has the server know what its tables hold, so that the first to ask need not wait for that. What it lacks it
+// finds out by itself.
 func (t *Target) learns(ctx context.Context) {
 	if err := t.tool(ctx, "vacuumdb", "--all", "--analyze-only", "--quiet").Run(); err != nil {
 		t.Log.Info("the server does not know yet what its tables hold", "error", err)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package link is what those have in common who speak with a PostgreSQL, or with something that speaks like one, beside the driver.
+// Package link is what those have in common who speak with a PostgreSQL, or with something that speaks like one, beside
+// the driver.
 package link
 
 import (
@@ -23,8 +24,9 @@ import (
 // poll is the time between looks at what comes by itself.
 const poll = 20 * time.Millisecond
 
-// PausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the pause is over, in
-// seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for longer.
+// PausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the
+// pause is over, in seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for
+// longer.
 const PausedPrefix = "zeroinfra-paused-"
 
 // Target is where a driver logs in, and as whom.
@@ -52,11 +54,13 @@ func (t Target) Config(database string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := pgconn.ParseConfig("host=127.0.0.1 port=5432 user=postgres password=none dbname=postgres sslmode=disable passfile=/dev/null")
+	config, err := pgconn.ParseConfig("host=127.0.0.1 port=5432 user=postgres password=none dbname=postgres " +
+		"sslmode=disable passfile=/dev/null")
 	if err != nil {
 		return nil, err
 	}
-	config.Host, config.Port, config.User, config.Password, config.Database = host, uint16(number), t.Username, password, database
+	config.Host, config.Port, config.User, config.Password, config.Database = host, uint16(number), t.Username, password,
+		database
 	if config.TLSConfig, err = driver.TLS(t.CAFile); err != nil {
 		return nil, err
 	}

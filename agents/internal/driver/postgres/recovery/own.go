@@ -16,13 +16,14 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 )
 
-// former are files of the server that was copied alone: whom it followed, in which terms it wrote, which passwords it had set, and what it was
-// upgraded from.
-var former = []string{"standby.signal", "recovery.signal", "postmaster.pid", "zeroinfra.conf", "zeroinfra.timelines", "zeroinfra.upgrade",
+// former are files of the server that was copied alone: whom it followed, in which terms it wrote, which passwords it
+// had set, and what it was upgraded from.
+var former = []string{"standby.signal", "recovery.signal", "postmaster.pid", "zeroinfra.conf", "zeroinfra.timelines",
+	"zeroinfra.upgrade",
 	".zeroinfra.password", ".zeroinfra.replication", ".zeroinfra.pooler", ".zeroinfra.app"}
 
-// Own makes the data that of a server of its own, which archives in a folder of its own. That begins with the histories of the timelines that the data
-// has: without them nobody knew which one its log is of.
+// Own makes the data that of a server of its own, which archives in a folder of its own. That begins with the histories
+// of the timelines that the data has: without them nobody knew which one its log is of.
 func Own(data string) error {
 	for _, name := range former {
 		if err := atomicfile.Remove(filepath.Join(data, name)); err != nil {

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// lookedAt is how many segments, from the last one back, are looked through for a transaction. One that writes more than these 1 GiB hides those
-	// before it.
+	// lookedAt is how many segments, from the last one back, are looked through for a transaction. One that writes more
+	// than these 1 GiB hides those before it.
 	lookedAt = 64
 )
 
@@ -85,7 +85,8 @@ func (r *Reach) holds(ctx context.Context, lineage *wal.Lineage, c copied) (bool
 func (r *Reach) Check(ctx context.Context) error {
 	t := r.Target
 	if t.Time.Before(t.Since) {
-		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup", pointintime.InWords(t.Time), pointintime.InWords(t.Since))
+		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup",
+			pointintime.InWords(t.Time), pointintime.InWords(t.Since))
 	}
 	lineage, err := r.Archive.LineageOf(ctx, nil)
 	if err != nil {
@@ -102,21 +103,26 @@ func (r *Reach) Check(ctx context.Context) error {
 	}
 	last, err := r.last(ctx, lineage)
 	if errors.Is(err, errNotFound) {
-		// Whether one before them ended after the time, the server finds out: it has the last word anyway, and leaves no data where none did.
-		r.Log.Info("whether the target can be reached is not known before it is tried: the last segments of the archive have no end of a transaction", "segments", lookedAt)
+		// Whether one before them ended after the time, the server finds out: it has the last word anyway, and leaves no data
+		// where none did.
+		r.Log.Info("whether the target can be reached is not known before it is tried: the last segments of the archive "+
+			"have no end of a transaction", "segments", lookedAt)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !last.After(t.Since) {
-		return pointintime.Refused("%s cannot be reached: the archive at %s has no transaction after the backup, which was whole at %s", pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since))
+		return pointintime.Refused("%s cannot be reached: the archive at %s has no transaction after the backup, which was "+
+			"whole at %s", pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since))
 	}
 	if !t.Time.Before(last) {
-		return pointintime.Refused("%s cannot be reached: with this backup and the archive at %s it can be from %s to before %s, when the last transaction ended that is archived",
+		return pointintime.Refused("%s cannot be reached: with this backup and the archive at %s it can be from %s to "+
+			"before %s, when the last transaction ended that is archived",
 			pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since), pointintime.InWords(last))
 	}
-	r.Log.Info("the target can be reached", "time", pointintime.InWords(t.Time), "since", pointintime.InWords(t.Since), "last", pointintime.InWords(last))
+	r.Log.Info("the target can be reached", "time", pointintime.InWords(t.Time), "since", pointintime.InWords(t.Since),
+		"last", pointintime.InWords(last))
 	return nil
 }
 
@@ -124,19 +130,23 @@ func (r *Reach) Check(ctx context.Context) error {
 func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) error {
 	last := lineage.Timelines[len(lineage.Timelines)-1]
 	if _, found := lineage.Timeline(c.timeline); !found {
-		return pointintime.Refused("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
+		return pointintime.Refused("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does "+
+			"not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
-		return pointintime.Refused("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
+		return pointintime.Refused("timeline %d of the backup was left before the backup was whole, and timeline %s of the "+
+			"archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	holds, err := r.holds(ctx, lineage, c)
 	if err == nil && !holds {
-		err = pointintime.Refused("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
+		err = pointintime.Refused("the archive at %s has no %s, with which the backup was whole: nothing that came after "+
+			"can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
 	}
 	return err
 }
 
-// last is when the last transaction ended that the archive has of a lineage; zero for none, and errNotFound where that was looked for and not up to the end.
+// last is when the last transaction ended that the archive has of a lineage; zero for none, and errNotFound where that
+// was looked for and not up to the end.
 func (r *Reach) last(ctx context.Context, lineage *wal.Lineage) (time.Time, error) {
 	left := lookedAt
 	for _, t := range slices.Backward(lineage.Timelines) {
@@ -161,7 +171,8 @@ func (r *Reach) last(ctx context.Context, lineage *wal.Lineage) (time.Time, erro
 }
 
 // ended is what pg_waldump says of the end of a transaction.
-var ended = regexp.MustCompile(`desc: (?:COMMIT|ABORT)(?:_PREPARED [0-9]+:)? ([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?) UTC`)
+var ended = regexp.MustCompile(`desc: (?:COMMIT|ABORT)(?:_PREPARED [0-9]+:)? ([0-9]{4}-[0-9]{2}-[0-9]{2} ` +
+	`[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?) UTC`)
 
 // lastOf is when the last transaction of a segment ended; zero where it has none.
 func (r *Reach) lastOf(ctx context.Context, t wal.Timeline, f wal.File) (time.Time, error) {

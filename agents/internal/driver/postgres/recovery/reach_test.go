@@ -26,12 +26,14 @@ func TestLastTransactionIsLookedForSoFar(t *testing.T) {
 	empty := make([]byte, wal.SegmentBytes)
 	keep := func(number int64) {
 		t.Helper()
-		if _, err := r.Archive.Keep(t.Context(), timeline, wal.SegmentOf(1, number), bytes.NewReader(empty), nil); err != nil {
+		if _, err := r.Archive.Keep(t.Context(), timeline, wal.SegmentOf(1, number), bytes.NewReader(empty), nil); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
 	// It stands for the server's program: segment 1 alone has the end of a transaction.
-	script := "#!/bin/sh\ncase $2 in */" + wal.SegmentOf(1, 1).Name + ") echo 'desc: COMMIT 2026-01-02 03:04:05.6 UTC' ;; esac\n"
+	script := "#!/bin/sh\ncase $2 in */" + wal.SegmentOf(1, 1).Name +
+		") echo 'desc: COMMIT 2026-01-02 03:04:05.6 UTC' ;; esac\n"
 	if err := os.WriteFile(filepath.Join(r.Programs, "pg_waldump"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,8 @@ func TestLastTransactionIsLookedForSoFar(t *testing.T) {
 		t.Errorf("of one that is out of sight it is %v, %v", at, err)
 	}
 	lineage.Ends = map[int64]int64{1: lookedAt}
-	if at, err := r.last(t.Context(), lineage); err != nil || !at.Equal(time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)) {
+	if at, err := r.last(t.Context(), lineage); err != nil ||
+		!at.Equal(time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)) {
 		t.Errorf("of one that is in sight it is %v, %v", at, err)
 	}
 }

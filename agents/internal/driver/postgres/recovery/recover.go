@@ -22,15 +22,16 @@ import (
 
 // Server recovers a copy of a server's data.
 type Server struct {
-	// Programs is the folder of the server's programs, Data that of the copy, and Work one on the same volume for what is needed meanwhile.
+	// Programs is the folder of the server's programs, Data that of the copy, and Work one on the same volume for what is
+	// needed meanwhile.
 	Programs, Data, Work string
 	// Restore is the command that gives it files of the archive, with %f and %p.
 	Restore string
 	Log     *slog.Logger
 }
 
-// Recover replays the log up to a target, has the server go on on a timeline of its own, and stops it. An OutOfRange says that the log ended before,
-// or that the target is before the copy was whole.
+// Recover replays the log up to a target, has the server go on on a timeline of its own, and stops it. An OutOfRange
+// says that the log ended before, or that the target is before the copy was whole.
 func (s *Server) Recover(ctx context.Context, target mover.Target) (err error) {
 	prepared, err := s.prepared(ctx)
 	if err != nil {
@@ -40,7 +41,8 @@ func (s *Server) Recover(ctx context.Context, target mover.Target) (err error) {
 		return err
 	}
 	var log log
-	server := &alone.Server{Programs: s.Programs, Data: s.Data, Work: s.Work, Settings: s.settings(target.Time, prepared), Hear: log.hear}
+	server := &alone.Server{Programs: s.Programs, Data: s.Data, Work: s.Work, Settings: s.settings(target.Time, prepared),
+		Hear: log.hear}
 	run, err := server.Start(ctx)
 	if err != nil {
 		return err
@@ -74,7 +76,8 @@ func (s *Server) prepared(ctx context.Context) (string, error) {
 	return string(found[1]), nil
 }
 
-// settings have the server go to the target. Commit timestamps that the log has are kept; a server that does not track them drops them when it starts.
+// settings have the server go to the target. Commit timestamps that the log has are kept; a server that does not track
+// them drops them when it starts.
 func (s *Server) settings(to time.Time, prepared string) string {
 	return fmt.Sprintf(`max_prepared_transactions = %s
 hot_standby = off
@@ -121,7 +124,8 @@ func (l *log) explained(target mover.Target, why string) error {
 		}
 		return pointintime.Refused("%s was not reached%s", pointintime.InWords(target.Time), what)
 	case strings.Contains(why, "requested recovery stop point is before consistent recovery point"):
-		return pointintime.Refused("%s is before the backup was whole: take an earlier backup", pointintime.InWords(target.Time))
+		return pointintime.Refused("%s is before the backup was whole: take an earlier backup",
+			pointintime.InWords(target.Time))
 	}
 	return fmt.Errorf("the recovery failed: %s", why)
 }

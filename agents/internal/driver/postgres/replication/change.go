@@ -43,7 +43,8 @@ func (s *Server) Promote(ctx context.Context) error {
 	return s.setPasswords(ctx, connection)
 }
 
-// UpdateMembers has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are gone for good.
+// UpdateMembers has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are
+// gone for good.
 func (s *Server) UpdateMembers(ctx context.Context) error {
 	m, connection, err := s.open(ctx)
 	if err != nil {
@@ -75,7 +76,8 @@ func (s *Server) open(ctx context.Context) (member, *pgconn.PgConn, error) {
 	return m, connection, err
 }
 
-// nudge has followers answer, who say what they have with the next log: whoever waits for others than before is told only then.
+// nudge has followers answer, who say what they have with the next log: whoever waits for others than before is told
+// only then.
 func nudge(ctx context.Context, connection *pgconn.PgConn) error {
 	return run(ctx, connection, "SELECT pg_logical_emit_message(false, 'zeroinfra', 'list')")
 }
@@ -104,18 +106,20 @@ func (s *Server) reload(ctx context.Context, done func(now []string) bool) error
 			return false, err
 		}
 		defer link.HangUp(connection)
-		now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names'), current_setting('primary_conninfo')")
+		now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names'), "+
+			"current_setting('primary_conninfo')")
 		return err == nil && done(now), err
 	})
 }
 
-// unread are settings, and rules of who may come, that the server would go on without, and tell its log alone. What waits for a restart is no matter
-// of a reload.
+// unread are settings, and rules of who may come, that the server would go on without, and tell its log alone. What
+// waits for a restart is no matter of a reload.
 const unread = `SELECT coalesce(string_agg(u.what || ' (' || u.error || ')', ', '), '') FROM (SELECT coalesce(f.name, '?') AS what, f.error FROM pg_file_settings f
 	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')
 	UNION ALL SELECT 'line ' || h.line_number || ' of pg_hba.conf', h.error FROM pg_hba_file_rules h WHERE h.error IS NOT NULL) u`
 
-// Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them from.
+// Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them
+// from.
 func (s *Server) Reload(ctx context.Context) error {
 	connection, err := s.awaitLocal(ctx)
 	if err != nil {
@@ -147,8 +151,8 @@ func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err
 	return connection, err
 }
 
-// Follow has the server follow the writer in another pod, once it is known that the writer's data goes on from its own. Where it does
-// not, the server is stopped, and what StartFollower does then makes it so.
+// Follow has the server follow the writer in another pod, once it is known that the writer's data goes on from its own.
+// Where it does not, the server is stopped, and what StartFollower does then makes it so.
 func (s *Server) Follow(ctx context.Context, primary string) error {
 	connection, err := s.awaitLocal(ctx)
 	if err != nil {
@@ -205,7 +209,8 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.adopt(ctx, set); err != nil {
 		return err
 	}
-	return link.Until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
+	return link.Until(ctx, "the server does not hear the writer",
+		func() (bool, error) { return s.follows(ctx, connection, primary) })
 }
 
 // awaitWriter logs in at the writer, which may have been named a moment ago and is on its way.
@@ -230,17 +235,20 @@ func (s *Server) awaitWriter(ctx context.Context, primary string) (connection *p
 // hasLog says whether the writer still has the log from a position on.
 func hasLog(ctx context.Context, writer *pgconn.PgConn, from LSN) (bool, error) {
 	// Names of segments without their timelines; the oldest go first.
-	said, err := row(ctx, writer, `SELECT coalesce(min(substr(name, 9)) <= substr(pg_walfile_name($1::pg_lsn + 1), 9), false) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'`, from.String())
+	said, err := row(ctx, writer, `SELECT coalesce(min(substr(name, 9)) <= substr(pg_walfile_name($1::pg_lsn + 1), 9), `+
+		`false) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'`, from.String())
 	return err == nil && said[0] == "t", err
 }
 
 // follows says whether the server hears this writer.
 func (s *Server) follows(ctx context.Context, connection *pgconn.PgConn, primary string) (bool, error) {
-	said, err := row(ctx, connection, "SELECT current_setting('primary_conninfo'), coalesce((SELECT status FROM pg_stat_wal_receiver), '')")
+	said, err := row(ctx, connection, "SELECT current_setting('primary_conninfo'), coalesce((SELECT status FROM "+
+		"pg_stat_wal_receiver), '')")
 	return err == nil && said[0] == s.conninfo(primary) && said[1] == "streaming", err
 }
 
-// detached is where the data comes from and how far it goes, once nothing is added to it and all that is there is replayed.
+// detached is where the data comes from and how far it goes, once nothing is added to it and all that is there is
+// replayed.
 func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set settings) (Lineage, error) {
 	if err := s.adopt(ctx, set); err != nil {
 		return Lineage{}, err
@@ -253,7 +261,8 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 	if err != nil {
 		return Lineage{}, err
 	}
-	said, err := row(ctx, connection, `SELECT (SELECT system_identifier FROM pg_control_system()), pg_last_wal_replay_lsn(),
+	said, err := row(ctx, connection,
+		`SELECT (SELECT system_identifier FROM pg_control_system()), pg_last_wal_replay_lsn(),
 		(SELECT max(substr(name, 1, 8)) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$')`)
 	if err != nil {
 		return Lineage{}, err
@@ -268,8 +277,10 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 
 // lineageOf the writer's data.
 func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
-	said, err := row(ctx, writer, `SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
-		coalesce(pg_read_file($1, 0, 1000000, true), ''), coalesce(pg_read_file($2, 0, 1000000, true), '')`, termsFile, upgradeFile)
+	said, err := row(ctx, writer,
+		`SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+		coalesce(pg_read_file($1, 0, 1000000, true), ''), coalesce(pg_read_file($2, 0, 1000000, true), '')`, termsFile,
+		upgradeFile)
 	if err != nil {
 		return Lineage{}, err
 	}
@@ -280,7 +291,8 @@ func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 	if err := errors.Join(err1, err2); err != nil || l.Timeline == 1 {
 		return l, err
 	}
-	history, err := row(ctx, writer, "SELECT pg_read_file($1, 0, 1000000, false)", filepath.Join("pg_wal", said[2]+".history"))
+	history, err := row(ctx, writer, "SELECT pg_read_file($1, 0, 1000000, false)",
+		filepath.Join("pg_wal", said[2]+".history"))
 	if err != nil {
 		return l, err
 	}
@@ -291,10 +303,12 @@ func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 // keepSlot has the writer keep its log until the owner of the slot has it.
 func keepSlot(ctx context.Context, writer *pgconn.PgConn, slot string) error {
 	// One that was lost keeps nothing any more.
-	if err := run(ctx, writer, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND wal_status = 'lost' AND NOT active", slot); err != nil {
+	if err := run(ctx, writer, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "+
+		"$1 AND wal_status = 'lost' AND NOT active", slot); err != nil {
 		return err
 	}
-	return run(ctx, writer, "SELECT pg_create_physical_replication_slot($1, true) WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", slot)
+	return run(ctx, writer, "SELECT pg_create_physical_replication_slot($1, true) WHERE NOT EXISTS (SELECT FROM "+
+		"pg_replication_slots WHERE slot_name = $1)", slot)
 }
 
 // startAnew stops the server: the process manager starts it again.

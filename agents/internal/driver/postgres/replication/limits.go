@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// limits are settings that a follower must not have lower than the writer, by what pg_controldata calls those that the writer had last. A server
-// with less does not replay the writer's log, so that who lowers one would lose all followers before the writer is told.
+// limits are settings that a follower must not have lower than the writer, by what pg_controldata calls those that the
+// writer had last. A server with less does not replay the writer's log, so that who lowers one would lose all followers
+// before the writer is told.
 var limits = map[string]string{
 	"max_connections setting":      "max_connections",
 	"max_worker_processes setting": "max_worker_processes",
@@ -60,7 +61,8 @@ func (s *Server) raise(ctx context.Context, set settings) (err error) {
 
 // configured is a setting of a server that does not run.
 func (s *Server) configured(ctx context.Context, name string) (int, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(s.Programs, "postgres"), "-D", s.data(), "-c", "config_file="+s.Config, "-C", name).Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(s.Programs, "postgres"), "-D", s.data(), "-c", "config_file="+
+		s.Config, "-C", name).Output()
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the setting %s: %w", name, err)
 	}

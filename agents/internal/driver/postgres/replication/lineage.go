@@ -58,7 +58,8 @@ func ParseHistory(text string) ([]Branch, error) {
 // Terms says in which term a timeline began, for those that began with a promotion by the engine.
 type Terms map[int64]int64
 
-// ParseTerms reads lines of a timeline and its term. What is not one is left out: it stands for a timeline that nobody knows.
+// ParseTerms reads lines of a timeline and its term. What is not one is left out: it stands for a timeline that nobody
+// knows.
 func ParseTerms(text string) Terms {
 	terms := Terms{}
 	for line := range strings.Lines(text) {
@@ -129,7 +130,8 @@ func Decide(own, writer Lineage) (Verdict, string) {
 		return Copies, fmt.Sprintf("the writer's data took the place of that of system %s in an upgrade", own.System)
 	}
 	if own.System != writer.System {
-		return Refused, fmt.Sprintf("its data is of system %s, and the writer's of %s: rebuild the member if its data can go", own.System, writer.System)
+		return Refused, fmt.Sprintf("its data is of system %s, and the writer's of %s: rebuild the member if its data can go",
+			own.System, writer.System)
 	}
 	end := writer.End
 	if own.Timeline != writer.Timeline {
@@ -140,14 +142,17 @@ func Decide(own, writer Lineage) (Verdict, string) {
 			}
 		}
 		if !found {
-			return Rewinds, fmt.Sprintf("its timeline %d is not in the history of the writer's, which is %d", own.Timeline, writer.Timeline)
+			return Rewinds, fmt.Sprintf("its timeline %d is not in the history of the writer's, which is %d", own.Timeline,
+				writer.Timeline)
 		}
 	}
 	if ours, theirs := own.Terms[own.Timeline], writer.Terms[own.Timeline]; ours != theirs {
-		return Copies, fmt.Sprintf("its timeline %d began in term %d, and that of the writer in term %d", own.Timeline, ours, theirs)
+		return Copies, fmt.Sprintf("its timeline %d began in term %d, and that of the writer in term %d", own.Timeline, ours,
+			theirs)
 	}
 	if own.End > end {
-		return Rewinds, fmt.Sprintf("it has the log of timeline %d up to %s, and the writer's went elsewhere at %s", own.Timeline, own.End, end)
+		return Rewinds, fmt.Sprintf("it has the log of timeline %d up to %s, and the writer's went elsewhere at %s",
+			own.Timeline, own.End, end)
 	}
 	return Follows, ""
 }

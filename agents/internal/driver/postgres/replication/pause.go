@@ -25,8 +25,8 @@ const (
 	goneIn = "5000"
 )
 
-// Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow server do. It returns
-// when that is so. A program of its own ends the pause; so does the end of the server.
+// Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow
+// server do. It returns when that is so. A program of its own ends the pause; so does the end of the server.
 func (s *Server) Pause(ctx context.Context, length time.Duration) error {
 	connection, err := s.local(ctx)
 	if err != nil {
@@ -56,7 +56,8 @@ func (s *Server) endLater(name string, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(own, "postgresql", "resume", name, "--after", length.String(), "--programs", s.Programs, "--config", s.Config, "--dir", s.Dir,
+	cmd := exec.Command(own, "postgresql", "resume", name, "--after", length.String(), "--programs", s.Programs,
+		"--config", s.Config, "--dir", s.Dir,
 		"--run", s.Run, "--port", strconv.Itoa(s.Port))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -65,7 +66,8 @@ func (s *Server) endLater(name string, length time.Duration) error {
 	return cmd.Process.Release()
 }
 
-// awaitPaused returns when a commit waits. The server takes the setting over at its leisure where nobody was waited for before.
+// awaitPaused returns when a commit waits. The server takes the setting over at its leisure where nobody was waited for
+// before.
 func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) error {
 	return link.Until(ctx, "writes do not wait", func() (bool, error) {
 		writer, err := s.local(ctx)
@@ -92,7 +94,8 @@ func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) err
 				return false, context.Cause(ctx)
 			case <-time.After(look):
 			}
-			said, err := row(ctx, connection, "SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $1::int), '')", pid)
+			said, err := row(ctx, connection, "SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $1::int), "+
+				"'')", pid)
 			if err != nil {
 				return false, err
 			}
@@ -115,7 +118,8 @@ func (s *Server) Resume(ctx context.Context, name string) error {
 	}
 	defer link.HangUp(connection)
 	// One that was given up may be in the file and not yet in force: the next reload of any kind would have it begin.
-	now, err := row(ctx, connection, `SELECT current_setting('synchronous_standby_names'), coalesce((SELECT setting FROM pg_file_settings
+	now, err := row(ctx, connection,
+		`SELECT current_setting('synchronous_standby_names'), coalesce((SELECT setting FROM pg_file_settings
 		WHERE name = 'synchronous_standby_names' AND sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno DESC LIMIT 1), '')`)
 	if err != nil {
 		return err

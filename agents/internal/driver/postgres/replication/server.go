@@ -166,8 +166,8 @@ func (s *Server) encryption() string {
 
 func (s *Server) passfile() string { return filepath.Join(s.Run, "replication.pass") }
 
-// login logs in at the writer in another pod, and keeps the password for the server's programs. One that the writer has not taken over
-// yet is none: the one before counts.
+// login logs in at the writer in another pod, and keeps the password for the server's programs. One that the writer has
+// not taken over yet is none: the one before counts.
 func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, error) {
 	current, _, err := link.Password(s.Secrets, "replication")
 	if err != nil {
@@ -179,7 +179,8 @@ func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, err
 	}
 	for _, password := range passwords {
 		var connection *pgconn.PgConn
-		if connection, err = s.connect(ctx, fmt.Sprintf("host=%s port=%d user=%s %s", primary, s.Port, Role, s.encryption()), password); err == nil {
+		if connection, err = s.connect(ctx, fmt.Sprintf("host=%s port=%d user=%s %s", primary, s.Port, Role, s.encryption()),
+			password); err == nil {
 			if err := s.keepPassword(password); err != nil {
 				link.HangUp(connection)
 				return nil, err
@@ -238,7 +239,8 @@ func (s *Server) session(ctx context.Context, where, password string) (*pgconn.P
 	}
 	config.Password, config.Fallbacks, config.ConnectTimeout = password, nil, dialTimeout
 	replication := config.RuntimeParams["replication"]
-	config.RuntimeParams = map[string]string{"application_name": "zeroinfra", "search_path": "pg_catalog, pg_temp", "statement_timeout": "30000",
+	config.RuntimeParams = map[string]string{"application_name": "zeroinfra", "search_path": "pg_catalog, pg_temp",
+		"statement_timeout": "30000",
 		// What the engine does waits for nobody.
 		"synchronous_commit": "local"}
 	if replication != "" {

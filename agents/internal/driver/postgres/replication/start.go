@@ -30,7 +30,8 @@ func (s *Server) StartWriter(ctx context.Context) error {
 	}
 	if !exists(s.data()) {
 		if len(m.List.Members) > 1 {
-			return fmt.Errorf("there is no data in %s, and others have some: an empty server never becomes their writer", s.data())
+			return fmt.Errorf("there is no data in %s, and others have some: an empty server never becomes their writer",
+				s.data())
 		}
 		// The program makes it.
 		return s.become()
@@ -100,7 +101,8 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 			set.primary = primary
 		}
 	}
-	if err := errors.Join(atomicfile.Remove(s.data(recoverySignal)), atomicfile.Write(s.data(standbySignal), nil, 0o600), s.write(set)); err != nil {
+	if err := errors.Join(atomicfile.Remove(s.data(recoverySignal)), atomicfile.Write(s.data(standbySignal), nil, 0o600),
+		s.write(set)); err != nil {
 		return err
 	}
 	if err := s.raise(ctx, set); err != nil {
@@ -184,26 +186,31 @@ func writes(connection *pgconn.PgConn) error {
 // rewind brings the data back to where it went elsewhere.
 func (s *Server) rewind(ctx context.Context, primary string) error {
 	// The program starts the server alone, to replay the log, which a standby refuses.
-	if err := errors.Join(atomicfile.Remove(s.data(standbySignal)), atomicfile.Remove(s.data(recoverySignal)), s.write(settings{})); err != nil {
+	if err := errors.Join(atomicfile.Remove(s.data(standbySignal)), atomicfile.Remove(s.data(recoverySignal)),
+		s.write(settings{})); err != nil {
 		return err
 	}
 	removeStale(s)
 	s.Log.Info("the data is rewound to where the writer's went elsewhere", "primary", primary)
-	return s.program(ctx, "pg_rewind", "--target-pgdata="+s.data(), "--source-server="+s.programInfo(primary), "--config-file="+s.Config)
+	return s.program(ctx, "pg_rewind", "--target-pgdata="+s.data(), "--source-server="+s.programInfo(primary),
+		"--config-file="+s.Config)
 }
 
-// copy takes all of the writer's data. It has another name until it is whole, and what was there before stays until then.
+// copy takes all of the writer's data. It has another name until it is whole, and what was there before stays until
+// then.
 func (s *Server) copy(ctx context.Context, primary string) error {
 	fresh, old := s.data()+".new", s.data()+".old"
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
 	s.Log.Info("all data of the writer is copied", "primary", primary)
-	if err := s.program(ctx, "pg_basebackup", "--pgdata="+fresh, "--dbname="+s.programInfo(primary), "--slot="+s.slot(), "--wal-method=stream",
+	if err := s.program(ctx, "pg_basebackup", "--pgdata="+fresh, "--dbname="+s.programInfo(primary), "--slot="+s.slot(),
+		"--wal-method=stream",
 		"--checkpoint=fast", "--no-password"); err != nil {
 		return err
 	}
-	if err := errors.Join(atomicfile.Write(filepath.Join(fresh, standbySignal), nil, 0o600), os.RemoveAll(old)); err != nil {
+	if err := errors.Join(atomicfile.Write(filepath.Join(fresh, standbySignal), nil, 0o600), os.RemoveAll(old)); err !=
+		nil {
 		return err
 	}
 	if err := os.Rename(s.data(), old); err != nil && !errors.Is(err, fs.ErrNotExist) {

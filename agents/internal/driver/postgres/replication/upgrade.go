@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// upgradeFile is in data that took the place of other data: after an upgrade to another major version, or on the way back from one. It has lines
-// NAME=VALUE, and goes where the data goes.
+// upgradeFile is in data that took the place of other data: after an upgrade to another major version, or on the way
+// back from one. It has lines NAME=VALUE, and goes where the data goes.
 const upgradeFile = "zeroinfra.upgrade"
 
 // Upgrade is what upgradeFile says.
@@ -43,7 +43,8 @@ func ParseUpgrade(text string) Upgrade {
 	return u
 }
 
-// replaced says whether data of a system was taken the place of by the writer's. A file that is not of the writer's own data says nothing.
+// replaced says whether data of a system was taken the place of by the writer's. A file that is not of the writer's own
+// data says nothing.
 func (l Lineage) replaced(system string) bool {
 	return system != "" && l.Upgrade.System == l.System && slices.Contains(l.Upgrade.Replaces, system)
 }

@@ -52,8 +52,8 @@ func readMember(dir string) (member, error) {
 	return member{kept.Record.Term, kept.Record.List}, nil
 }
 
-// waitsFor is the setting synchronous_standby_names of a writer in a pod; empty when it waits for nobody. Where there are copies to be
-// and nobody to have them, it waits for a member that cannot come: itself.
+// waitsFor is the setting synchronous_standby_names of a writer in a pod; empty when it waits for nobody. Where there
+// are copies to be and nobody to have them, it waits for a member that cannot come: itself.
 func (l member) waitsFor(pod string, method Method) string {
 	if l.List.SynchronousReplicas == 0 {
 		return ""
@@ -65,7 +65,8 @@ func (l member) waitsFor(pod string, method Method) string {
 	for i := range others {
 		others[i] = `"` + others[i] + `"`
 	}
-	return fmt.Sprintf("%s %d (%s)", strings.ToUpper(string(method)), l.List.SynchronousReplicas, strings.Join(others, ", "))
+	return fmt.Sprintf("%s %d (%s)", strings.ToUpper(string(method)), l.List.SynchronousReplicas,
+		strings.Join(others, ", "))
 }
 
 // others are the names of the members but for a pod, in order.

@@ -31,7 +31,8 @@ type mark struct {
 type Identity struct {
 	// System is the number that initdb gave.
 	System string `json:"system"`
-	// Restore is what the restore was given that made the data of a copy of another server's, which has the same number; empty where none did.
+	// Restore is what the restore was given that made the data of a copy of another server's, which has the same number;
+	// empty where none did.
 	Restore string `json:"restore,omitempty"`
 }
 
@@ -51,7 +52,8 @@ func (a *Archive) Claim(ctx context.Context, whose Identity) error {
 		case err == nil && has.Identity == whose:
 			return nil
 		case err == nil:
-			return store.Refused{Why: fmt.Sprintf("the archive at %s is of %s, and this is %s: give this one a place of its own", a.Store, has.Identity, whose)}
+			return store.Refused{Why: fmt.Sprintf("the archive at %s is of %s, and this is %s: give this one a place of its own",
+				a.Store, has.Identity, whose)}
 		case !errors.Is(err, store.ErrAbsent):
 			return err
 		}
@@ -88,13 +90,15 @@ func (a *Archive) mark(ctx context.Context) (mark, error) {
 		return mark{}, store.Refused{Why: fmt.Sprintf("%s in %s is none that an archive is marked with", markName, a.Store)}
 	}
 	if m.Format != 1 {
-		return mark{}, store.Refused{Why: fmt.Sprintf("the archive at %s has the format %d, and this agent knows 1", a.Store, m.Format)}
+		return mark{}, store.Refused{Why: fmt.Sprintf("the archive at %s has the format %d, and this agent knows 1", a.Store,
+			m.Format)}
 	}
 	return m, nil
 }
 
-// Keep keeps a file. When it returns without an error, the file is in the store for good; one that is there already with the same content
-// is as good, and one with another content is refused. Of partial ones of a name the first is enough.
+// Keep keeps a file. When it returns without an error, the file is in the store for good; one that is there already
+// with the same content is as good, and one with another content is refused. Of partial ones of a name the first is
+// enough.
 func (a *Archive) Keep(ctx context.Context, t Timeline, f File, file io.Reader, terms map[int64]int64) (Sum, error) {
 	if f.Kind != History {
 		terms = nil
@@ -111,12 +115,14 @@ func (a *Archive) Keep(ctx context.Context, t Timeline, f File, file io.Reader, 
 		return sum, err
 	}
 	if f.Kind == Partial {
-		// Each server that leaves a timeline has one of its own, and nobody restores from it: the next timeline has all of it.
+		// Each server that leaves a timeline has one of its own, and nobody restores from it: the next timeline has all of
+		// it.
 		return sum, nil
 	}
 	there, err := a.Sum(ctx, name)
 	if err == nil && !there.same(sum) {
-		err = store.Refused{Why: fmt.Sprintf("the archive at %s has another %s: two servers write to one place, or this one went back in time; give this one a place of its own", a.Store, f.Name)}
+		err = store.Refused{Why: fmt.Sprintf("the archive at %s has another %s: two servers write to one place, or this "+
+			"one went back in time; give this one a place of its own", a.Store, f.Name)}
 	}
 	return there, err
 }
@@ -142,7 +148,8 @@ func (a *Archive) Sum(ctx context.Context, name string) (Sum, error) {
 	return sum, nil
 }
 
-// Fetch writes a file of the archive beside where it is to be, and gives it its name when it is whole. ErrAbsent says that it is not there.
+// Fetch writes a file of the archive beside where it is to be, and gives it its name when it is whole. ErrAbsent says
+// that it is not there.
 func (a *Archive) Fetch(ctx context.Context, t Timeline, f File, path string) error {
 	name := object(t, f)
 	packed, err := a.Store.Open(ctx, name)

@@ -43,8 +43,8 @@ type Archiver struct {
 	Log   *slog.Logger
 }
 
-// Keep keeps a file that the server asks for, and with it some of those that it will ask for. Without an error the file is in the store for
-// good.
+// Keep keeps a file that the server asks for, and with it some of those that it will ask for. Without an error the file
+// is in the store for good.
 func (a *Archiver) Keep(ctx context.Context, name string) error {
 	f, err := Parse(name)
 	if err != nil {
@@ -79,7 +79,8 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	if done, err := a.isNoted(whose, f); done || err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.Patience, fmt.Errorf("%s does not answer within %s", a.Archive.Store, a.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, a.Patience,
+		fmt.Errorf("%s does not answer within %s", a.Archive.Store, a.Patience))
 	defer cancel()
 	ctx, stop := a.Data.WhileServed(ctx)
 	defer stop()
@@ -195,7 +196,8 @@ func (a *Archiver) one(ctx context.Context, f File, terms map[int64]int64) (Sum,
 	return a.Archive.Keep(ctx, Timeline{f.Timeline, terms[f.Timeline]}, f, file, terms)
 }
 
-// batch is a file and the segments that the server will ask for next and that are not kept yet. What was noted of others is forgotten.
+// batch is a file and the segments that the server will ask for next and that are not kept yet. What was noted of
+// others is forgotten.
 func (a *Archiver) batch(f File) ([]File, error) {
 	files := []File{f}
 	waiting, err := a.Data.waiting()
@@ -210,7 +212,8 @@ func (a *Archiver) batch(f File) ([]File, error) {
 		if len(files) >= ahead*max(1, a.Parallel) {
 			break
 		}
-		if next.Kind == Segment && next.Timeline == f.Timeline && next.Number > f.Number && !slices.Contains(noted, next.Name) {
+		if next.Kind == Segment && next.Timeline == f.Timeline && next.Number > f.Number &&
+			!slices.Contains(noted, next.Name) {
 			files = append(files, next)
 		}
 	}

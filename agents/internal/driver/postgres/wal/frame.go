@@ -62,7 +62,8 @@ func pack(file io.Reader, terms map[int64]int64) ([]byte, Sum, error) {
 	}
 	var packed bytes.Buffer
 	packed.Write(make([]byte, frameHead+room))
-	encoder, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	encoder, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, Sum{}, err
 	}
@@ -137,7 +138,8 @@ func unpackAll(packed io.Reader, file io.Writer) (Sum, error) {
 	if err != nil {
 		return Sum{}, err
 	}
-	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(64<<20))
+	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {
 		return Sum{}, err
 	}

@@ -40,8 +40,8 @@ func (l *Lineage) end(number int64) (segment int64, ends bool) {
 	return segment, ends
 }
 
-// LineageOf a timeline; of the latest that the archive has where none is named. That is the one that began in the highest term: of two that
-// two servers gave one number, the later one is what went on.
+// LineageOf a timeline; of the latest that the archive has where none is named. That is the one that began in the
+// highest term: of two that two servers gave one number, the later one is what went on.
 func (a *Archive) LineageOf(ctx context.Context, named *Timeline) (*Lineage, error) {
 	all, err := a.Timelines(ctx)
 	if err != nil {
@@ -86,7 +86,8 @@ func (a *Archive) LineageOf(ctx context.Context, named *Timeline) (*Lineage, err
 	return l, nil
 }
 
-// Kept is the lineage that a file has, or the one of find, which it has from then on: a recovery goes by one from its beginning to its end.
+// Kept is the lineage that a file has, or the one of find, which it has from then on: a recovery goes by one from its
+// beginning to its end.
 func Kept(path string, find func() (*Lineage, error)) (*Lineage, error) {
 	text, err := os.ReadFile(path)
 	if err == nil {

@@ -73,7 +73,8 @@ func Parse(name string) (File, error) {
 
 // SegmentOf is a segment by its number.
 func SegmentOf(timeline, number int64) File {
-	return File{Name: fmt.Sprintf("%08X%08X%08X", timeline, number/segmentsPerFile, number%segmentsPerFile), Kind: Segment, Timeline: timeline, Number: number}
+	return File{Name: fmt.Sprintf("%08X%08X%08X", timeline, number/segmentsPerFile, number%segmentsPerFile), Kind: Segment,
+		Timeline: timeline, Number: number}
 }
 
 // Timeline is one by its number and the term in which it began: numbers can be given twice.

@@ -42,7 +42,8 @@ func TestPlace(t *testing.T) {
 
 // What a backup says of its place leads nowhere else.
 func TestIsPlace(t *testing.T) {
-	for text, want := range map[string]bool{"": true, "7412345678901234567": true, "0123456789abcdef": true, "../shop": false, "0123456789ABCDEF": false, "shop": false, "74\n": false} {
+	for text, want := range map[string]bool{"": true, "7412345678901234567": true, "0123456789abcdef": true,
+		"../shop": false, "0123456789ABCDEF": false, "shop": false, "74\n": false} {
 		if got := IsPlace(text); got != want {
 			t.Errorf("%q: %t", text, got)
 		}

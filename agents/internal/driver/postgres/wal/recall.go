@@ -26,7 +26,8 @@ const (
 // branch is a timeline that the server's own goes on from.
 type branch struct {
 	number int64
-	// start is its first segment, and end the one in which it was left, which goes by the name of a partial one and is none of it.
+	// start is its first segment, and end the one in which it was left, which goes by the name of a partial one and is
+	// none of it.
 	start, end int64
 	// histories and segments of it that the server has.
 	histories, segments []File
@@ -42,8 +43,8 @@ func (b branch) first() int64 {
 	return b.end
 }
 
-// branches before the server's own timeline, in their order: those of the newest history that it has. The one that it asks for can be older, and wait since it was
-// the primary before.
+// branches before the server's own timeline, in their order: those of the newest history that it has. The one that it
+// asks for can be older, and wait since it was the primary before.
 func (d Data) branches() ([]branch, error) {
 	files, err := d.log()
 	if err != nil {
@@ -84,9 +85,10 @@ func (d Data) branches() ([]branch, error) {
 	return all, nil
 }
 
-// Recall has the server archive all that it has of the timelines before its own, when it asks for a history: as long as it followed, it took what it got for archived,
-// and those before it may not have come to that. It asks for a history before anything else, and nothing of what it has is gone by then; but its next checkpoint
-// removes what it takes for archived. So this comes before all that needs the store, which may be away for longer.
+// Recall has the server archive all that it has of the timelines before its own, when it asks for a history: as long as
+// it followed, it took what it got for archived, and those before it may not have come to that. It asks for a history
+// before anything else, and nothing of what it has is gone by then; but its next checkpoint removes what it takes for
+// archived. So this comes before all that needs the store, which may be away for longer.
 func (d Data) Recall(name string) error {
 	f, err := Parse(name)
 	if err != nil || f.Kind != History {
@@ -106,7 +108,8 @@ func (d Data) Recall(name string) error {
 	return nil
 }
 
-// review has the server take for archived what the archive has of what was recalled, but for the file that it asks for, and says what neither has.
+// review has the server take for archived what the archive has of what was recalled, but for the file that it asks for,
+// and says what neither has.
 func (a *Archiver) review(ctx context.Context, asked File, terms map[int64]int64, state *State) error {
 	branches, err := a.Data.branches()
 	if err != nil || len(branches) == 0 {
@@ -117,7 +120,8 @@ func (a *Archiver) review(ctx context.Context, asked File, terms map[int64]int64
 	timelines, err := a.look(asking, branches, terms)
 	if err != nil {
 		// All of them stay recalled then: what is there already does no harm.
-		a.Log.Warn("cannot see what the archive has of the timelines before: all that is here is archived", "problem", err.Error())
+		a.Log.Warn("cannot see what the archive has of the timelines before: all that is here is archived", "problem",
+			err.Error())
 		return nil
 	}
 	for _, b := range branches {
@@ -184,8 +188,10 @@ func (a *Archiver) findGap(branches []branch, state *State) {
 	if len(gaps) == 0 {
 		return
 	}
-	state.Gap = oneLine(fmt.Sprintf("segments %s were never archived by the primary before, and this server has them no more", strings.Join(gaps, ", ")))
-	a.Log.Error("the archive has a gap: nothing after it can be restored from what was copied before it; copy all data anew", "gap", state.Gap)
+	state.Gap = oneLine(fmt.Sprintf("segments %s were never archived by the primary before, and this server has them no "+
+		"more", strings.Join(gaps, ", ")))
+	a.Log.Error("the archive has a gap: nothing after it can be restored from what was copied before it; copy all data "+
+		"anew", "gap", state.Gap)
 }
 
 // wantArchived has the server archive a file that it takes for archived.
@@ -203,7 +209,8 @@ func (d Data) wantArchived(f File) error {
 
 // takeForArchived has the server not archive a file.
 func (d Data) takeForArchived(f File) error {
-	err := os.Rename(d.path("pg_wal", "archive_status", f.Name+".ready"), d.path("pg_wal", "archive_status", f.Name+".done"))
+	err := os.Rename(d.path("pg_wal", "archive_status", f.Name+".ready"),
+		d.path("pg_wal", "archive_status", f.Name+".done"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

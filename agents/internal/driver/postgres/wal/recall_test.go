@@ -88,7 +88,8 @@ func TestTwoServersLeaveOneSegment(t *testing.T) {
 	restores(t, restorer(t, place), 2, 6, 6)
 }
 
-// TestAPromotionWithoutTheStore wants archived what only this server may have before anybody has asked the store, and gives back what that has once it is there.
+// TestAPromotionWithoutTheStore wants archived what only this server may have before anybody has asked the store, and
+// gives back what that has once it is there.
 func TestAPromotionWithoutTheStore(t *testing.T) {
 	place := archivedUpTo(t, 3)
 	s := newServer(t, place, "1")
@@ -105,7 +106,8 @@ func TestAPromotionWithoutTheStore(t *testing.T) {
 	if err := s.archiver.Keep(t.Context(), "00000002.history"); err == nil {
 		t.Fatal("it was kept nowhere")
 	}
-	if got, want := s.wants(), names("00000002.history", SegmentOf(1, 3).Name, SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(2, 6).Name); got != want {
+	if got, want := s.wants(), names("00000002.history", SegmentOf(1, 3).Name, SegmentOf(1, 4).Name, SegmentOf(1, 5).Name,
+		SegmentOf(2, 6).Name); got != want {
 		t.Errorf("without the store the server wants archived\n%s, not\n%s", got, want)
 	}
 	if err := os.Rename(place+".away", place); err != nil {
@@ -125,7 +127,8 @@ func TestAPromotionWithoutTheStore(t *testing.T) {
 	}
 }
 
-// TestAnOlderHistoryWaits of a server that was the primary before, and never came to the store: what came after that is recalled as well.
+// TestAnOlderHistoryWaits of a server that was the primary before, and never came to the store: what came after that is
+// recalled as well.
 func TestAnOlderHistoryWaits(t *testing.T) {
 	place := archivedUpTo(t, 5)
 	s := newServer(t, place, "1")
@@ -139,7 +142,8 @@ func TestAnOlderHistoryWaits(t *testing.T) {
 	if err := s.Recall("00000002.history"); err != nil {
 		t.Fatal(err)
 	}
-	want := names("00000002.history", "00000003.history", "00000004.history", SegmentOf(2, 6).Name, SegmentOf(2, 7).Name, SegmentOf(3, 8).Name, SegmentOf(3, 9).Name)
+	want := names("00000002.history", "00000003.history", "00000004.history", SegmentOf(2, 6).Name, SegmentOf(2, 7).Name,
+		SegmentOf(3, 8).Name, SegmentOf(3, 9).Name)
 	if got := s.wants(); got != want {
 		t.Errorf("the server wants archived\n%s, not\n%s", got, want)
 	}
@@ -153,7 +157,8 @@ func TestAnOlderHistoryWaits(t *testing.T) {
 	}
 }
 
-// TestTwoPromotions in a row, of which the first one's primary archived nothing: all that it and the one before it did not come to is archived by the second.
+// TestTwoPromotions in a row, of which the first one's primary archived nothing: all that it and the one before it did
+// not come to is archived by the second.
 func TestTwoPromotions(t *testing.T) {
 	place := archivedUpTo(t, 3)
 	s := newServer(t, place, "1")
@@ -164,7 +169,8 @@ func TestTwoPromotions(t *testing.T) {
 	s.history(2, leftOnce, "done")
 	s.history(3, leftTwice, "ready")
 	s.keeps("00000003.history")
-	want := names("00000002.history", SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(2, 6).Name, SegmentOf(2, 7).Name, SegmentOf(3, 8).Name)
+	want := names("00000002.history", SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(2, 6).Name,
+		SegmentOf(2, 7).Name, SegmentOf(3, 8).Name)
 	if got := s.wants(); got != want {
 		t.Fatalf("the server wants archived\n%s, not\n%s", got, want)
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/zeroinfra/agents/internal/store"
 )
 
-// ErrEnd says that the archive has no such file, and need not have one: the log ends there, or the timeline does not exist.
+// ErrEnd says that the archive has no such file, and need not have one: the log ends there, or the timeline does not
+// exist.
 var ErrEnd = errors.New("the archive does not have it")
 
 const (
@@ -31,7 +32,8 @@ type Restorer struct {
 	Archive *Archive
 	// Lineage is what is restored.
 	Lineage *Lineage
-	// Cache is a folder for what is fetched before it is asked for, on the volume of the log; empty for none. It can go at any time.
+	// Cache is a folder for what is fetched before it is asked for, on the volume of the log; empty for none. It can go at
+	// any time.
 	Cache string
 	// Parallel files are fetched at once. Each takes up to 8 MiB of memory.
 	Parallel int
@@ -46,7 +48,8 @@ func (r *Restorer) Restore(ctx context.Context, name, path string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience, fmt.Errorf("%s does not answer within %s", r.Archive.Store, r.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Patience,
+		fmt.Errorf("%s does not answer within %s", r.Archive.Store, r.Patience))
 	defer cancel()
 	if r.fromCache(f, path) {
 		return nil
@@ -80,14 +83,16 @@ func (r *Restorer) missing(ctx context.Context, t Timeline, f File, path string)
 		return err
 	}
 	if ends && len(later) == 0 {
-		return store.Refused{Why: fmt.Sprintf("%s is missing in the archive at %s, and timeline %d goes on to %s: nothing after it can be restored from a copy of the data that was made before it",
+		return store.Refused{Why: fmt.Sprintf("%s is missing in the archive at %s, and timeline %d goes on to %s: nothing "+
+			"after it can be restored from a copy of the data that was made before it",
 			f.Name, r.Archive.Store, f.Timeline, SegmentOf(f.Timeline, end).Name)}
 	}
 	if len(later) == 0 {
 		return ErrEnd
 	}
 	if last := later[len(later)-1]; last > f.Number+nearEnd || ends {
-		return store.Refused{Why: fmt.Sprintf("%s is missing in the archive at %s, which goes on with %s: nothing after it can be restored from a copy of the data that was made before it",
+		return store.Refused{Why: fmt.Sprintf("%s is missing in the archive at %s, which goes on with %s: nothing after it "+
+			"can be restored from a copy of the data that was made before it",
 			f.Name, r.Archive.Store, SegmentOf(f.Timeline, later[0]).Name)}
 	}
 	// A server keeps several at once: this one may be under way.
@@ -96,7 +101,8 @@ func (r *Restorer) missing(ctx context.Context, t Timeline, f File, path string)
 	for {
 		select {
 		case <-settled.Done():
-			r.Log.Warn("the archive ends here, although it has some segments that come later: their server did not come to this one", "file", f.Name, "later", SegmentOf(f.Timeline, later[0]).Name)
+			r.Log.Warn("the archive ends here, although it has some segments that come later: their server did not come to "+
+				"this one", "file", f.Name, "later", SegmentOf(f.Timeline, later[0]).Name)
 			return ErrEnd
 		case <-time.After(settling / 6):
 		}
@@ -131,7 +137,8 @@ func (r *Restorer) cached(f File) string {
 	return filepath.Join(r.Cache, t.String()+"."+f.Name)
 }
 
-// fetchNext fetches the segments that come next, when none of them is there yet. What does not succeed is asked for later.
+// fetchNext fetches the segments that come next, when none of them is there yet. What does not succeed is asked for
+// later.
 func (r *Restorer) fetchNext(ctx context.Context, t Timeline, f File) {
 	if err := os.MkdirAll(r.Cache, 0o700); err != nil {
 		return

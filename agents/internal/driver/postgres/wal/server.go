@@ -43,8 +43,9 @@ func (d Data) System() (string, error) {
 // RestoredFile is in data that a restore made of a copy of another server's, and has what tells the two apart.
 const RestoredFile = "zeroinfra.restored"
 
-// ArchiveFile is in such data as well, and names the folder of its own that its log has below the place of the archive: the former server's may be at
-// that place, whoever names it. Data that an earlier agent restored has none, and archives at the place itself.
+// ArchiveFile is in such data as well, and names the folder of its own that its log has below the place of the archive:
+// the former server's may be at that place, whoever names it. Data that an earlier agent restored has none, and
+// archives at the place itself.
 const ArchiveFile = "zeroinfra.archive"
 
 var restoredForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
@@ -64,7 +65,8 @@ func (d Data) Identity() (Identity, error) {
 	}
 	restore := strings.TrimSpace(string(text))
 	if !restoredForm.MatchString(restore) {
-		return Identity{}, fmt.Errorf("%s has %q, which is none of the numbers that a restore gives", d.path(RestoredFile), restore)
+		return Identity{}, fmt.Errorf("%s has %q, which is none of the numbers that a restore gives", d.path(RestoredFile),
+			restore)
 	}
 	return Identity{system, restore}, nil
 }
@@ -74,8 +76,8 @@ var placeForm = regexp.MustCompile(`^([0-9]{1,20}|[0-9a-f]{16})?$`)
 // IsPlace says whether a text is one that Place gives.
 func IsPlace(text string) bool { return placeForm.MatchString(text) }
 
-// Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own. It has one after an upgrade to another major
-// version, whose log does not go on from the one before, and where a restore gave it one.
+// Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own. It has one after
+// an upgrade to another major version, whose log does not go on from the one before, and where a restore gave it one.
 func (d Data) Place() (string, error) {
 	text, err := d.optional("zeroinfra.upgrade")
 	if err != nil {
@@ -84,7 +86,8 @@ func (d Data) Place() (string, error) {
 	for line := range strings.Lines(text) {
 		if system, found := strings.CutPrefix(strings.TrimSpace(line), "archive="); found && system != "" {
 			if _, err := strconv.ParseUint(system, 10, 64); err != nil {
-				return "", fmt.Errorf("%s names the archive %q, which is no number of a system", d.path("zeroinfra.upgrade"), system)
+				return "", fmt.Errorf("%s names the archive %q, which is no number of a system", d.path("zeroinfra.upgrade"),
+					system)
 			}
 			return system, nil
 		}
@@ -94,7 +97,8 @@ func (d Data) Place() (string, error) {
 	}
 	place := strings.TrimSpace(text)
 	if place != "" && !restoredForm.MatchString(place) {
-		return "", fmt.Errorf("%s names the archive %q, which is none of the numbers that a restore gives", d.path(ArchiveFile), place)
+		return "", fmt.Errorf("%s names the archive %q, which is none of the numbers that a restore gives",
+			d.path(ArchiveFile), place)
 	}
 	return place, nil
 }

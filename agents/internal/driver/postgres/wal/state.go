@@ -20,7 +20,8 @@ type State struct {
 	Time time.Time `json:"time"`
 	// Claim is the archive that was seen to be this system's.
 	Claim string `json:"claim,omitempty"`
-	// Reason of the last failure; empty when the last request succeeded. It does not change while the reason stays the same.
+	// Reason of the last failure; empty when the last request succeeded. It does not change while the reason stays the
+	// same.
 	Reason string `json:"reason,omitempty"`
 	// FailingSince the first of the failures that nothing came in between of.
 	FailingSince time.Time `json:"failingSince,omitzero"`
@@ -83,8 +84,10 @@ func (a *Archiver) conclude(state *State, now time.Time) {
 	state.Time, state.Alarm = now, a.Alarm
 	state.judge(now)
 	if state.Level != before && state.Level != volumealarm.LevelNone {
-		a.Log.Error("log waits for the archive, and its volume gets full: the server stops when it is; nothing that waits is ever dropped",
-			"level", string(state.Level), "waiting", state.Waiting, "freeBytes", state.FreeBytes, "volumeBytes", state.VolumeBytes, "fullInSeconds", state.FullSeconds, "reason", state.Reason)
+		a.Log.Error("log waits for the archive, and its volume gets full: the server stops when it is; nothing that waits "+
+			"is ever dropped",
+			"level", string(state.Level), "waiting", state.Waiting, "freeBytes", state.FreeBytes, "volumeBytes",
+			state.VolumeBytes, "fullInSeconds", state.FullSeconds, "reason", state.Reason)
 	}
 	if err := a.write(StateFile, *state); err != nil {
 		a.Log.Warn("cannot note how archiving goes", "problem", err.Error())

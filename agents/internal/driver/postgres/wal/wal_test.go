@@ -44,7 +44,8 @@ func newServer(t *testing.T, place, system string) *server {
 	}
 	s.put("global/pg_control", binary.NativeEndian.AppendUint64(nil, number))
 	s.put("postmaster.pid", fmt.Appendf(nil, "%d\n/data\n0\n5432\n/run\n*\n0 0\nready   \n", os.Getpid()))
-	s.archiver = &Archiver{Archive: archiveAt(t, place), Data: s.Data, Notes: filepath.Join(s.root, "run"), Parallel: 2, Patience: 2 * time.Second, Alarm: 25, Log: slog.New(slog.DiscardHandler)}
+	s.archiver = &Archiver{Archive: archiveAt(t, place), Data: s.Data, Notes: filepath.Join(s.root, "run"), Parallel: 2,
+		Patience: 2 * time.Second, Alarm: 25, Log: slog.New(slog.DiscardHandler)}
 	return s
 }
 
@@ -119,7 +120,8 @@ func restorer(t *testing.T, place string) *Restorer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Restorer{Archive: a, Lineage: lineage, Cache: filepath.Join(t.TempDir(), "next"), Parallel: 4, Patience: 2 * time.Second, Log: slog.New(slog.DiscardHandler)}
+	return &Restorer{Archive: a, Lineage: lineage, Cache: filepath.Join(t.TempDir(), "next"), Parallel: 4,
+		Patience: 2 * time.Second, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestNames(t *testing.T) {
@@ -138,7 +140,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is called %s", name, SegmentOf(want.Timeline, want.Number).Name)
 		}
 	}
-	for _, name := range []string{"", "../00000001000000000000000A", "00000001000000000000000a", "RECOVERYXLOG", "00000001.history.x", "00000001000000000000000A.done"} {
+	for _, name := range []string{"", "../00000001000000000000000A", "00000001000000000000000a", "RECOVERYXLOG",
+		"00000001.history.x", "00000001000000000000000A.done"} {
 		if got, err := Parse(name); err == nil {
 			t.Errorf("%q is %+v", name, got)
 		}
@@ -224,7 +227,8 @@ func TestAnArchive(t *testing.T) {
 	// Another system.
 	other := newServer(t, place, "7000000000000000002")
 	other.segment(1, 5, "ready")
-	if err := other.archiver.Keep(t.Context(), name); err == nil || !strings.Contains(err.Error(), "is of system 7000000000000000001, and this is system 7000000000000000002") {
+	if err := other.archiver.Keep(t.Context(), name); err == nil ||
+		!strings.Contains(err.Error(), "is of system 7000000000000000001, and this is system 7000000000000000002") {
 		t.Errorf("it says %v", err)
 	}
 	if err := archiveAt(t, place).Belongs(t.Context(), Identity{System: "7000000000000000002"}); err == nil {
@@ -232,12 +236,14 @@ func TestAnArchive(t *testing.T) {
 	}
 	// Half a segment.
 	s.file(SegmentOf(1, 6).Name, []byte("half"), "ready")
-	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 6).Name); err == nil || !strings.Contains(err.Error(), "has 4 bytes") {
+	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 6).Name); err == nil ||
+		!strings.Contains(err.Error(), "has 4 bytes") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-// TestSeveralAhead are kept with the one that the server asks for, and answered from a note as long as they are what was kept.
+// TestSeveralAhead are kept with the one that the server asks for, and answered from a note as long as they are what
+// was kept.
 func TestSeveralAhead(t *testing.T) {
 	place := t.TempDir()
 	s := newServer(t, place, "1")
@@ -261,7 +267,8 @@ func TestSeveralAhead(t *testing.T) {
 	if err := os.Rename(place+".away", place); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 3).Name); err == nil || !strings.Contains(err.Error(), "has another") {
+	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 3).Name); err == nil ||
+		!strings.Contains(err.Error(), "has another") {
 		t.Errorf("it says %v", err)
 	}
 	s.segment(1, 3, "ready")
@@ -301,7 +308,8 @@ func TestAStoreThatIsAway(t *testing.T) {
 	s.archiver.Patience = 2 * time.Minute
 	time.AfterFunc(500*time.Millisecond, func() { _ = os.Rename(place+".away", place) })
 	s.keeps(name)
-	if state := s.archiver.state(); state.Reason != "" || !state.FailingSince.IsZero() || state.LastFile != name || state.Waiting != 0 {
+	if state := s.archiver.state(); state.Reason != "" || !state.FailingSince.IsZero() || state.LastFile != name ||
+		state.Waiting != 0 {
 		t.Errorf("it is noted as %+v, after a failure at %v", state, since)
 	}
 	s.segment(1, 2, "ready")
@@ -340,7 +348,8 @@ func TestAPromotion(t *testing.T) {
 	}
 	s := promoted(2, 5)
 	s.keeps("00000002.history")
-	if got := s.wants(); got != strings.Join([]string{SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(1, 6).Name + ".partial", SegmentOf(2, 6).Name}, " ") {
+	if got := s.wants(); got != strings.Join(
+		[]string{SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(1, 6).Name + ".partial", SegmentOf(2, 6).Name}, " ") {
 		t.Fatalf("the server archives %s", got)
 	}
 	for name := range strings.FieldsSeq(s.wants()) {
@@ -390,20 +399,23 @@ func TestWhatNobodyHas(t *testing.T) {
 	s.segment(1, 30, "done")
 	s.file("00000002.history", []byte("1\t0/1F000100\tno recovery target specified\n"), "ready")
 	s.keeps("00000002.history")
-	if state := s.archiver.state(); !strings.Contains(state.Gap, "segments "+SegmentOf(1, 4).Name+" to "+SegmentOf(1, 29).Name) {
+	if state := s.archiver.state(); !strings.Contains(state.Gap, "segments "+SegmentOf(1, 4).Name+" to "+
+		SegmentOf(1, 29).Name) {
 		t.Errorf("it is noted as %q", state.Gap)
 	}
 	s.keeps(SegmentOf(1, 30).Name)
 	r := restorer(t, place)
 	path := filepath.Join(t.TempDir(), "RECOVERYXLOG")
-	if err := r.Restore(t.Context(), SegmentOf(1, 4).Name, path); !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), "which goes on with "+SegmentOf(1, 30).Name) {
+	if err := r.Restore(t.Context(), SegmentOf(1, 4).Name, path); !errors.As(err, new(store.Refused)) ||
+		!strings.Contains(err.Error(), "which goes on with "+SegmentOf(1, 30).Name) {
 		t.Errorf("it says %v", err)
 	}
 	// The last of a timeline that another one goes on from.
 	if err := os.Remove(filepath.Join(place, object(Timeline{Number: 1}, SegmentOf(1, 30)))); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Restore(t.Context(), SegmentOf(1, 30).Name, path); !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), "timeline 1 goes on to") {
+	if err := r.Restore(t.Context(), SegmentOf(1, 30).Name, path); !errors.As(err, new(store.Refused)) ||
+		!strings.Contains(err.Error(), "timeline 1 goes on to") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -427,7 +439,8 @@ func TestTheEnd(t *testing.T) {
 			t.Errorf("%d is not what was kept", number)
 		}
 	}
-	if err := r.Restore(t.Context(), SegmentOf(1, 7).Name, path); !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), "which goes on with "+SegmentOf(1, 8).Name) {
+	if err := r.Restore(t.Context(), SegmentOf(1, 7).Name, path); !errors.As(err, new(store.Refused)) ||
+		!strings.Contains(err.Error(), "which goes on with "+SegmentOf(1, 8).Name) {
 		t.Errorf("a gap: %v", err)
 	}
 	if err := r.Restore(t.Context(), SegmentOf(1, 41).Name, path); !errors.Is(err, ErrEnd) {
@@ -452,7 +465,8 @@ func TestTheEnd(t *testing.T) {
 	if err := os.WriteFile(victim, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Restore(t.Context(), SegmentOf(1, 2).Name, path); !errors.As(err, new(store.Refused)) || !strings.Contains(err.Error(), "is broken") {
+	if err := r.Restore(t.Context(), SegmentOf(1, 2).Name, path); !errors.As(err, new(store.Refused)) ||
+		!strings.Contains(err.Error(), "is broken") {
 		t.Errorf("what is broken: %v", err)
 	}
 	if err := os.Rename(place, place+".away"); err != nil {
@@ -479,7 +493,8 @@ func TestWorry(t *testing.T) {
 		"one fails":     {1, "x", volumealarm.LevelCritical},
 		"many wait":     {10, "", volumealarm.LevelCritical},
 	} {
-		s := State{Volume: volumealarm.Volume{VolumeBytes: 10 * gib, FreeBytes: gib / 2, Alarm: volumealarm.DefaultPercent}, Waiting: c.waiting, Reason: c.reason}
+		s := State{Volume: volumealarm.Volume{VolumeBytes: 10 * gib, FreeBytes: gib / 2, Alarm: volumealarm.DefaultPercent},
+			Waiting: c.waiting, Reason: c.reason}
 		if s.judge(time.Now()); s.Level != c.want {
 			t.Errorf("%s: it is %q", what, s.Level)
 		}

@@ -44,7 +44,8 @@ func (a *actor) act(ctx context.Context, step Step) error {
 		err = a.setSlots(ctx, step.On, step.Slots, "STABLE")
 	case Forget:
 		// Who does not know it, need not forget it.
-		if err = a.do(ctx, step.On, "CLUSTER", "FORGET", step.ID); err != nil && strings.Contains(err.Error(), "Unknown node") {
+		if err = a.do(ctx, step.On, "CLUSTER", "FORGET", step.ID); err != nil &&
+			strings.Contains(err.Error(), "Unknown node") {
 			err = nil
 		}
 	case Reset:

@@ -37,15 +37,17 @@ type Bringer struct {
 	Patience time.Duration
 	// Budget is how long a call begins new steps, without its Farewell.
 	Budget time.Duration
-	// Farewell is how long primaries that own nothing any more still send clients to the new owners, before they are dropped: a client that
-	// asks one of them later gets CLUSTERDOWN or no connection. Clients learn from the first MOVED, or by asking anew now and then.
+	// Farewell is how long primaries that own nothing any more still send clients to the new owners, before they are
+	// dropped: a client that asks one of them later gets CLUSTERDOWN or no connection. Clients learn from the first MOVED,
+	// or by asking anew now and then.
 	Farewell time.Duration
 	// Report is told what was done and what comes next, whenever that changes; it may be nil.
 	Report func(Result)
 }
 
-// Bring takes steps until the cluster has its shape, somebody has to do something, or time is over: to be called again then. The error is that of
-// the context, or of a step that failed again and again. A call that is cancelled leaves no slot open, as far as the members answer.
+// Bring takes steps until the cluster has its shape, somebody has to do something, or time is over: to be called again
+// then. The error is that of the context, or of a step that failed again and again. A call that is cancelled leaves no
+// slot open, as far as the members answer.
 func (b *Bringer) Bring(ctx context.Context, shape *Shape) (Result, error) {
 	var result Result
 	var waited time.Time
@@ -122,7 +124,8 @@ func (b *Bringer) tell(result *Result, plan Plan) {
 
 // take carries out the steps of a plan; the first that fails is the last.
 func (b *Bringer) take(ctx context.Context, result *Result, plan Plan, views []View) error {
-	a := &actor{Transport: b.Transport, login: b.Login, views: map[string]*View{}, progress: func(keys int) { result.Keys += keys }}
+	a := &actor{Transport: b.Transport, login: b.Login, views: map[string]*View{},
+		progress: func(keys int) { result.Keys += keys }}
 	for i := range views {
 		a.views[views[i].Member] = &views[i]
 	}

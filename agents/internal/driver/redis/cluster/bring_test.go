@@ -31,7 +31,8 @@ func (g *group) write() *writer {
 	go func() {
 		defer close(w.ended)
 		for i := 0; ctx.Err() == nil; i++ {
-			// A key whose writing failed may be there or not: it is written again until it is. What has begun is not cut off at the end.
+			// A key whose writing failed may be there or not: it is written again until it is. What has begun is not cut off at
+			// the end.
 			for ctx.Err() == nil {
 				err := w.client.Set(context.WithoutCancel(ctx), fmt.Sprint("key-", i), i, 0).Err()
 				if err == nil {

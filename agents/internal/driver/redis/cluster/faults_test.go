@@ -17,7 +17,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/redis/cluster"
 )
 
-// mortal is a Transport that dies after some commands that change something, also in the middle of several that are sent in one go.
+// mortal is a Transport that dies after some commands that change something, also in the middle of several that are
+// sent in one go.
 type mortal struct {
 	*cluster.Network
 	left int
@@ -28,7 +29,8 @@ type mortal struct {
 var errDead = errors.New("the agent is dead")
 
 func changes(c cluster.Command) bool {
-	return c[0] == "MIGRATE" || c[0] == "CLUSTER" && !slices.Contains([]string{"MYID", "NODES", "INFO", "COUNTKEYSINSLOT", "GETKEYSINSLOT"}, c[1])
+	return c[0] == "MIGRATE" || c[0] == "CLUSTER" &&
+		!slices.Contains([]string{"MYID", "NODES", "INFO", "COUNTKEYSINSLOT", "GETKEYSINSLOT"}, c[1])
 }
 
 func (m *mortal) Send(ctx context.Context, member string, commands ...cluster.Command) ([]cluster.Answer, error) {
@@ -118,7 +120,8 @@ func TestAllRestartedElsewhere(t *testing.T) {
 	g.check(w)
 }
 
-// A member loses its volume: its replica takes over, and it becomes a replica of that one. Its former id is dropped everywhere.
+// A member loses its volume: its replica takes over, and it becomes a replica of that one. Its former id is dropped
+// everywhere.
 func TestMemberLosesItsData(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
@@ -202,7 +205,8 @@ func TestShardLosesItsData(t *testing.T) {
 	g.sound()
 }
 
-// A replica that has not copied yet does not take over from a primary that has lost its volume: what it never had is not handed out empty.
+// A replica that has not copied yet does not take over from a primary that has lost its volume: what it never had is
+// not handed out empty.
 func TestNobodyHasCopied(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
@@ -221,7 +225,8 @@ func TestNobodyHasCopied(t *testing.T) {
 	}
 	primary.lose()
 	primary.start()
-	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "belong to node "+id+", which no member is and nobody has a whole copy of") {
+	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "belong to node "+id+
+		", which no member is and nobody has a whole copy of") {
 		t.Errorf("got %+v", result)
 	}
 	g.change = func(s *cluster.Shape) { s.Goal, s.Abandon = cluster.GiveUp, []string{id} }
@@ -293,7 +298,8 @@ func TestOpenSlots(t *testing.T) {
 		}
 	}
 	first, middle, last := g.owner(0), g.owner(1), g.owner(2)
-	ids := map[*server]string{first: first.run("CLUSTER", "MYID"), middle: middle.run("CLUSTER", "MYID"), last: last.run("CLUSTER", "MYID")}
+	ids := map[*server]string{first: first.run("CLUSTER", "MYID"), middle: middle.run("CLUSTER", "MYID"),
+		last: last.run("CLUSTER", "MYID")}
 	// Half of one is moved, another one is only open, and one side of a third and a fourth is.
 	middle.run("CLUSTER", "SETSLOT", 15495, "IMPORTING", ids[last])
 	last.run("CLUSTER", "SETSLOT", 15495, "MIGRATING", ids[middle])
@@ -319,7 +325,8 @@ func TestOpenSlots(t *testing.T) {
 	}
 }
 
-// A move that is cancelled leaves no slot open; what has moved moves back when the shape is as before, and those that were to join leave.
+// A move that is cancelled leaves no slot open; what has moved moves back when the shape is as before, and those that
+// were to join leave.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)
@@ -375,7 +382,8 @@ func TestNoRoom(t *testing.T) {
 			s.run("CONFIG", "SET", "maxmemory", bytes+1<<20)
 		}
 	}
-	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "may be used") || !strings.Contains(result.Reason, " MiB of ") || result.Slots != 0 {
+	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "may be used") ||
+		!strings.Contains(result.Reason, " MiB of ") || result.Slots != 0 {
 		t.Errorf("got %+v", result)
 	}
 	for _, shard := range g.shards {
@@ -405,14 +413,16 @@ func TestRefusals(t *testing.T) {
 	b, network := g.bringer()
 	defer network.Close()
 	b.Patience = time.Second
-	if result, err := b.Bring(t.Context(), g.shape()); err != nil || result.Phase != cluster.Waiting || !strings.Contains(result.Reason, stopped.address) || result.Steps > 0 {
+	if result, err := b.Bring(t.Context(), g.shape()); err != nil || result.Phase != cluster.Waiting ||
+		!strings.Contains(result.Reason, stopped.address) || result.Steps > 0 {
 		t.Errorf("got %+v, %v", result, err)
 	}
 	if err := syscall.Kill(stopped.cmd.Process.Pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	g.shards[1] = append(g.shards[1], stranger)
-	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, stranger.address+" is in no cluster, and has 1 keys") {
+	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, stranger.address+
+		" is in no cluster, and has 1 keys") {
 		t.Errorf("got %+v", result)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/redis/cluster"
 )
 
-// A member that gets slots hangs in the middle of that for so long that its replica takes over. What was acknowledged before is there, and the
-// member is a replica afterwards.
+// A member that gets slots hangs in the middle of that for so long that its replica takes over. What was acknowledged
+// before is there, and the member is a replica afterwards.
 func TestTargetHangs(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, 3)

@@ -15,7 +15,8 @@ var atOnce = 8
 
 // Transport carries commands to members.
 type Transport interface {
-	// Send has a member carry out commands in one go, and returns an answer, or an error, for each. The error says that nothing is known.
+	// Send has a member carry out commands in one go, and returns an answer, or an error, for each. The error says that
+	// nothing is known.
 	Send(ctx context.Context, member string, commands ...Command) ([]Answer, error)
 	// Address is the IP address and port of a member at which Send reaches it.
 	Address(ctx context.Context, member string) (string, error)
@@ -104,7 +105,8 @@ func look(ctx context.Context, t Transport, shape *Shape, how depth) []View {
 
 // lookAt one member.
 func lookAt(ctx context.Context, t Transport, member string) (View, error) {
-	answers, err := t.Send(ctx, member, Command{"CLUSTER", "MYID"}, Command{"CLUSTER", "NODES"}, Command{"CLUSTER", "INFO"}, Command{"DBSIZE"},
+	answers, err := t.Send(ctx, member, Command{"CLUSTER", "MYID"}, Command{"CLUSTER", "NODES"},
+		Command{"CLUSTER", "INFO"}, Command{"DBSIZE"},
 		Command{"INFO", "memory"}, Command{"INFO", "replication"})
 	if err != nil {
 		return View{}, err
@@ -134,7 +136,8 @@ func lookAt(ctx context.Context, t Transport, member string) (View, error) {
 	keys, _ := answers[3].Value.(int64)
 	cluster, memory, replication := fieldsOf(texts[2]), fieldsOf(texts[4]), fieldsOf(texts[5])
 	v.State, v.Epoch, v.Keys = cluster["cluster_state"], uint64(number(cluster, "cluster_current_epoch")), keys
-	v.Used, v.Dataset, v.Limit = number(memory, "used_memory"), number(memory, "used_memory_dataset"), number(memory, "maxmemory")
+	v.Used, v.Dataset, v.Limit = number(memory, "used_memory"), number(memory, "used_memory_dataset"),
+		number(memory, "maxmemory")
 	v.Offset, v.Link = number(replication, "master_repl_offset"), replication["master_link_status"] == "up"
 	// It is -1 for one that never had.
 	since, down := replication["master_link_down_since_seconds"]

@@ -15,15 +15,16 @@ import (
 const (
 	// keysAtOnce is how many keys go in one piece.
 	keysAtOnce = 100
-	// migrateTimeout is how long the two members may be silent while keys go over; for a key that takes longer it grows up to maxMigrateTimeout.
+	// migrateTimeout is how long the two members may be silent while keys go over; for a key that takes longer it grows up
+	// to maxMigrateTimeout.
 	migrateTimeout    = 2 * time.Second
 	maxMigrateTimeout = 2 * time.Minute
 	// closing is how long a move that is cancelled may take to leave no slot open.
 	closing = 20 * time.Second
 )
 
-// move moves slots with their keys. When it is cancelled, slots whose keys have not begun to move are closed again, and the one that has is
-// finished. Where that fails, or the agent dies, the next plan finishes what is open.
+// move moves slots with their keys. When it is cancelled, slots whose keys have not begun to move are closed again, and
+// the one that has is finished. Where that fails, or the agent dies, the next plan finishes what is open.
 func (a *actor) move(ctx context.Context, step Step) error {
 	from, to := a.views[step.On], a.views[step.To]
 	lasting, cancel := lasting(ctx)
@@ -64,8 +65,8 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return lasting, func() { stop(); cancel() }
 }
 
-// give tells all primaries who owns the slots now: the target first, since a slot that only its old owner gave away would have none if the
-// target died then.
+// give tells all primaries who owns the slots now: the target first, since a slot that only its old owner gave away
+// would have none if the target died then.
 func (a *actor) give(ctx context.Context, step Step, id string, slots []int) error {
 	if len(slots) == 0 {
 		return nil
@@ -90,8 +91,8 @@ func (a *actor) closeBoth(ctx context.Context, step Step, slots []int) error {
 	return errors.Join(a.setSlots(ctx, step.On, slots, "STABLE"), a.setSlots(ctx, step.To, slots, "STABLE"))
 }
 
-// empty moves all keys of a slot. A key whose transfer fails is still at the source, which drops it only once the target has said that it has it;
-// it may be at both then, and that of the source counts.
+// empty moves all keys of a slot. A key whose transfer fails is still at the source, which drops it only once the
+// target has said that it has it; it may be at both then, and that of the source counts.
 func (a *actor) empty(ctx context.Context, step Step, slot int) error {
 	count, timeout := keysAtOnce, migrateTimeout
 	for {

@@ -122,9 +122,9 @@ func (p *picture) counted() []*View {
 	return all
 }
 
-// agree finds out who owns what. It returns a sentence where two members have two opinions. A member that imports a slot does not hear who
-// else gets it: its opinion of that slot counts only where it says that the slot is its own. One that came when the owner of a slot was gone
-// has not heard of that, and says that nobody owns it.
+// agree finds out who owns what. It returns a sentence where two members have two opinions. A member that imports a
+// slot does not hear who else gets it: its opinion of that slot counts only where it says that the slot is its own. One
+// that came when the owner of a slot was gone has not heard of that, and says that nobody owns it.
 func (p *picture) agree() string {
 	p.owners = make([]string, Slots)
 	by := make([]*View, Slots)
@@ -146,7 +146,8 @@ func (p *picture) agree() string {
 			case by[slot] == nil, before == nobody && p.gone(id):
 				by[slot], p.owners[slot] = v, id
 			case before != id && !(id == nobody && p.gone(before)):
-				return fmt.Sprintf("the members do not agree on slot %d: %s says that %s owns it, %s says %s", slot, by[slot].Member, p.title(p.owners[slot]), v.Member, p.title(id))
+				return fmt.Sprintf("the members do not agree on slot %d: %s says that %s owns it, %s says %s", slot,
+					by[slot].Member, p.title(p.owners[slot]), v.Member, p.title(id))
 			}
 		}
 	}
@@ -178,8 +179,8 @@ func (p *picture) slotsOf(id string) []int {
 	return slots
 }
 
-// heads are the members that take the writes of each shard: those that own most of its slots, else the first primary; nil where each member
-// copies from somebody.
+// heads are the members that take the writes of each shard: those that own most of its slots, else the first primary;
+// nil where each member copies from somebody.
 func (p *picture) heads() []*View {
 	count := map[string]int{}
 	for _, owner := range p.owners {

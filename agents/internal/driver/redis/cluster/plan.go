@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Decide says what is next. The views are of the members of the shape, in any order. What needs to be done first comes first: nothing of a
-// later stage is begun while an earlier one has something to say.
+// Decide says what is next. The views are of the members of the shape, in any order. What needs to be done first comes
+// first: nothing of a later stage is begun while an earlier one has something to say.
 func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
 		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned, p.givenUp,
-		p.acquaintance, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves, p.departures, p.health,
+		p.acquaintance, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves,
+		p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
 			return *plan
@@ -47,7 +48,8 @@ func (p *picture) identities() *Plan {
 			continue
 		}
 		if other := seen[v.ID]; other != "" {
-			return refused("%s and %s have the same node id %s: one has a copy of the other's volume. Remove nodes.conf and the data from the copy", other, v.Member, v.ID)
+			return refused("%s and %s have the same node id %s: one has a copy of the other's volume. Remove nodes.conf and "+
+				"the data from the copy", other, v.Member, v.ID)
 		}
 		seen[v.ID] = v.Member
 	}
@@ -55,9 +57,11 @@ func (p *picture) identities() *Plan {
 		switch {
 		case !v.seen():
 		case v.fresh() && v.Keys > 0:
-			return refused("%s is in no cluster, and has %d keys: it can join only without data. Flush it, if they are not needed", v.Member, v.Keys)
+			return refused("%s is in no cluster, and has %d keys: it can join only without data. Flush it, if they are not "+
+				"needed", v.Member, v.Keys)
 		case v.joined() && v != p.anchor && !p.related(v):
-			return refused("%s is in another cluster: it knows no member of this one, but %d other nodes. Reset it, if its data is not needed", v.Member, len(v.Nodes)-1)
+			return refused("%s is in another cluster: it knows no member of this one, but %d other nodes. Reset it, if its "+
+				"data is not needed", v.Member, len(v.Nodes)-1)
 		}
 	}
 	return nil
@@ -70,12 +74,15 @@ func (p *picture) related(v *View) bool {
 	})
 }
 
-// beginnings: fresh members get an epoch of their own before they are met. A cluster begins only where all members are seen to be fresh.
+// beginnings: fresh members get an epoch of their own before they are met. A cluster begins only where all members are
+// seen to be fresh.
 func (p *picture) beginnings() *Plan {
 	if missing := unseen(p.staying); p.anchor == nil && len(missing) > 0 {
-		return waiting("no member knows of a cluster, and it does not begin before all are seen: %s", strings.Join(missing, ", "))
+		return waiting("no member knows of a cluster, and it does not begin before all are seen: %s",
+			strings.Join(missing, ", "))
 	}
-	if gone := slices.DeleteFunc(slices.Clone(p.leaving), func(v *View) bool { return v.seen() && v.fresh() }); p.anchor == nil && len(gone) > 0 {
+	if gone := slices.DeleteFunc(slices.Clone(p.leaving), func(v *View) bool { return v.seen() && v.fresh() }); p.anchor ==
+		nil && len(gone) > 0 {
 		return refused("no member that stays knows of a cluster, and %s leaves: it may have the data", gone[0].Member)
 	}
 	var epoch uint64
@@ -98,8 +105,8 @@ func (p *picture) beginnings() *Plan {
 	return working(steps, "all members are fresh: a cluster begins")
 }
 
-// meetings: members are met, and met again where their address has changed. What goes through the anchor spreads by itself, so that other
-// pairs follow only when all is well with it.
+// meetings: members are met, and met again where their address has changed. What goes through the anchor spreads by
+// itself, so that other pairs follow only when all is well with it.
 func (p *picture) meetings() *Plan {
 	if p.anchor == nil {
 		p.anchor = p.staying[0]
@@ -154,13 +161,15 @@ func (p *picture) sight() *Plan {
 	return nil
 }
 
-// successions: where the owner of slots is gone for good, one of its replicas takes over. All members are seen here and none is that node,
-// so that nothing is waited for: whoever copied from it has what is left. One that has not copied yet would hand the slots out empty.
+// successions: where the owner of slots is gone for good, one of its replicas takes over. All members are seen here and
+// none is that node, so that nothing is waited for: whoever copied from it has what is left. One that has not copied
+// yet would hand the slots out empty.
 func (p *picture) successions() *Plan {
 	all := p.ghosts()
 	for _, g := range all {
 		if g.alive {
-			return waiting("node %s at %s is in the cluster, and is no member: it is gone, and that is not noticed yet, or it has to leave", g.id, g.address)
+			return waiting("node %s at %s is in the cluster, and is no member: it is gone, and that is not noticed yet, or it "+
+				"has to leave", g.id, g.address)
 		}
 	}
 	var steps []Step
@@ -170,12 +179,14 @@ func (p *picture) successions() *Plan {
 			continue
 		}
 		best := slices.MaxFunc(copies, byData)
-		steps = append(steps, Step{Kind: Failover, On: best.Member, Manner: p.manner(), Reason: fmt.Sprintf("node %s is gone, and it has most of its data", g.id)})
+		steps = append(steps, Step{Kind: Failover, On: best.Member, Manner: p.manner(),
+			Reason: fmt.Sprintf("node %s is gone, and it has most of its data", g.id)})
 	}
 	return working(steps, "replicas take over from nodes that are gone")
 }
 
-// bare says whether a replica may never have copied anything. An offset does not show it: a member that left and came back keeps the one that it had.
+// bare says whether a replica may never have copied anything. An offset does not show it: a member that left and came
+// back keeps the one that it had.
 func (v *View) bare() bool { return v.Keys == 0 && (v.Offset == 0 || !v.Heard) }
 
 // byData compares how much two replicas of the same primary have. Redis 7.0 knows no offset any more after a restart.
@@ -202,8 +213,8 @@ func (p *picture) manner() Manner {
 	return Takeover
 }
 
-// abandoned: slots of a node that is gone without a copy are dropped only where that is said. A replica that has not copied yet could not drop its
-// primary.
+// abandoned: slots of a node that is gone without a copy are dropped only where that is said. A replica that has not
+// copied yet could not drop its primary.
 func (p *picture) abandoned() *Plan {
 	var steps, detach []Step
 	for _, g := range p.ghosts() {
@@ -211,11 +222,13 @@ func (p *picture) abandoned() *Plan {
 			continue
 		}
 		if !slices.Contains(p.shape.Abandon, g.id) {
-			return refused("the slots %s belong to node %s, which no member is and nobody has a whole copy of: bring its volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
+			return refused("the slots %s belong to node %s, which no member is and nobody has a whole copy of: bring its "+
+				"volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
 		}
 		for _, v := range g.knownBy {
 			if v.own().Primary == g.id {
-				detach = append(detach, Step{Kind: Detach, On: v.Member, Reason: "it has not copied from node " + g.id + ", whose data is given up for lost"})
+				detach = append(detach, Step{Kind: Detach, On: v.Member, Reason: "it has not copied from node " + g.id +
+					", whose data is given up for lost"})
 				continue
 			}
 			steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "its data is given up for lost"})
@@ -267,8 +280,8 @@ func (p *picture) acquaintance() *Plan {
 	return nil
 }
 
-// forgotten: nodes that no member is, and that own nothing, are dropped by all. A member that leaves and is away may come back, and is a copy
-// of what has not yet moved.
+// forgotten: nodes that no member is, and that own nothing, are dropped by all. A member that leaves and is away may
+// come back, and is a copy of what has not yet moved.
 func (p *picture) forgotten() *Plan {
 	if len(unseen(p.leaving)) > 0 && slices.ContainsFunc(p.leaving, func(v *View) bool { return v.seen() && v.owns() }) {
 		return nil
@@ -278,14 +291,16 @@ func (p *picture) forgotten() *Plan {
 		for _, v := range g.knownBy {
 			// None drops its own primary. Here only one that leaves has such a primary, and forgets all when it does.
 			if v.own().Primary != g.id {
-				steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "no member is this node, and it owns no slots"})
+				steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id,
+					Reason: "no member is this node, and it owns no slots"})
 			}
 		}
 	}
 	return working(steps, "nodes that are gone are dropped")
 }
 
-// handovers: a primary that leaves hands its slots to a replica that stays, before that one gives up its copy of them to follow somebody else.
+// handovers: a primary that leaves hands its slots to a replica that stays, before that one gives up its copy of them
+// to follow somebody else.
 func (p *picture) handovers() *Plan {
 	var steps, mends []Step
 	var pending []string
@@ -303,7 +318,8 @@ func (p *picture) handovers() *Plan {
 			case v.looksElsewhere(owner):
 				mends = append(mends, Step{Kind: Replicate, On: v.Member, To: owner.Member, Reason: v.lost()})
 			case v.Link:
-				pending = append(pending, fmt.Sprintf("%s could take over from %s, and is to be taken out itself", v.Member, owner.Member))
+				pending = append(pending, fmt.Sprintf("%s could take over from %s, and is to be taken out itself", v.Member,
+					owner.Member))
 			default:
 				pending = append(pending, fmt.Sprintf("%s has not yet all data of %s, which leaves", v.Member, owner.Member))
 			}
@@ -320,11 +336,13 @@ func (p *picture) handovers() *Plan {
 	return nil
 }
 
-// successor is the replica in sync that has most of a primary's data, and is not to be taken out itself; nil where there is none.
+// successor is the replica in sync that has most of a primary's data, and is not to be taken out itself; nil where
+// there is none.
 func (p *picture) successor(primary *View, among []*View) *View {
 	var best *View
 	for _, v := range among {
-		if v.seen() && v.own().Primary == primary.ID && v.Link && !slices.Contains(p.shape.Yield, v.Member) && (best == nil || byData(v, best) > 0) {
+		if v.seen() && v.own().Primary == primary.ID && v.Link && !slices.Contains(p.shape.Yield, v.Member) &&
+			(best == nil || byData(v, best) > 0) {
 			best = v
 		}
 	}
@@ -369,7 +387,8 @@ func (p *picture) departures() *Plan {
 		}
 	}
 	if len(forget) > 0 {
-		plan := working(forget, "members that leave are dropped by all others, once clients have had time to learn who has their slots")
+		plan := working(forget, "members that leave are dropped by all others, once clients have had time to learn who has "+
+			"their slots")
 		plan.Farewell = farewell
 		return plan
 	}

@@ -15,8 +15,8 @@ var batch = 64
 // usable is how much of a member's memory may be in use after slots came to it, in percent.
 const usable = 90
 
-// openSlots: a slot that somebody has open, or that has keys where its owner is not, is finished: it goes to where its keys are, so that no
-// client misses one in between. Where nobody but the owner has keys it is closed.
+// openSlots: a slot that somebody has open, or that has keys where its owner is not, is finished: it goes to where its
+// keys are, so that no client misses one in between. Where nobody but the owner has keys it is closed.
 func (p *picture) openSlots() *Plan {
 	var moves, closes []Step
 	for _, slot := range p.openList() {
@@ -29,13 +29,15 @@ func (p *picture) openSlots() *Plan {
 			return waiting("slot %d is open, and its owner %s is not seen", slot, p.title(p.owners[slot]))
 		}
 		if target := p.holder(slot, owner); target != nil {
-			moves = appendSlot(moves, Step{Kind: Move, On: owner.Member, To: target.Member, Reason: "it has keys of slots that are open"}, slot)
+			moves = appendSlot(moves, Step{Kind: Move, On: owner.Member, To: target.Member,
+				Reason: "it has keys of slots that are open"}, slot)
 			continue
 		}
 		for _, v := range p.counted() {
 			_, migrating := v.own().Migrating[slot]
 			if _, importing := v.own().Importing[slot]; migrating || importing {
-				closes = appendSlot(closes, Step{Kind: Close, On: v.Member, Reason: "it has slots open that are not on the move"}, slot)
+				closes = appendSlot(closes, Step{Kind: Close, On: v.Member, Reason: "it has slots open that are not on the move"},
+					slot)
 			}
 		}
 	}
@@ -141,14 +143,15 @@ func (p *picture) shares() []int {
 	return shares
 }
 
-// roles: each shard has one primary, from which its other members copy. A shard whose members all copy from others gets one of its own. Those
-// others own no slots, or stay: who leaves has handed over before.
+// roles: each shard has one primary, from which its other members copy. A shard whose members all copy from others gets
+// one of its own. Those others own no slots, or stay: who leaves has handed over before.
 func (p *picture) roles() *Plan {
 	var detach, steps []Step
 	heads := p.heads()
 	for i, shard := range p.shape.Shards {
 		if heads[i] == nil {
-			detach = append(detach, Step{Kind: Detach, On: shard[0], Reason: fmt.Sprintf("shard %d has no primary of its own", i)})
+			detach = append(detach, Step{Kind: Detach, On: shard[0],
+				Reason: fmt.Sprintf("shard %d has no primary of its own", i)})
 			continue
 		}
 		for _, member := range shard {
@@ -157,7 +160,8 @@ func (p *picture) roles() *Plan {
 			// One that owns slots, too, gives them up first.
 			case v == heads[i] || v.owns():
 			case v.own().Primary != heads[i].ID:
-				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: fmt.Sprintf("it is a replica of shard %d", i)})
+				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member,
+					Reason: fmt.Sprintf("it is a replica of shard %d", i)})
 			case v.looksElsewhere(heads[i]):
 				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: v.lost()})
 			}
@@ -169,8 +173,9 @@ func (p *picture) roles() *Plan {
 	return working(steps, "replicas copy from the primary of their shard")
 }
 
-// looksElsewhere says whether a replica goes on looking for its primary where that is no more. Redis does so for ever when it hears of the primary's new
-// address from a third node before the primary itself (redis/redis#13572, 7.0 to 8.0); to be told once more whose replica it is has it look there.
+// looksElsewhere says whether a replica goes on looking for its primary where that is no more. Redis does so for ever
+// when it hears of the primary's new address from a third node before the primary itself (redis/redis#13572, 7.0 to
+// 8.0); to be told once more whose replica it is has it look there.
 func (v *View) looksElsewhere(primary *View) bool {
 	return !v.Link && v.Upstream != "" && primary.seen() && v.Upstream != primary.Address
 }
@@ -247,7 +252,8 @@ func (p *picture) nextMoves() (step Step, left int) {
 	return Step{Kind: Move, On: from.Member, To: heads[to].Member, Slots: slots[len(slots)-count:], Reason: reason}, left
 }
 
-// memory says whether those who get slots have room for them: each slot weighs what the slots of its owner weigh on average.
+// memory says whether those who get slots have room for them: each slot weighs what the slots of its owner weigh on
+// average.
 func (p *picture) memory() string {
 	heads, shares := p.heads(), p.shares()
 	pool, moving := 0.0, 0
@@ -280,7 +286,8 @@ func (p *picture) memory() string {
 	if len(short) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("there is no room for the data of %d slots, with %s: %s, and at most %d %% may be used. Give them more memory, or remove data", moving, size(int64(pool)), strings.Join(short, ", "), usable)
+	return fmt.Sprintf("there is no room for the data of %d slots, with %s: %s, and at most %d %% may be used. Give "+
+		"them more memory, or remove data", moving, size(int64(pool)), strings.Join(short, ", "), usable)
 }
 
 func size(bytes int64) string {

@@ -54,7 +54,8 @@ type security struct {
 func secure(t *testing.T, name string) *security {
 	t.Helper()
 	authority, s := testpki.New(t), &security{dir: t.TempDir()}
-	leaf := testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, Names: []string{name}}
+	leaf := testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Names: []string{name}}
 	authority.MountLeaf(t, s.dir, leaf, authority)
 	s.config = authority.ClientConfig(t, nil, leaf)
 	return s
@@ -72,7 +73,8 @@ func (s *security) directives(port string) string {
 	if s == nil {
 		return "port " + port
 	}
-	return fmt.Sprintf("port 0\ntls-port %s\ntls-cluster yes\ntls-replication yes\ntls-auth-clients no\ntls-cert-file %[2]s/tls.crt\ntls-key-file %[2]s/tls.key\ntls-ca-cert-file %[2]s/ca.crt", port, s.dir)
+	return fmt.Sprintf("port 0\ntls-port %s\ntls-cluster yes\ntls-replication yes\ntls-auth-clients no\ntls-cert-file "+
+		"%[2]s/tls.crt\ntls-key-file %[2]s/tls.key\ntls-ca-cert-file %[2]s/ca.crt", port, s.dir)
 }
 
 // given are the ports that a server of these tests has had: none is given twice, since a free one is not taken at once.
@@ -119,8 +121,10 @@ func (s *server) start() {
 	free := ports(s.T, 2)
 	host := cmp.Or(s.host, "127.0.0.1")
 	s.address = net.JoinHostPort(host, free[0])
-	conf := fmt.Sprintf("bind "+host+"\n%s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass %[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
-		"cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nlogfile redis.log\n%s\n", s.secured.directives(free[0]), free[1], s.dir, password, strings.Join(s.options, "\n"))
+	conf := fmt.Sprintf("bind "+host+"\n%s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass "+
+		"%[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
+		"cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nlogfile redis.log\n%s\n",
+		s.secured.directives(free[0]), free[1], s.dir, password, strings.Join(s.options, "\n"))
 	if err := os.WriteFile(filepath.Join(s.dir, "redis.conf"), []byte(conf), 0o600); err != nil {
 		s.Fatal(err)
 	}
@@ -157,7 +161,8 @@ func (s *server) lose() {
 }
 
 func (s *server) client() *goredis.Client {
-	return goredis.NewClient(&goredis.Options{Addr: s.address, Password: password, TLSConfig: s.secured.client(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialTimeout: time.Second})
+	return goredis.NewClient(&goredis.Options{Addr: s.address, Password: password, TLSConfig: s.secured.client(),
+		Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialTimeout: time.Second})
 }
 
 // try returns the answer to a command, or the error.
@@ -243,7 +248,8 @@ func (g *group) all() []*server {
 // bringer has connections of its own, as each call has.
 func (g *group) bringer() (*cluster.Bringer, *cluster.Network) {
 	network := cluster.NewNetwork(login, nil)
-	return &cluster.Bringer{Transport: network, Login: login, Patience: patience, Budget: patience, Farewell: g.farewell, Report: func(r cluster.Result) { g.Logf("%+v", r) }}, network
+	return &cluster.Bringer{Transport: network, Login: login, Patience: patience, Budget: patience, Farewell: g.farewell,
+		Report: func(r cluster.Result) { g.Logf("%+v", r) }}, network
 }
 
 // bring has the cluster get its shape, or the phase.
@@ -275,7 +281,9 @@ func (g *group) clients() *goredis.ClusterClient {
 	for _, s := range g.shards[0] {
 		addresses = append(addresses, s.address)
 	}
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Password: password, TLSConfig: g.shards[0][0].secured.client(), Protocol: 2, DisableIdentity: true, MaxRedirects: 16})
+	client := goredis.NewClusterClient(
+		&goredis.ClusterOptions{Addrs: addresses, Password: password, TLSConfig: g.shards[0][0].secured.client(), Protocol: 2,
+			DisableIdentity: true, MaxRedirects: 16})
 	g.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -295,7 +303,8 @@ func (g *group) owner(shard int) *server {
 // owns says whether a server takes itself for the owner of slots.
 func owns(s *server) bool {
 	for line := range strings.Lines(s.try("CLUSTER", "NODES")) {
-		if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") && strings.Contains(words[2], "master") {
+		if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") &&
+			strings.Contains(words[2], "master") {
 			return true
 		}
 	}
@@ -309,7 +318,8 @@ func (g *group) sound() {
 		for _, s := range shard {
 			info := s.run("CLUSTER", "INFO")
 			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_assigned:16384") ||
-				!strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", 2*len(g.shards))) || !strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", len(g.shards))) {
+				!strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", 2*len(g.shards))) ||
+				!strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", len(g.shards))) {
 				g.Errorf("%s says %s", s.address, info)
 			}
 			if nodes := s.run("CLUSTER", "NODES"); strings.Contains(nodes, "[") {

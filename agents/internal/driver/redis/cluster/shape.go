@@ -22,7 +22,8 @@ const (
 	defaultPort = 6379
 )
 
-// Shape is what a cluster is to be. A member is named by its address, host:port, or by the first part of its host name where there is a Domain.
+// Shape is what a cluster is to be. A member is named by its address, host:port, or by the first part of its host name
+// where there is a Domain.
 type Shape struct {
 	// Shards are the members of each, at least three shards. Which of them takes writes is for the cluster to decide.
 	Shards [][]string `json:"shards"`
@@ -61,8 +62,8 @@ type Moves string
 // Values of Moves.
 const (
 	MovesAllowed Moves = "Allowed"
-	// MovesHeld: a backup takes the keys of one shard after the other. What nobody owns gets an owner, and what is open is closed, all the same: neither
-	// can be where a backup has begun.
+	// MovesHeld: a backup takes the keys of one shard after the other. What nobody owns gets an owner, and what is open is
+	// closed, all the same: neither can be where a backup has begun.
 	MovesHeld Moves = "Held"
 )
 
@@ -83,7 +84,8 @@ func ParseShape(text string) (*Shape, error) {
 // complete puts addresses in place of names, and checks.
 func (s *Shape) complete() error {
 	if len(s.Shards) < minShards {
-		return fmt.Errorf("the shape has %d shards: a cluster needs at least %d, or no primary can be elected when one fails", len(s.Shards), minShards)
+		return fmt.Errorf("the shape has %d shards: a cluster needs at least %d, or no primary can be elected when one fails",
+			len(s.Shards), minShards)
 	}
 	if s.Goal == "" {
 		s.Goal = Converge
@@ -148,7 +150,8 @@ func (s *Shape) address(name string) (string, error) {
 	if s.Domain != "" && !strings.ContainsAny(host, ".:") {
 		host += "." + s.Domain
 	}
-	if number, err := strconv.Atoi(port); host == "" || err != nil || number < 1 || number > 65535 || strings.ContainsAny(host, " \r\n\t") {
+	if number, err := strconv.Atoi(port); host == "" || err != nil || number < 1 || number > 65535 ||
+		strings.ContainsAny(host, " \r\n\t") {
 		return "", fmt.Errorf("member %q is no host:port", name)
 	}
 	return net.JoinHostPort(host, port), nil

@@ -353,7 +353,8 @@ func (w *world) bring(shape *Shape) {
 				w.fail("it refuses: %s", plan.Reason)
 			}
 		}
-		a := &actor{Transport: w, login: func() (string, string, error) { return "", "", nil }, views: map[string]*View{}, progress: func(int) {}}
+		a := &actor{Transport: w, login: func() (string, string, error) { return "", "", nil }, views: map[string]*View{},
+			progress: func(int) {}}
 		for i := range views {
 			a.views[views[i].Member] = &views[i]
 		}
@@ -392,8 +393,8 @@ func (w *world) fill() {
 	w.check()
 }
 
-// Whatever happens between any two commands, no slot is ever without an owner, no key is lost, nobody who owns slots is dropped, and the
-// cluster gets its shape.
+// Whatever happens between any two commands, no slot is ever without an owner, no key is lost, nobody who owns slots is
+// dropped, and the cluster gets its shape.
 func TestRandomHistories(t *testing.T) {
 	once, open := atOnce, batch
 	atOnce, batch = 1, 512

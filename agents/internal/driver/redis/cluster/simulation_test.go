@@ -30,12 +30,14 @@ type node struct {
 	keys           map[int]map[string]bool
 	// lacking replicas have not yet copied from their primary; what stuck ones copy does not come to its end.
 	lacking, stuck bool
-	// linked says whether a replica has had all data since it was started or became one; the offset is 0 after a start, as that of Redis 7.0 is.
+	// linked says whether a replica has had all data since it was started or became one; the offset is 0 after a start, as
+	// that of Redis 7.0 is.
 	linked bool
 	offset int
 	// elected is the turn in which it took over.
 	elected int
-	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it heard that last.
+	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it
+	// heard that last.
 	version int
 	heard   map[string][2]int
 }
@@ -80,8 +82,10 @@ func (w *world) unique(prefix string) string {
 
 func (w *world) fresh(member string) {
 	id := w.unique("n")
-	w.members[member] = &node{id: id, member: member, address: fmt.Sprintf("10.0.0.1:%d", 1000+w.serial), up: true, table: map[string]*entry{},
-		owner: make([]string, Slots), migrating: map[int]string{}, importing: map[int]string{}, banned: map[string]int{}, heard: map[string][2]int{}, keys: map[int]map[string]bool{}}
+	w.members[member] = &node{id: id, member: member, address: fmt.Sprintf("10.0.0.1:%d", 1000+w.serial), up: true,
+		table: map[string]*entry{},
+		owner: make([]string, Slots), migrating: map[int]string{}, importing: map[int]string{}, banned: map[string]int{},
+		heard: map[string][2]int{}, keys: map[int]map[string]bool{}}
 	if !slices.Contains(w.names, member) {
 		w.names = append(w.names, member)
 	}
@@ -119,7 +123,9 @@ func (w *world) Address(_ context.Context, member string) (string, error) {
 // Send implements Transport. Before each command something may happen.
 func (w *world) Send(_ context.Context, member string, commands ...Command) ([]Answer, error) {
 	answers := make([]Answer, len(commands))
-	changing := commands[0][0] == "MIGRATE" || commands[0][0] == "CLUSTER" && slices.Contains([]string{"SETSLOT", "FORGET", "MEET", "RESET", "ADDSLOTSRANGE", "REPLICATE", "FAILOVER", "SET-CONFIG-EPOCH"}, commands[0][1])
+	changing := commands[0][0] == "MIGRATE" || commands[0][0] == "CLUSTER" &&
+		slices.Contains([]string{"SETSLOT", "FORGET", "MEET", "RESET", "ADDSLOTSRANGE", "REPLICATE", "FAILOVER",
+			"SET-CONFIG-EPOCH"}, commands[0][1])
 	if !w.calm && w.random.IntN(100) == 0 {
 		return nil, errNetwork
 	}
@@ -180,11 +186,13 @@ func (n *node) restart() { n.linked, n.offset = false, 0 }
 // leaves says whether a node is a member that is to go.
 func (w *world) leaves(n *node) bool { return slices.Contains(w.leaving, n.member) }
 
-// lose: a member comes back without its volume, when somebody else has its data, knows of its slots and stays, if that one stayed.
+// lose: a member comes back without its volume, when somebody else has its data, knows of its slots and stays, if that
+// one stayed.
 func (w *world) lose(n *node) {
 	if n.owns() && !slices.ContainsFunc(w.names, func(name string) bool {
 		o := w.members[name]
-		return o.up && o.primary == n.id && !o.lacking && (w.leaves(n) || !w.leaves(o)) && slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
+		return o.up && o.primary == n.id && !o.lacking && (w.leaves(n) || !w.leaves(o)) &&
+			slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
 	}) || w.astray(n) || w.orphaned() {
 		return
 	}
@@ -213,8 +221,8 @@ func (w *world) astray(n *node) bool {
 	return false
 }
 
-// elect: the replica of a node that is gone, or away, takes over, as it does when a majority can vote. None does that has not copied, that
-// others have dropped, or whose slots somebody else has by now.
+// elect: the replica of a node that is gone, or away, takes over, as it does when a majority can vote. None does that
+// has not copied, that others have dropped, or whose slots somebody else has by now.
 func (w *world) elect() {
 	for _, name := range w.names {
 		n := w.members[name]

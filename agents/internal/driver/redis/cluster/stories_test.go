@@ -41,7 +41,8 @@ func (s *story) play() {
 			s.say("")
 			return
 		}
-		a := &actor{Transport: s, login: func() (string, string, error) { return "", "", nil }, views: map[string]*View{}, progress: func(int) {}}
+		a := &actor{Transport: s, login: func() (string, string, error) { return "", "", nil }, views: map[string]*View{},
+			progress: func(int) {}}
 		for i := range views {
 			a.views[views[i].Member] = &views[i]
 		}
@@ -240,7 +241,8 @@ var stories = map[string]func(*story){
 		s.fresh("m1-3")
 		s.shape.Shards[1] = append(s.shape.Shards[1], "m1-2", "m1-3")
 		s.play()
-		// The first has left and come back, and not copied yet: it has its old offset and nothing else. The second has not the latest.
+		// The first has left and come back, and not copied yet: it has its old offset and nothing else. The second has not
+		// the latest.
 		bare, behind, best := s.members["m1-1"], s.members["m1-2"], s.members["m1-3"]
 		bare.lacking, bare.stuck, bare.linked, bare.keys = true, true, false, map[int]map[string]bool{}
 		for slot := range behind.keys {

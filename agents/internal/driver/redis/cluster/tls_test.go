@@ -43,7 +43,8 @@ func (g *group) bringByName(s *security, patience time.Duration) (cluster.Result
 	}
 	ctx, cancel := context.WithTimeout(g.Context(), 30*time.Second)
 	defer cancel()
-	return (&cluster.Bringer{Transport: network, Login: user, Patience: patience, Budget: 30 * time.Second}).Bring(ctx, shape)
+	return (&cluster.Bringer{Transport: network, Login: user, Patience: patience, Budget: 30 * time.Second}).Bring(ctx,
+		shape)
 }
 
 // Where everything speaks TLS, members are found by name, and keys move by user name and password.
@@ -74,7 +75,8 @@ func TestTLSOfAnotherName(t *testing.T) {
 	t.Parallel()
 	s := secure(t, "elsewhere")
 	g := newSecureGroup(t, 3, s)
-	if result, err := g.bringByName(s, 0); err != nil || result.Phase != cluster.Waiting || !strings.Contains(result.Reason, "not localhost") || result.Steps > 0 {
+	if result, err := g.bringByName(s, 0); err != nil || result.Phase != cluster.Waiting ||
+		!strings.Contains(result.Reason, "not localhost") || result.Steps > 0 {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }

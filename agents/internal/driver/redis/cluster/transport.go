@@ -20,7 +20,8 @@ import (
 // answerTimeout is how long a member may take for what it answers at once; moving keys has a time of its own.
 const answerTimeout = 5 * time.Second
 
-// Network is a Transport over connections of its own to each member, which one call shares. It is safe for concurrent use.
+// Network is a Transport over connections of its own to each member, which one call shares. It is safe for concurrent
+// use.
 type Network struct {
 	login  Login
 	config *tls.Config

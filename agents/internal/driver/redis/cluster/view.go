@@ -27,13 +27,15 @@ type View struct {
 	Epoch uint64
 	// Keys are how many it has.
 	Keys int64
-	// Used, Dataset and Limit are bytes of memory: all that is in use, that of it which is data, and maxmemory, 0 for none.
+	// Used, Dataset and Limit are bytes of memory: all that is in use, that of it which is data, and maxmemory, 0 for
+	// none.
 	Used, Dataset, Limit int64
 	// Offset is how much it has of the stream of writes.
 	Offset int64
 	// Link says whether a replica hears its primary.
 	Link bool
-	// Heard says whether a replica has had all data of a primary at some time since it became one, or since it was started.
+	// Heard says whether a replica has had all data of a primary at some time since it became one, or since it was
+	// started.
 	Heard bool
 	// Upstream is the address where a replica looks for its primary; empty where it does not tell.
 	Upstream string
@@ -123,7 +125,8 @@ func ParseNodes(text string) ([]Node, error) {
 		// ip:port@bus,hostname,and=more
 		address, _, _ := strings.Cut(words[1], ",")
 		address, bus, _ := strings.Cut(address, "@")
-		node := Node{ID: words[0], Address: bracketed(address), Bus: bus, Flags: strings.Split(words[2], ","), Epoch: epoch, Connected: words[7] == "connected"}
+		node := Node{ID: words[0], Address: bracketed(address), Bus: bus, Flags: strings.Split(words[2], ","), Epoch: epoch,
+			Connected: words[7] == "connected"}
 		if words[3] != "-" {
 			node.Primary = words[3]
 		}

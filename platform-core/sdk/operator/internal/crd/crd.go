@@ -113,7 +113,8 @@ func RevisionOf(definition *apiextensionsv1.CustomResourceDefinition) (int, erro
 	}
 	revision, err := strconv.Atoi(text)
 	if err != nil || revision < 1 {
-		return 0, fmt.Errorf("annotation %s of definition %q is %q, want a whole number from 1", RevisionAnnotation, definition.Name, text)
+		return 0, fmt.Errorf("annotation %s of definition %q is %q, want a whole number from 1", RevisionAnnotation,
+			definition.Name, text)
 	}
 	return revision, nil
 }

@@ -13,7 +13,8 @@ import (
 	corecrd "github.com/zeroinfra/platform-core/config/crd"
 )
 
-func definition(revision string, conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
+func definition(revision string,
+	conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
 	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.org"}}
 	if revision != "" {
 		d.Annotations = map[string]string{RevisionAnnotation: revision}
@@ -23,8 +24,10 @@ func definition(revision string, conditions ...apiextensionsv1.CustomResourceDef
 }
 
 func TestDecide(t *testing.T) {
-	established := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}
-	refused := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: "taken"}
+	established := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established,
+		Status: apiextensionsv1.ConditionTrue}
+	refused := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted,
+		Status: apiextensionsv1.ConditionFalse, Message: "taken"}
 	tests := map[string]struct {
 		live     *apiextensionsv1.CustomResourceDefinition
 		revision int
@@ -57,9 +60,11 @@ func TestDecide(t *testing.T) {
 func TestLoad(t *testing.T) {
 	document := func(name, revision string) string {
 		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + name +
-			"\n  annotations: {" + RevisionAnnotation + ": \"" + revision + "\"}\nspec: {group: g, names: {kind: K, plural: k}, scope: Namespaced, versions: []}\n"
+			"\n  annotations: {" + RevisionAnnotation + ": \"" + revision +
+			"\"}\nspec: {group: g, names: {kind: K, plural: k}, scope: Namespaced, versions: []}\n"
 	}
-	one := fstest.MapFS{"bases/a.yaml": {Data: []byte("---\n" + document("a", "1") + "---\n" + document("b", "2"))}, "README.md": {Data: []byte("x")}}
+	one := fstest.MapFS{"bases/a.yaml": {Data: []byte("---\n" + document("a", "1") + "---\n" + document("b", "2"))},
+		"README.md": {Data: []byte("x")}}
 	two := fstest.MapFS{"a.yaml": {Data: []byte(document("a", "3"))}, "b.yaml": {Data: []byte(document("b", "1"))}}
 	found, err := Load(one, two)
 	if err != nil {
@@ -79,7 +84,8 @@ func TestLoad(t *testing.T) {
 		"another kind":     "apiVersion: v1\nkind: ConfigMap\n",
 		"an unknown field": document("a", "1") + "extra: 1\n",
 	} {
-		if _, err := Load(fstest.MapFS{"bad.yaml": {Data: []byte(data)}}); err == nil || !strings.Contains(err.Error(), "bad.yaml") {
+		if _, err := Load(fstest.MapFS{"bad.yaml": {Data: []byte(data)}}); err == nil ||
+			!strings.Contains(err.Error(), "bad.yaml") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

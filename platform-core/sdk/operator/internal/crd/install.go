@@ -107,7 +107,8 @@ func (i *Installer) step(ctx context.Context, definition Definition) (string, er
 	case actionApply:
 		return "it was just applied", i.apply(ctx, live, definition)
 	case actionAwaitAdministrator:
-		return fmt.Sprintf("an administrator has to apply revision %d or higher of it, since --install-crds is off", definition.Revision), nil
+		return fmt.Sprintf("an administrator has to apply revision %d or higher of it, since --install-crds is off",
+			definition.Revision), nil
 	case actionAwaitServer:
 		return "the server does not serve it yet", nil
 	default:
@@ -150,7 +151,8 @@ func decide(live *apiextensionsv1.CustomResourceDefinition, revision int, mode M
 
 // apply writes a definition over the live one that was compared, or makes it. That
 // someone else was quicker is fine: the next look compares again.
-func (i *Installer) apply(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, definition Definition) error {
+func (i *Installer) apply(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition,
+	definition Definition) error {
 	var err error
 	if live == nil {
 		err = i.Client.Create(ctx, definition.DeepCopy(), client.FieldOwner(owner))
@@ -163,7 +165,8 @@ func (i *Installer) apply(ctx context.Context, live *apiextensionsv1.CustomResou
 	if err != nil {
 		return fmt.Errorf("cannot apply revision %d: %w", definition.Revision, err)
 	}
-	i.Log.Info("applied a CustomResourceDefinition", telemetry.KeyCRD, definition.Name, telemetry.KeyRevision, definition.Revision)
+	i.Log.Info("applied a CustomResourceDefinition", telemetry.KeyCRD, definition.Name, telemetry.KeyRevision,
+		definition.Revision)
 	return nil
 }
 
@@ -177,7 +180,8 @@ func (i *Installer) replace(ctx context.Context, resourceVersion string, definit
 	unstructured.RemoveNestedField(body.Object, "metadata", "creationTimestamp")
 	body.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	body.SetResourceVersion(resourceVersion)
-	return i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(owner), client.ForceOwnership)
+	return i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(owner),
+		client.ForceOwnership)
 }
 
 // discovered says what is missing until clients can address the kind.

@@ -42,19 +42,24 @@ subjects: [{kind: ServiceAccount, name: controller-manager, namespace: system}]
 `
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install and change definitions", System: "zeroinfra-system", Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install and change definitions", System: "zeroinfra-system",
+		Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
 }
 
-// thing is a definition; the description tells revisions apart. It stays, with the API server that is this package's own.
+// thing is a definition; the description tells revisions apart. It stays, with the API server that is this package's
+// own.
 func thing(kind string, revision int, description string) Definition {
 	plural := strings.ToLower(kind) + "s"
 	d := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.org", Annotations: map[string]string{RevisionAnnotation: itoa(revision)}},
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.org",
+			Annotations: map[string]string{RevisionAnnotation: itoa(revision)}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.org", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural,
+				Singular: strings.ToLower(kind)},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Description: description}}}},
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Description: description}}}},
 		},
 	}
 	return Definition{d, revision}

@@ -89,9 +89,12 @@ func (k *Keeper) use(values Values) {
 	}
 	k.Use(values)
 	k.used = &values
-	telemetry.SettingsUsed(map[string]float64{KeyWorkers: float64(values.Workers), KeyQPS: values.QPS, KeyBurst: float64(values.Burst)})
+	telemetry.SettingsUsed(map[string]float64{KeyWorkers: float64(values.Workers), KeyQPS: values.QPS,
+		KeyBurst: float64(values.Burst)})
 	k.Log.Info("uses settings", KeyWorkers, values.Workers, KeyQPS, values.QPS, KeyBurst, values.Burst,
-		KeyImageRegistry, values.ImageRegistry, KeyClusterDomain, values.ClusterDomain, KeyEntityInterval, values.EntityInterval.String(), KeyHistoryTTL, values.HistoryTTL.String(), KeyHistoryLimit, values.HistoryLimit, KeyLogLevel, values.LogLevel.String())
+		KeyImageRegistry, values.ImageRegistry, KeyClusterDomain, values.ClusterDomain, KeyEntityInterval,
+		values.EntityInterval.String(), KeyHistoryTTL, values.HistoryTTL.String(), KeyHistoryLimit, values.HistoryLimit,
+		KeyLogLevel, values.LogLevel.String())
 }
 
 // Setup has every replica follow the ConfigMap while the manager runs. The leader tells of refusals in events.
@@ -102,7 +105,8 @@ func (k *Keeper) Setup(mgr manager.Manager, events *event.Recorder) error {
 		Scheme:     mgr.GetScheme(),
 		Mapper:     mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
-			Namespaces: map[string]cache.Config{k.Key.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", k.Key.Name)}},
+			Namespaces: map[string]cache.Config{
+				k.Key.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", k.Key.Name)}},
 		}},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	})

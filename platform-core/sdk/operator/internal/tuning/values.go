@@ -113,7 +113,8 @@ var readers = map[string]func(v *Values, text string) error{
 		return nil
 	},
 	KeyEntityInterval: func(v *Values, text string) (err error) {
-		if v.EntityInterval, err = time.ParseDuration(text); err != nil || v.EntityInterval < minEntityInterval || v.EntityInterval > maxEntityInterval {
+		if v.EntityInterval, err = time.ParseDuration(text); err != nil || v.EntityInterval < minEntityInterval ||
+			v.EntityInterval > maxEntityInterval {
 			return errors.New("must be a duration from 10s to 24h, such as 5m")
 		}
 		return nil
@@ -170,7 +171,8 @@ func Parse(data map[string]string, defaults Values) (Values, error) {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		read, known := readers[key]
 		if !known {
-			problems = append(problems, fmt.Errorf("%s is not known: known are %s", key, strings.Join(slices.Sorted(maps.Keys(readers)), ", ")))
+			problems = append(problems, fmt.Errorf("%s is not known: known are %s", key,
+				strings.Join(slices.Sorted(maps.Keys(readers)), ", ")))
 			continue
 		}
 		if err := read(&v, data[key]); err != nil {
@@ -178,7 +180,8 @@ func Parse(data map[string]string, defaults Values) (Values, error) {
 		}
 	}
 	if len(problems) == 0 && float64(v.Burst) < v.QPS {
-		problems = append(problems, fmt.Errorf("%s is %d and cannot be below %s, which is %v", KeyBurst, v.Burst, KeyQPS, v.QPS))
+		problems = append(problems, fmt.Errorf("%s is %d and cannot be below %s, which is %v", KeyBurst, v.Burst, KeyQPS,
+			v.QPS))
 	}
 	if len(problems) > 0 {
 		return defaults, errors.Join(problems...)

@@ -21,21 +21,25 @@ var defaults = Values{Workers: 10, QPS: 200, Burst: 400, ClusterDomain: "cluster
 func TestParse(t *testing.T) {
 	got, err := Parse(map[string]string{
 		KeyWorkers: "3", KeyQPS: "2.5", KeyBurst: "7", KeyImageRegistry: "registry.example.com:5000/mirror",
-		KeyClusterDomain: "corp.example", KeyEntityInterval: "30s", KeyLogLevel: "debug", KeyGitOpsManagers: "argocd-controller,flux", KeyForce: "true",
+		KeyClusterDomain: "corp.example", KeyEntityInterval: "30s", KeyLogLevel: "debug",
+		KeyGitOpsManagers: "argocd-controller,flux", KeyForce: "true",
 		KeyHistoryTTL: "720h", KeyHistoryLimit: "0",
 	}, defaults)
-	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel, "argocd-controller,flux", 720 * time.Hour, 0}
+	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel,
+		"argocd-controller,flux", 720 * time.Hour, 0}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if got, err := Parse(nil, defaults); err != nil || got != defaults {
 		t.Errorf("nothing set: %+v, %v", got, err)
 	}
-	if got, err := Parse(map[string]string{KeyImageRegistry: ""}, Values{Workers: 1, QPS: 1, Burst: 1, ImageRegistry: "r"}); err != nil || got.ImageRegistry != "" {
+	if got, err := Parse(map[string]string{KeyImageRegistry: ""},
+		Values{Workers: 1, QPS: 1, Burst: 1, ImageRegistry: "r"}); err != nil || got.ImageRegistry != "" {
 		t.Errorf("an empty registry is one as well: %+v, %v", got, err)
 	}
 	kept := map[string]string{KeyHistoryTTL: "", KeyHistoryLimit: ""}
-	if got, err := Parse(kept, Values{Workers: 1, QPS: 1, Burst: 1, HistoryTTL: 1, HistoryLimit: 1}); err != nil || got.HistoryTTL != 0 || got.HistoryLimit != -1 {
+	if got, err := Parse(kept, Values{Workers: 1, QPS: 1, Burst: 1, HistoryTTL: 1, HistoryLimit: 1}); err != nil ||
+		got.HistoryTTL != 0 || got.HistoryLimit != -1 {
 		t.Errorf("empty texts keep all: %+v, %v", got, err)
 	}
 }
@@ -95,7 +99,8 @@ func FuzzParse(f *testing.F) {
 
 func TestKeeperKeepsTheLastGoodSettings(t *testing.T) {
 	var used []Values
-	k := &Keeper{Key: types.NamespacedName{Namespace: "zeroinfra", Name: "s"}, Defaults: defaults, Use: func(v Values) { used = append(used, v) }, Log: logr.Discard()}
+	k := &Keeper{Key: types.NamespacedName{Namespace: "zeroinfra", Name: "s"}, Defaults: defaults,
+		Use: func(v Values) { used = append(used, v) }, Log: logr.Discard()}
 	data := func(data map[string]string) *corev1.ConfigMap { return &corev1.ConfigMap{Data: data} }
 	broken := data(map[string]string{KeyWorkers: "none"})
 	if err := k.Take(broken); err == nil || !strings.Contains(err.Error(), "zeroinfra/s") {
