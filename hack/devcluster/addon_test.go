@@ -80,7 +80,8 @@ spec:
       containers:
       - name: server
         image: devcluster.local/busybox:v1
-        command: [sh, -c, "mkdir /w && echo hello > /w/index.html && httpd -p 8081 -h /w && exec httpd -f -p 8080 -h /w"]
+        command: [sh, -c, "mkdir /w && echo hello > /w/index.html && httpd -p 8081 -h /w &&
+          exec httpd -f -p 8080 -h /w"]
         ports: [{name: http, containerPort: 8080}]
         readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 2}
 ---
@@ -137,7 +138,9 @@ metadata: {name: friends}
 spec:
   podSelector: {matchLabels: {app: friend}}
   policyTypes: [Egress]
-  egress: [{ports: [{port: 53, protocol: UDP}, {port: 53}]}, {to: [{ipBlock: {cidr: 10.244.0.0/16}}], ports: [{port: 8081}]}]
+  egress:
+  - ports: [{port: 53, protocol: UDP}, {port: 53}]
+  - {to: [{ipBlock: {cidr: 10.244.0.0/16}}], ports: [{port: 8081}]}
 `)
 	d.reach("friends only to 8081, where they are not let in", map[string]bool{"friend:80": false, "friend:81": false})
 	d.kubectl("delete", "networkpolicy", "server", "friends")

@@ -24,9 +24,11 @@ deps:
 lint:
 	@echo a.go:1: too long; exit 1
 test-unit:
-	@printf '%s\n' '{"Action":"pass","Package":"p","Test":"TestA"}' '{"Action":"fail","Package":"p","Test":"TestB"}' >$$TEST_EVENTS/p.json; exit 1
+	@echo '{"Action":"pass","Package":"p","Test":"TestA"}' >$$TEST_EVENTS/p.json
+	@echo '{"Action":"fail","Package":"p","Test":"TestB"}' >>$$TEST_EVENTS/p.json; exit 1
 test-smoke:
-	@printf '%s\n' '{"Action":"fail","Package":"p","Test":"TestC"}' '{"Action":"pass","Package":"p","Test":"TestC"}' >$$TEST_EVENTS/p.json
+	@echo '{"Action":"fail","Package":"p","Test":"TestC"}' >$$TEST_EVENTS/p.json
+	@echo '{"Action":"pass","Package":"p","Test":"TestC"}' >>$$TEST_EVENTS/p.json
 interrupted:
 	@echo begun; sleep infinity
 `

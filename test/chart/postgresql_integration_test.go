@@ -49,17 +49,16 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), class) }) // The API server goes too.
 	u := newUser(t)
-	const inside = `version: "17"
+	spec := `version: "17"
 replicas: 1
 roles: [{name: app, passwordFrom: {name: users, key: app}, grants: [{database: shop, privileges: [CONNECT]}]}]
 databases: [{name: shop, owner: app, extensions: [{name: pgcrypto}]}]
-storage: {storageClassName: ` + "CLASS}"
-	spec := strings.ReplaceAll(inside, "CLASS", class.Name)
+storage: {storageClassName: ` + class.Name + "}"
 
 	u.refusedPostgreSQL(t, namespace, spec)
-	if err := env.Client.Create(t.Context(),
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"},
-			StringData: map[string]string{"app": "secret"}}); err != nil {
+	users := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"},
+		StringData: map[string]string{"app": "secret"}}
+	if err := env.Client.Create(t.Context(), users); err != nil {
 		t.Fatal(err)
 	}
 	db := postgresql(t, namespace, "db", spec)
@@ -78,10 +77,9 @@ storage: {storageClassName: ` + "CLASS}"
 	refused(t, merge(t, u, db, `{"spec":{"databases":[{"name":"shop","extensions":[{"name":"plpython3u"}]}]}}`),
 		"plpython3u")
 
-	for path, want := range map[string]any{"application": "postgresql-db", "endpoint": "postgresql-db." + namespace +
-		".svc:5432", "bindingName": "postgresql-db-binding"} {
-		r.says(db, want, "status", path)
-	}
+	r.says(db, "postgresql-db", "status", "application")
+	r.says(db, "postgresql-db."+namespace+".svc:5432", "status", "endpoint")
+	r.says(db, "postgresql-db-binding", "status", "bindingName")
 
 	// What is declared no more goes; nothing was made yet, so that nothing is waited for.
 	if err := merge(t, u, db, `{"spec":{"databases":null}}`); err != nil {
@@ -102,7 +100,19 @@ storage: {storageClassName: ` + "CLASS}"
 	}
 	r.says(db, int64(2), "spec", "replicas")
 
-	// A pooler comes and goes by itself.
+	r.pools(u, db)
+	refused(t, merge(t, u, db, `{"spec":{"tls":{"enabled":true}}}`), "set running to false first")
+
+	if err := merge(t, u, db, `{"spec":{"suspend":true}}`); err != nil {
+		t.Error(err)
+	}
+	r.says(db, "Suspended", "status", "phase")
+	r.nothingDenied()
+}
+
+// pools proves that a pooler comes and goes by itself.
+func (r *release) pools(u *user, db *unstructured.Unstructured) {
+	t, namespace := r.T, db.GetNamespace()
 	poolers := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "postgresql-db-pooler"}}
 	refused(t, merge(t, u, db, `{"spec":{"pooler":{"parameters":{"default_pool_sise":"5"}}}}`),
 		`did you mean "default_pool_size"`)
@@ -115,13 +125,6 @@ storage: {storageClassName: ` + "CLASS}"
 		t.Error(err)
 	}
 	testkit.WaitGone(t, env.Client, poolers)
-	refused(t, merge(t, u, db, `{"spec":{"tls":{"enabled":true}}}`), "set running to false first")
-
-	if err := merge(t, u, db, `{"spec":{"suspend":true}}`); err != nil {
-		t.Error(err)
-	}
-	r.says(db, "Suspended", "status", "phase")
-	r.nothingDenied()
 }
 
 // refusedPostgreSQL proves that what is wrong with a spec, or inside of it, is said in the answer.

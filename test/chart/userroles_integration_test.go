@@ -88,7 +88,13 @@ func TestUserRoles(t *testing.T) {
 	// Who may approve may do nothing else to the instances.
 	only(t, "approver", namespace, map[string]bool{"approve operations": true, "patch operations": true,
 		"create operations": false, "delete operations": false, "patch applications": false})
-	// The roles by themselves give no right to Secrets, which edit and admin have of the cluster's own.
+	rolesAlone(t, namespace, own)
+}
+
+// rolesAlone proves that the roles by themselves give no right to Secrets, which edit and admin have of the cluster's
+// own.
+func rolesAlone(t *testing.T, namespace, own string) {
+	t.Helper()
 	for _, name := range []string{"viewer", "editor", "admin"} {
 		user := "only-" + name
 		binding := &rbacv1.ClusterRoleBinding{

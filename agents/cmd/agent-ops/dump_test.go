@@ -195,7 +195,8 @@ func (n *node) fills() {
 			`CREATE TRIGGER stops BEFORE INSERT ON numbers FOR EACH ROW EXECUTE FUNCTION stop()`,
 		`SELECT lo_from_bytea(0, 'large'); ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON TABLES TO "Read-er 1"`,
 		`DO $$ BEGIN EXECUTE format('ALTER LARGE OBJECT %s OWNER TO app', (SELECT oid FROM pg_largeobject_metadata)); ` +
-			`EXECUTE format('GRANT SELECT ON LARGE OBJECT %s TO "Read-er 1"', (SELECT oid FROM pg_largeobject_metadata)); END $$`,
+			`EXECUTE format('GRANT SELECT ON LARGE OBJECT %s TO "Read-er 1"', ` +
+			`(SELECT oid FROM pg_largeobject_metadata)); END $$`,
 		`CREATE UNLOGGED TABLE passing AS SELECT 1 AS n`,
 	} {
 		n.in("shop", statement)

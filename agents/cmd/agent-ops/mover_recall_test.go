@@ -22,8 +22,10 @@ func (m *carrier) keeps(key string) protocol.Result {
 	plan.Facts = shell("echo role=master")
 	plan.Backup.Key = key
 	plan.Backup.Metadata = json.RawMessage(
-		`{"backup":"nightly","domain":"database","method":"rdb","plugin":{"name":"redis","version":"1.2.3","digest":"sha256:` + strings.Repeat("ab", 32) +
-			`"},"version":"7.0","source":{"pod":"a-0","component":"redis","set":"redis"},"application":{"namespace":"shop","name":"a","uid":"u","spec":{"plugin":"redis"}}}`)
+		`{"backup":"nightly","domain":"database","method":"rdb","plugin":{"name":"redis","version":"1.2.3",` +
+			`"digest":"sha256:` + strings.Repeat("ab", 32) +
+			`"},"version":"7.0","source":{"pod":"a-0","component":"redis","set":"redis"},` +
+			`"application":{"namespace":"shop","name":"a","uid":"u","spec":{"plugin":"redis"}}}`)
 	return m.succeeds(plan)
 }
 

@@ -157,6 +157,23 @@ func TestMoverIsTold(t *testing.T) {
 	m.restored(content)
 }
 
+// edit changes what is in a file.
+func (m *carrier) edit(path string, change func([]byte) []byte) {
+	m.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		m.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(text), 0o600); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// sets is an edit that puts one text in the place of another.
+func sets(from, to string) func([]byte) []byte {
+	return func(text []byte) []byte { return bytes.Replace(text, []byte(from), []byte(to), 1) }
+}
+
 // TestMoverRefusesDamage, and a restore never comes to its end then.
 func TestMoverRefusesDamage(t *testing.T) {
 	m := newMover(t)
@@ -167,19 +184,7 @@ func TestMoverRefusesDamage(t *testing.T) {
 	if err := os.Rename(m.path("volume"), m.path("good")); err != nil {
 		t.Fatal(err)
 	}
-	first, second := m.kept(manifest.Parts[0].Name), m.kept(manifest.Parts[1].Name)
-	edit := func(path string, change func([]byte) []byte) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, change(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sets := func(from, to string) func([]byte) []byte {
-		return func(text []byte) []byte { return bytes.Replace(text, []byte(from), []byte(to), 1) }
-	}
+	first, second, edit := m.kept(manifest.Parts[0].Name), m.kept(manifest.Parts[1].Name), m.edit
 	for what, c := range map[string]struct {
 		damage       func()
 		reason, says string
@@ -214,8 +219,7 @@ func TestMoverRefusesDamage(t *testing.T) {
 		"another's": {func() { edit(m.kept(protocol.ManifestName), sets(shopKey, "production/other/x")) },
 			protocol.ReasonDamaged, `of the backup "production/other/x"`},
 		"another path": {func() {
-			edit(m.kept(protocol.ManifestName),
-				sets(manifest.Parts[0].Name, "../../other/data-00001"))
+			edit(m.kept(protocol.ManifestName), sets(manifest.Parts[0].Name, "../../other/data-00001"))
 		}, protocol.ReasonDamaged, "as part 1"},
 	} {
 		if err := os.RemoveAll(m.path("volume")); err != nil {

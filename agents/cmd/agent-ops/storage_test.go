@@ -17,6 +17,16 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
+// newSecret mounts another Secret.
+func (n *node) newSecret(name, password, revision string) {
+	n.Helper()
+	if err := os.Mkdir(n.path("secrets/"+name), 0o700); err != nil {
+		n.Fatal(err)
+	}
+	n.own(n.path("secrets/" + name))
+	n.secret(name, password, revision)
+}
+
 // TestAnArchiveInABucket: a server archives with what its pod mounts, through a storage that is killed and a key that
 // is wrong, and what is there is restored.
 func TestAnArchiveInABucket(t *testing.T) {
@@ -27,14 +37,8 @@ func TestAnArchiveInABucket(t *testing.T) {
 	n.put("archive.json", string(must(json.Marshal(
 		map[string]string{"place": "default/shop", "archive.endpoint": s.Endpoint(), "archive.bucket": teststorage.Bucket,
 			"archive.region": teststorage.Region, "archive.accessKey": teststorage.Account, "archive.alarm": "1"}))))
-	for _, credential := range []string{"archive", "archive-ca"} {
-		if err := os.Mkdir(n.path("secrets/"+credential), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		f.own(n.path("secrets/" + credential))
-	}
-	n.secret("archive", teststorage.SecretKey+"\n", "1")
-	n.secret("archive-ca", string(s.CA.PEM()), "1")
+	n.newSecret("archive", teststorage.SecretKey+"\n", "1")
+	n.newSecret("archive-ca", string(s.CA.PEM()), "1")
 	n.configure("archive_command = '" + f.binary + " postgresql archive --secrets " + n.path("secrets") + " --archive " +
 		n.path("archive.json") + " --notes " + n.path("run") + " --give-up 5s %p %f'")
 	a, _ := f.begin(0)
@@ -77,11 +81,7 @@ func TestAnArchiveInABucket(t *testing.T) {
 		t.Errorf("what is restored is %q", got)
 	}
 	// To a time, as the mover of a new instance does it, which has the name of the account from a repository.
-	if err := os.Mkdir(n.path("secrets/archive-account"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f.own(n.path("secrets/archive-account"))
-	n.secret("archive-account", teststorage.Account+"\n", "1")
+	n.newSecret("archive-account", teststorage.Account+"\n", "1")
 	whole := snapshot{folder: backup, target: mover.Target{Since: copied, Place: "default/shop",
 		Parameters: map[string]string{"archive.endpoint": s.Endpoint(),
 			"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.prefix": "default/shop",

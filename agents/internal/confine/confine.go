@@ -20,7 +20,8 @@ var ErrUnsupported = errors.New("the system has no Landlock")
 
 const (
 	// ofFiles are the rights that there are of a file that is no folder.
-	ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	// first are those that the first version knows, all in a row.
 	first = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1
 	// renamesSince and truncatesSince are the versions that know of two more.

@@ -34,7 +34,8 @@ func TestThread(t *testing.T) {
 		failed <- err
 		out, _ := exec.Command("sh", "-c", `cd "$0"
 cat kept/keys/secret; ls kept; echo x >kept/new; cat single; ln open/deep/known kept/link
-cat open/deep/known; mv open/deep/known open/moved; echo y >open/moved; cat open/moved; rm open/moved; mkdir open/new; echo z >/dev/null`, dir).CombinedOutput()
+cat open/deep/known; mv open/deep/known open/moved; echo y >open/moved; cat open/moved; rm open/moved
+mkdir open/new; echo z >/dev/null`, dir).CombinedOutput()
 		said <- string(out)
 	}()
 	err, out := <-failed, <-said

@@ -35,7 +35,8 @@ func TestFilesArePlanned(t *testing.T) {
 			`}`: "takes no folder of files",
 		`{"verb":"inspect","files":{},` + in +
 			`}`: "the verb inspect has files",
-		`{"verb":"delete","files":{},"repository":{"type":"Volume"},"backup":{"key":"x","attempt":"1"}}`: "needs the folder of an instance",
+		`{"verb":"delete","files":{},"repository":{"type":"Volume"},` +
+			`"backup":{"key":"x","attempt":"1"}}`: "needs the folder of an instance",
 		`{"verb":"restore","files":{},"command":["a"],"volume":{"folder":"/data","id":"uid"},` + in +
 			`}`: "a command of 1 words",
 		`{"verb":"restore","files":{"exclude":["a"]},"volume":{"folder":"/data","id":"uid"},` + in +

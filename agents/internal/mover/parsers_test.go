@@ -91,9 +91,11 @@ func FuzzManifest(f *testing.F) {
 
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte(
-		`{"verb":"backup","repository":{"type":"Volume","prefix":"a/b"},"backup":{"key":"a/b","attempt":"x","metadata":{}},"command":["x"],"facts":["y"]}`))
+		`{"verb":"backup","repository":{"type":"Volume","prefix":"a/b"},"backup":{"key":"a/b","attempt":"x","metadata":{}},` +
+			`"command":["x"],"facts":["y"]}`))
 	f.Add([]byte(
-		`{"verb":"inspect","repository":{"type":"S3","endpoint":"https://x","bucket":"b"},"backup":{"key":"../x"},"verify":true}`))
+		`{"verb":"inspect","repository":{"type":"S3","endpoint":"https://x","bucket":"b"},"backup":{"key":"../x"},` +
+			`"verify":true}`))
 	f.Add([]byte(`{"verb":"list","repository":{"type":"Volume"}} {}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		plan, err := ReadPlan(text)

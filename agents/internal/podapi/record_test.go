@@ -38,7 +38,8 @@ func TestRecord(t *testing.T) {
 		want permission.Record
 	}{
 		"a writer": {
-			`{"kind":"WorkloadSet","status":{"replicas":2,"primary":{"term":7,"member":{"name":"redis-a-0","identity":"i"},"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
+			`{"kind":"WorkloadSet","status":{"replicas":2,"primary":{"term":7,"member":{"name":"redis-a-0","identity":"i"},` +
+				`"list":{"version":3,"members":[{"name":"redis-a-0","identity":"i"}]},"since":"2026-01-01T00:00:00Z"}}}`,
 			permission.Record{Term: 7, Primary: &primary,
 				List: permission.List{Version: 3, Members: []permission.Member{primary}}}},
 		"nobody": {`{"status":{"primary":{"term":8,"list":{"version":0,"members":null}}}}`,

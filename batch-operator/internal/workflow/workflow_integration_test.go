@@ -98,14 +98,17 @@ tasks:
     approval: {reason: 'publish ${tasks.look.outputs.mode}'}
   - name: publish
     dependsOn: [{name: release}]
-    apply: {manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: published}, data: {by: "${tasks.release.outputs.by}"}}'}
+    apply:
+      manifest: >-
+        {apiVersion: v1, kind: ConfigMap, metadata: {name: published}, data: {by: "${tasks.release.outputs.by}"}}
   - name: clean
     dependsOn: [{name: slow, phases: [Skipped]}, {name: publish}]
     delete: {apiVersion: v1, kind: ConfigMap, name: config}
 onExit:
   - name: told
     after: Succeeded
-    apply: {manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {clean: "${tasks.clean.phase}"}}'}
+    apply:
+      manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {clean: "${tasks.clean.phase}"}}'
 `
 
 // The operator is killed while a pod runs, and no attempt is made twice.
@@ -278,7 +281,10 @@ templateOnly: true
 parameters: [{name: name}, {name: count, type: int}]
 tasks:
   - name: write
-    apply: {manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: "${parameters.name}"}, data: {count: "${parameters.count}"}}'}
+    apply:
+      manifest: >-
+        {apiVersion: v1, kind: ConfigMap, metadata: {name: "${parameters.name}"},
+        data: {count: "${parameters.count}"}}
 `)
 	b.reaches(template, batchv1.WorkflowIsTemplate, "")
 	b.reaches(wf, batchv1.WorkflowSucceeded, "")

@@ -35,7 +35,8 @@ status: {phase: Ready}
 		t.Fatalf("got %d objects, %v", len(objects), err)
 	}
 	data, err := objects[0].MarshalJSON()
-	want := `{"apiVersion":"database.zeroinfra.github.com/v1","kind":"Redis","metadata":{"annotations":{"note":"x"},"labels":{"team":"a"},"name":"a","namespace":"shop"},"spec":{"replicas":3}}`
+	want := `{"apiVersion":"database.zeroinfra.github.com/v1","kind":"Redis","metadata":{"annotations":{"note":"x"},` +
+		`"labels":{"team":"a"},"name":"a","namespace":"shop"},"spec":{"replicas":3}}`
 	if err != nil || strings.TrimSpace(string(data)) != want {
 		t.Errorf("got %s, %v; want %s", data, err, want)
 	}

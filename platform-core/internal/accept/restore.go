@@ -82,7 +82,8 @@ func stillWanted(spec *platformv1.ComponentSpec) []*render.Refusal {
 		return nil
 	}
 	return []*render.Refusal{refuse(platformv1.ReasonRestoreRefused, "component %q is being filled with the data of "+
-		"Backup %q, which is of the %d sets %s: keep these until the condition Restored is True, and change their number then",
+		"Backup %q, which is of the %d sets %s: keep these until the condition Restored is True, and change their "+
+		"number then",
 		spec.Component, from.Backup, len(from.Sets), strings.Join(from.Sets, ", "))}
 }
 

@@ -37,7 +37,8 @@ func call(t *testing.T, e endpoint, body string) (int, *admissionv1.AdmissionRes
 }
 
 func TestAnswers(t *testing.T) {
-	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":{}}}`
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",` +
+		`"operation":"CREATE","object":{}}}`
 	refusals := func(count int) (list []*render.Refusal) {
 		for range count {
 			list = append(list, &render.Refusal{Reason: "InvalidSpec", Message: "it is wrong"})

@@ -125,11 +125,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := secretwatch.New(mgr.GetConfig())
-	if err != nil {
-		return err
-	}
-	stores, err := secretwatch.New(mgr.GetConfig())
+	secrets, stores, err := watchers(mgr)
 	if err != nil {
 		return err
 	}
@@ -177,19 +173,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 				Traces: o.Traces})
 		},
 		func() error { return setupBackups(mgr, o, index, dialer, stores, gate) },
-		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval,
 				Workers: o.Workers, Gate: gate})
 		},
-		func() error {
-			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
-		},
-		func() error {
-			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain,
-				Kinds: func(of schema.GroupKind) bool { return kinds[of] != nil }, Namespaces: o.Namespaces, Workers: o.Workers,
-				Gate: gate})
-		},
+		func() error { return setupCompanions(mgr, o, index, kinds, gate) },
 	}
 	for _, setup := range setups {
 		if err := setup(); err != nil {
@@ -197,6 +185,27 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	return validate(mgr, o, index, loader)
+}
+
+// watchers returns one of the Secrets of instances, and one of those of repositories.
+func watchers(mgr ctrl.Manager) (secrets, stores *secretwatch.Watcher, err error) {
+	if secrets, err = secretwatch.New(mgr.GetConfig()); err != nil {
+		return nil, nil, err
+	}
+	stores, err = secretwatch.New(mgr.GetConfig())
+	return secrets, stores, err
+}
+
+// setupCompanions registers what works beside the instances themselves.
+func setupCompanions(mgr ctrl.Manager, o Options, index *plugin.Index,
+	kinds map[schema.GroupKind]typed.Registration, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
+	known := func(of schema.GroupKind) bool { return kinds[of] != nil }
+	return errors.Join(
+		failoverrecord.Setup(mgr, queue.Options(o.Workers)),
+		schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)}),
+		claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Kinds: known, Namespaces: o.Namespaces,
+			Workers: o.Workers, Gate: gate}),
+	)
 }
 
 // setupBackups registers what looks after Backups and where they are kept.

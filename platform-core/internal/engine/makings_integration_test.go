@@ -130,7 +130,8 @@ func TestDeleteOfAnOperation(t *testing.T) {
 			lent("able", "")(s)
 			s.DryRun = strings.HasSuffix(name, "dry")
 		}), platformv1.OperationFailed)
-		if want := "Application redis-a has deletionProtection: set spec.deletionProtection to false first"; !strings.Contains(refused.Error, want) {
+		want := "Application redis-a has deletionProtection: set spec.deletionProtection to false first"
+		if !strings.Contains(refused.Error, want) {
 			t.Errorf("%s: it says %q, want %q", name, refused.Error, want)
 		}
 	}

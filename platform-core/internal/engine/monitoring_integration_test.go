@@ -15,7 +15,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -232,13 +231,7 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 	refusesPodMonitors(t, app, "the PodMonitor cannot be removed: ")
 	allow()
 	mergePatch(t, aComponent(namespace, monitor.GetName()), `{"metadata":{"annotations":{"example.com/look":"again"}}}`)
-	testkit.Eventually(t, "the PodMonitor is removed", func(ctx context.Context) error {
-		err := env.Client.Get(ctx, client.ObjectKeyFromObject(monitor), podMonitor(namespace, monitor.GetName()))
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("got %v", err)
-	})
+	testkit.WaitGone(t, env.Client, monitor)
 	testkit.WaitFor(t, env.Client, app, "says no more of metrics", func() error {
 		if got := conditions.Get(app, platformv1.MonitoredCondition); got != nil {
 			return fmt.Errorf("it says %v", got)

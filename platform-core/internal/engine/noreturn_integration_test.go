@@ -81,7 +81,8 @@ func TestThePointOfNoReturn(t *testing.T) {
 	op := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0", "acceptUnhealthy", "true")
 	stands(t, op, platformv1.ReasonPassed, `step "upgrade" has begun: pods begin to write with the new version`)
 	forbidden(t, "cancel", tryCancel(t, op),
-		"Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: step \"upgrade\" has begun: "+
+		"Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: "+
+			"step \"upgrade\" has begun: "+
 			"pods begin to write with the new version, which the former one may not be able to read; to go back, restore a "+
 			"backup")
 	next := operate(t, app, "next", "UpgradePaaS", nil, "version", "8.0")

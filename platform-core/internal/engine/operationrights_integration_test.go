@@ -159,7 +159,8 @@ func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
 	owners := func(uid string) client.Patch {
 		return client.RawPatch(types.MergePatchType,
 			fmt.Appendf(nil,
-				`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":"Operation","name":"parent","uid":%q,"controller":true}]}}`,
+				`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":"Operation","name":"parent","uid":%q,`+
+					`"controller":true}]}}`,
 				platformv1.GroupVersion.String(), uid))
 	}
 	forbidden(t, "another parent", ada.Patch(t.Context(), nested.DeepCopy(), owners("2")), text)

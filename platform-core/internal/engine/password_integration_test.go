@@ -69,6 +69,19 @@ func secretNamed(t *testing.T, app *platformv1.Application, name string) *corev1
 	return secret
 }
 
+// bound waits until clients are told a password.
+func bound(t *testing.T, app *platformv1.Application, want string) {
+	t.Helper()
+	binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace,
+		Name: platformv1.BindingNameFor(app.Name)}}
+	testkit.WaitFor(t, env.Client, binding, "has the password "+want, func() error {
+		if got := string(binding.Data["password"]); got != want {
+			return fmt.Errorf("it has %q", got)
+		}
+		return nil
+	})
+}
+
 // A changed password is for the process alone: the pod stays, what it mounts has password and revision together, and
 // clients get the new one when the process has it.
 func TestPasswordIsChangedInPlace(t *testing.T) {
@@ -86,18 +99,7 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitForReady(t, env.Client, app)
-	bound := func(want string) {
-		t.Helper()
-		binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
-			Name: platformv1.BindingNameFor(app.Name)}}
-		testkit.WaitFor(t, env.Client, binding, "has the password "+want, func() error {
-			if got := string(binding.Data["password"]); got != want {
-				return fmt.Errorf("it has %q", got)
-			}
-			return nil
-		})
-	}
-	bound("first")
+	bound(t, app, "first")
 	pod, first := podOf(t, app), planned(t, app, "")
 
 	changed := mine.DeepCopy()
@@ -118,7 +120,7 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 		t.Errorf("clients are told %q before the process has it", got)
 	}
 	takesOver(t, app, second)
-	bound("second")
+	bound(t, app, "second")
 	testkit.WaitForReady(t, env.Client, app)
 	if got := podOf(t, app); got.UID != pod.UID {
 		t.Error("the pod was replaced")
@@ -138,7 +140,7 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 		mounted.Annotations[platformv1.PasswordFromAnnotation] != "" {
 		t.Errorf("what the pod mounts is %q, %v", mounted.Data, mounted.Annotations)
 	}
-	bound(generated)
+	bound(t, app, generated)
 
 	// Somebody puts another one into the engine's Secret: the same in place.
 	pod = podOf(t, app)
@@ -149,7 +151,7 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 	}
 	fourth := planned(t, app, third.Credentials["default"])
 	takesOver(t, app, fourth)
-	bound("fourth")
+	bound(t, app, "fourth")
 	if got := podOf(t, app); got.UID != pod.UID {
 		t.Error("the pod was replaced")
 	}

@@ -172,12 +172,14 @@ func TestUpgradeAppOfThePlugin(t *testing.T) {
 parameters: {version: {schema: string}}
 steps:
   - name: note
-    apply: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note", content: {data: {to: "${parameters.version}"}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note",
+      content: {data: {to: "${parameters.version}"}}}
   - name: change
     commits: run it again with a version that takes over
     engine: {do: UpgradePlugin, with: {version: "${parameters.version}"}}
   - name: last
-    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note", until: object.data.to == parameters.version, outputs: {to: object.data.to}}
+    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note",
+      until: object.data.to == parameters.version, outputs: {to: object.data.to}}
 `
 	withOwn := func(template string) func(map[string]map[string]string) {
 		return func(parts map[string]map[string]string) { parts["operations"]["UpgradeApp.yaml"] = template }

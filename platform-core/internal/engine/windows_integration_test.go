@@ -122,6 +122,17 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	}
 }
 
+// cancelsUnbegun cancels one that has done nothing yet.
+func cancelsUnbegun(t *testing.T, op *platformv1.Operation) {
+	t.Helper()
+	if err := tryCancel(t, op); err != nil {
+		t.Fatal(err)
+	}
+	if ended := ends(t, op, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
+		t.Errorf("it was begun: %+v", ended.Steps)
+	}
+}
+
 // An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run,
 // and can be cancelled.
 func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
@@ -173,12 +184,7 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitsFor(late, "a schedule asked for it, and it takes out pods")
-	if err := tryCancel(t, late); err != nil {
-		t.Fatal(err)
-	}
-	if ended := ends(t, late, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
-		t.Errorf("it was begun: %+v", ended.Steps)
-	}
+	cancelsUnbegun(t, late)
 	rotate, upgrade := operate(t, app, "rotate", "RotateCredentials", nil),
 		operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
 	waits(rotate)
@@ -189,17 +195,9 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 		ends(t, resize, platformv1.OperationSucceeded)
 	} else {
 		waits(resize)
-		if err := tryCancel(t, resize); err != nil {
-			t.Fatal(err)
-		}
-		ends(t, resize, platformv1.OperationCancelled)
+		cancelsUnbegun(t, resize)
 	}
-	if err := tryCancel(t, upgrade); err != nil {
-		t.Fatal(err)
-	}
-	if ended := ends(t, upgrade, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
-		t.Errorf("it was begun: %+v", ended.Steps)
-	}
+	cancelsUnbegun(t, upgrade)
 	refresh(t, app)
 	if passwordIn(t, app, "redis-a-default") != old || app.Spec.Version != "7.0" {
 		t.Error("something was touched outside of the windows")

@@ -124,7 +124,8 @@ func TestObjectsAreToldApartByKindAndName(t *testing.T) {
 	to := tree(t, `[{kind: Service, metadata: {name: a}, spec: {port: 2}}, {kind: Secret, metadata: {name: a}}]`).([]any)
 	got, err := DiffObjects(from, to)
 	want := tree(t,
-		`[{kind: Pod, metadata: {name: a}, $removed: true}, {kind: Service, metadata: {name: a, labels: $removed}, spec: {port: 2}},
+		`[{kind: Pod, metadata: {name: a}, $removed: true},
+		{kind: Service, metadata: {name: a, labels: $removed}, spec: {port: 2}},
 		{kind: Secret, metadata: {name: a}}]`)
 	if err != nil || !reflect.DeepEqual(any(got), want) {
 		t.Errorf("got %v, %v", got, err)

@@ -82,9 +82,11 @@ func TestOwnersOf(t *testing.T) {
 	}
 	entries := []metav1.ManagedFieldsEntry{
 		entry("kubectl", "",
-			`{"f:spec":{"f:running":{},"f:components":{".":{},"k:{\"name\":\"redis\"}":{".":{},"f:name":{},"f:storage":{"f:size":{}}}}}}`),
+			`{"f:spec":{"f:running":{},"f:components":{".":{},"k:{\"name\":\"redis\"}":{".":{},"f:name":{},`+
+				`"f:storage":{"f:size":{}}}}}}`),
 		entry("argocd-controller", "",
-			`{"f:spec":{"f:components":{"k:{\"name\":\"redis\"}":{"f:resources":{"f:limits":{"f:memory":{}}}},"k:{\"name\":\"other\"}":{"f:replicas":{}}}}}`),
+			`{"f:spec":{"f:components":{"k:{\"name\":\"redis\"}":{"f:resources":{"f:limits":{"f:memory":{}}}},`+
+				`"k:{\"name\":\"other\"}":{"f:replicas":{}}}}}`),
 		entry("operation", "", `{"f:spec":{"f:running":{}}}`),
 		entry("kubectl", "status", `{"f:spec":{"f:version":{}}}`),
 		entry("atomic", "", `{"f:spec":{"f:lists":{}}}`),
@@ -179,11 +181,16 @@ func TestVerbs(t *testing.T) {
 		"scale which": {shop, plugin.EngineScale, values{"replicas": "1"},
 			`name one in parameter "component": "web", "db"`},
 		"resize": {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"},
-			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
+			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
+				`{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
 		"resize what is not declared": {declaring, plugin.EngineResize, values{"memory": "1Gi"},
-			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.cpu","Value":"10m"}]`},
+			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
+				`{"Field":"components[web].resources.requests.memory","Value":"1Gi"},` +
+				`{"Field":"components[web].resources.requests.cpu","Value":"10m"}]`},
 		"resize what has a GPU by its plugin": {accelerated, plugin.EngineResize, values{"memory": "1Gi"},
-			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"1Gi"},{"Field":"components[web].resources.limits.nvidia\\.com/gpu","Value":"1"}]`},
+			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
+				`{"Field":"components[web].resources.requests.memory","Value":"1Gi"},` +
+				`{"Field":"components[web].resources.limits.nvidia\\.com/gpu","Value":"1"}]`},
 		"resize what is declared": {declared, plugin.EngineResize, values{"memoryLimit": "1Gi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"}]`},
 		"resize to nothing": {web, plugin.EngineResize, nil, "no resource is given"},

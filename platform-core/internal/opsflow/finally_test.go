@@ -198,7 +198,8 @@ func TestSuspendedRunBeginsNothing(t *testing.T) {
 const fan = `
 name: Fan
 steps:
-  - {name: each, forEach: '["0", "1", "2", "3", "4", "5"]', parallelism: 3, retry: {limit: 1, backoff: 1s}, container: {image: example/tool, args: ['${each}']}}
+  - {name: each, forEach: '["0", "1", "2", "3", "4", "5"]', parallelism: 3, retry: {limit: 1, backoff: 1s},
+      container: {image: example/tool, args: ['${each}']}}
 `
 
 func TestItemsAreTakenSeveralAtATime(t *testing.T) {

@@ -47,7 +47,8 @@ steps:
     engine: {do: Scale, with: {replicas: "${parameters.size}"}}
   - name: check
     when: int(parameters.size) > 1
-    wait: {apiVersion: v1, kind: ConfigMap, name: answer, until: object.data.ok == 'yes', outputs: {who: object.data.who}}
+    wait: {apiVersion: v1, kind: ConfigMap, name: answer, until: object.data.ok == 'yes',
+      outputs: {who: object.data.who}}
   - name: tell
     operation: {templateRef: Restart, parameters: {why: "${steps.check.outputs.who} said so"}}
   - name: forget

@@ -19,7 +19,8 @@ parameters:
   to: {schema: '=~"^[a-z]+$"'}
 steps:
   - {name: ask, approval: {message: sign it}}
-  - {name: sign, apply: {apiVersion: v1, kind: ConfigMap, name: '${parameters.to}', content: {data: {by: '${steps.ask.outputs.by}'}}}}
+  - {name: sign, apply: {apiVersion: v1, kind: ConfigMap, name: '${parameters.to}',
+      content: {data: {by: '${steps.ask.outputs.by}'}}}}
 `
 
 func inlineOperation() *platformv1.Operation {

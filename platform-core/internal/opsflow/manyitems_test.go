@@ -28,7 +28,8 @@ steps:
   - {name: load, needs: [], forEach: 'ITEMS', parallelism: 20, retry: {limit: 2, backoff: 1s}, TASK}
   - {name: release, needs: [load], approval: {message: go on}}
   - {name: work, needs: [release], forEach: 'ITEMS', parallelism: 20, TASK}
-  - {name: check, needs: [release], forEach: 'ITEMS', parallelism: 20, onFailure: FailAtEnd, retry: {limit: 1, backoff: 1s}, TASK}
+  - {name: check, needs: [release], forEach: 'ITEMS', parallelism: 20, onFailure: FailAtEnd,
+      retry: {limit: 1, backoff: 1s}, TASK}
   - {name: never, needs: [check], when: 'tasks.check.phase == "Succeeded"', forEach: 'ITEMS', TASK}
   - {name: mend, needs: [check], when: 'tasks.check.phase == "Failed"', forEach: 'ITEMS', parallelism: 20, TASK}
   - {name: sum, needs: [work, mend], forEach: 'ITEMS', parallelism: 20, TASK}

@@ -256,7 +256,9 @@ func TestADryRunSaysWhereThereIsNoWayBack(t *testing.T) {
 	w := worldOf(committing, pod(0, writer))
 	w.op.Spec.DryRun = true
 	d := Start(w.op, "redis-a", w.facts, nil)
-	if want := "upgrade: from here on there is no way back: pods write with the new version; to go back, restore a backup"; !slices.Contains(d.Status.Plan, want) {
+	const want = "upgrade: from here on there is no way back: pods write with the new version; " +
+		"to go back, restore a backup"
+	if !slices.Contains(d.Status.Plan, want) {
 		t.Errorf("plan: %q", d.Status.Plan)
 	}
 	if len(d.Status.Conditions) > 0 {

@@ -17,7 +17,8 @@ const passing = `name: Passing
 steps:
   - name: look
     retry: {limit: 1, backoff: 3s}
-    wait: {apiVersion: v1, kind: ConfigMap, name: found, until: "'keys' in object", outputs: {keys: object.keys, names: object.names}}
+    wait: {apiVersion: v1, kind: ConfigMap, name: found, until: "'keys' in object",
+      outputs: {keys: object.keys, names: object.names}}
     types: {keys: int, names: list}
   - name: many
     when: steps.look.outputs.keys > 9
@@ -51,7 +52,8 @@ steps:
     job: {command: [count], outputs: {keys: '=~"^[0-9]+$"'}}
     types: {keys: int}
   - name: note
-    apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {metadata: {labels: {keys: "${steps.count.outputs.keys}"}}, data: {keys: "${steps.count.outputs.keys}"},
+    apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {
+      metadata: {labels: {keys: "${steps.count.outputs.keys}"}}, data: {keys: "${steps.count.outputs.keys}"},
       most: "${steps.count.outputs.keys}"}}
 `
 

@@ -285,7 +285,8 @@ func Retryable(op, earlier *platformv1.Operation, facts Facts) *Refusal {
 		for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
 			if _, err := facts.Template.RecordOutput(step.Name, name, step.Outputs[name]); err != nil {
 				return refuse(platformv1.ReasonInvalidSpec,
-					"retryOf names Operation %q, whose record the template cannot go on with: %v; create the Operation without retryOf", earlier.Name, err)
+					"retryOf names Operation %q, whose record the template cannot go on with: %v; create the Operation "+
+						"without retryOf", earlier.Name, err)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ package plugin
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -97,24 +96,6 @@ func (m BackupMethod) Type() platformv1.BackupType {
 	}
 	return ""
 }
-
-// VerifyMethod says how data is judged that was restored.
-type VerifyMethod struct {
-	// Topology that the instance of a drill has: one in which a single pod of the component is enough, or of each of its
-	// sets.
-	Topology string `json:"topology"`
-	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each
-	// of its parameters has a default.
-	Operation string `json:"operation"`
-	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those
-	// for replicas, for example.
-	Except []string `json:"except,omitempty"`
-	// With are parameters that it has whatever the source's are: what keeps it from doing anything to others.
-	With map[string]string `json:"with,omitempty"`
-}
-
-// Takes says whether the instance of a drill has a parameter of the source.
-func (m *VerifyMethod) Takes(parameter string) bool { return !matchesAny(m.Except, parameter) }
 
 // RestoreMethod makes of what a BackupMethod wrote the files that the middleware starts with.
 type RestoreMethod struct {
@@ -435,51 +416,6 @@ func (l *loader) checkRestore(path document.Path, c *Component, of *BackupMethod
 		l.checkSecret(at, c, &plan.SecretRef{Credential: e.Credential, Key: e.Key})
 	}
 	l.checkTarget(path.With("target"), m.Target)
-}
-
-// checkVerify: a drill makes an instance of the topology with one pod of the component, or of each set that was backed
-// up, and runs the template on it as it is.
-func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) {
-	if m.Restore == nil {
-		l.wrong(path, "is of data that was restored, and the method has no restore: add it, or take verify out")
-	}
-	all := l.components.Topologies
-	i := slices.IndexFunc(all, func(t Topology) bool { return t.Name == m.Verify.Topology })
-	switch at := path.With("topology"); {
-	case i < 0:
-		l.oneOf(at, m.Verify.Topology, "topology", names(all, func(t Topology) string { return t.Name }))
-	case !all[i].always(c.Name):
-		l.wrong(at, "names %q, which has no component %q, or not always", all[i].Name, c.Name)
-	default:
-		part := all[i].Components[slices.IndexFunc(all[i].Components,
-			func(tc TopologyComponent) bool { return tc.Name == c.Name })]
-		// A Backup of an instance with several sets says which: the instance has at least as many as the topology asks for,
-		// where all that are backed up are of it.
-		elsewhere := slices.ContainsFunc(all, func(t Topology) bool { return t.Name != all[i].Name && t.has(c.Name) })
-		if sets, replicas := c.limits(part); sets.Min > 1 && elsewhere || replicas.Min > 1 {
-			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name,
-				max(sets.Min, 1)*replicas.Min)
-		}
-	}
-	if len(m.Verify.Except) > 0 {
-		l.checkFileParameters(path, c, FileParameters{Except: m.Verify.Except})
-	}
-	l.checkNamed(path.With("with"), c, m.Verify.With)
-	file, known := l.operations[m.Verify.Operation]
-	if !known {
-		l.oneOf(path.With("operation"), m.Verify.Operation, "template of this plugin", slices.Sorted(maps.Keys(l.operations)))
-		return
-	}
-	if !file.acts(c.Name) {
-		l.wrong(path.With("operation"), "names %q, which cannot act on component %q: name that in its targets",
-			m.Verify.Operation, c.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(file.Parameters)) {
-		if file.Parameters[name].Default == nil {
-			l.wrong(path.With("operation"), "names %q, whose parameter %q has no default: nobody gives one in a drill",
-				m.Verify.Operation, name)
-		}
-	}
 }
 
 // checkBackupNames: a user names a method, and not the component that it is of.

@@ -48,10 +48,13 @@ func TestBrokenProbeOfConnections(t *testing.T) {
 	})
 }
 
+// inComponents is what is broken in the part that names the components.
+func inComponents(old, new, at, says string) broken {
+	return broken{part: PartComponents, key: components, old: old, new: new, at: at, says: says}
+}
+
 func TestBrokenComponents(t *testing.T) {
-	c := func(old, new, at, says string) broken {
-		return broken{part: PartComponents, key: components, old: old, new: new, at: at, says: says}
-	}
+	c := inComponents
 	run(t, map[string]broken{
 		"no YAML": c("    images:\n", "    images: [\n", "container: redis", "this is not YAML"),
 		"duplicate key": c("    container: redis\n", "    container: redis\n    container: redis\n",
@@ -119,6 +122,12 @@ func TestBrokenComponents(t *testing.T) {
 			"has a value and a secret"),
 		"engine's variable": c("replication]\n      env:\n        - name: REDISCLI_AUTH",
 			"replication]\n      env:\n        - name: POD_NAME", "POD_NAME", "set by the engine"),
+	})
+}
+
+func TestBrokenProcesses(t *testing.T) {
+	c := inComponents
+	run(t, map[string]broken{
 		"signal":  c("signal: SIGTERM", "signal: TERM", "signal: TERM", "one of SIGHUP"),
 		"timeout": c("timeoutSeconds: 60", "timeoutSeconds: 86400", "86400", "from 1 to 3600"),
 		"no command": c("command: [redis-server, /zeroinfra/config/redis.conf]", "command: []", "command: []",

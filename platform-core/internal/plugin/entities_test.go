@@ -20,7 +20,10 @@ func declaredEntities(t *testing.T, old, new string) ([]LoadError, *Bundle) {
 	text := strings.NewReplacer(
 		"    parameters: redis\n    cred", `    actions:
       - {name: list, command: [a]}
-      - {name: set, command: [a, "${parameters.name}"], env: [{name: P, value: "${parameters.partitions}"}, {name: W, value: "${parameters.password}"}], parameters: {name: string, partitions: string, password: string}}
+      - name: set
+        command: [a, "${parameters.name}"]
+        env: [{name: P, value: "${parameters.partitions}"}, {name: W, value: "${parameters.password}"}]
+        parameters: {name: string, partitions: string, password: string}
       - {name: drop, command: [a, "${parameters.name}"], parameters: {name: string}}
     parameters: redis
     cred`,

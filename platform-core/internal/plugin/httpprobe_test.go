@@ -89,7 +89,8 @@ func TestProbesByHTTPSNeedTLS(t *testing.T) {
 	end := begin + strings.Index(text[begin:], "    # nginx tells its numbers")
 	edit(t, sources, PartComponents, components, text[begin:end], "")
 	_, errs := Load(sources)
-	if says := "components[0].probe.http.tls is true, and the component does not say that it can speak TLS"; !strings.Contains(list(errs), says) {
+	says := "components[0].probe.http.tls is true, and the component does not say that it can speak TLS"
+	if !strings.Contains(list(errs), says) {
 		t.Errorf("got\n%s\nwant %q", list(errs), says)
 	}
 }

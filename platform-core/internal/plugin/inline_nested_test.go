@@ -17,7 +17,8 @@ name: Inner
 parameters: {day: {schema: string}, most: {schema: string, default: "1"}}
 outputs: {rows: int(tasks.count.outputs.rows), day: parameters.day}
 steps:
-  - {name: count, wait: {apiVersion: v1, kind: ConfigMap, name: '${parameters.day}', until: 'true', outputs: {rows: object.data.rows}}}
+  - {name: count, wait: {apiVersion: v1, kind: ConfigMap, name: '${parameters.day}', until: 'true',
+      outputs: {rows: object.data.rows}}}
 `
 
 // outer is a template that runs another one.

@@ -23,7 +23,8 @@ steps:
       resources: {limits: {memory: 64Mi}}
       outputs: {keys: '=~"^[0-9]+$"'}
   - name: note
-    apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {keys: "${steps.count.outputs.keys}", by: "${steps.count.outputs.job}"}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: note,
+      content: {data: {keys: "${steps.count.outputs.keys}", by: "${steps.count.outputs.job}"}}}
 `
 
 func TestJobs(t *testing.T) {

@@ -20,7 +20,8 @@ steps:
       kind: ConfigMap
       name: found
       until: "true"
-      outputs: {size: int(object.data.size), share: object.share, ready: object.ready == 'yes', names: object.names, limits: object.limits, said: object.said}
+      outputs: {size: int(object.data.size), share: object.share, ready: object.ready == 'yes', names: object.names,
+        limits: object.limits, said: object.said}
     types: {share: number, names: list, limits: object}
   - name: count
     when: steps.look.outputs.size > 3
@@ -28,11 +29,14 @@ steps:
     types: {keys: int}
   - name: use
     forEach: steps.look.outputs.names
-    apply: {apiVersion: v1, kind: ConfigMap, name: "x-${each}", content: {spec: {keys: "${steps.count.outputs.keys}", limits: "${steps.look.outputs.limits}", text: "of ${steps.look.outputs.size}"}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: "x-${each}", content: {spec: {
+      keys: "${steps.count.outputs.keys}", limits: "${steps.look.outputs.limits}",
+      text: "of ${steps.look.outputs.size}"}}}
   - name: keep
     engine: {do: Backup, with: {repository: here}}
   - name: scale
-    when: steps.keep.outputs.size > 0 && steps.look.outputs.ready && steps.look.outputs.share < 0.5 && steps.look.outputs.limits.most == 3
+    when: steps.keep.outputs.size > 0 && steps.look.outputs.ready && steps.look.outputs.share < 0.5 &&
+      steps.look.outputs.limits.most == 3
     engine: {do: Scale, with: {component: a, replicas: "${steps.count.outputs.keys + 1}"}}
 `
 

@@ -24,7 +24,8 @@ steps:
     approval: {message: "move ${parameters.count} of ${target.name}"}
   - name: look-up
     needs: []
-    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.name}-map", until: "object.data.ready == 'yes'", outputs: {where: "object.data.where"}}
+    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.name}-map", until: "object.data.ready == 'yes'",
+      outputs: {where: "object.data.where"}}
   - name: move
     needs: [ask, look-up]
     when: int(parameters.count) > 0 && steps.look_up.outputs.where != ""
@@ -32,7 +33,8 @@ steps:
     retry: {limit: 2, backoff: 1s}
     timeout: 1m
     compensate: [undo]
-    apply: {apiVersion: v1, kind: ConfigMap, name: "x-${each}", content: {data: {to: "${steps.look_up.outputs.where}", n: "${parameters.count}"}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: "x-${each}",
+      content: {data: {to: "${steps.look_up.outputs.where}", n: "${parameters.count}"}}}
   - name: check
     onFailure: Continue
     engine: {do: Scale, with: {replicas: "${parameters.count}"}}
@@ -138,83 +140,86 @@ func TestOperationSteps(t *testing.T) {
 	}
 }
 
+// brokenSteps are templates, and what is said of them.
+var brokenSteps = map[string]struct{ old, new, at, says string }{
+	"unknown parameter": {"int(parameters.count)", "int(parameters.cuont)", "int(parameters.cuont)",
+		"undefined field 'cuont'"},
+	"unknown step": {"steps.look_up.outputs.where}\", n", "steps.look_pu.outputs.where}\", n",
+		"look_pu", "undefined field 'look_pu'"},
+	"unknown output": {"steps.look_up.outputs.where != \"\"", "steps.look_up.outputs.there != \"\"",
+		"there != ", "undefined field 'there'"},
+	"step that may not end": {"until: \"object.data.ready == 'yes'\"",
+		"until: \"steps.ask.phase == 'Succeeded'\"", "until:", "undefined field 'ask'"},
+	"no truth": {"when: int(parameters.count) > 0 && steps.look_up.outputs.where != \"\"",
+		"when: int(parameters.count)", "when:", "it must give true or false"},
+	"no list": {`forEach: "['a', 'b']"`, `forEach: "'a'"`, "forEach",
+		"it must give a list of texts"},
+	"each without forEach": {"move ${parameters.count} of ${target.name}", "${each}", "approval",
+		"undeclared reference to 'each'"},
+	"need unknown": {"needs: [ask, look-up]", "needs: [ask, look]", "needs: [ask",
+		`names the step "look"`},
+	"circle":                 {"needs: []", "needs: [check]", "needs: [check]", "waits for itself"},
+	"needs what compensates": {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
+	"compensation before": {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]",
+		"does not stand after"},
+	"two approvals": {
+		"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n",
+		"    approval: {message: x}\n", "- name: check", "one approval"},
+	"approval by two": {"    approval: {message: \"move ${parameters.count} of ${target.name}\"}\n",
+		"    approval: {message: x, count: 2}\n", "approval: {message: x", "is 2: more than one is for an inline template"},
+	"two points of no return": {"  - name: undo\n", "  - name: more\n    commits: x\n    operation: " +
+		"{templateRef: Restart}\n  - name: again\n    commits: y\n    operation: {templateRef: Restart}\n  - name: undo\n",
+		"commits: y", `a second point of no return after step "more"`},
+	"point of no return out of reach": {"  - name: undo\n", "  - name: undo\n    commits: x\n", "commits: x",
+		"never reached"},
+	"point of no return when never": {"    onFailure: Continue\n", "    when: \"false\"\n    commits: x\n", "commits: x",
+		"never reached"},
+	"point of no return of a wait": {"    needs: []\n", "    needs: []\n    commits: x\n", "commits: x",
+		"touches nothing"},
+	"two lines on no return": {"    onFailure: Continue\n", "    commits: \"x\\ny\"\n", "commits:", "in one line"},
+	"placeholder on no return": {"    onFailure: Continue\n", "    commits: \"${target.name}\"\n", "commits:",
+		"a placeholder is not allowed here"},
+	"way back at the point": {"    timeout: 1m\n", "    timeout: 1m\n    commits: x\n", "compensate: [undo]",
+		`does not end before step "move", the point of no return`},
+	"way back beside the point": {"    onFailure: Continue\n", "    needs: [ask]\n    commits: x\n", "compensate: [undo]",
+		`does not end before step "check", the point of no return`},
+	"approval beside the point": {"    onFailure: Continue\n", "    needs: [look-up]\n    commits: x\n", "name: ask",
+		"nobody can say no"},
+	"compensation with needs": {"    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n",
+		"    needs: [ask]\n    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "- name: undo",
+		"is taken to compensate: it can have no needs, no compensate and no approval"},
+	"signal without a name": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+		"agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
+	"signal of another call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+		"agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop",
+		"must have a signal for the call Signal, and for no other"},
+	"call and action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+		"agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
+	"pods and a pod": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+		"agent: {call: Stop, pods: One, pod: a}", "agent: {call: Stop", "must have at most one of pods and pod"},
+	"neither call nor action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}",
+		"agent: {pods: One}", "must have exactly one of call and action"},
+	"parameters of a call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
+		"agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
+	"two types": {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n",
+		"- name: check", "exactly one of"},
+	"value of another verb": {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
+	"constraint":            {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
+	"default": {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:",
+		"it must be"},
+	"span": {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
+	"placeholder in no value": {"description: Moves things.", "description: \"${target.name}\"", "description: \"$",
+		"a placeholder is not allowed here"},
+	"forEach of an engine": {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"",
+		"an engine step is taken once"},
+	"message of a precondition": {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"",
+		"undefined field 'size'"},
+	"precondition sees steps": {"target.pods > 0", "steps.ask.phase == ''", "steps.ask",
+		"undeclared reference to 'steps'"},
+}
+
 func TestBrokenSteps(t *testing.T) {
-	for name, tc := range map[string]struct{ old, new, at, says string }{
-		"unknown parameter": {"int(parameters.count)", "int(parameters.cuont)", "int(parameters.cuont)",
-			"undefined field 'cuont'"},
-		"unknown step": {"steps.look_up.outputs.where}\", n", "steps.look_pu.outputs.where}\", n",
-			"look_pu", "undefined field 'look_pu'"},
-		"unknown output": {"steps.look_up.outputs.where != \"\"", "steps.look_up.outputs.there != \"\"",
-			"there != ", "undefined field 'there'"},
-		"step that may not end": {"until: \"object.data.ready == 'yes'\"",
-			"until: \"steps.ask.phase == 'Succeeded'\"", "until:", "undefined field 'ask'"},
-		"no truth": {"when: int(parameters.count) > 0 && steps.look_up.outputs.where != \"\"",
-			"when: int(parameters.count)", "when:", "it must give true or false"},
-		"no list": {`forEach: "['a', 'b']"`, `forEach: "'a'"`, "forEach",
-			"it must give a list of texts"},
-		"each without forEach": {"move ${parameters.count} of ${target.name}", "${each}", "approval",
-			"undeclared reference to 'each'"},
-		"need unknown": {"needs: [ask, look-up]", "needs: [ask, look]", "needs: [ask",
-			`names the step "look"`},
-		"circle":                 {"needs: []", "needs: [check]", "needs: [check]", "waits for itself"},
-		"needs what compensates": {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
-		"compensation before": {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]",
-			"does not stand after"},
-		"two approvals": {
-			"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n",
-			"    approval: {message: x}\n", "- name: check", "one approval"},
-		"approval by two": {"    approval: {message: \"move ${parameters.count} of ${target.name}\"}\n",
-			"    approval: {message: x, count: 2}\n", "approval: {message: x", "is 2: more than one is for an inline template"},
-		"two points of no return": {"  - name: undo\n", "  - name: more\n    commits: x\n    operation: " +
-			"{templateRef: Restart}\n  - name: again\n    commits: y\n    operation: {templateRef: Restart}\n  - name: undo\n",
-			"commits: y", `a second point of no return after step "more"`},
-		"point of no return out of reach": {"  - name: undo\n", "  - name: undo\n    commits: x\n", "commits: x",
-			"never reached"},
-		"point of no return when never": {"    onFailure: Continue\n", "    when: \"false\"\n    commits: x\n", "commits: x",
-			"never reached"},
-		"point of no return of a wait": {"    needs: []\n", "    needs: []\n    commits: x\n", "commits: x",
-			"touches nothing"},
-		"two lines on no return": {"    onFailure: Continue\n", "    commits: \"x\\ny\"\n", "commits:", "in one line"},
-		"placeholder on no return": {"    onFailure: Continue\n", "    commits: \"${target.name}\"\n", "commits:",
-			"a placeholder is not allowed here"},
-		"way back at the point": {"    timeout: 1m\n", "    timeout: 1m\n    commits: x\n", "compensate: [undo]",
-			`does not end before step "move", the point of no return`},
-		"way back beside the point": {"    onFailure: Continue\n", "    needs: [ask]\n    commits: x\n", "compensate: [undo]",
-			`does not end before step "check", the point of no return`},
-		"approval beside the point": {"    onFailure: Continue\n", "    needs: [look-up]\n    commits: x\n", "name: ask",
-			"nobody can say no"},
-		"compensation with needs": {"    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n",
-			"    needs: [ask]\n    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "- name: undo",
-			"is taken to compensate: it can have no needs, no compensate and no approval"},
-		"signal without a name": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
-			"agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
-		"signal of another call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
-			"agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop",
-			"must have a signal for the call Signal, and for no other"},
-		"call and action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
-			"agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
-		"pods and a pod": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
-			"agent: {call: Stop, pods: One, pod: a}", "agent: {call: Stop", "must have at most one of pods and pod"},
-		"neither call nor action": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}",
-			"agent: {pods: One}", "must have exactly one of call and action"},
-		"parameters of a call": {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}",
-			"agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
-		"two types": {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n",
-			"- name: check", "exactly one of"},
-		"value of another verb": {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
-		"constraint":            {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
-		"default": {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:",
-			"it must be"},
-		"span": {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
-		"placeholder in no value": {"description: Moves things.", "description: \"${target.name}\"", "description: \"$",
-			"a placeholder is not allowed here"},
-		"forEach of an engine": {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"",
-			"an engine step is taken once"},
-		"message of a precondition": {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"",
-			"undefined field 'size'"},
-		"precondition sees steps": {"target.pods > 0", "steps.ask.phase == ''", "steps.ask",
-			"undeclared reference to 'steps'"},
-	} {
+	for name, tc := range brokenSteps {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseMoving(t, tc.old, tc.new)
 			if err == nil {

@@ -35,13 +35,15 @@ func loadRelay(t testing.TB) *Bundle {
 	return bundle
 }
 
-func TestBrokenRelay(t *testing.T) {
-	change := func(part Part, key string) func(old, new, at, says string) broken {
-		return func(old, new, at, says string) broken {
-			return broken{plugin: "relay", part: part, key: key, old: old, new: new, at: at, says: says}
-		}
+// inRelay returns what makes a broken one of a text of the relay plugin.
+func inRelay(part Part, key string) func(old, new, at, says string) broken {
+	return func(old, new, at, says string) broken {
+		return broken{plugin: "relay", part: part, key: key, old: old, new: new, at: at, says: says}
 	}
-	c, set := change(PartComponents, components), change(PartParams, "hub.yaml")
+}
+
+func TestBrokenRelay(t *testing.T) {
+	c := inRelay(PartComponents, components)
 	warns := func(b broken) broken { b.loads = warned; return b }
 	run(t, map[string]broken{
 		"no sets": c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 0, min: 0, max: 4}",
@@ -94,6 +96,22 @@ func TestBrokenRelay(t *testing.T) {
 		"dynamic without reload": c(
 			"      reload:\n        each: [hubctl, set]\n        env:\n          - {name: ORDINAL, value: \"${pod.ordinal}\"}\n",
 			"", "process:", `names dynamic parameters: add process.reload`),
+		"placeholder in text": c("I am ${pod.name}", "I am ${app.name}", "I am",
+			"a placeholder that is not of the pod"),
+		"peers in a pod template": {plugin: "relay", part: PartPodTemplates, key: "hub.yaml", old: "    - name: hub\n",
+			new: "    - name: hub\n      env: [{name: P, value: \"${peers[0].name}\"}]\n", at: "peers[0]",
+			says: "undeclared reference to 'peers'"},
+		"peer that may not be there": c("--mode, ", "--first, \"${peers[0].fqdn}\", --mode, ", "--first",
+			"with 1 sets of 0 pods"),
+		"peers of peers": c("p.fqdn + ':7001'", "peers.map(q, q.fqdn).join(',')", "--peers", "steps: at most"),
+		"long peers": c("p.fqdn + ':7001'", "p.fqdn + p.fqdn + p.fqdn + p.fqdn", "--peers",
+			"of 250 pods: components[0].process.command[4]: placeholder"),
+	})
+}
+
+func TestBrokenParametersOfRelay(t *testing.T) {
+	set := inRelay(PartParams, "hub.yaml")
+	run(t, map[string]broken{
 		"dynamic unknown":           set("- rate", "- rates", "- rates", `did you mean "rate"?`),
 		"dynamic unknown beginning": set("- log-*", "- logs-*", "- logs-*", `parameter "logs-*" is not in the schema`),
 		"dynamic is no pattern": set("- log-*", "- l*g", "- l*g",
@@ -116,6 +134,12 @@ func TestBrokenRelay(t *testing.T) {
 			"rules: [{rule: \"params['mode'] == 'loose'\", message: mode must be loose}]\ndynamic:", "defaults:",
 			"mode must be loose"),
 		"rule without a message": set("dynamic:", "rules: [{rule: \"true\"}]\ndynamic:", "rules:", "message is missing"),
+	})
+}
+
+func TestBrokenFilesOfRelay(t *testing.T) {
+	c := inRelay(PartComponents, components)
+	run(t, map[string]broken{
 		"dynamic in a placeholder": c("${params['mode']}", "${params['mode']}${'rate' in params ? params['rate'] : ''}",
 			"--mode", `uses the dynamic parameter "rate": a change of it would restart`),
 		"dynamic in no file": c("parameters: {match: [\"log-*\"]}", "parameters: {match: [log-level]}", "files:",
@@ -150,16 +174,6 @@ func TestBrokenRelay(t *testing.T) {
 		"dynamic entry, no reload": c("      command: [edge]\n", "      command: [edge]\n    files: [{path: "+
 			"/zeroinfra/config/e, format: env, entries: [{key: A, args: [b], dynamic: true}]}]\n", "files: [{path",
 			"the process has none: add process.reload"),
-		"placeholder in text": c("I am ${pod.name}", "I am ${app.name}", "I am",
-			"a placeholder that is not of the pod"),
-		"peers in a pod template": {plugin: "relay", part: PartPodTemplates, key: "hub.yaml", old: "    - name: hub\n",
-			new: "    - name: hub\n      env: [{name: P, value: \"${peers[0].name}\"}]\n", at: "peers[0]",
-			says: "undeclared reference to 'peers'"},
-		"peer that may not be there": c("--mode, ", "--first, \"${peers[0].fqdn}\", --mode, ", "--first",
-			"with 1 sets of 0 pods"),
-		"peers of peers": c("p.fqdn + ':7001'", "peers.map(q, q.fqdn).join(',')", "--peers", "steps: at most"),
-		"long peers": c("p.fqdn + ':7001'", "p.fqdn + p.fqdn + p.fqdn + p.fqdn", "--peers",
-			"of 250 pods: components[0].process.command[4]: placeholder"),
 	})
 }
 

@@ -246,7 +246,9 @@ func TestMoverToAPointInTime(t *testing.T) {
 	}
 	container := job.Spec.Template.Spec.Containers[0]
 	i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == mover.TargetEnv })
-	if want := `{"time":"2026-02-03T11:00:00.5Z","since":"2026-02-03T05:00:00Z","place":"shop/cache","parameters":{"bucket":"log"},"facts":{"timeline":"3"}}`; i < 0 || container.Env[i].Value != want {
+	const want = `{"time":"2026-02-03T11:00:00.5Z","since":"2026-02-03T05:00:00Z","place":"shop/cache",` +
+		`"parameters":{"bucket":"log"},"facts":{"timeline":"3"}}`
+	if i < 0 || container.Env[i].Value != want {
 		t.Errorf("its environment is %+v, want %s", container.Env, want)
 	}
 	mounts := mounted(job)

@@ -116,8 +116,6 @@ func pod(t testing.TB, ws *platformv1.WorkloadSet, ordinal int32) *corev1.Pod {
 }
 
 func TestComponentsRefuses(t *testing.T) {
-	b := redis(t)
-	three, none := int32(3), int32(0)
 	quantity := resource.MustParse
 	for name, tc := range map[string]struct {
 		change       func(*platformv1.Application)
@@ -131,68 +129,57 @@ func TestComponentsRefuses(t *testing.T) {
 			platformv1.ReasonTopologyNotFound, `plugin "redis" has no topology "cluster": it has standalone`},
 		"component": {component(func(c *platformv1.ApplicationComponent) { c.Name = "sentinel" }),
 			platformv1.ReasonComponentNotFound, `topology "standalone" has no component "sentinel": it has redis`},
-		"too many": {component(func(c *platformv1.ApplicationComponent) { c.Replicas = &three }),
+		"too many": {component(func(c *platformv1.ApplicationComponent) { c.Replicas = new(int32(3)) }),
 			platformv1.ReasonInvalidSpec, `component "redis" has 3 replicas: topology "standalone" takes exactly 1`},
-		"none": {component(func(c *platformv1.ApplicationComponent) { c.Replicas = &none }),
+		"none": {component(func(c *platformv1.ApplicationComponent) { c.Replicas = new(int32(0)) }),
 			platformv1.ReasonInvalidSpec, `component "redis" has 0 replicas`},
 		"parameters": {component(func(c *platformv1.ApplicationComponent) {
 			c.Parameters = platformv1.Parameters{"maxmemroy": "1", "hz": "0"}
-		}),
-			platformv1.ReasonInvalidParameters, `parameter "hz" has value "0": it must be a whole number from 1 to 500; ` +
-				`parameter "maxmemroy" is not known to redis 7.0: did you mean "maxmemory"?`},
+		}), platformv1.ReasonInvalidParameters, `parameter "hz" has value "0": it must be a whole number from 1 to 500; ` +
+			`parameter "maxmemroy" is not known to redis 7.0: did you mean "maxmemory"?`},
 		"many parameters": {component(func(c *platformv1.ApplicationComponent) {
 			c.Parameters = platformv1.Parameters{"a": "", "b": "", "c": "", "d": "", "e": "", "f": "", "g": ""}
-		}),
-			platformv1.ReasonInvalidParameters, "and 2 more"},
+		}), platformv1.ReasonInvalidParameters, "and 2 more"},
 		"size": {component(func(c *platformv1.ApplicationComponent) { c.Storage = &platformv1.Storage{Size: quantity("0")} }),
 			platformv1.ReasonInvalidSpec, "storage of size 0: it must be greater than 0"},
 		"size in milli units": {component(func(c *platformv1.ApplicationComponent) {
 			c.Storage = &platformv1.Storage{Size: quantity("500m")}
-		}),
-			platformv1.ReasonInvalidSpec, `component "redis" has storage of size 500m: that is less than 1Ki, ` +
-				"since m means thousandths, here of a byte; write 500Mi for mebibytes"},
+		}), platformv1.ReasonInvalidSpec, `component "redis" has storage of size 500m: that is less than 1Ki, ` +
+			"since m means thousandths, here of a byte; write 500Mi for mebibytes"},
 		"request in milli units": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Requests = corev1.ResourceList{"memory": quantity("400m")}
-		}),
-			platformv1.ReasonInvalidSpec, `component "redis" requests 400m of memory: that is less than 1Ki`},
+		}), platformv1.ReasonInvalidSpec, `component "redis" requests 400m of memory: that is less than 1Ki`},
 		"limit in whole milli units": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Limits = corev1.ResourceList{"memory": quantity("2000m")}
-		}),
-			platformv1.ReasonInvalidSpec, "has a limit of 2 of memory: that is less than 1Ki, since m means thousandths"},
+		}), platformv1.ReasonInvalidSpec, "has a limit of 2 of memory: that is less than 1Ki, since m means thousandths"},
 		"scratch space in milli units": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity("1m")}
-		}),
-			platformv1.ReasonInvalidSpec, `a limit of 1m of ephemeral-storage`},
+		}), platformv1.ReasonInvalidSpec, `a limit of 1m of ephemeral-storage`},
 		"request above limit": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Requests = corev1.ResourceList{"memory": quantity("2Gi")}
 			c.Resources.Limits = corev1.ResourceList{"memory": quantity("1Gi")}
-		}),
-			platformv1.ReasonInvalidSpec, "requests 2Gi of memory and has a limit of 1Gi"},
+		}), platformv1.ReasonInvalidSpec, "requests 2Gi of memory and has a limit of 1Gi"},
 		"no limit": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Limits = corev1.ResourceList{"cpu": quantity("0")}
-		}),
-			platformv1.ReasonInvalidSpec, "a limit of 0 of cpu"},
+		}), platformv1.ReasonInvalidSpec, "a limit of 0 of cpu"},
 		"claims": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Claims = []corev1.ResourceClaim{{Name: "x"}}
-		}),
-			platformv1.ReasonInvalidSpec, "resource claims, which are not supported"},
+		}), platformv1.ReasonInvalidSpec, "resource claims, which are not supported"},
 		"credential": {func(a *platformv1.Application) { a.Spec.Credentials = []platformv1.Credential{{Name: "admin"}} },
 			platformv1.ReasonInvalidSpec, `plugin "redis" has no credential "admin": it has default`},
 		"secret": {func(a *platformv1.Application) {
 			a.Spec.Credentials = []platformv1.Credential{
 				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "${pod.name}"}}}
-		},
-			platformv1.ReasonInvalidSpec, `passwordFrom.name "${pod.name}", which is no name of a Secret`},
+		}, platformv1.ReasonInvalidSpec, `passwordFrom.name "${pod.name}", which is no name of a Secret`},
 		"secret's key": {func(a *platformv1.Application) {
 			a.Spec.Credentials = []platformv1.Credential{
 				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "x", Key: "../y"}}}
-		},
-			platformv1.ReasonInvalidSpec, `passwordFrom.key "../y", which is no key of a Secret`},
+		}, platformv1.ReasonInvalidSpec, `passwordFrom.key "../y", which is no key of a Secret`},
 		"failover": {func(a *platformv1.Application) { a.Spec.Failover = &platformv1.Failover{MaxLag: new(quantity("1Mi"))} },
 			platformv1.ReasonInvalidSpec, `the engine decides of no component of topology "standalone" of plugin "redis" who ` +
 				`writes: take it out`},
 	} {
-		specs, refusal := Components(b, application(tc.change))
+		specs, refusal := Components(redis(t), application(tc.change))
 		if refusal == nil || specs != nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.says) {
 			t.Errorf("%s: got %+v, %v; want %s: %s", name, specs, refusal, tc.reason, tc.says)
 		}

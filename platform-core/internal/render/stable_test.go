@@ -69,6 +69,22 @@ func (m reversedMap) MarshalJSON() ([]byte, error) {
 	return []byte("{" + strings.Join(parts, ",") + "}"), nil
 }
 
+// inPlace are changes that leave the revision as it is.
+var inPlace = map[string]func(*platformv1.ApplicationComponent){
+	"resources": func(c *platformv1.ApplicationComponent) {
+		c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
+	},
+	"parameters": func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} },
+	"storage size": func(c *platformv1.ApplicationComponent) {
+		c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
+	},
+	"service": func(c *platformv1.ApplicationComponent) {
+		c.Service = &platformv1.ServiceExposure{
+			ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}
+	},
+	"empty scheduling": func(c *platformv1.ApplicationComponent) { c.Scheduling = &platformv1.Scheduling{} },
+}
+
 // What can be given to a running pod, and what belongs to the engine or the operator's settings, is
 // no part of the revision: it would replace every pod.
 func TestRevision(t *testing.T) {
@@ -82,20 +98,7 @@ func TestRevision(t *testing.T) {
 	s := Settings{AgentImage: "elsewhere/agent:2", ImageRegistry: "r.example.com", OperatorNamespace: "elsewhere"}
 	same["settings of the operator"], _ = render(t, b, s, application(nil))
 	same["version"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.Version = "8.0" }))
-	for name, change := range map[string]func(*platformv1.ApplicationComponent){
-		"resources": func(c *platformv1.ApplicationComponent) {
-			c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
-		},
-		"parameters": func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} },
-		"storage size": func(c *platformv1.ApplicationComponent) {
-			c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
-		},
-		"service": func(c *platformv1.ApplicationComponent) {
-			c.Service = &platformv1.ServiceExposure{
-				ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}
-		},
-		"empty scheduling": func(c *platformv1.ApplicationComponent) { c.Scheduling = &platformv1.Scheduling{} },
-	} {
+	for name, change := range inPlace {
 		same[name], _ = render(t, b, settings, application(component(change)))
 	}
 	for name, change := range map[string]func(*platformv1.Application){

@@ -172,92 +172,94 @@ type change struct {
 	do   func(w *world)
 }
 
-func TestGoldenRollouts(t *testing.T) {
-	stories := map[string][]change{
-		"create-three":      {},
-		"new-template":      {{"the template changes", func(w *world) { w.Revision = "r2" }}},
-		"new-configuration": {{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
-		"new-image":         {{"the image changes", func(w *world) { w.image = "i2" }}},
-		"new-resources":     {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
-		"memory-changes": {
-			{"there is more memory, and a reload is to make use of it",
-				func(w *world) { w.resources, w.ConfigDigest = "2Gi", "d2" }},
-			{"there is less, and a reload is to do with it",
-				func(w *world) { w.resources, w.tightens, w.ConfigDigest = "1Gi", true, "d3" }},
-			{"there is less, and it takes a restart",
-				func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "512Mi", "d4", "s4" }},
-		},
-		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes",
-			func(w *world) { w.ConfigDigest = "d2" }}},
-		"reload-is-not-enough": {{"a reload is refused where it was thought to be enough", func(w *world) {
-			w.ConfigDigest = "d2"
-			for i := range w.Pods {
-				w.Pods[i].Reload = rollout.Replace
-			}
+// stories are what happens to a set, by the name of the golden.
+var stories = map[string][]change{
+	"create-three":      {},
+	"new-template":      {{"the template changes", func(w *world) { w.Revision = "r2" }}},
+	"new-configuration": {{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
+	"new-image":         {{"the image changes", func(w *world) { w.image = "i2" }}},
+	"new-resources":     {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
+	"memory-changes": {
+		{"there is more memory, and a reload is to make use of it",
+			func(w *world) { w.resources, w.ConfigDigest = "2Gi", "d2" }},
+		{"there is less, and a reload is to do with it",
+			func(w *world) { w.resources, w.tightens, w.ConfigDigest = "1Gi", true, "d3" }},
+		{"there is less, and it takes a restart",
+			func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "512Mi", "d4", "s4" }},
+	},
+	"dynamic-parameters": {{"a part of the configuration that a reload takes over changes",
+		func(w *world) { w.ConfigDigest = "d2" }}},
+	"reload-is-not-enough": {{"a reload is refused where it was thought to be enough", func(w *world) {
+		w.ConfigDigest = "d2"
+		for i := range w.Pods {
+			w.Pods[i].Reload = rollout.Replace
+		}
+	}}},
+	"agents-are-too-old": {{"the configuration changes to one that the agents of pods 0 and 2 would not heed",
+		func(w *world) {
+			w.ConfigDigest, w.RestartDigest = "d2", "s2"
+			w.Pods[0].Agent, w.Pods[2].Agent = rollout.Replace, rollout.Replace
 		}}},
-		"agents-are-too-old": {{"the configuration changes to one that the agents of pods 0 and 2 would not heed",
-			func(w *world) {
-				w.ConfigDigest, w.RestartDigest = "d2", "s2"
-				w.Pods[0].Agent, w.Pods[2].Agent = rollout.Replace, rollout.Replace
-			}}},
-		"resources-need-other-pods": {{"the resources change to ones that cannot be given in place",
-			func(w *world) { w.resources, w.inPlace = "2Gi", rollout.Replace }}},
-		"all-at-once": {{"template, image, resources and configuration change",
-			func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
-		"image-and-configuration": {{"image, resources and configuration change",
-			func(w *world) { w.image, w.resources, w.ConfigDigest, w.RestartDigest = "i2", "2Gi", "d2", "s2" }}},
-		"bad-template-is-mended": {
-			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
-			{"the template is mended", func(w *world) { w.Revision = "r3" }},
-		},
-		"bad-image-is-mended": {
-			{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
-			{"the image is mended", func(w *world) { w.image = "i3" }},
-		},
-		"bad-template-is-taken-back": {
-			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
-			{"the template is what it was", func(w *world) { w.Revision = "r1" }},
-		},
-		"bad-image-is-taken-back": {
-			{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
-			{"the image is what it was", func(w *world) { w.image = "i1" }},
-		},
-		"bad-configuration-is-mended": {
-			{"the configuration changes to one that breaks the process",
-				func(w *world) { w.ConfigDigest, w.breaks["d2"] = "d2", true }},
-			{"the configuration is mended", func(w *world) { w.ConfigDigest = "d3" }},
-		},
-		"scale-in":  {{"one pod is wanted", func(w *world) { w.Replicas = 1 }}},
-		"scale-out": {{"five pods are wanted", func(w *world) { w.Replicas = 5 }}},
-		"ordered": {
-			{"pods are made in order, and two more are wanted",
-				func(w *world) { w.Policy, w.Replicas = platformv1.PodManagementOrderedReady, 5 }},
-		},
-		"named-pod-is-removed": {{"ordinal 1 is excluded and two pods are wanted",
-			func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
-		"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still",
-			func(w *world) { w.Excluded = []int32{1} }}},
-		"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
-			func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
-		"stop-and-start": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
-			{"it is to run", func(w *world) { w.Mode = rollout.Running }}},
-		"suspended": {{"it is suspended, and everything changes",
-			func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }},
-			{"it goes on", func(w *world) { w.Mode = rollout.Running }}},
-		"pod-ends": {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
-		"node-is-lost": {
-			{"nobody reaches the node of pod 0", func(w *world) { w.Pods[0].Node = rollout.Unreachable }},
-			{"it is evicted from there, and may still run", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
-			{"the node is back", func(w *world) { w.Pods[0].Node = rollout.Reachable }},
-		},
-		"node-is-lost-and-pods-are-alike": {
-			{"pods have nothing of their own, and nobody reaches the node of pod 0",
-				func(w *world) { w.Interchangeable, w.Pods[0].Node = true, rollout.Unreachable }},
-			{"it is evicted from there", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
-		},
-		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken",
-			func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
-	}
+	"resources-need-other-pods": {{"the resources change to ones that cannot be given in place",
+		func(w *world) { w.resources, w.inPlace = "2Gi", rollout.Replace }}},
+	"all-at-once": {{"template, image, resources and configuration change",
+		func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
+	"image-and-configuration": {{"image, resources and configuration change",
+		func(w *world) { w.image, w.resources, w.ConfigDigest, w.RestartDigest = "i2", "2Gi", "d2", "s2" }}},
+	"bad-template-is-mended": {
+		{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
+		{"the template is mended", func(w *world) { w.Revision = "r3" }},
+	},
+	"bad-image-is-mended": {
+		{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
+		{"the image is mended", func(w *world) { w.image = "i3" }},
+	},
+	"bad-template-is-taken-back": {
+		{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
+		{"the template is what it was", func(w *world) { w.Revision = "r1" }},
+	},
+	"bad-image-is-taken-back": {
+		{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
+		{"the image is what it was", func(w *world) { w.image = "i1" }},
+	},
+	"bad-configuration-is-mended": {
+		{"the configuration changes to one that breaks the process",
+			func(w *world) { w.ConfigDigest, w.breaks["d2"] = "d2", true }},
+		{"the configuration is mended", func(w *world) { w.ConfigDigest = "d3" }},
+	},
+	"scale-in":  {{"one pod is wanted", func(w *world) { w.Replicas = 1 }}},
+	"scale-out": {{"five pods are wanted", func(w *world) { w.Replicas = 5 }}},
+	"ordered": {
+		{"pods are made in order, and two more are wanted",
+			func(w *world) { w.Policy, w.Replicas = platformv1.PodManagementOrderedReady, 5 }},
+	},
+	"named-pod-is-removed": {{"ordinal 1 is excluded and two pods are wanted",
+		func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
+	"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still",
+		func(w *world) { w.Excluded = []int32{1} }}},
+	"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
+		func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
+	"stop-and-start": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
+		{"it is to run", func(w *world) { w.Mode = rollout.Running }}},
+	"suspended": {{"it is suspended, and everything changes",
+		func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }},
+		{"it goes on", func(w *world) { w.Mode = rollout.Running }}},
+	"pod-ends": {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
+	"node-is-lost": {
+		{"nobody reaches the node of pod 0", func(w *world) { w.Pods[0].Node = rollout.Unreachable }},
+		{"it is evicted from there, and may still run", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
+		{"the node is back", func(w *world) { w.Pods[0].Node = rollout.Reachable }},
+	},
+	"node-is-lost-and-pods-are-alike": {
+		{"pods have nothing of their own, and nobody reaches the node of pod 0",
+			func(w *world) { w.Interchangeable, w.Pods[0].Node = true, rollout.Unreachable }},
+		{"it is evicted from there", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
+	},
+	"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken",
+		func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
+}
+
+func TestGoldenRollouts(t *testing.T) {
 	play(t, stories)
 }
 

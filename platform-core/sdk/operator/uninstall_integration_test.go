@@ -42,16 +42,16 @@ func TestUninstallIsRefused(t *testing.T) {
 	own := env.Namespace(t)
 	check := func(arguments ...string) error {
 		command := Command(Options{Domain: "database"})
-		command.SetArgs(append([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t)},
-			arguments...))
+		always := []string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t)}
+		command.SetArgs(append(always, arguments...))
 		return command.ExecuteContext(t.Context())
 	}
 	if err := check(); err != nil {
 		t.Errorf("a cluster without our definitions: %v", err)
 	}
 
-	if _, err := envtest.InstallCRDs(env.Config,
-		envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}}); err != nil {
+	definitions := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}}
+	if _, err := envtest.InstallCRDs(env.Config, definitions); err != nil {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
@@ -103,6 +103,12 @@ func TestUninstallIsRefused(t *testing.T) {
 	if err := check("--force"); err != nil {
 		t.Errorf("it was told to: %v", err)
 	}
+	isForcedBySettings(t, env, own, check)
+}
+
+// isForcedBySettings has the settings of an operator say that it goes, whatever there is.
+func isForcedBySettings(t *testing.T, env *testkit.Env, own string, check func(...string) error) {
+	t.Helper()
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "database-operator-settings"},
 		Data: map[string]string{"uninstall.force": "false"}}
 	if err := env.Client.Create(t.Context(), settings); err != nil {
@@ -111,8 +117,8 @@ func TestUninstallIsRefused(t *testing.T) {
 	if err := check(); err == nil || !strings.Contains(err.Error(), own+"/database-operator-settings") {
 		t.Errorf("got %v, want an error that says where to force it", err)
 	}
-	if err := testkit.Edit(t.Context(), env.Client, settings, func() { settings.Data["uninstall.force"] = "true" }); err !=
-		nil {
+	force := func() { settings.Data["uninstall.force"] = "true" }
+	if err := testkit.Edit(t.Context(), env.Client, settings, force); err != nil {
 		t.Fatal(err)
 	}
 	if err := check(); err != nil {

@@ -35,7 +35,8 @@ func TestStatusPatch(t *testing.T) {
 			`[{"op":"remove","path":"/status"}]`},
 		"the very object": {
 			&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, set(platformv1.WorkloadSetStatus{Version: "7"}),
-			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/status","value":{"readyReplicas":0,"replicas":0,"updatedReplicas":0,"version":"7"}}]`,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/status","value":{"readyReplicas":0,` +
+				`"replicas":0,"updatedReplicas":0,"version":"7"}}]`,
 		},
 		"empty lists are none": {set(platformv1.WorkloadSetStatus{Replicas: 3, Conditions: []metav1.Condition{}}),
 			set(platformv1.WorkloadSetStatus{Replicas: 3}), ""},

@@ -30,7 +30,8 @@ const (
 	first      = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"first"},"data":{"a":"1"}}`
 	second     = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"second"},"data":{"a":"2"}}`
 	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{
-		"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web"}]}}}}`
+		"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{
+		"containers":[{"name":"web","image":"web"}]}}}}`
 	limits = `{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"sizes"},"spec":{
 		"limits":[{"type":"Container","max":{"memory":"1Gi"}}]}}`
 	widget = `{"apiVersion":"sample.zeroinfra.github.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":1}}`

@@ -88,74 +88,82 @@ func lost(b platformv1.Backup) platformv1.Backup {
 	return b
 }
 
+// Policies, and Backups of one.
+var (
+	one       = nightly()
+	suspended = nightly(func(s *storagev1.BackupPolicySpec) { s.Suspend = true })
+	whole     = backup("op-backup", platformv1.BackupCompleted, time.Minute)
+	failed    = backup("op-backup", platformv1.BackupFailed, time.Minute)
+	running   = backup("op-backup", platformv1.BackupRunning, 0)
+	earlier   = backup("earlier-backup", platformv1.BackupCompleted, -24*time.Hour)
+)
+
+// decideCases are what is known of an instance, and what is done and said.
+var decideCases = map[string]struct {
+	policy  *storagev1.BackupPolicy
+	app     platformv1.Application
+	backups []platformv1.Backup
+	after   time.Duration
+	edits   int
+	state   storagev1.BackupSourceState
+	says    string
+	success bool
+}{
+	"new": {one, instance(), nil, 0, 1, storagev1.SourceUncovered,
+		"has not taken the schedule up", false},
+	"placed, and nobody heard": {one, instance(placed(one), unheard), nil, 0, 0, storagev1.SourceUncovered,
+		"is it installed", false},
+	"placed": {one, instance(placed(one), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
+	"backed up": {one, instance(placed(one)), []platformv1.Backup{earlier, whole}, time.Hour, 0,
+		storagev1.SourceCovered, "", true},
+	"its plugin cannot": {one, instance(placed(one), unable), nil, time.Hour, 0, storagev1.SourceUncovered,
+		"does not say how", false},
+	"being backed up": {one, instance(placed(one)), []platformv1.Backup{earlier, running}, time.Hour, 0,
+		storagev1.SourceCovered, "", true},
+	"it failed": {one, instance(placed(one)), []platformv1.Backup{earlier, failed}, time.Hour, 0,
+		storagev1.SourceFailing, "no room", true},
+	"its data is gone": {one, instance(placed(one)), []platformv1.Backup{lost(whole)}, time.Hour, 0,
+		storagev1.SourceFailing, `Backup "op-backup" has no data any more: what was kept in shop/redis-a/x`, false},
+	"gone, and one before is there": {one, instance(placed(one)), []platformv1.Backup{earlier, lost(whole)}, time.Hour, 0,
+		storagev1.SourceFailing, "put it back, or delete this Backup", true},
+	"that of one before is gone": {one, instance(placed(one)), []platformv1.Backup{lost(earlier), whole}, time.Hour, 0,
+		storagev1.SourceCovered, "", true},
+	"gone, and it is made anew": {one, instance(placed(one)), []platformv1.Backup{lost(earlier), running}, time.Hour, 0,
+		storagev1.SourceCovered, "", false},
+	"gone, and the next one failed": {one, instance(placed(one)), []platformv1.Backup{lost(earlier), failed}, time.Hour, 0,
+		storagev1.SourceFailing, "no room", false},
+	"gone before it ever ran": {one, instance(placed(one), unrun), []platformv1.Backup{lost(earlier)}, time.Hour, 0,
+		storagev1.SourceFailing, `Backup "earlier-backup" has no data`, false},
+	"gone, and it is about to be": {one, instance(placed(one)), []platformv1.Backup{lost(earlier)}, time.Minute, 0,
+		storagev1.SourceFailing, "put it back", false},
+	"it was deleted": {one, instance(placed(one)), nil, time.Hour, 0, storagev1.SourceFailing,
+		"or somebody deleted it", false},
+	"the Operation has begun": {one, instance(placed(one)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
+	"the Operation made none": {one, instance(placed(one)), []platformv1.Backup{earlier}, grace, 0,
+		storagev1.SourceFailing, `Operation "op" has made no Backup`, true},
+	"a time was passed over": {one, instance(placed(one), passed), []platformv1.Backup{whole}, time.Hour, 0,
+		storagev1.SourceFailing, "passed over", true},
+	"somebody edited it": {one, instance(placed(one), edited), []platformv1.Backup{whole}, time.Hour, 1,
+		storagev1.SourceCovered, "", true},
+	"of a policy of before": {one, instance(placed(one), another), []platformv1.Backup{whole}, time.Hour, 1,
+		storagev1.SourceCovered, "", true},
+	"a schedule of its own": {one, instance(placed(one), itsOwn), nil, 0, 0, storagev1.SourceUncovered, "of its own",
+		false},
+	"no repository": {one, instance(elsewhere), nil, 0, 0, storagev1.SourceUncovered,
+		`no BackupRepository "store" in namespace "bank"`, false},
+	"no repository any more": {one, instance(placed(one), elsewhere), nil, 0, 1, storagev1.SourceUncovered,
+		"create it", false},
+	"the instance is suspended": {one, instance(placed(one), asleep), nil, 0, 0, storagev1.SourceUncovered,
+		"the instance is suspended", false},
+	"the policy is suspended": {suspended, instance(placed(suspended)), nil, 0, 0, storagev1.SourceUncovered,
+		"the policy is suspended", false},
+	"it is being deleted":           {one, instance(leaving), nil, 0, 0, "", "", false},
+	"the policy is gone":            {nil, instance(placed(one)), nil, 0, 1, "", "", false},
+	"gone, and the schedule is own": {nil, instance(placed(one), itsOwn), nil, 0, 0, "", "", false},
+}
+
 func TestDecide(t *testing.T) {
-	p := nightly()
-	whole, failed, running := backup("op-backup", platformv1.BackupCompleted, time.Minute),
-		backup("op-backup", platformv1.BackupFailed, time.Minute), backup("op-backup", platformv1.BackupRunning, 0)
-	earlier := backup("earlier-backup", platformv1.BackupCompleted, -24*time.Hour)
-	suspended := nightly(func(s *storagev1.BackupPolicySpec) { s.Suspend = true })
-	for name, tc := range map[string]struct {
-		policy  *storagev1.BackupPolicy
-		app     platformv1.Application
-		backups []platformv1.Backup
-		after   time.Duration
-		edits   int
-		state   storagev1.BackupSourceState
-		says    string
-		success bool
-	}{
-		"new": {p, instance(), nil, 0, 1, storagev1.SourceUncovered,
-			"has not taken the schedule up", false},
-		"placed, and nobody heard": {p, instance(placed(p), unheard), nil, 0, 0, storagev1.SourceUncovered,
-			"is it installed", false},
-		"placed": {p, instance(placed(p), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
-		"backed up": {p, instance(placed(p)), []platformv1.Backup{earlier, whole}, time.Hour, 0,
-			storagev1.SourceCovered, "", true},
-		"its plugin cannot": {p, instance(placed(p), unable), nil, time.Hour, 0, storagev1.SourceUncovered,
-			"does not say how", false},
-		"being backed up": {p, instance(placed(p)), []platformv1.Backup{earlier, running}, time.Hour, 0,
-			storagev1.SourceCovered, "", true},
-		"it failed": {p, instance(placed(p)), []platformv1.Backup{earlier, failed}, time.Hour, 0,
-			storagev1.SourceFailing, "no room", true},
-		"its data is gone": {p, instance(placed(p)), []platformv1.Backup{lost(whole)}, time.Hour, 0,
-			storagev1.SourceFailing, `Backup "op-backup" has no data any more: what was kept in shop/redis-a/x`, false},
-		"gone, and one before is there": {p, instance(placed(p)), []platformv1.Backup{earlier, lost(whole)}, time.Hour, 0,
-			storagev1.SourceFailing, "put it back, or delete this Backup", true},
-		"that of one before is gone": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), whole}, time.Hour, 0,
-			storagev1.SourceCovered, "", true},
-		"gone, and it is made anew": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), running}, time.Hour, 0,
-			storagev1.SourceCovered, "", false},
-		"gone, and the next one failed": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), failed}, time.Hour, 0,
-			storagev1.SourceFailing, "no room", false},
-		"gone before it ever ran": {p, instance(placed(p), unrun), []platformv1.Backup{lost(earlier)}, time.Hour, 0,
-			storagev1.SourceFailing, `Backup "earlier-backup" has no data`, false},
-		"gone, and it is about to be": {p, instance(placed(p)), []platformv1.Backup{lost(earlier)}, time.Minute, 0,
-			storagev1.SourceFailing, "put it back", false},
-		"it was deleted": {p, instance(placed(p)), nil, time.Hour, 0, storagev1.SourceFailing,
-			"or somebody deleted it", false},
-		"the Operation has begun": {p, instance(placed(p)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
-		"the Operation made none": {p, instance(placed(p)), []platformv1.Backup{earlier}, grace, 0,
-			storagev1.SourceFailing, `Operation "op" has made no Backup`, true},
-		"a time was passed over": {p, instance(placed(p), passed), []platformv1.Backup{whole}, time.Hour, 0,
-			storagev1.SourceFailing, "passed over", true},
-		"somebody edited it": {p, instance(placed(p), edited), []platformv1.Backup{whole}, time.Hour, 1,
-			storagev1.SourceCovered, "", true},
-		"of a policy of before": {p, instance(placed(p), another), []platformv1.Backup{whole}, time.Hour, 1,
-			storagev1.SourceCovered, "", true},
-		"a schedule of its own": {p, instance(placed(p), itsOwn), nil, 0, 0, storagev1.SourceUncovered, "of its own",
-			false},
-		"no repository": {p, instance(elsewhere), nil, 0, 0, storagev1.SourceUncovered,
-			`no BackupRepository "store" in namespace "bank"`, false},
-		"no repository any more": {p, instance(placed(p), elsewhere), nil, 0, 1, storagev1.SourceUncovered,
-			"create it", false},
-		"the instance is suspended": {p, instance(placed(p), asleep), nil, 0, 0, storagev1.SourceUncovered,
-			"the instance is suspended", false},
-		"the policy is suspended": {suspended, instance(placed(suspended)), nil, 0, 0, storagev1.SourceUncovered,
-			"the policy is suspended", false},
-		"it is being deleted":           {p, instance(leaving), nil, 0, 0, "", "", false},
-		"the policy is gone":            {nil, instance(placed(p)), nil, 0, 1, "", "", false},
-		"gone, and the schedule is own": {nil, instance(placed(p), itsOwn), nil, 0, 0, "", "", false},
-	} {
+	for name, tc := range decideCases {
 		t.Run(name, func(t *testing.T) {
 			f := facts{now: epoch.Add(tc.after), name: "nightly", policy: tc.policy,
 				applications: []platformv1.Application{tc.app}, backups: tc.backups,

@@ -42,7 +42,8 @@ events {}
 http {
   log_format calls '$request_method $uri status=$status auth=$http_authorization key=$http_idempotency_key';
   access_log /tmp/access.log calls;
-  client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/fastcgi; uwsgi_temp_path /tmp/uwsgi; scgi_temp_path /tmp/scgi;
+  client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/fastcgi;
+  uwsgi_temp_path /tmp/uwsgi; scgi_temp_path /tmp/scgi;
   server {
     listen 8080;
     default_type application/json;

@@ -40,15 +40,18 @@ tasks:
     script: {`+shell+`, source: 'echo "rows=3" >/dev/termination-log', outputs: {rows: '=~"^[0-9]+$"'}}
   - name: ask
     http: {method: POST, url: '`+p.url("/private")+
-		`', headers: [{name: Authorization, prefix: 'Bearer ', secret: {name: login, key: token}}], check: response.json.state == "ok", outputs: {id: response.json.id}}
+		`', headers: [{name: Authorization, prefix: 'Bearer ', secret: {name: login, key: token}}],
+      check: response.json.state == "ok", outputs: {id: response.json.id}}
   - name: store
     dependsOn: [{name: count}, {name: ask}]
     apply:
       manifest: |
-        {apiVersion: v1, kind: ConfigMap, metadata: {name: stored}, data: {rows: '${tasks.count.outputs.rows}', id: '${tasks.ask.outputs.id}', day: '${parameters.day}'}}
+        {apiVersion: v1, kind: ConfigMap, metadata: {name: stored}, data: {
+          rows: '${tasks.count.outputs.rows}', id: '${tasks.ask.outputs.id}', day: '${parameters.day}'}}
   - name: look
     dependsOn: [{name: store}]
-    wait: {apiVersion: v1, kind: ConfigMap, name: stored, until: 'object.data.rows == "3"', outputs: {id: object.data.id}}
+    wait: {apiVersion: v1, kind: ConfigMap, name: stored, until: 'object.data.rows == "3"',
+      outputs: {id: object.data.id}}
   - name: clear
     delete: {apiVersion: v1, kind: ConfigMap, name: old}
   - name: release
@@ -115,8 +118,10 @@ tasks:
   - name: look
     script:
       `+strings.ReplaceAll(shell, ", ", "\n      ")+`
-      env: [{name: COLOUR, configMap: {name: settings, key: colour}}, {name: LOGIN, secret: {name: login, key: token}}, {name: PLAIN, value: x}]
-      mounts: [{path: /settings, configMap: settings, readOnly: true}, {path: /scratch, scratch: 16Mi}, {path: /login, secret: login}]
+      env: [{name: COLOUR, configMap: {name: settings, key: colour}}, {name: LOGIN, secret: {name: login, key: token}},
+        {name: PLAIN, value: x}]
+      mounts: [{path: /settings, configMap: settings, readOnly: true}, {path: /scratch, scratch: 16Mi},
+        {path: /login, secret: login}]
       resources: {requests: {cpu: 20m, memory: 32Mi}, limits: {memory: 64Mi}}
       args: [first]
       source: |

@@ -33,7 +33,8 @@ const countsRows = `mkdir -m 0700 /tmp/data && tar -x -C /tmp/data || exit 1
 rm -f /tmp/data/standby.signal
 echo 'local all all trust' >/tmp/hba
 programs=$(echo /usr/lib/postgresql/*/bin)
-"$programs/postgres" -D /tmp/data -c listen_addresses= -c unix_socket_directories=/tmp -c hba_file=/tmp/hba -c archive_mode=off >/tmp/log 2>&1 &
+"$programs/postgres" -D /tmp/data -c listen_addresses= -c unix_socket_directories=/tmp -c hba_file=/tmp/hba \
+  -c archive_mode=off >/tmp/log 2>&1 &
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
   rows=$("$programs/psql" -XAt -h /tmp -U postgres -d postgres -c 'SELECT count(*) FROM kept' 2>/dev/null)
   [ "${rows:-x}" = "$0" ] && kill %1 && exit 0

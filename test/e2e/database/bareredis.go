@@ -40,7 +40,8 @@ exec redis-server /data/redis.conf`
 shift 2
 if [ ! -e /data/sentinel.conf ]; then
   until getent hosts "$primary" >/dev/null; do sleep 0.5; done
-  printf '%s\n' "port 26379" "dir /data" "protected-mode no" "sentinel resolve-hostnames yes" "sentinel announce-hostnames yes" "sentinel announce-ip $self" \
+  printf '%s\n' "port 26379" "dir /data" "protected-mode no" "sentinel resolve-hostnames yes" \
+    "sentinel announce-hostnames yes" "sentinel announce-ip $self" \
     "sentinel announce-port 26379" "sentinel monitor mymaster $primary 6379 2" "$@" >/data/new.conf
   mv /data/new.conf /data/sentinel.conf
 fi

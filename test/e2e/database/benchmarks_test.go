@@ -19,11 +19,16 @@ import (
 const (
 	pgbenchScript = `IFS= read -r PGPASSWORD
 export PGPASSWORD
-while [ ! -e "$1" ]; do timeout 60 "$2" -h "$3" -p "$4" -U seller -n -b simple-update -c 4 -T 5 postgres || exit 1; done`
+while [ ! -e "$1" ]; do
+  timeout 60 "$2" -h "$3" -p "$4" -U seller -n -b simple-update -c 4 -T 5 postgres || exit 1
+done`
 	// redis-benchmark takes a password as an argument only. It follows slots to their owners, and ends at any other error.
 	// Between its runs it leaves the machine to those whose gaps are measured.
 	redisBenchmarkScript = `IFS= read -r PASSWORD
-while [ ! -e "$1" ]; do timeout 60 redis-benchmark --cluster -h "$2" -p "$3" -a "$PASSWORD" -q -t set -n 2000 -r 1000 -c 2 || exit 1; sleep 0.5; done`
+while [ ! -e "$1" ]; do
+  timeout 60 redis-benchmark --cluster -h "$2" -p "$3" -a "$PASSWORD" -q -t set -n 2000 -r 1000 -c 2 || exit 1
+  sleep 0.5
+done`
 )
 
 // What the programs say at the end of a run.

@@ -53,7 +53,8 @@ func TestPostgreSQLHBA(t *testing.T) {
 	p.WaitForAnswer(p.Pool(reader), "1", "SELECT 1::text")
 
 	since := asked(p, super, "SELECT pg_postmaster_start_time()::text")
-	const rules = `SELECT string_agg(concat_ws(' ', type, array_to_string(database, ','), array_to_string(user_name, ','), address, auth_method), '; ' ORDER BY line_number)
+	const rules = `SELECT string_agg(concat_ws(' ', type, array_to_string(database, ','),
+		array_to_string(user_name, ','), address, auth_method), '; ' ORDER BY line_number)
 		FROM pg_hba_file_rules WHERE type <> 'local' AND database <> '{replication}' AND error IS NULL`
 	const own, last = "host all postgres,zeroinfra_replication,zeroinfra_pooler all scram-sha-256; ",
 		"host all all all scram-sha-256"

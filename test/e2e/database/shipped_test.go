@@ -357,7 +357,8 @@ func vacuums(p *framework.PostgreSQLInstance) {
 	p.Create(framework.NewOperation("vacuum", nextVacuum, p.Reference(), "database", "postgres"))
 	p.WaitForOperation("vacuum")
 	p.WaitForAnswer(p.Pool(framework.Login{}), "true",
-		"SELECT (last_vacuum IS NOT NULL AND last_analyze IS NOT NULL)::text FROM pg_stat_user_tables WHERE relname = 'goods'")
+		"SELECT (last_vacuum IS NOT NULL AND last_analyze IS NOT NULL)::text "+
+			"FROM pg_stat_user_tables WHERE relname = 'goods'")
 	p.ExpectOperationRefused(framework.NewOperation("address", nextVacuum, p.Reference(), "database",
 		"dbname=postgres host=elsewhere"), "the name of a database")
 	p.ExpectOperationRefused(framework.NewOperation("nowhere", nextVacuum, p.Reference(), "database", "nowhere"),

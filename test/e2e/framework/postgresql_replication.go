@@ -16,7 +16,8 @@ export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/b
   {
     echo "SET synchronous_commit = local;"
     while [ ! -e "/tmp/$1.stop" ]; do
-      echo "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' $3';"
+      echo "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint
+        || ' ' || to_char(clock_timestamp(), 'US')::int || ' $3';"
       sleep 0.1
     done
   } | psql -XAtq -h "$2" -U app -d postgres 2>/dev/null | grep '^p ' >"/tmp/$1.session"

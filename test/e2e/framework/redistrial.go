@@ -22,7 +22,8 @@ const redisSession = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 (
   while [ ! -e "/tmp/$1.stop" ]; do
-    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $3"
+    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1])" \
+      "return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $3"
     sleep 0.1
   done | redis-cli -h "$2" 2>/dev/null | grep '^p ' >"/tmp/$1.session"
   : >"/tmp/$1.ended"

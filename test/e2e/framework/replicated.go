@@ -28,7 +28,8 @@ done 2>/dev/null
 
 // endScript kills a server that cannot start again while what it starts with is not to be read, which is until the
 // input ends, or for some seconds.
-const endScript = `mode=$(stat -c %a "$3") && [ "$mode" != 0 ] && trap 'chmod "$mode" "$3"' EXIT && chmod 0 "$3" || exit 1
+const endScript = `mode=$(stat -c %a "$3") && [ "$mode" != 0 ] && trap 'chmod "$mode" "$3"' EXIT && chmod 0 "$3" ||
+  exit 1
 ` + SignalScript + `timeout "$4" cat >/dev/null
 exit 0`
 

@@ -111,7 +111,8 @@ func expectShare(s *framework.Namespace, digest string, want float64) {
 func shares(s *framework.Namespace, requests int) map[string]int {
 	s.Helper()
 	script := fmt.Sprintf(`n=0; while [ $n -lt %d ]; do n=$((n+1))
-		busybox wget -q -T 30 -O - http://inference-chat:8080/props | busybox grep -o '/cache/[0-9a-f]*' || echo failed; done`, batchRequests)
+		busybox wget -q -T 30 -O - http://inference-chat:8080/props | busybox grep -o '/cache/[0-9a-f]*' ||
+		echo failed; done`, batchRequests)
 	got := map[string]int{}
 	for range requests / batchRequests {
 		said, err := framework.Run(s.Ctx, s.Name, libraryPod, libraryPod, "", "/usr/bin/busybox", "sh", "-c", script)

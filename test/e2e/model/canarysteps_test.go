@@ -75,8 +75,10 @@ func expectPhase(s *framework.Namespace, i *unstructured.Unstructured, phase str
 // completions has the Service complete prompts, each by a connection of its own; all have to be answered.
 func completions(s *framework.Namespace) {
 	s.Helper()
-	const script = `for n in 1 2 3 4 5 6 7 8; do busybox wget -q -T 60 -O /dev/null --header 'Content-Type: application/json' \
-		--post-data '{"prompt":"hello","max_tokens":64,"ignore_eos":true}' http://inference-chat:8080/v1/completions || echo failed; done`
+	const script = `for n in 1 2 3 4 5 6 7 8; do
+		busybox wget -q -T 60 -O /dev/null --header 'Content-Type: application/json' \
+		--post-data '{"prompt":"hello","max_tokens":64,"ignore_eos":true}' \
+		http://inference-chat:8080/v1/completions || echo failed; done`
 	said, err := framework.Run(s.Ctx, s.Name, libraryPod, libraryPod, "", "/usr/bin/busybox", "sh", "-c", script)
 	if err != nil {
 		s.Fatal(err)

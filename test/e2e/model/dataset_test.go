@@ -102,7 +102,8 @@ func TestDataset(t *testing.T) {
 	digests := library(s, 1, 2)
 	allowJobs(s)
 	made := `{name: copied, from: {version: v1, steps: [{name: copy, image: "` + image + `", runAsUser: 999,
-      command: [/usr/bin/busybox, sh, -ec, "/usr/bin/busybox mkdir -p /output/all && /usr/bin/busybox cp /input/m1.gguf /output/all/"]}]}}`
+      command: [/usr/bin/busybox, sh, -ec, "/usr/bin/busybox mkdir -p /output/all &&
+        /usr/bin/busybox cp /input/m1.gguf /output/all/"]}]}}`
 	ds := object(s, "Dataset", "weights", datasetSpec(fetched("v1", 1, digests[1]), fetched("bad", 1, digests[2]),
 		made))
 	v1, copied := version(s, ds, "v1", "Ready"), version(s, ds, "copied", "Ready")

@@ -98,8 +98,14 @@ const agentsScript = `for id in "$@"; do
     grep -q "$id" "$d/cgroup" 2>/dev/null || continue
     set -- $(tr '\0' ' ' <"$d/cmdline")
     # What an agent starts has its command line for a moment.
-    case "$1 $2" in */exe\ sentinel) ;; */agent\ *|*/agent-ops\ *) [ "$(awk '/^NSpid:/ {print $NF}' "$d/status" 2>/dev/null)" = 1 ] || continue ;; *) continue ;; esac
-    echo "$id ${d#/proc/} ${1##*/}-$2 $(awk '/^VmRSS/ {print $2}' "$d/status") $(awk '/^Private_/ {s+=$2} END {print s+0}' "$d/smaps_rollup") $(cat "$d"/task/*/schedstat | awk '{s+=$1} END {printf "%.0f", s}')"
+    case "$1 $2" in
+    */exe\ sentinel) ;;
+    */agent\ *|*/agent-ops\ *) [ "$(awk '/^NSpid:/ {print $NF}' "$d/status" 2>/dev/null)" = 1 ] || continue ;;
+    *) continue ;;
+    esac
+    echo "$id ${d#/proc/} ${1##*/}-$2 $(awk '/^VmRSS/ {print $2}' "$d/status")" \
+      "$(awk '/^Private_/ {s+=$2} END {print s+0}' "$d/smaps_rollup")" \
+      "$(cat "$d"/task/*/schedstat | awk '{s+=$1} END {printf "%.0f", s}')"
   done
 done`
 

@@ -135,7 +135,8 @@ func statusField(out, name string) string {
 const etcdWriterScript = `i=0
 while [ ! -e "$1" ]; do
   i=$((i+1))
-  if etcdctl --endpoints="$2" --command-timeout=5s put "w:$i" "$i" >/dev/null 2>&1; then echo "$i"; else echo "$i" >&2; fi
+  if etcdctl --endpoints="$2" --command-timeout=5s put "w:$i" "$i" >/dev/null 2>&1
+  then echo "$i"; else echo "$i" >&2; fi
 done
 true`
 

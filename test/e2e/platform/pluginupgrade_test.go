@@ -20,7 +20,8 @@ steps:
     timeout: 3m
     job:
       component: redis
-      command: [sh, -c, 'n=$(redis-cli -e -h "$HOST" --no-auth-warning DBSIZE) && echo "keys=$n" > /dev/termination-log']
+      command: [sh, -c, 'n=$(redis-cli -e -h "$HOST" --no-auth-warning DBSIZE) &&
+        echo "keys=$n" > /dev/termination-log']
       env:
         - {name: HOST, value: "${parameters.host == '' ? target.application : parameters.host}"}
         - {name: REDISCLI_AUTH, secret: {credential: default, key: password}}

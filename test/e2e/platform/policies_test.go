@@ -30,9 +30,11 @@ const sidecar = "mesh-proxy"
 // ask for.
 const sidecarPatch = `[{"op": "add", "path": "/spec/containers/-", "value": {
   "name": "` + sidecar +
-	`", "image": "zeroinfra/redis:7.0", "command": ["redis-server", "--port", "16379", "--bind", "127.0.0.1", "--save", "", "--dir", "/"],
+	`", "image": "zeroinfra/redis:7.0",
+  "command": ["redis-server", "--port", "16379", "--bind", "127.0.0.1", "--save", "", "--dir", "/"],
   "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": "32Mi"}},
-  "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true, "runAsUser": 999,
+  "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": true, "runAsUser": 999,
     "seccompProfile": {"type": "RuntimeDefault"}}}}]`
 
 // TestInjectedSidecars has a mesh put a container that never ends into each pod of a namespace: instances become ready,

@@ -20,11 +20,14 @@ const (
 	// nfsExport is the folder that is exported, and where the pod has it.
 	nfsExport = "/export/backups"
 	// nfsConfig is of a server for version 4 alone, which asks nobody on the node for anything, and gives root no rights.
-	nfsConfig = `NFS_CORE_PARAM { Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; allow_set_io_flusher_fail = true; }
+	nfsConfig = `NFS_CORE_PARAM {
+  Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; allow_set_io_flusher_fail = true;
+}
 NFSV4 { Graceless = true; RecoveryBackend = fs; RecoveryRoot = /run/ganesha; }
 LOG { Default_Log_Level = EVENT; }
 EXPORT { Export_Id = 1; Path = ` + nfsExport +
-		`; Pseudo = /backups; Access_Type = RW; Squash = Root_Squash; SecType = sys; Protocols = 4; Transports = TCP; FSAL { Name = VFS; } }
+		`; Pseudo = /backups; Access_Type = RW; Squash = Root_Squash; SecType = sys; Protocols = 4; Transports = TCP;
+  FSAL { Name = VFS; } }
 `
 )
 

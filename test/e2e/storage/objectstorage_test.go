@@ -150,7 +150,8 @@ func changesKey(o *framework.ObjectStorage) {
 func putsRight(o *framework.ObjectStorage, pod string) {
 	o.Helper()
 	root := o.RootClient(pod)
-	const open = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::pictures/*"]}]}`
+	const open = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},` +
+		`"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::pictures/*"]}]}`
 	o.Retry("the bucket is opened", func() error { return root.SetBucketPolicy(o.Ctx, "pictures", open) })
 	change(o, func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets = append(spec.Buckets,

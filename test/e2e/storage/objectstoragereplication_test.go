@@ -43,11 +43,11 @@ func TestObjectStorageReplication(t *testing.T) {
 	here.Put(root, "pictures", "before", "1")
 
 	t.Log("the target is not there, and the bucket says so and serves")
+	key := platformv1.SecretKeyReference{Name: "replicator"}
 	change(here, func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets[0].Replication = []storagev1.ObjectStorageReplication{{
 			Name: "offsite", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy",
-			AccessKey:     "replicator",
-			SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"}, ExistingObjects: true, DeleteMarkers: true,
+			AccessKey: "replicator", SecretKeyFrom: key, ExistingObjects: true, DeleteMarkers: true,
 		}}
 	})
 	wantRefusal(here, "is not there, or has no endpoint yet")
@@ -56,8 +56,7 @@ func TestObjectStorageReplication(t *testing.T) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "copy"}}
 		spec.Users = []storagev1.ObjectStorageUser{
-			{Name: "replicator", SecretKeyFrom: platformv1.SecretKeyReference{Name: "replicator"},
-				Policies: []string{"readwrite"}}}
+			{Name: "replicator", SecretKeyFrom: key, Policies: []string{"readwrite"}}}
 	})
 	there.WaitReady()
 	wantRefusal(here, `versioning of the bucket "copy"`)
@@ -69,8 +68,7 @@ func TestObjectStorageReplication(t *testing.T) {
 		getsCopy(there, copies, name, text)
 	}
 	wantReplicated(here, func(r storagev1.ObjectStorageReplicationStatus) bool {
-		return r.Online &&
-			r.ReplicatedObjects >= 1
+		return r.Online && r.ReplicatedObjects >= 1
 	})
 
 	t.Log("the target goes away, and catches up")
@@ -86,15 +84,7 @@ func TestObjectStorageReplication(t *testing.T) {
 	getsCopy(there, copies, "away", "4")
 
 	t.Log("somebody removes the rule")
-	here.Retry("the rule is removed", func() error { return root.RemoveBucketReplication(s.Ctx, "pictures") })
-	looksAgain(here)
-	wantRules(here, root, 1)
-	here.Eventually(framework.SettleTimeout, "a repair is counted", func() error {
-		if repairs := inside(here, "replication", offsite).Status.DriftRepairs; repairs != 1 {
-			return fmt.Errorf("%d are", repairs)
-		}
-		return nil
-	})
+	ruleIsRepaired(here, root)
 
 	t.Log("the account gets another key")
 	changesSecret(s, "replicator", "second-key-of-it")
@@ -112,6 +102,20 @@ func TestObjectStorageReplication(t *testing.T) {
 	if left := here.Object().Status.Replications; len(left) != 0 {
 		t.Errorf("the status tells of %v", left)
 	}
+}
+
+// ruleIsRepaired has the rule come back that somebody removed.
+func ruleIsRepaired(here *framework.ObjectStorage, root *minio.Client) {
+	here.Helper()
+	here.Retry("the rule is removed", func() error { return root.RemoveBucketReplication(here.Ctx, "pictures") })
+	looksAgain(here)
+	wantRules(here, root, 1)
+	here.Eventually(framework.SettleTimeout, "a repair is counted", func() error {
+		if repairs := inside(here, "replication", offsite).Status.DriftRepairs; repairs != 1 {
+			return fmt.Errorf("%d are", repairs)
+		}
+		return nil
+	})
 }
 
 // changesSecret puts another password into a Secret.

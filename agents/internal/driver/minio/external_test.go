@@ -119,7 +119,8 @@ func TestBucketsThatTheAccountMayNotRead(t *testing.T) {
 		Password: func() (string, error) { return rootKey, nil }})
 	for kind, change := range map[string]driver.Change{
 		minio.KindPolicy: {Query: driver.Query{Name: "mine"}, Intent: driver.Create, Parameters: map[string]string{
-			"document": `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::mine","arn:aws:s3:::mine/*"]}]}`}},
+			"document": `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],` +
+				`"Resource":["arn:aws:s3:::mine","arn:aws:s3:::mine/*"]}]}`}},
 		minio.KindUser: {Query: driver.Query{Name: "limited", Password: "limited-secret"}, Intent: driver.Create,
 			Parameters: map[string]string{"enabled": "yes", "policies": ""}},
 	} {

@@ -12,7 +12,8 @@ import (
 )
 
 func TestPoliciesThatSayTheSameAreTheSame(t *testing.T) {
-	const document = `{"Statement":[{"Action":["s3:GetObject","s3:ListBucket"],"Effect":"Allow","Principal":{"AWS":["*"]},"Resource":["arn:aws:s3:::a/*"]}],"Version":"2012-10-17"}`
+	const document = `{"Statement":[{"Action":["s3:GetObject","s3:ListBucket"],"Effect":"Allow",` +
+		`"Principal":{"AWS":["*"]},"Resource":["arn:aws:s3:::a/*"]}],"Version":"2012-10-17"}`
 	for _, other := range []string{
 		document,
 		`{"Version": "2012-10-17", "ID": "", "Statement": [{"Sid": "", "Effect": "Allow", "Principal": "*", "Action": ` +
@@ -47,15 +48,18 @@ func TestAccessIsSaidInOneWord(t *testing.T) {
 
 func TestPoliciesOfAdministratorsAreRefused(t *testing.T) {
 	for document, want := range map[string]string{
-		`{"Statement":{"Effect":"Allow","Action":"s3:*"}}`:                                                           "",
-		`{"Statement":[{"Effect":"Deny","Action":["s3:PutObject"]}]}`:                                                "",
-		`{"Statement":[{"Effect":"Allow","Action":["s3:GetObject","admin:ServerInfo"]}]}`:                            `the action "admin:ServerInfo"`,
-		`{"Statement":[{"Effect":"Allow","action":["admin:*"]}]}`:                                                    `has "action" in a statement`,
-		`{"Statement":[{"Effect":"Allow","Action":["s3:*"],"ACTION":["admin:*"]}]}`:                                  `has "ACTION" in a statement`,
-		`{"statement":[{"Effect":"Allow","Action":["admin:*"]}],"Statement":[{"Effect":"Allow","Action":["s3:*"]}]}`: `has "statement"`,
-		`{"Statement":[{"Effect":"Allow","Action":"*"}]}`:                                                            `the action "*"`,
-		`{"Statement":[{"Effect":"Allow","NotAction":["s3:PutObject"]}]}`:                                            "has NotAction",
-		`{"Statement":[{"Effect":"Allow","Action":"s3:*"},{"Effect":"Allow","Action":"a"}]}`:                         `the action "a"`,
+		`{"Statement":{"Effect":"Allow","Action":"s3:*"}}`:            "",
+		`{"Statement":[{"Effect":"Deny","Action":["s3:PutObject"]}]}`: "",
+
+		`{"Statement":[{"Effect":"Allow","Action":["s3:GetObject","admin:ServerInfo"]}]}`: `the action "admin:ServerInfo"`,
+
+		`{"Statement":[{"Effect":"Allow","action":["admin:*"]}]}`:                   `has "action" in a statement`,
+		`{"Statement":[{"Effect":"Allow","Action":["s3:*"],"ACTION":["admin:*"]}]}`: `has "ACTION" in a statement`,
+		`{"statement":[{"Effect":"Allow","Action":["admin:*"]}],` +
+			`"Statement":[{"Effect":"Allow","Action":["s3:*"]}]}`: `has "statement"`,
+		`{"Statement":[{"Effect":"Allow","Action":"*"}]}`:                                    `the action "*"`,
+		`{"Statement":[{"Effect":"Allow","NotAction":["s3:PutObject"]}]}`:                    "has NotAction",
+		`{"Statement":[{"Effect":"Allow","Action":"s3:*"},{"Effect":"Allow","Action":"a"}]}`: `the action "a"`,
 		`{}`: "has no Statement",
 		`[]`: "is no policy as JSON",
 	} {

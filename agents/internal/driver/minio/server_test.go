@@ -155,7 +155,8 @@ func TestBucketsAreKept(t *testing.T) {
 	if code := get(); code != http.StatusForbidden {
 		t.Errorf("upload gives %d to anybody who reads", code)
 	}
-	custom := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":["arn:aws:s3:::first/*"]}]}`
+	custom := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",` +
+		`"Resource":["arn:aws:s3:::first/*"]}]}`
 	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "policy", custom))
 	if code := get(); code != http.StatusOK {
 		t.Errorf("a policy in JSON gives %d to anybody", code)
@@ -242,7 +243,8 @@ func TestBucketsThatSomebodyChangedAreSeenToDiffer(t *testing.T) {
 func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 	s := newStorage(t)
 	s.done(minio.KindBucket, "data", "", driver.Create, bucket())
-	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::data/mine/*"]}]}`
+	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],` +
+		`"Resource":["arn:aws:s3:::data/mine/*"]}]}`
 	s.done(minio.KindPolicy, "mine", "", driver.Create, map[string]string{"document": document})
 	s.done(minio.KindUser, "writer", "first-secret-key", driver.Create,
 		map[string]string{"enabled": "yes", "policies": "mine"})

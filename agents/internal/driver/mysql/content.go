@@ -28,7 +28,8 @@ type Content struct {
 func (d *Driver) Content(ctx context.Context) (content Content, err error) {
 	err = d.with(ctx, "", func(s *session) error {
 		rows, err := s.rows(ctx,
-			`SELECT SUBSTRING_INDEX(@@version, '-', 1), (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+			`SELECT SUBSTRING_INDEX(@@version, '-', 1), (SELECT COUNT(*)
+  FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
   WHERE COALESCE(e.TRANSACTIONS, 'NO') <> 'YES' AND t.TABLE_SCHEMA NOT IN (`+placeholders(len(ownDatabases))+"))",
 			anys(ownDatabases)...)
 		if err != nil {
@@ -155,7 +156,8 @@ func (s *session) check(ctx context.Context, database, table string) (sentences 
 }
 
 const observeGroup = `SELECT @@global.super_read_only,
-  EXISTS (SELECT 1 FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE')`
+  EXISTS (SELECT 1 FROM performance_schema.replication_group_members
+    WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE')`
 
 // Rotate gives one of the instance's own accounts another password. That of before stays valid beside it. In a group
 // the primary does so for all, and others leave it to the primary.

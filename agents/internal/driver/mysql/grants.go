@@ -76,7 +76,8 @@ var patternEscapes = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`)
 
 func (g grant) pattern() string { return patternEscapes.Replace(g.database) }
 
-const observeGrants = `SELECT GRANTEE, TABLE_SCHEMA, '', PRIVILEGE_TYPE, IS_GRANTABLE FROM information_schema.SCHEMA_PRIVILEGES
+const observeGrants = `
+SELECT GRANTEE, TABLE_SCHEMA, '', PRIVILEGE_TYPE, IS_GRANTABLE FROM information_schema.SCHEMA_PRIVILEGES
 UNION ALL
 SELECT GRANTEE, TABLE_SCHEMA, TABLE_NAME, PRIVILEGE_TYPE, IS_GRANTABLE FROM information_schema.TABLE_PRIVILEGES`
 

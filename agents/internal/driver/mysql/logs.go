@@ -28,8 +28,10 @@ type Logs struct {
 	Names []string
 }
 
-const observeLogs = `SELECT @@global.server_uuid, REPLACE(@@global.gtid_executed, '\n', ''), COALESCE(@@global.log_bin_basename, ''),
-  NOT EXISTS (SELECT 1 FROM performance_schema.global_variables WHERE VARIABLE_NAME = 'group_replication_group_name' AND VARIABLE_VALUE <> '')
+const observeLogs = `SELECT @@global.server_uuid, REPLACE(@@global.gtid_executed, '\n', ''),
+  COALESCE(@@global.log_bin_basename, ''),
+  NOT EXISTS (SELECT 1 FROM performance_schema.global_variables
+    WHERE VARIABLE_NAME = 'group_replication_group_name' AND VARIABLE_VALUE <> '')
   OR EXISTS (SELECT 1 FROM performance_schema.replication_group_members
     WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE' AND MEMBER_ROLE = 'PRIMARY')`
 

@@ -93,8 +93,10 @@ func (s *session) standStill(ctx context.Context) error {
 }
 
 const observeDump = `SELECT COUNT(*) FROM information_schema.INNODB_TRX t
-  JOIN performance_schema.session_connect_attrs p ON p.PROCESSLIST_ID = t.trx_mysql_thread_id AND p.ATTR_NAME = 'program_name' AND p.ATTR_VALUE = 'mysqldump'
-  JOIN performance_schema.session_connect_attrs i ON i.PROCESSLIST_ID = t.trx_mysql_thread_id AND i.ATTR_NAME = '_pid' AND i.ATTR_VALUE = ?
+  JOIN performance_schema.session_connect_attrs p ON p.PROCESSLIST_ID = t.trx_mysql_thread_id
+    AND p.ATTR_NAME = 'program_name' AND p.ATTR_VALUE = 'mysqldump'
+  JOIN performance_schema.session_connect_attrs i ON i.PROCESSLIST_ID = t.trx_mysql_thread_id
+    AND i.ATTR_NAME = '_pid' AND i.ATTR_VALUE = ?
   WHERE COALESCE(t.trx_query, '') NOT LIKE 'START TRANSACTION%'`
 
 // untilSeen is a Seen.

@@ -52,7 +52,8 @@ func (s *started) parameters(t *testing.T) {
 	if err := reload(); err != nil {
 		t.Fatal(err)
 	}
-	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.wait_timeout, @@global.max_connect_errors", "151\t0.500000\t28800\t100")
+	s.check("SELECT @@global.max_connections, @@global.long_query_time, @@global.wait_timeout, "+
+		"@@global.max_connect_errors", "151\t0.500000\t28800\t100")
 	for option, want := range map[string]string{
 		"thread_cache_size = 1000000":            "can't be set to the value of '1000000'",
 		"transaction_isolation = READ-SOMETHING": "READ-SOMETHING",

@@ -65,11 +65,14 @@ func (a account) arguments() []any { return []any{a.user, a.host} }
 
 type users struct{ Options }
 
-const observeUsers = `SELECT u.User, u.Host, u.plugin, HEX(u.authentication_string), u.account_locked, u.ssl_type, u.max_user_connections,
+const observeUsers = `SELECT u.User, u.Host, u.plugin, HEX(u.authentication_string), u.account_locked, u.ssl_type,
+  u.max_user_connections,
   COALESCE(u.User_attributes->>'$.additional_password', ''), COALESCE(u.User_attributes->>'$.metadata.zeroinfra', ''),
   COALESCE((SELECT GROUP_CONCAT(REPLACE(p.PRIVILEGE_TYPE, ' ', '_') ORDER BY p.PRIVILEGE_TYPE SEPARATOR ' ')
-    FROM information_schema.USER_PRIVILEGES p WHERE p.GRANTEE = CONCAT('''', u.User, '''@''', u.Host, '''') AND p.PRIVILEGE_TYPE <> 'USAGE'), ''),
-  EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES p WHERE p.GRANTEE = CONCAT('''', u.User, '''@''', u.Host, '''') AND p.IS_GRANTABLE = 'YES')
+    FROM information_schema.USER_PRIVILEGES p
+    WHERE p.GRANTEE = CONCAT('''', u.User, '''@''', u.Host, '''') AND p.PRIVILEGE_TYPE <> 'USAGE'), ''),
+  EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES p
+    WHERE p.GRANTEE = CONCAT('''', u.User, '''@''', u.Host, '''') AND p.IS_GRANTABLE = 'YES')
 FROM mysql.user u WHERE CONVERT(CONCAT(u.User, '@', u.Host) USING utf8mb4) COLLATE utf8mb4_bin IN (%s)`
 
 // keepsPrevious is what is noted with a user whose previous password is kept.

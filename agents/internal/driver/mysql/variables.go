@@ -67,7 +67,8 @@ type variable struct {
 	set bool
 }
 
-const observeVariables = `SELECT LOWER(v.VARIABLE_NAME), v.VARIABLE_VALUE, i.VARIABLE_SOURCE IN ('EXPLICIT', 'GLOBAL', 'DYNAMIC', 'PERSISTED')
+const observeVariables = `SELECT LOWER(v.VARIABLE_NAME), v.VARIABLE_VALUE,
+  i.VARIABLE_SOURCE IN ('EXPLICIT', 'GLOBAL', 'DYNAMIC', 'PERSISTED')
 FROM performance_schema.global_variables v JOIN performance_schema.variables_info i USING (VARIABLE_NAME)`
 
 func (s *session) variables(ctx context.Context) (map[string]variable, error) {

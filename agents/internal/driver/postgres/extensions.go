@@ -32,7 +32,8 @@ func (extensions) database(name string) string {
 
 const observeExtensions = `SELECT q.name, e.extversion, n.nspname
 FROM (SELECT json_array_elements_text($1::json) AS name) q
-JOIN pg_extension e ON e.extname::text = substr(q.name, strpos(q.name, '/') + 1) JOIN pg_namespace n ON n.oid = e.extnamespace`
+JOIN pg_extension e ON e.extname::text = substr(q.name, strpos(q.name, '/') + 1)
+JOIN pg_namespace n ON n.oid = e.extnamespace`
 
 func (extensions) observe(ctx context.Context, s *session, queries []driver.Query) ([]driver.State, error) {
 	rows, err := s.rows(ctx, observeExtensions, list(queries))

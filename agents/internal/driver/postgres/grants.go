@@ -43,17 +43,21 @@ func (grants) database(name string) string {
 }
 
 // What a role has by being the owner, by PUBLIC or as a member is no grant to it. A star is after what it may pass on.
-const observeGrants = `WITH q AS (SELECT name, string_to_array(name, '/') AS part FROM json_array_elements_text($1::json) AS name),
+const observeGrants = `
+WITH q AS (SELECT name, string_to_array(name, '/') AS part FROM json_array_elements_text($1::json) AS name),
 acl AS (
-  SELECT q.name, q.part, d.datacl AS items FROM q JOIN pg_database d ON d.datname::text = q.part[2] WHERE cardinality(q.part) = 2
+  SELECT q.name, q.part, d.datacl AS items FROM q JOIN pg_database d ON d.datname::text = q.part[2]
+    WHERE cardinality(q.part) = 2
   UNION ALL
-  SELECT q.name, q.part, n.nspacl FROM q JOIN pg_namespace n ON n.nspname::text = q.part[3] WHERE cardinality(q.part) = 3
+  SELECT q.name, q.part, n.nspacl FROM q JOIN pg_namespace n ON n.nspname::text = q.part[3]
+    WHERE cardinality(q.part) = 3
   UNION ALL
   SELECT q.name, q.part, c.relacl FROM q JOIN pg_namespace n ON n.nspname::text = q.part[3]
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname::text = q.part[4] WHERE cardinality(q.part) = 4)
 SELECT g.name, string_agg(g.privilege, ' ' ORDER BY g.privilege) FROM (
   SELECT acl.name, a.privilege_type || CASE WHEN bool_or(a.is_grantable) THEN '*' ELSE '' END AS privilege
-  FROM acl CROSS JOIN LATERAL aclexplode(acl.items) a JOIN pg_roles r ON r.oid = a.grantee AND r.rolname::text = acl.part[1]
+  FROM acl CROSS JOIN LATERAL aclexplode(acl.items) a
+    JOIN pg_roles r ON r.oid = a.grantee AND r.rolname::text = acl.part[1]
   GROUP BY acl.name, a.privilege_type) g
 GROUP BY g.name`
 

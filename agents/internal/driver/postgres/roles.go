@@ -62,7 +62,8 @@ type roles struct{ Options }
 
 func (roles) database(string) string { return "" }
 
-const observeRoles = `SELECT r.rolname, r.rolcanlogin, r.rolinherit, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls, r.rolconnlimit,
+const observeRoles = `SELECT r.rolname, r.rolcanlogin, r.rolinherit, r.rolsuper, r.rolcreaterole, r.rolcreatedb,
+  r.rolreplication, r.rolbypassrls, r.rolconnlimit,
   coalesce(to_char(nullif(r.rolvaliduntil, 'infinity') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ''),
   (SELECT coalesce(string_agg(g.name, ' ' ORDER BY g.name), '') FROM (
     SELECT b.rolname || CASE WHEN bool_or(m.admin_option) THEN '*' ELSE '' END AS name

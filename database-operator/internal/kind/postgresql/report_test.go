@@ -13,6 +13,21 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
+// same is what stays so when replicas come.
+var same = databasev1.PostgreSQLStatus{
+	InstanceStatus: platformv1.InstanceStatus{
+		Version:     "17.6",
+		Endpoint:    "postgresql-shop.n.svc:5432",
+		BindingName: "postgresql-shop-binding",
+		Application: "postgresql-shop",
+		Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
+	},
+	ReplicatedStatus: databasev1.ReplicatedStatus{
+		Primary:          "postgresql-shop-postgresql-main-0",
+		ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
+	},
+}
+
 func TestReport(t *testing.T) {
 	alone := &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "postgresql-shop"},
@@ -49,20 +64,7 @@ func TestReport(t *testing.T) {
 		}})
 	pooled.Status.Endpoints = append(pooled.Status.Endpoints,
 		platformv1.Endpoint{Name: "postgresql-shop-pooler", Host: "postgresql-shop-pooler.n.svc", Port: 6432})
-	common := databasev1.PostgreSQLStatus{
-		InstanceStatus: platformv1.InstanceStatus{
-			Version:     "17.6",
-			Endpoint:    "postgresql-shop.n.svc:5432",
-			BindingName: "postgresql-shop-binding",
-			Application: "postgresql-shop",
-			Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
-		},
-		ReplicatedStatus: databasev1.ReplicatedStatus{
-			Primary:          "postgresql-shop-postgresql-main-0",
-			ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
-		},
-	}
-	wantAlone, wantReplicated := common, common
+	wantAlone, wantReplicated := same, same
 	wantAlone.Ready, wantAlone.Term, wantAlone.Durability, wantAlone.Replicas = "1/1", 1,
 		platformv1.DurabilityAsynchronous, "0/0"
 	wantAlone.Members = []platformv1.InstanceMember{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}

@@ -13,8 +13,9 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
-func TestReport(t *testing.T) {
-	app := &platformv1.Application{
+// alone is an Application that runs.
+func alone() *platformv1.Application {
+	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "redis-cache"},
 		Status: platformv1.ApplicationStatus{
 			Version: "7.0.15",
@@ -26,6 +27,10 @@ func TestReport(t *testing.T) {
 			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		},
 	}
+}
+
+func TestReport(t *testing.T) {
+	app := alone()
 	replicated := app.DeepCopy()
 	replicated.Spec.Topology = "replication"
 	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/3", 7,

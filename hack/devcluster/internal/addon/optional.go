@@ -71,7 +71,8 @@ var optionals = []Optional{{
 			"--dynamic-serving-dns-names=cert-manager-webhook.$(POD_NAMESPACE).svc",
 		}},
 	},
-	Probe: `{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"devcluster-probe"},"spec":{"selfSigned":{}}}`,
+	Probe: `{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"devcluster-probe"},` +
+		`"spec":{"selfSigned":{}}}`,
 }, {
 	Name: "network-policies", Version: build.PoliciesVersion, Namespace: "kube-system",
 	Programs: []OptionalProgram{

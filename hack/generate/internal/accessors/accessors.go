@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accessors writes the methods by which the engine reads and writes the status of an object, as
-// controller-gen writes deep copies: platformv1.Conditioned, and typed.Object where the status has a phase of the suite.
+// Package accessors writes the methods by which the engine reads and writes the status of an object, as controller-gen
+// writes deep copies: platformv1.Conditioned, and typed.Object where the status has a phase of the suite.
 package accessors
 
 import (
@@ -115,7 +115,8 @@ func (p *types) add(declaration *ast.GenDecl, spec *ast.TypeSpec) {
 	if declaration.Doc == nil {
 		return
 	}
-	if slices.ContainsFunc(declaration.Doc.List, func(c *ast.Comment) bool { return strings.Contains(c.Text, rootMarker) }) {
+	isRoot := func(c *ast.Comment) bool { return strings.Contains(c.Text, rootMarker) }
+	if slices.ContainsFunc(declaration.Doc.List, isRoot) {
 		p.roots = append(p.roots, spec.Name.Name)
 	}
 }

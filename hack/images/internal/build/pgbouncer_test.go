@@ -19,7 +19,9 @@ say() { echo "$*" >>/tmp/said; }
 console() { psql -X -A -t -q -h /zeroinfra/run -p 6432 -U pgbouncer -d pgbouncer -c "$1" 2>&1; }
 state() { pgbouncer-probe /zeroinfra/run 6432 2>>/tmp/log | sed -n 's/^paused=//p'; }
 pgbouncer /zeroinfra/config/pgbouncer.ini >>/tmp/log 2>&1 & pid=$!
-n=0; until pgbouncer-probe /zeroinfra/run 6432 >/tmp/probe 2>/dev/null; do n=$((n+1)); [ $n -lt 100 ] || { cat /tmp/log; exit 1; }; sleep 0.1; done
+n=0; until pgbouncer-probe /zeroinfra/run 6432 >/tmp/probe 2>/dev/null; do
+  n=$((n+1)); [ $n -lt 100 ] || { cat /tmp/log; exit 1; }; sleep 0.1
+done
 say "$(sed -n 's/^\(version=1[.]24\).*/\1/p' /tmp/probe), paused $(state)"
 say "mode $(console "SHOW CONFIG" | sed -n 's/^pool_mode|//p')"
 

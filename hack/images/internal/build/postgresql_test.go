@@ -20,9 +20,12 @@ say() { echo "$*" >>/tmp/said; }
 password() { printf %s "$1" >$secret/password; printf %s "$2" >$secret/revision; }
 sql() { PGPASSWORD="$1" $programs/psql -X -A -t -q -h /zeroinfra/run -U postgres -c "$2" 2>&1; }
 start() { postgresql-start $programs $config >>/tmp/log 2>&1 & pid=$!
-  n=0; until sql "$1" "SELECT 1" >/dev/null; do n=$((n+1)); [ $n -lt 300 ] || { cat /tmp/log; exit 1; }; sleep 0.1; done; }
+  n=0; until sql "$1" "SELECT 1" >/dev/null; do
+    n=$((n+1)); [ $n -lt 300 ] || { cat /tmp/log; exit 1; }; sleep 0.1
+  done; }
 stop() { kill -INT $pid; wait $pid; }
-refused() { postgresql-start $programs $config >/tmp/refused 2>&1 && say "$1: started" || say "$1: $(tail -n 1 /tmp/refused)"; }
+refused() { postgresql-start $programs $config >/tmp/refused 2>&1 && say "$1: started" ||
+  say "$1: $(tail -n 1 /tmp/refused)"; }
 
 # Cut off while it makes the data: what is left of that counts for nothing.
 password "it's" 1
@@ -45,7 +48,10 @@ kill -QUIT $pid; wait $pid
 password 'new\\ "one'"'" 2
 start 'new\\ "one'"'"
 say "kept $(sql 'new\\ "one'"'" "SELECT n FROM t")"
-case $(sql "it's" "SELECT 1") in *"authentication failed"*) say "the old password is refused";; *) say "the old password does";; esac
+case $(sql "it's" "SELECT 1") in
+*"authentication failed"*) say "the old password is refused";;
+*) say "the old password does";;
+esac
 stop
 grep -q "new.*one" /tmp/log && say "the password is in the log"
 

@@ -20,28 +20,41 @@ export TERMINATION_LOG=/tmp/termination JOB_POD=db-0
 say() { echo "$*" >>/tmp/said; }
 bin() { echo /usr/lib/postgresql/$(cat /data/pgdata/PG_VERSION)/bin; }
 sql() { $(bin)/psql -X -A -t -q -h /zeroinfra/run -U postgres -d "${2:-postgres}" -c "$1" 2>&1; }
-start() { $(bin)/pg_ctl -D /data/pgdata -w -l /tmp/server.log -o "-c listen_addresses='' -c unix_socket_directories=/zeroinfra/run -c hba_file=/tmp/hba -c wal_level=logical $*" start >/dev/null || { cat /tmp/server.log; exit 1; }; }
+start() { $(bin)/pg_ctl -D /data/pgdata -w -l /tmp/server.log -o "-c listen_addresses='' \
+  -c unix_socket_directories=/zeroinfra/run -c hba_file=/tmp/hba -c wal_level=logical $*" start >/dev/null ||
+  { cat /tmp/server.log; exit 1; }; }
 stop() { $(bin)/pg_ctl -D /data/pgdata -w -m fast stop >/dev/null; }
 check() { postgresql-upgrade check /zeroinfra/run $from $to '[["db-0"]]' 2>&1; }
-fails() { name=$1; shift; postgresql-upgrade "$@" >/tmp/refused 2>&1 && say "$name: it did" || say "$name: $(tail -n 1 /tmp/refused)"; }
+fails() { name=$1; shift; postgresql-upgrade "$@" >/tmp/refused 2>&1 && say "$name: it did" ||
+  say "$name: $(tail -n 1 /tmp/refused)"; }
 does() { postgresql-upgrade "$@" >/tmp/done 2>&1 || { cat /tmp/done; exit 1; }; }
-is() { start; say "$1: version $(sql "SHOW server_version" | cut -d . -f 1), $(sql "SELECT count(*) || ' rows, ' || sum(n) FROM t" shop), $(ls -d /data/pgdata.* 2>/dev/null | tr '\n' ' ')"; stop; }
+is() { start
+  say "$1: version $(sql "SHOW server_version" | cut -d . -f 1)," \
+    "$(sql "SELECT count(*) || ' rows, ' || sum(n) FROM t" shop), $(ls -d /data/pgdata.* 2>/dev/null | tr '\n' ' ')"
+  stop; }
 echo "local all all trust" >/tmp/hba
 printf secret >/tmp/password
-/usr/lib/postgresql/$from/bin/initdb -D /data/pgdata -U postgres --pwfile=/tmp/password --auth=scram-sha-256 --encoding=UTF8 --locale=C.UTF-8 --data-checksums >/tmp/initdb || { cat /tmp/initdb; exit 1; }
+/usr/lib/postgresql/$from/bin/initdb -D /data/pgdata -U postgres --pwfile=/tmp/password --auth=scram-sha-256 \
+  --encoding=UTF8 --locale=C.UTF-8 --data-checksums >/tmp/initdb || { cat /tmp/initdb; exit 1; }
 printf 7 >/data/pgdata/.zeroinfra.password
 printf '{"format":1,"state":{"term":3,"list":{}}}' >/data/.zeroinfra.member
 start
 sql "CREATE ROLE app LOGIN PASSWORD 'x'"; sql "CREATE DATABASE shop OWNER app"
-sql "CREATE TABLE t (n int PRIMARY KEY, s text COLLATE \"en-x-icu\"); INSERT INTO t SELECT n, repeat(n::text, 700) FROM generate_series(1, 1000) n; CREATE INDEX ON t (left(s, 20) COLLATE \"en-x-icu\")" shop
+sql "CREATE TABLE t (n int PRIMARY KEY, s text COLLATE \"en-x-icu\");
+  INSERT INTO t SELECT n, repeat(n::text, 700) FROM generate_series(1, 1000) n;
+  CREATE INDEX ON t (left(s, 20) COLLATE \"en-x-icu\")" shop
 sql "CREATE EXTENSION hstore; SELECT lo_from_bytea(0, 'large')" shop >/dev/null
 
 # What is in the way is said while the server serves.
-sql "SELECT pg_create_logical_replication_slot('reader', 'pgoutput')" shop >/dev/null; sql "CREATE DATABASE closed ALLOW_CONNECTIONS false"; sql "CREATE DATABASE \"a b'c\""; sql "CREATE TABLE a (x aclitem, y regproc)" shop
+sql "SELECT pg_create_logical_replication_slot('reader', 'pgoutput')" shop >/dev/null
+sql "CREATE DATABASE closed ALLOW_CONNECTIONS false"; sql "CREATE DATABASE \"a b'c\""
+sql "CREATE TABLE a (x aclitem, y regproc)" shop
 [ $from -gt 15 ] || sql "CREATE EXTENSION adminpack" shop
-sql "CREATE TABLE parent (k int PRIMARY KEY); CREATE TABLE child () INHERITS (parent); ALTER TABLE child ALTER k DROP NOT NULL" shop
+sql "CREATE TABLE parent (k int PRIMARY KEY); CREATE TABLE child () INHERITS (parent);
+  ALTER TABLE child ALTER k DROP NOT NULL" shop
 say "check: $(check)"
-sql "SELECT pg_drop_replication_slot('reader')" >/dev/null; sql "DROP DATABASE closed"; [ $from -gt 15 ] || sql "DROP EXTENSION adminpack" shop
+sql "SELECT pg_drop_replication_slot('reader')" >/dev/null; sql "DROP DATABASE closed"
+[ $from -gt 15 ] || sql "DROP EXTENSION adminpack" shop
 sql "DROP TABLE a, parent, child" shop
 say "check: $(check) $(cat /tmp/termination)"
 say "to the same: $(postgresql-upgrade check /zeroinfra/run $from $from '[["db-0"]]' 2>&1)"
@@ -63,7 +76,8 @@ is "after a failure"
 start; sql "DROP VIEW v" shop; stop
 
 # The server did not come to its end, and the conversion is killed, more than once.
-start; sql "INSERT INTO t SELECT n, 'x' FROM generate_series(1001, 1100) n" shop; $(bin)/pg_ctl -D /data/pgdata -w -m immediate stop >/dev/null
+start; sql "INSERT INTO t SELECT n, 'x' FROM generate_series(1001, 1100) n" shop
+$(bin)/pg_ctl -D /data/pgdata -w -m immediate stop >/dev/null
 for point in base/1 pg_upgrade_output.d; do
   busybox setsid postgresql-upgrade convert $from $to >/tmp/cut 2>&1 & pid=$!
   until [ -e /data/pgdata.upgrade/$point ] || ! kill -0 $pid 2>/dev/null; do :; done
@@ -77,12 +91,19 @@ does convert $from $to
 [ -n "$(ls /data/pgdata.before/pg_wal/archive_status/*.ready)" ] && say "the log of before waits for its archive"
 say "said: $(grep -v mode /tmp/termination | tr '\n' ' ')"
 does convert $from $to
-say "mark: $(grep -v -E '^(at|checkpoint|system|archive|replaces|mode)=' /data/pgdata/zeroinfra.upgrade | tr '\n' ' ') password $(cat /data/pgdata/.zeroinfra.password) timelines $(cat /data/pgdata/zeroinfra.timelines)"
+say "mark: $(grep -v -E '^(at|checkpoint|system|archive|replaces|mode)=' /data/pgdata/zeroinfra.upgrade |
+  tr '\n' ' ') password $(cat /data/pgdata/.zeroinfra.password) timelines $(cat /data/pgdata/zeroinfra.timelines)"
 # Cut off between the two last steps.
 mv /data/pgdata /data/pgdata.upgrade
 does convert $from $to
 is "upgraded"
-start; say "index: $(sql "SET enable_seqscan = off; SELECT count(*) FROM t WHERE left(s, 20) COLLATE \"en-x-icu\" = 'x'" shop) $(sql "SELECT 'a=>1'::hstore -> 'a'" shop) $(sql "SELECT convert_from(lo_get(oid), 'UTF8') FROM pg_largeobject_metadata" shop) checksums $(sql "SHOW data_checksums")"; stop
+start
+say "index: $(sql "SET enable_seqscan = off;
+  SELECT count(*) FROM t WHERE left(s, 20) COLLATE \"en-x-icu\" = 'x'" shop)" \
+  "$(sql "SELECT 'a=>1'::hstore -> 'a'" shop)" \
+  "$(sql "SELECT convert_from(lo_get(oid), 'UTF8') FROM pg_largeobject_metadata" shop)" \
+  "checksums $(sql "SHOW data_checksums")"
+stop
 
 # Undone, in two halves as well, and done again.
 mv /data/pgdata /data/pgdata.upgrade
@@ -92,10 +113,13 @@ does convert $from $to
 start; sql "INSERT INTO t VALUES (5000, 'new')" shop; stop
 
 # Back, forward, and back in two halves.
-new=$(sed -n 's/^system=//p' /data/pgdata/zeroinfra.upgrade) old=$(sed -n 's/^replaces=//p' /data/pgdata/zeroinfra.upgrade)
+new=$(sed -n 's/^system=//p' /data/pgdata/zeroinfra.upgrade)
+old=$(sed -n 's/^replaces=//p' /data/pgdata/zeroinfra.upgrade)
 does rollback $from $to; does rollback $from $to
 is "rolled back"
-[ "$(sed -n 's/^replaces=//p' /data/pgdata/zeroinfra.upgrade | tr -d ' ')" = "$new" ] && [ "$(sed -n 's/^system=//p' /data/pgdata/zeroinfra.upgrade)" = "$(echo $old)" ] && say "the mark names what it replaces"
+[ "$(sed -n 's/^replaces=//p' /data/pgdata/zeroinfra.upgrade | tr -d ' ')" = "$new" ] &&
+  [ "$(sed -n 's/^system=//p' /data/pgdata/zeroinfra.upgrade)" = "$(echo $old)" ] &&
+  say "the mark names what it replaces"
 fails "twice" convert $from $to
 does forward $from $to; does forward $from $to
 is "forward"
@@ -104,7 +128,8 @@ does rollback $from $to
 is "rolled back"
 start; case $(check) in *"run CommitUpgrade first"*) say "a way back is still open";; esac; stop
 does_commit() { sh /tmp/commit.sh && sh /tmp/commit.sh; }
-does_commit && say "committed: $(sed -n 's/^state=//p' /data/pgdata/zeroinfra.upgrade) $(ls -d /data/pgdata.* 2>/dev/null)"
+does_commit &&
+  say "committed: $(sed -n 's/^state=//p' /data/pgdata/zeroinfra.upgrade) $(ls -d /data/pgdata.* 2>/dev/null)"
 does convert $from $to
 is "again"
 does_commit
@@ -118,7 +143,8 @@ const upgradeSays = `check: postgresql-upgrade: a database lets nobody in: close
 	`there are logical replication slots, which an upgrade loses: have who reads from them catch up, and drop reader; ` +
 	`%[1]s
 check:  from=%[2]s
-to the same: postgresql-upgrade: the primary runs version %[2]s, and version %[2]s can be reached from an earlier one alone
+to the same: postgresql-upgrade: the primary runs version %[2]s, ` +
+	`and version %[2]s can be reached from an earlier one alone
 in use: postgresql-upgrade: a server has the volume: it has to be stopped
 failed half-way
 after a failure: version %[2]s, 1000 rows, 500500, 

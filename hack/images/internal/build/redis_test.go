@@ -229,7 +229,9 @@ func checkRedisRuns(t *testing.T, root, version string) {
 	script := `mkdir /tmp/d && cd /tmp/d
 redis-server --port 0 --unixsocket /tmp/d/s --save "" >/tmp/d/log 2>&1 &
 trap "kill $!" EXIT
-n=0; until redis-cli -s /tmp/d/s ping 2>/dev/null; do n=$((n+1)); [ $n -lt 100 ] || { cat /tmp/d/log; exit 1; }; sleep 0.1; done
+n=0; until redis-cli -s /tmp/d/s ping 2>/dev/null; do
+  n=$((n+1)); [ $n -lt 100 ] || { cat /tmp/d/log; exit 1; }; sleep 0.1
+done
 redis-cli -s /tmp/d/s set k v; redis-cli -s /tmp/d/s get k; id -u`
 	// The shell wants /dev/null, which a container runtime provides.
 	null := filepath.Join(root, "dev/null")

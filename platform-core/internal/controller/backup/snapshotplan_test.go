@@ -61,99 +61,122 @@ var (
 	good  = is(map[string]any{"creationTime": "2026-03-01T12:00:01Z", "readyToUse": true, "restoreSize": "1Gi"})
 )
 
+// Methods, and what the agent says of a hold.
+var (
+	freezes, plain = &plugin.SnapshotMethod{Freeze: "freeze", Thaw: "thaw"}, &plugin.SnapshotMethod{}
+	held           = &agentclient.Held{Phase: agentclient.HoldHeld, Outputs: map[string]string{"log": "yes"}}
+	freezing       = &agentclient.Held{Phase: agentclient.HoldFreezing}
+	released       = &agentclient.Held{Phase: agentclient.HoldReleased}
+	lost           = &agentclient.Held{Phase: agentclient.HoldLost, Thawed: true, Message: "its lease ran out"}
+)
+
+// begins are the facts of a Backup that can begin.
+func begins(method *plugin.SnapshotMethod) facts {
+	return ready(func(f *facts) {
+		f.limit, f.of = 1, snapshotFacts{method: method, podUID: "pod",
+			wanted: platformv1.VolumeSnapshotRecord{Volume: "data", Claim: "data-p-0"}}
+	})
+}
+
+// seen are the facts once it runs: one snapshot, and what the agent says of the hold.
+func seen(after time.Duration, one *volumesnapshot.Snapshot, held *agentclient.Held) facts {
+	f := facts{now: epoch.Add(after),
+		of: snapshotFacts{method: freezes, there: []*volumesnapshot.Snapshot{one}, held: held}}
+	if held == nil {
+		f.of.problem = "no answer"
+	}
+	return f
+}
+
+// tooOld are the facts with an agent that knows no holds.
+func tooOld() facts {
+	f := seen(time.Second, nil, nil)
+	f.of.refused, f.of.problem = forGood, "too old"
+	return f
+}
+
+// foreign are the facts with a snapshot that is not of the Backup.
+func foreign() facts {
+	f := seen(time.Second, nil, held)
+	f.of.foreign = "nightly-01234567-data"
+	return f
+}
+
+// pending has a Backup begin.
+func pending(b *platformv1.Backup) { b.Status = platformv1.BackupStatus{} }
+
+// snapshotCases are the same for one by snapshots.
+var snapshotCases = map[string]struct {
+	backup *platformv1.Backup
+	facts  facts
+	phase  platformv1.BackupPhase
+	hold   platformv1.BackupHoldPhase
+	effect effect
+	says   string
+}{
+	"it is to keep still first": {shot("", pending), begins(freezes), platformv1.BackupRunning,
+		platformv1.HoldWanted, "", "pod redis-cache-redis-main-1 to keep still"},
+	"nothing has to keep still": {shot("", pending), begins(plain), platformv1.BackupRunning, "",
+		makeSnapshots, "claim data-p-0"},
+	"it is about to": {shot(platformv1.HoldWanted), seen(time.Second, nil, freezing),
+		platformv1.BackupRunning, platformv1.HoldWanted, "", "to keep still"},
+	"it does not answer": {shot(platformv1.HoldWanted), seen(time.Second, nil, nil),
+		platformv1.BackupRunning, platformv1.HoldWanted, "", "no answer"},
+	"it is too old": {shot(platformv1.HoldWanted), tooOld(), platformv1.BackupFailed,
+		platformv1.HoldWanted, "", "too old"},
+	"it cannot": {shot(platformv1.HoldWanted), seen(time.Second, nil, lost),
+		platformv1.BackupFailed, platformv1.HoldWanted, "", "did not keep still: its lease ran out"},
+	"it keeps still": {shot(platformv1.HoldWanted), seen(time.Second, nil, held),
+		platformv1.BackupRunning, platformv1.HoldHeld, makeSnapshots, "to be of its moment"},
+	"the snapshot is made": {shot(platformv1.HoldHeld), seen(time.Second, young, held),
+		platformv1.BackupRunning, platformv1.HoldHeld, makeSnapshots, "to be of its moment"},
+	"the agent is silent meanwhile": {shot(platformv1.HoldHeld), seen(time.Second, young, nil),
+		platformv1.BackupRunning, platformv1.HoldHeld, "", "no answer"},
+	"it goes on too early": {shot(platformv1.HoldHeld), seen(time.Second, young, lost),
+		platformv1.BackupFailed, platformv1.HoldHeld, "", "counts for nothing then: its lease ran out"},
+	"it went on before anybody saw": {shot(platformv1.HoldHeld), seen(time.Second, good, lost),
+		platformv1.BackupFailed, platformv1.HoldHeld, "", "counts for nothing then"},
+	"nobody makes it": {shot(platformv1.HoldHeld), seen(61*time.Second, sick, held),
+		platformv1.BackupFailed, platformv1.HoldHeld, "", "within the 1m0s for which pod p-0 keeps still: VolumeSnapshot " +
+			"\"nightly-01234567-data\" is not ready to use: no space"},
+	"it is somebody else's": {shot(platformv1.HoldHeld), foreign(), platformv1.BackupFailed,
+		platformv1.HoldHeld, "", "something else: delete it"},
+	"it is of its moment": {shot(platformv1.HoldHeld), seen(time.Second, cut, released),
+		platformv1.BackupRunning, platformv1.HoldReleased, "", "to be ready to use"},
+	"it is whole": {shot(platformv1.HoldReleased, ofItsMoment), seen(time.Minute, good, nil),
+		platformv1.BackupCompleted, platformv1.HoldReleased, "", ""},
+	"it is deleted before it is whole": {shot(platformv1.HoldReleased, ofItsMoment), seen(time.Minute, nil, nil),
+		platformv1.BackupFailed, platformv1.HoldReleased, "", "was deleted before"},
+	"without a hold": {shot(""), seen(time.Minute, nil, nil), platformv1.BackupRunning, "",
+		makeSnapshots, "to be made"},
+	"it is late": {shot(""), seen(10*time.Minute, sick, nil), platformv1.BackupFailed, "", "",
+		"not whole within 10m0s: VolumeSnapshot"},
+	"cancelled": {shot(platformv1.HoldHeld, cancelled), seen(time.Second, young, held),
+		platformv1.BackupFailed, platformv1.HoldHeld, "", "cancelled"},
+	"failed, and still held": {shot(platformv1.HoldHeld, ofFailed),
+		seen(time.Second, young, &agentclient.Held{Phase: agentclient.HoldReleased}), platformv1.BackupFailed,
+		platformv1.HoldHeld, dropSnapshots, "no room"},
+	"failed, and it goes on": {shot(platformv1.HoldHeld, ofFailed), seen(time.Second, young, lost),
+		platformv1.BackupFailed, platformv1.HoldEnded, dropSnapshots, "no room"},
+	"failed, and nobody answers for long": {shot(platformv1.HoldHeld, ofFailed), seen(time.Minute, nil, nil),
+		platformv1.BackupFailed, platformv1.HoldEnded, "", "no room"},
+	"deleted": {shot(platformv1.HoldReleased, completed, deleted),
+		seen(time.Second, good, nil), platformv1.BackupDeleting, platformv1.HoldReleased, dropSnapshots, "to be gone"},
+	"deleted for good": {shot(platformv1.HoldReleased, completed, deleted),
+		seen(time.Second, nil, nil), platformv1.BackupDeleting, platformv1.HoldReleased, release, ""},
+	"deleted, and it stays": {shot(platformv1.HoldReleased, completed, deleted, retained),
+		seen(time.Second, good, nil), platformv1.BackupDeleting, platformv1.HoldReleased, release, ""},
+	"deleted in the midst, and it is to go": {shot(platformv1.HoldHeld, deleted, retained),
+		seen(time.Second, young, lost), platformv1.BackupDeleting, platformv1.HoldEnded, dropSnapshots, "to be gone"},
+	"deleted while it is held": {shot(platformv1.HoldHeld, deleted),
+		seen(time.Second, young, &agentclient.Held{Phase: agentclient.HoldLost}), platformv1.BackupDeleting,
+		platformv1.HoldHeld, "", "to go on"},
+	"its driver does not let go": {shot(platformv1.HoldReleased, completed, deleted), seen(11*time.Minute, good, nil),
+		platformv1.BackupDeleting, platformv1.HoldReleased, dropSnapshots, "is not gone 10m0s after"},
+}
+
 func TestNextOfSnapshots(t *testing.T) {
-	freezes, plain := &plugin.SnapshotMethod{Freeze: "freeze", Thaw: "thaw"}, &plugin.SnapshotMethod{}
-	seen := func(after time.Duration, one *volumesnapshot.Snapshot, held *agentclient.Held) facts {
-		f := facts{now: epoch.Add(after), of: snapshotFacts{method: freezes, there: []*volumesnapshot.Snapshot{one},
-			held: held}}
-		if held == nil {
-			f.of.problem = "no answer"
-		}
-		return f
-	}
-	begins := func(method *plugin.SnapshotMethod) facts {
-		return ready(func(f *facts) {
-			f.limit, f.of = 1, snapshotFacts{method: method, podUID: "pod",
-				wanted: platformv1.VolumeSnapshotRecord{Volume: "data", Claim: "data-p-0"}}
-		})
-	}
-	pending := func(b *platformv1.Backup) { b.Status = platformv1.BackupStatus{} }
-	held, freezing := &agentclient.Held{Phase: agentclient.HoldHeld, Outputs: map[string]string{"log": "yes"}},
-		&agentclient.Held{Phase: agentclient.HoldFreezing}
-	lost, released := &agentclient.Held{Phase: agentclient.HoldLost, Thawed: true, Message: "its lease ran out"},
-		&agentclient.Held{Phase: agentclient.HoldReleased}
-	refusing := seen(time.Second, nil, nil)
-	refusing.of.refused, refusing.of.problem = forGood, "too old"
-	foreign := seen(time.Second, nil, held)
-	foreign.of.foreign = "nightly-01234567-data"
-	for name, tc := range map[string]struct {
-		backup *platformv1.Backup
-		facts  facts
-		phase  platformv1.BackupPhase
-		hold   platformv1.BackupHoldPhase
-		effect effect
-		says   string
-	}{
-		"it is to keep still first": {shot("", pending), begins(freezes), platformv1.BackupRunning,
-			platformv1.HoldWanted, "", "pod redis-cache-redis-main-1 to keep still"},
-		"nothing has to keep still": {shot("", pending), begins(plain), platformv1.BackupRunning, "",
-			makeSnapshots, "claim data-p-0"},
-		"it is about to": {shot(platformv1.HoldWanted), seen(time.Second, nil, freezing),
-			platformv1.BackupRunning, platformv1.HoldWanted, "", "to keep still"},
-		"it does not answer": {shot(platformv1.HoldWanted), seen(time.Second, nil, nil),
-			platformv1.BackupRunning, platformv1.HoldWanted, "", "no answer"},
-		"it is too old": {shot(platformv1.HoldWanted), refusing, platformv1.BackupFailed,
-			platformv1.HoldWanted, "", "too old"},
-		"it cannot": {shot(platformv1.HoldWanted), seen(time.Second, nil, lost),
-			platformv1.BackupFailed, platformv1.HoldWanted, "", "did not keep still: its lease ran out"},
-		"it keeps still": {shot(platformv1.HoldWanted), seen(time.Second, nil, held),
-			platformv1.BackupRunning, platformv1.HoldHeld, makeSnapshots, "to be of its moment"},
-		"the snapshot is made": {shot(platformv1.HoldHeld), seen(time.Second, young, held),
-			platformv1.BackupRunning, platformv1.HoldHeld, makeSnapshots, "to be of its moment"},
-		"the agent is silent meanwhile": {shot(platformv1.HoldHeld), seen(time.Second, young, nil),
-			platformv1.BackupRunning, platformv1.HoldHeld, "", "no answer"},
-		"it goes on too early": {shot(platformv1.HoldHeld), seen(time.Second, young, lost),
-			platformv1.BackupFailed, platformv1.HoldHeld, "", "counts for nothing then: its lease ran out"},
-		"it went on before anybody saw": {shot(platformv1.HoldHeld), seen(time.Second, good, lost),
-			platformv1.BackupFailed, platformv1.HoldHeld, "", "counts for nothing then"},
-		"nobody makes it": {shot(platformv1.HoldHeld), seen(61*time.Second, sick, held),
-			platformv1.BackupFailed, platformv1.HoldHeld, "", "within the 1m0s for which pod p-0 keeps still: VolumeSnapshot " +
-				"\"nightly-01234567-data\" is not ready to use: no space"},
-		"it is somebody else's": {shot(platformv1.HoldHeld), foreign, platformv1.BackupFailed,
-			platformv1.HoldHeld, "", "something else: delete it"},
-		"it is of its moment": {shot(platformv1.HoldHeld), seen(time.Second, cut, released),
-			platformv1.BackupRunning, platformv1.HoldReleased, "", "to be ready to use"},
-		"it is whole": {shot(platformv1.HoldReleased, ofItsMoment), seen(time.Minute, good, nil),
-			platformv1.BackupCompleted, platformv1.HoldReleased, "", ""},
-		"it is deleted before it is whole": {shot(platformv1.HoldReleased, ofItsMoment), seen(time.Minute, nil, nil),
-			platformv1.BackupFailed, platformv1.HoldReleased, "", "was deleted before"},
-		"without a hold": {shot(""), seen(time.Minute, nil, nil), platformv1.BackupRunning, "",
-			makeSnapshots, "to be made"},
-		"it is late": {shot(""), seen(10*time.Minute, sick, nil), platformv1.BackupFailed, "", "",
-			"not whole within 10m0s: VolumeSnapshot"},
-		"cancelled": {shot(platformv1.HoldHeld, cancelled), seen(time.Second, young, held),
-			platformv1.BackupFailed, platformv1.HoldHeld, "", "cancelled"},
-		"failed, and still held": {shot(platformv1.HoldHeld, ofFailed),
-			seen(time.Second, young, &agentclient.Held{Phase: agentclient.HoldReleased}), platformv1.BackupFailed,
-			platformv1.HoldHeld, dropSnapshots, "no room"},
-		"failed, and it goes on": {shot(platformv1.HoldHeld, ofFailed), seen(time.Second, young, lost),
-			platformv1.BackupFailed, platformv1.HoldEnded, dropSnapshots, "no room"},
-		"failed, and nobody answers for long": {shot(platformv1.HoldHeld, ofFailed), seen(time.Minute, nil, nil),
-			platformv1.BackupFailed, platformv1.HoldEnded, "", "no room"},
-		"deleted": {shot(platformv1.HoldReleased, completed, deleted),
-			seen(time.Second, good, nil), platformv1.BackupDeleting, platformv1.HoldReleased, dropSnapshots, "to be gone"},
-		"deleted for good": {shot(platformv1.HoldReleased, completed, deleted),
-			seen(time.Second, nil, nil), platformv1.BackupDeleting, platformv1.HoldReleased, release, ""},
-		"deleted, and it stays": {shot(platformv1.HoldReleased, completed, deleted, retained),
-			seen(time.Second, good, nil), platformv1.BackupDeleting, platformv1.HoldReleased, release, ""},
-		"deleted in the midst, and it is to go": {shot(platformv1.HoldHeld, deleted, retained),
-			seen(time.Second, young, lost), platformv1.BackupDeleting, platformv1.HoldEnded, dropSnapshots, "to be gone"},
-		"deleted while it is held": {shot(platformv1.HoldHeld, deleted),
-			seen(time.Second, young, &agentclient.Held{Phase: agentclient.HoldLost}), platformv1.BackupDeleting,
-			platformv1.HoldHeld, "", "to go on"},
-		"its driver does not let go": {shot(platformv1.HoldReleased, completed, deleted), seen(11*time.Minute, good, nil),
-			platformv1.BackupDeleting, platformv1.HoldReleased, dropSnapshots, "is not gone 10m0s after"},
-	} {
+	for name, tc := range snapshotCases {
 		t.Run(name, func(t *testing.T) {
 			d := next(tc.backup, tc.facts)
 			hold := platformv1.BackupHoldPhase("")

@@ -317,9 +317,12 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 			i.wants("", refused)
 		})
 	}
-	// It comes late, and is the Entity's.
+}
+
+// It comes late, and is the Entity's.
+func TestWhatComesLateIsClaimed(t *testing.T) {
 	i := newInstance(t, byDriver, "main-0")
-	i.servers["main-0"].answer = lost
+	i.servers["main-0"].answer = failsAs(agentclient.Unreachable)
 	i.look(0)
 	i.dies()
 	i.servers["main-0"].answer = refuses

@@ -34,7 +34,8 @@ steps:
   - name: read
     wait: {apiVersion: v1, kind: ConfigMap, name: source, until: 'has(object.data)', outputs: {text: object.data.text}}
   - name: write
-    apply: {apiVersion: v1, kind: ConfigMap, name: '${parameters.to}', content: {data: {text: '${steps.read.outputs.text}'}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: '${parameters.to}',
+      content: {data: {text: '${steps.read.outputs.text}'}}}
 `
 
 // The controller ends between two steps, and the next one goes on.

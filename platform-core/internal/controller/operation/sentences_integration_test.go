@@ -183,7 +183,8 @@ func TestAPlanOfWhatWouldHaveATakenName(t *testing.T) {
 		op.Spec.TargetRef.Name, op.Spec.DryRun, op.Spec.TargetSpec = "b", true, "version: \"7.0\"\n"
 	})
 	f.waitPhase(op, platformv1.OperationFailed)
-	if want := `Redis "b" would be made as Application "redis-b", and that is there and is not of it: give it another name`; !strings.Contains(op.Status.Error, want) {
+	want := `Redis "b" would be made as Application "redis-b", and that is there and is not of it: give it another name`
+	if !strings.Contains(op.Status.Error, want) {
 		t.Errorf("it says %q, want %q", op.Status.Error, want)
 	}
 }

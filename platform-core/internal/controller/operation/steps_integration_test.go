@@ -61,7 +61,8 @@ func TestStepsDoWhatTheySay(t *testing.T) {
 steps:
   - name: note
     forEach: "['one', 'two']"
-    apply: {apiVersion: v1, kind: ConfigMap, name: "note-${each}", content: {data: {of: "${each}", healthy: "${string(target.healthy)}"}}}
+    apply: {apiVersion: v1, kind: ConfigMap, name: "note-${each}",
+      content: {data: {of: "${each}", healthy: "${string(target.healthy)}"}}}
   - name: stop
     agent: {call: Stop}
   - name: stopped

@@ -110,7 +110,8 @@ func TestCatalogue(t *testing.T) {
 }
 
 func TestCompared(t *testing.T) {
-	said := `{"count":9,"unknown":3,"unfinished":2,"backups":["shop/a/new-01234567","shop/a/old-1","shop/b/old-2"],"lost":3,"missing":["` +
+	said := `{"count":9,"unknown":3,"unfinished":2,"backups":["shop/a/new-01234567","shop/a/old-1","shop/b/old-2"],` +
+		`"lost":3,"missing":["` +
 		mover.KeyDigest("shop/a/whole-01234567") + `","` + mover.KeyDigest("shop/a/deleted-01234567") + `"]}`
 	backups := []platformv1.Backup{backup("whole", platformv1.BackupCompleted), backup("new", platformv1.BackupCompleted)}
 	f := facts{now: epoch, listing: check(platformv1.OperationSucceeded, said, 0), backups: backups}

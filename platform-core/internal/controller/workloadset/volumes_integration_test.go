@@ -258,7 +258,8 @@ func TestRetainedVolumesAreAdopted(t *testing.T) {
 		` cannot be adopted: its topology is "sentinel" and has to be "replication"`)
 	h.note(1, "redis/7.2/replication")
 	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+
-		" cannot be adopted: its data is of version 7.2, and version 7.0, which is older, may not read it: set version to 7.2")
+		" cannot be adopted: its data is of version 7.2, and version 7.0, which is older, may not read it: "+
+		"set version to 7.2")
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Version = "7.2" })
 	h.says(set, platformv1.ReasonAdoptionRefused, "what Application "+oldUID+" left cannot be adopted without claim "+
 		claimName(2)+": which volume was written last is known only when pods have all of them")

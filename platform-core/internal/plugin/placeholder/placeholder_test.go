@@ -47,8 +47,9 @@ func TestEval(t *testing.T) {
 		"${'x' in params ? params['x'] : 'no'}": "no",
 		"${app.name.upperAscii()}":              "CACHE",
 		"${set.replicas}":                       int64(3),
-		"${peers.map(p, p.name + '=' + p.fqdn + ':' + string(p.ordinal)).join(',')}": "cache-redis-main-0=cache-redis-main-0.x:0,cache-redis-main-1=cache-redis-main-1.x:1",
-		"${peers.filter(p, p.set == 'other').size()}":                                int64(0),
+		"${peers.filter(p, p.set == 'other').size()}": int64(0),
+		"${peers.map(p, p.name + '=' + p.fqdn + ':' + string(p.ordinal)).join(',')}": "cache-redis-main-0=" +
+			"cache-redis-main-0.x:0,cache-redis-main-1=cache-redis-main-1.x:1",
 	} {
 		template, err := Compile(text, Plan)
 		if err != nil {

@@ -112,11 +112,15 @@ func (g *Group) find(ctx context.Context, pods []string) (found, error) {
 }
 
 const askView = `SELECT @@global.server_uuid,
-  COALESCE((SELECT MAX(VIEW_ID) FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@global.server_uuid), ''),
+  COALESCE((SELECT MAX(VIEW_ID) FROM performance_schema.replication_group_member_stats
+    WHERE MEMBER_ID = @@global.server_uuid), ''),
   REPLACE(@@global.gtid_executed, '\n', ''),
-  COALESCE((SELECT REPLACE(MAX(RECEIVED_TRANSACTION_SET), '\n', '') FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = 'group_replication_applier'), ''),
-  COALESCE((SELECT GROUP_CONCAT(CONCAT(MEMBER_ID, ' ', MEMBER_STATE, ' ', MEMBER_ROLE)) FROM performance_schema.replication_group_members WHERE MEMBER_ID <> ''), ''),
-  COALESCE((SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Ssl_server_not_after'), '')`
+  COALESCE((SELECT REPLACE(MAX(RECEIVED_TRANSACTION_SET), '\n', '')
+    FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = 'group_replication_applier'), ''),
+  COALESCE((SELECT GROUP_CONCAT(CONCAT(MEMBER_ID, ' ', MEMBER_STATE, ' ', MEMBER_ROLE))
+    FROM performance_schema.replication_group_members WHERE MEMBER_ID <> ''), ''),
+  COALESCE((SELECT VARIABLE_VALUE FROM performance_schema.global_status
+    WHERE VARIABLE_NAME = 'Ssl_server_not_after'), '')`
 
 func (g *Group) view(ctx context.Context, pod string) (view, error) {
 	table, err := g.ask(ctx, pod, askView)

@@ -62,7 +62,8 @@ func (s *Server) UpdateMembers(ctx context.Context) error {
 	}
 	// The number of pods may be that of a moment ago: whoever is on the list is there.
 	return run(ctx, connection, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int AND slot_name <> ALL ($4::text[])`,
+		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1
+		AND substr(slot_name, $2::int)::bigint >= $3::int AND slot_name <> ALL ($4::text[])`,
 		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas), m.slots())
 }
 
@@ -114,9 +115,12 @@ func (s *Server) reload(ctx context.Context, done func(now []string) bool) error
 
 // unread are settings, and rules of who may come, that the server would go on without, and tell its log alone. What
 // waits for a restart is no matter of a reload.
-const unread = `SELECT coalesce(string_agg(u.what || ' (' || u.error || ')', ', '), '') FROM (SELECT coalesce(f.name, '?') AS what, f.error FROM pg_file_settings f
-	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')
-	UNION ALL SELECT 'line ' || h.line_number || ' of pg_hba.conf', h.error FROM pg_hba_file_rules h WHERE h.error IS NOT NULL) u`
+const unread = `SELECT coalesce(string_agg(u.what || ' (' || u.error || ')', ', '), '')
+	FROM (SELECT coalesce(f.name, '?') AS what, f.error FROM pg_file_settings f
+	WHERE f.error IS NOT NULL AND NOT EXISTS
+		(SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')
+	UNION ALL SELECT 'line ' || h.line_number || ' of pg_hba.conf', h.error
+		FROM pg_hba_file_rules h WHERE h.error IS NOT NULL) u`
 
 // Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them
 // from.
@@ -255,7 +259,8 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 	}
 	err := link.Until(ctx, "the server still replays what it has", func() (bool, error) {
 		said, err := row(ctx, connection, `SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver) AND EXISTS
-			(SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream'))`)
+			(SELECT FROM pg_stat_activity WHERE backend_type = 'startup'
+			AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream'))`)
 		return err == nil && said[0] == "t", err
 	})
 	if err != nil {
@@ -278,7 +283,8 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 // lineageOf the writer's data.
 func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 	said, err := row(ctx, writer,
-		`SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+		`SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(),
+		substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
 		coalesce(pg_read_file($1, 0, 1000000, true), ''), coalesce(pg_read_file($2, 0, 1000000, true), '')`, termsFile,
 		upgradeFile)
 	if err != nil {

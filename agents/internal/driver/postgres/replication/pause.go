@@ -120,7 +120,8 @@ func (s *Server) Resume(ctx context.Context, name string) error {
 	// One that was given up may be in the file and not yet in force: the next reload of any kind would have it begin.
 	now, err := row(ctx, connection,
 		`SELECT current_setting('synchronous_standby_names'), coalesce((SELECT setting FROM pg_file_settings
-		WHERE name = 'synchronous_standby_names' AND sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno DESC LIMIT 1), '')`)
+		WHERE name = 'synchronous_standby_names' AND sourcefile LIKE '%/postgresql.auto.conf'
+		ORDER BY seqno DESC LIMIT 1), '')`)
 	if err != nil {
 		return err
 	}

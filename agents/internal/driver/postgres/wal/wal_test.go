@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/store"
-	"github.com/zeroinfra/agents/internal/volumealarm"
 )
 
 // server is the folder of a server's data, with the log that a test puts there.
@@ -476,27 +475,6 @@ func TestTheEnd(t *testing.T) {
 		r.Lineage.Timelines = append(r.Lineage.Timelines, Timeline{2, 2})
 		if err := r.Restore(t.Context(), name, path); err == nil || errors.Is(err, ErrEnd) {
 			t.Errorf("without the store: %v", err)
-		}
-	}
-}
-
-// Files that are under way are no reason to worry, however full the volume is.
-func TestWorry(t *testing.T) {
-	const gib = 1 << 30
-	for what, c := range map[string]struct {
-		waiting int
-		reason  string
-		want    volumealarm.Level
-	}{
-		"all is well":   {0, "", volumealarm.LevelNone},
-		"one is on way": {1, "", volumealarm.LevelNone},
-		"one fails":     {1, "x", volumealarm.LevelCritical},
-		"many wait":     {10, "", volumealarm.LevelCritical},
-	} {
-		s := State{Volume: volumealarm.Volume{VolumeBytes: 10 * gib, FreeBytes: gib / 2, Alarm: volumealarm.DefaultPercent},
-			Waiting: c.waiting, Reason: c.reason}
-		if s.judge(time.Now()); s.Level != c.want {
-			t.Errorf("%s: it is %q", what, s.Level)
 		}
 	}
 }

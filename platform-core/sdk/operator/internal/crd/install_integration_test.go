@@ -31,7 +31,8 @@ metadata: {name: things-role}
 rules:
   - apiGroups: [apiextensions.k8s.io]
     resources: [customresourcedefinitions]
-    resourceNames: [apples.example.org, berrys.example.org, cherrys.example.org, dates.example.org, elders.example.org, figs.example.org]
+    resourceNames: [apples.example.org, berrys.example.org, cherrys.example.org, dates.example.org, elders.example.org,
+      figs.example.org]
     verbs: [patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
