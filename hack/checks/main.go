@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command checks holds the repository to its own rules: who may import whom, how long
-// files and functions are, what is documented, how big generated objects may get.
+// Command checks holds the repository to its own rules: who may import whom, how long lines,
+// functions and files are, what is documented, how big generated objects may get.
 //
 // It prints one line for each violation, as file:line: sentence, and exits with 1 when
 // there is any. The argument is the root of the repository; without it, the one that

@@ -8,7 +8,7 @@ ZICTL := $(BIN)/zictl
 LINTS := lint-format lint-code lint-rules lint-charts lint-plugins
 
 .PHONY: lint $(LINTS)
-lint: tool-helm ## Formatting, vet, import law, sizes, package docs, plugins, charts
+lint: tool-helm ## Formatting, vet, import law, lengths of lines, functions and files, package docs, plugins, charts
 	@$(MAKE) --keep-going $(LINTS)
 
 lint-format:

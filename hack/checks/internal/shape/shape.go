@@ -10,21 +10,26 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zeroinfra/hack/checks/internal/tree"
 )
 
-// Longest that things may be, in lines.
+// Longest that things may be, in lines, and a line in columns.
 const (
 	maxFile      = 500
 	maxFunction  = 80
 	maxReconcile = 50
+	maxLine      = 120
 )
 
 const licence = "// SPDX-License-Identifier: Apache-2.0"
 
 // Names that say nothing of what a package is for.
 var emptyNames = []string{"util", "utils", "helper", "helpers", "common", "misc", "shared", "base"}
+
+// A comment that tools read cannot go on in another line.
+var directive = regexp.MustCompile(`^\s*//( ?\+|[a-z]+:|export )`)
 
 var unfinished = regexp.MustCompile(`\b(` + `TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 
@@ -39,6 +44,7 @@ func Check(t *tree.Tree) []tree.Violation {
 		}
 		c := &checker{tree: t, file: file}
 		c.header()
+		c.lines()
 		c.comments()
 		c.declarations()
 		violations = append(violations, c.violations...)
@@ -86,14 +92,23 @@ func (c *checker) report(line int, format string, args ...any) {
 }
 
 func (c *checker) header() {
-	if c.file.First != licence {
+	if c.file.Lines[0] != licence {
 		c.report(1, "the first line must be %q", licence)
 	}
-	if c.file.Lines > maxFile {
-		c.report(0, "has %d lines: split it, %d is the most", c.file.Lines, maxFile)
+	if n := len(c.file.Lines); n > maxFile {
+		c.report(0, "has %d lines: split it, %d is the most", n, maxFile)
 	}
 	if slices.Contains(emptyNames, c.file.Syntax.Name.Name) {
 		c.report(0, "package name %q says nothing: name it after what it is for", c.file.Syntax.Name.Name)
+	}
+}
+
+// lines are measured in characters; a tab is one.
+func (c *checker) lines() {
+	for i, line := range c.file.Lines {
+		if n := utf8.RuneCountInString(line); n > maxLine && !directive.MatchString(line) {
+			c.report(i+1, "the line has %d columns: break it, %d is the most", n, maxLine)
+		}
 	}
 }
 

@@ -35,10 +35,8 @@ type File struct {
 	Package string
 	// Syntax with comments.
 	Syntax *ast.File
-	// Lines is how many there are.
-	Lines int
-	// First line, without its end.
-	First string
+	// Lines are all of them, without their ends.
+	Lines []string
 }
 
 // IsTest tells whether the file is part of a test only.
@@ -141,13 +139,11 @@ func (t *Tree) add(path string, modules map[string]string) error {
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(string(source), "\n")
 	t.Files = append(t.Files, &File{
 		Path:    filepath.ToSlash(relative),
 		Package: modules[filepath.Dir(path)],
 		Syntax:  syntax,
-		Lines:   strings.Count(string(source), "\n"),
-		First:   first,
+		Lines:   strings.Split(strings.TrimSuffix(string(source), "\n"), "\n"),
 	})
 	return nil
 }
