@@ -123,8 +123,8 @@ func testPods(t *testing.T, d *devcluster) {
 			t.Errorf("pod %s answers %q", ip, got)
 		}
 	}
-	if got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://web.default.svc.cluster.local"); !strings.HasPrefix(
-		got, "web-") {
+	got := d.kubectl("exec", "vol", "--", "wget", "-qO-", "http://web.default.svc.cluster.local")
+	if !strings.HasPrefix(got, "web-") {
 		t.Errorf("the Service answers %q", got)
 	}
 	if got := d.kubectl("top", "nodes", "--no-headers"); strings.Count(got, "\n") != 2 {
@@ -231,8 +231,8 @@ func testDeadComponents(t *testing.T, d *devcluster) {
 	}
 	d.run("up")
 	d.healthy()
-	if got := d.kubectl("get", "pod", "vol", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got !=
-		restarts {
+	got := d.kubectl("get", "pod", "vol", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+	if got != restarts {
 		t.Errorf("a pod was restarted %s times, was %s: only programs had died", got, restarts)
 	}
 }

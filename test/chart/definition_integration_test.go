@@ -105,8 +105,8 @@ func (r *release) collects(app *platformv1.Application) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := c.Delete(r.Context(), app.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err !=
-		nil {
+	if err := c.Delete(r.Context(), app.DeepCopy(),
+		client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -62,8 +62,8 @@ archive:
 		"archive.bucket, archive.endpoint and either archive.accessKey or the credential archive-account say together": {
 			spec[strings.Index(spec, "archive:"):], "parameters: {archive.parallel: \"4\"}\n"},
 	} {
-		if err := u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))); err ==
-			nil || !strings.Contains(err.Error(), text) {
+		err := u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1)))
+		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", edit[1], err)
 		}
 	}

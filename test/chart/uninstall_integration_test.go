@@ -105,8 +105,8 @@ func (r *release) leavesARepository() {
 	}
 	r.Cleanup(func() {
 		// There is no other operator here to do it.
-		if err := testkit.Edit(context.Background(), env.Client, repository, func() { repository.Finalizers = nil }); err !=
-			nil {
+		err := testkit.Edit(context.Background(), env.Client, repository, func() { repository.Finalizers = nil })
+		if err != nil {
 			r.Error(err)
 		}
 		if err := env.Client.Delete(context.Background(), repository); err != nil {

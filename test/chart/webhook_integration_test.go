@@ -228,8 +228,8 @@ func (r *release) latency(namespace string) {
 		var took []time.Duration
 		for range rounds {
 			began := time.Now()
-			if err := env.Client.Create(r.Context(), redis(namespace, "measured", "maxclients", "100"), client.DryRunAll); err !=
-				nil {
+			err := env.Client.Create(r.Context(), redis(namespace, "measured", "maxclients", "100"), client.DryRunAll)
+			if err != nil {
 				r.Fatal(err)
 			}
 			took = append(took, time.Since(began))

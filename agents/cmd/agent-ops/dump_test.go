@@ -454,8 +454,8 @@ func TestDumpIsKeptFromWhatTheMoverHas(t *testing.T) {
 	f := newFlock(t, 1)
 	a, _ := f.begin(0)
 	secret := filepath.Join(f.root, "keys", "secretKey")
-	if err := errors.Join(os.Mkdir(filepath.Dir(secret), 0o755), os.WriteFile(secret, []byte("hunter2"), 0o644)); err !=
-		nil {
+	err := errors.Join(os.Mkdir(filepath.Dir(secret), 0o755), os.WriteFile(secret, []byte("hunter2"), 0o644))
+	if err != nil {
 		t.Fatal(err)
 	}
 	a.sql("CREATE DATABASE shop")

@@ -33,8 +33,8 @@ func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	before := memoryOf(t, p.pid)
-	if err := testflood.Gibibyte(ctx, p.conn(p.ca, testpki.Operator), agentv1.OpsService_Run_FullMethodName); status.Code(
-		err) != codes.ResourceExhausted {
+	err := testflood.Gibibyte(ctx, p.conn(p.ca, testpki.Operator), agentv1.OpsService_Run_FullMethodName)
+	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
 	if grown := memoryOf(t, p.pid) - before; grown > 16<<10 {

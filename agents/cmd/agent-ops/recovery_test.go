@@ -145,8 +145,8 @@ func (l *load) goesOn(n *node, at int, place string) {
 		missing != "" {
 		l.Errorf("at %v the last row is %s and not %d; missing are %q", l.times[at], last, l.rows[at], missing)
 	}
-	if got := n.sql("SELECT pg_is_in_recovery() || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got !=
-		"false 00000003" {
+	got := n.sql("SELECT pg_is_in_recovery() || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+	if got != "false 00000003" {
 		l.Errorf("it goes on with %s", got)
 	}
 	n.signal(syscall.SIGINT)

@@ -26,8 +26,8 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	if got := a.sql("SHOW synchronous_standby_names"); got != `ANY 1 ("db-postgresql-main-1", "db-postgresql-main-2")` {
 		t.Errorf("the writer waits for %s", got)
 	}
-	if got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got !=
-		"member_1 member_2" {
+	got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active")
+	if got != "member_1 member_2" {
 		t.Errorf("the slots are %q", got)
 	}
 	c.gives("1", "SELECT count(*) FROM t")

@@ -89,8 +89,8 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	c.follow(a)
 	c.gives(after, system)
 	c.gives("2", "SELECT count(*) FROM t")
-	if said := c.whole(); !strings.Contains(said,
-		"the data is of another major version, and the writer's took its place") {
+	said := c.whole()
+	if !strings.Contains(said, "the data is of another major version, and the writer's took its place") {
 		t.Errorf("it says nothing of that: %s", said)
 	}
 }

@@ -30,9 +30,9 @@ func TestAServerThatWasAloneIsToldWhoWrites(t *testing.T) {
 	told := m.plan()
 	told.Digest, told.RestartDigest = digest(2), digest(1002)
 	m.mount(told)
+	header := &agentv1.CallHeader{IdempotencyKey: "told", Term: 1}
 	if _, err := m.control.Restart(m.ctx(),
-		&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "told", Term: 1}, Plan: encode(t, told)}); err !=
-		nil {
+		&agentv1.RestartRequest{Header: header, Plan: encode(t, told)}); err != nil {
 		t.Fatal(err)
 	}
 	status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool {

@@ -270,9 +270,9 @@ func (p *redisPod) testRestart(t *testing.T) {
 	bad.Files[0].Entries[6].Secret = &plan.SecretRef{Credential: "absent", Key: "password"}
 	before := p.await(client, "the process", isRunning)
 	restart := func(key string, pl *plan.Plan) *agentv1.CallRecord {
+		header := &agentv1.CallHeader{IdempotencyKey: key, Term: 1}
 		if _, err := client.Restart(p.ctx(),
-			&agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: key, Term: 1}, Plan: encode(t, pl)}); err !=
-			nil {
+			&agentv1.RestartRequest{Header: header, Plan: encode(t, pl)}); err != nil {
 			t.Fatal(err)
 		}
 		return p.callDone(client, key)

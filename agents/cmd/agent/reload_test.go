@@ -284,8 +284,8 @@ setsid sh -c 'trap "" TERM; echo $$ >` + alive +
 	c := p.run(namespace()...)
 	client := p.client()
 	p.awaitOutput("daemon\n")
-	if _, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "r"}}); err !=
-		nil {
+	_, err := client.Restart(p.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "r"}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	p.wantRecord(p.callDone(client, "r"), succeeded, "", "")

@@ -54,8 +54,8 @@ func compile(a *plan.Action) (*compiled, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Outputs)) {
-		if c.outputs[name], err = expression.Compile[string](env, fmt.Sprintf("outputs[%q]", name), a.Outputs[name]); err !=
-			nil {
+		path := fmt.Sprintf("outputs[%q]", name)
+		if c.outputs[name], err = expression.Compile[string](env, path, a.Outputs[name]); err != nil {
 			return nil, err
 		}
 	}

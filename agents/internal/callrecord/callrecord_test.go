@@ -180,8 +180,8 @@ func TestActionThatRanIsInterruptedAndNeverForgotten(t *testing.T) {
 	for n := range 2 * callrecord.Kept {
 		key := fmt.Sprint(n)
 		begin(t, s, key, "Run x", 0, "")
-		if err := s.Finish(key, callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: map[string]string{"n": key}}); err !=
-			nil {
+		err := s.Finish(key, callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: map[string]string{"n": key}})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -142,8 +142,8 @@ func TestVerify(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: int64(len(content))}, nothing); err !=
-		nil {
+	err := Verify(t.Context(), path, Wanted{SHA256: digestOf(content), Size: int64(len(content))}, nothing)
+	if err != nil {
 		t.Error(err)
 	}
 	var wrong WrongDigest

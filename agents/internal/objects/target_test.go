@@ -80,8 +80,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 func TestContentIsLeftAlone(t *testing.T) {
 	storage := speaking(t, refusing("EntityTooLarge", "It is too large"))
 	content := &zeros{}
-	if _, err := storage.PutLarge(t.Context(), &mover.Entry{Bucket: "films", Key: "a", Size: 9 << 20}, content); err ==
-		nil {
+	_, err := storage.PutLarge(t.Context(), &mover.Entry{Bucket: "films", Key: "a", Size: 9 << 20}, content)
+	if err == nil {
 		t.Error("it is there")
 	}
 	if content.held.Load() != 0 {
@@ -130,8 +130,8 @@ func TestLargePartsAreNotHeld(t *testing.T) {
 		t.Errorf("it took %d bytes", took)
 	}
 	// What ends too early makes no object.
-	if _, err := storage.send(t.Context(), entry, strings.NewReader("short"), minio.PutObjectOptions{}, 64<<20); err ==
-		nil {
+	if _, err := storage.send(t.Context(), entry, strings.NewReader("short"), minio.PutObjectOptions{},
+		64<<20); err == nil {
 		t.Error("half an object is there")
 	}
 }

@@ -18,8 +18,8 @@ func answering(t *testing.T, code int, body string) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.String() !=
-			"/apis/platform.zeroinfra.github.com/v1/namespaces/demo/workloadsets/redis-a" ||
+		const path = "/apis/platform.zeroinfra.github.com/v1/namespaces/demo/workloadsets/redis-a"
+		if r.Method != http.MethodGet || r.URL.String() != path ||
 			r.Header.Get("Authorization") != "Bearer first" || strings.Contains(r.Header.Get("Accept"), "Partial") {
 			w.WriteHeader(http.StatusTeapot)
 			return

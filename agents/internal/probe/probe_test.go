@@ -50,8 +50,8 @@ func TestHealthyOutputIsMapped(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := judge(t, redis, command.Result{Stdout: strings.Replace(info, "master", "slave", 1)}); got.Role !=
-		"secondary" {
+	if got := judge(t, redis,
+		command.Result{Stdout: strings.Replace(info, "master", "slave", 1)}); got.Role != "secondary" {
 		t.Errorf("got %+v", got)
 	}
 }

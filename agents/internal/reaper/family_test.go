@@ -103,8 +103,8 @@ func TestFileIsInherited(t *testing.T) {
 	if got, err := os.ReadFile(file.Name()); err != nil || string(got) != "x\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if exit := start(t, reaper.Spec{Command: []string{"sh", "-c", "exec 2>/dev/null; echo x >&3"}}).Exit(); exit.Code ==
-		0 {
+	exit := start(t, reaper.Spec{Command: []string{"sh", "-c", "exec 2>/dev/null; echo x >&3"}}).Exit()
+	if exit.Code == 0 {
 		t.Error("a file was inherited that was not given")
 	}
 }

@@ -242,8 +242,8 @@ func TestNobodyElseGetsIn(t *testing.T) {
 	}
 	t.Run("no TLS", func(t *testing.T) {
 		c := agentv1.NewProcessServiceClient(dial(t, address.String(), insecure.NewCredentials()))
-		if _, err := c.Stop(deadline(t), &agentv1.StopRequest{Header: header("x", 1)}); status.Code(err) !=
-			codes.Unavailable {
+		_, err := c.Stop(deadline(t), &agentv1.StopRequest{Header: header("x", 1)})
+		if status.Code(err) != codes.Unavailable {
 			t.Errorf("got %v", err)
 		}
 	})

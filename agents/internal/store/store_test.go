@@ -361,12 +361,12 @@ func TestEndpointsThatAreNone(t *testing.T) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 	}
-	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", Addressing: "host"}); err ==
-		nil {
+	_, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", Addressing: "host"})
+	if err == nil {
 		t.Error("an unknown addressing style was taken")
 	}
-	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b", CA: []byte("x")}); err ==
-		nil {
+	if _, err := store.NewS3(store.S3Options{Endpoint: "https://s3.example.com", Bucket: "b",
+		CA: []byte("x")}); err == nil {
 		t.Error("a CA that is none was taken")
 	}
 }

@@ -274,8 +274,8 @@ func TestRunsOfTheTasksOfAWorkflow(t *testing.T) {
 	p.create(bill)
 	testkit.WaitForReady(t, env.Client, cj)
 	p.reach(1, cj)
-	if e := p.job(cj, 1).Spec.Template.Spec.Containers[0].Env; !slices.Contains(e,
-		corev1.EnvVar{Name: envTime, Value: year(1).Format(time.RFC3339)}) {
+	e := p.job(cj, 1).Spec.Template.Spec.Containers[0].Env
+	if !slices.Contains(e, corev1.EnvVar{Name: envTime, Value: year(1).Format(time.RFC3339)}) {
 		t.Errorf("the variables of the pod are %v", e)
 	}
 	p.finish(cj, 1, kubebatchv1.JobComplete)

@@ -88,8 +88,8 @@ func (p *place) serve() (stop func()) {
 		NewClient: p.client,
 	})
 	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
-	if err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate}); err !=
-		nil {
+	err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate})
+	if err != nil {
 		p.Fatal(err)
 	}
 	return testkit.Run(p, mgr)

@@ -133,8 +133,8 @@ func TestTasksRunInTheirOrderAlthoughTheOperatorIsKilled(t *testing.T) {
 		t.Errorf("the progress is %s: %s", wf.Status.Progress, tasks(wf))
 	}
 	op := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op)
+	if err != nil {
 		t.Fatal(err)
 	}
 	approve := func(by string) error {
@@ -362,8 +362,8 @@ func TestManyItemsHaveOneJobEach(t *testing.T) {
 		t.Errorf("%d Jobs were created and %d ended, and the task says %+v", len(jobs), ended, wf.Status.Tasks[0])
 	}
 	op := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if data, err := json.Marshal(op); err != nil || len(data) > 1<<20 ||

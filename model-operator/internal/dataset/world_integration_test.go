@@ -197,8 +197,8 @@ func (b *bench) job(version aiv1.DatasetVersionName, step string) *batchv1.Job {
 			}
 			for i := range jobs.Items {
 				for k := range operations.Items {
-					if job := &jobs.Items[i]; len(job.Status.Conditions) == 0 && metav1.IsControlledBy(job,
-						&operations.Items[k]) {
+					job := &jobs.Items[i]
+					if len(job.Status.Conditions) == 0 && metav1.IsControlledBy(job, &operations.Items[k]) {
 						found = job
 						return nil
 					}

@@ -200,8 +200,8 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, name+" is made again", func(context.Context) error {
-			if got := settled(t, made, c.Now(), first, second); bytes.Equal(got.current.Certificate,
-				renewed.current.Certificate) {
+			got := settled(t, made, c.Now(), first, second)
+			if bytes.Equal(got.current.Certificate, renewed.current.Certificate) {
 				return errors.New("it is not")
 			}
 			return nil
@@ -209,12 +209,12 @@ func TestRotation(t *testing.T) {
 		renewed = settled(t, made, c.Now(), first, second)
 	}
 
-	if err := testkit.Edit(t.Context(), env.Client, made, func() { made.Webhooks[1].ClientConfig.CABundle = nil }); err !=
-		nil {
+	err := testkit.Edit(t.Context(), env.Client, made, func() { made.Webhooks[1].ClientConfig.CABundle = nil })
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := settled(t, made, c.Now(), first, second); !bytes.Equal(got.current.Certificate,
-		renewed.current.Certificate) {
+	got := settled(t, made, c.Now(), first, second)
+	if !bytes.Equal(got.current.Certificate, renewed.current.Certificate) {
 		t.Error("another certificate was made for that")
 	}
 	atRest(t, first)

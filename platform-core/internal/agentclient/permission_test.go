@@ -89,8 +89,8 @@ func TestPermission(t *testing.T) {
 	if _, err := p.Promise(t.Context(), 2); !IsRefused(err) {
 		t.Errorf("an old term: %v", err)
 	}
-	if _, err := p.Learn(t.Context(), &agentv1.PrimaryRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}); err !=
-		nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
+	learnt := &agentv1.PrimaryRecord{Term: 4, Primary: &agentv1.Member{Name: "pod-1"}}
+	if _, err := p.Learn(t.Context(), learnt); err != nil || pod.learnt.GetPrimary().GetName() != "pod-1" {
 		t.Errorf("Learn: %v, %v", pod.learnt, err)
 	}
 	pod.hangs = true

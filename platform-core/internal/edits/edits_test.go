@@ -175,8 +175,8 @@ func TestShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found)); string(body) !=
-		`{"spec":{"maintenance":null,"suspend":null}}` {
+	body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found))
+	if string(body) != `{"spec":{"maintenance":null,"suspend":null}}` {
 		t.Errorf("it is taken out by %s", body)
 	}
 }
@@ -199,8 +199,8 @@ func TestHave(t *testing.T) {
 	// What has yet to be applied may be the elsewhere.
 	found.Behind = true
 	found.Edits = append(found.Edits, Edit{Path: fieldpath.MakePathOrDie("spec", "adoptVolumes"), Is: "x"})
-	if body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found)); string(body) !=
-		`{"spec":{"adoptVolumes":null}}` {
+	body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found))
+	if string(body) != `{"spec":{"adoptVolumes":null}}` {
 		t.Errorf("of one that is behind %s is taken out", body)
 	}
 }
@@ -238,8 +238,8 @@ func TestTheLastIsRemoved(t *testing.T) {
 	if err := found.AndRemoved(live, wanted); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"spec.parameters.a", "spec.resources.limits.memory"}; !reflect.DeepEqual(fields(found.Edits),
-		want) {
+	want := []string{"spec.parameters.a", "spec.resources.limits.memory"}
+	if !reflect.DeepEqual(fields(found.Edits), want) {
 		t.Errorf("got %v, want %v", fields(found.Edits), want)
 	}
 }

@@ -232,8 +232,8 @@ func TestBackupIsCancelled(t *testing.T) {
 	op := operate(t, app, "long", "Backup", nil, "repository", "store")
 	backupIs(t, app.Namespace, "long-backup", platformv1.BackupRunning)
 	played.cancelled(t, op, mover.VerbBackup)
-	if b := backupIs(t, app.Namespace, "long-backup", platformv1.BackupFailed); !strings.Contains(b.Status.Message,
-		"cancelled") {
+	b := backupIs(t, app.Namespace, "long-backup", platformv1.BackupFailed)
+	if !strings.Contains(b.Status.Message, "cancelled") {
 		t.Errorf("it says %q", b.Status.Message)
 	}
 	noJobs(t, app.Namespace)
@@ -323,8 +323,8 @@ func TestRepositoryOnNFS(t *testing.T) {
 		volume.Spec.NFS.Server != "nfs.example.com" || volume.Spec.ClaimRef.Namespace != app.Namespace {
 		t.Errorf("the volume is %+v: %v", volume.Spec, err)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "share-nfs"}, claim); err !=
-		nil || claim.Spec.VolumeName != volume.Name || !metav1.IsControlledBy(claim, r) {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "share-nfs"}, claim)
+	if err != nil || claim.Spec.VolumeName != volume.Name || !metav1.IsControlledBy(claim, r) {
 		t.Errorf("the claim is %+v: %v", claim, err)
 	}
 	mounted := false

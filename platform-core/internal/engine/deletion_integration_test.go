@@ -27,8 +27,8 @@ func hold(t *testing.T, namespace, name string) (letGo func()) {
 		t.Helper()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		body := fmt.Sprintf(`{"metadata":{"finalizers":%s}}`, finalizers)
-		if err := env.Client.Patch(context.Background(), pod, client.RawPatch(types.MergePatchType, []byte(body))); err !=
-			nil {
+		err := env.Client.Patch(context.Background(), pod, client.RawPatch(types.MergePatchType, []byte(body)))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,8 +39,8 @@ func hold(t *testing.T, namespace, name string) (letGo func()) {
 // deleteForeground deletes an object that is to be there until all is gone that is made for it.
 func deleteForeground(t *testing.T, obj client.Object) {
 	t.Helper()
-	if err := env.Client.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground)); err !=
-		nil {
+	err := env.Client.Delete(t.Context(), obj, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if err != nil {
 		t.Fatal(err)
 	}
 }

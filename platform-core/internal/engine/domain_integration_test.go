@@ -63,8 +63,8 @@ func TestALabelOfAnotherDomain(t *testing.T) {
 	if err := loud.Create(t.Context(), stranded); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(heard.said, " "); !strings.Contains(said,
-		"only an operator of domain 'nobody' will see this Application: leave the label") {
+	said := strings.Join(heard.said, " ")
+	if !strings.Contains(said, "only an operator of domain 'nobody' will see this Application: leave the label") {
 		t.Errorf("the warnings are %q", said)
 	}
 	if err := label(t, stranded, ""); err != nil {

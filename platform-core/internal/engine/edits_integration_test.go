@@ -94,8 +94,8 @@ func TestEditsGoUpToTheApplication(t *testing.T) {
 	declares(t, app, `[{"name":"web","replicas":3}]`)
 	tellsOf(t, namespace, "EditTakenUp", "spec.components[web].replicas: none → 3", "Component a-web", "kubectl-edit")
 	record := onlyRecord(t, app, app.Generation)
-	if changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; changed !=
-		"spec.components[web].replicas: 1 → 3" {
+	changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]
+	if changed != "spec.components[web].replicas: 1 → 3" {
 		t.Errorf("the record says %q", changed)
 	}
 	if pods.first("-") >= 0 {
@@ -231,8 +231,8 @@ func TestEditsOfWhatGitOpsOwnsAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	before := app.DeepCopy()
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: new(int32(1))}}
-	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err !=
-		nil {
+	err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	scale(t, namespace, "a-web-main", 2)

@@ -194,8 +194,8 @@ func TestInfeasibleSizeIsTakenBack(t *testing.T) {
 	} else if !takesBack {
 		change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Storage.Size = resource.MustParse("2Gi") })
 		testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
-			"as Kubernetes does from 1.32 on") {
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		if !strings.Contains(ready.Message, "as Kubernetes does from 1.32 on") {
 			t.Errorf("%s: %s", ready.Reason, ready.Message)
 		}
 		return
@@ -213,13 +213,13 @@ func TestInfeasibleSizeIsTakenBack(t *testing.T) {
 		t.Errorf("it says %q, want %q", status.Error, says)
 	}
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason !=
-		platformv1.ReasonVolumeExpansionUnsupported || !strings.Contains(ready.Message, says) {
+	ready := conditions.Get(app, platformv1.ReadyCondition)
+	if ready.Reason != platformv1.ReasonVolumeExpansionUnsupported || !strings.Contains(ready.Message, says) {
 		t.Errorf("%s: %s", ready.Reason, ready.Message)
 	}
 
-	if status := ends(t, scale("as-before", "1Gi"), platformv1.OperationFailed); !strings.Contains(status.Error,
-		"set the size to one above 1Gi") {
+	status := ends(t, scale("as-before", "1Gi"), platformv1.OperationFailed)
+	if !strings.Contains(status.Error, "set the size to one above 1Gi") {
 		t.Errorf("it says %q", status.Error)
 	}
 	op = scale("less", "2Gi")

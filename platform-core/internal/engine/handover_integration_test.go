@@ -104,8 +104,8 @@ func taken(t *testing.T, app *platformv1.Application) {
 			secret := secretNamed(t, app, "redis-a-default")
 			want := string(secret.Data["revision"])
 			// What an Operation has put there gets its revision a moment later.
-			if both := secret.Annotations[platformv1.HandoverAnnotation] != ""; both != strings.Contains(want,
-				render.RevisionSeparator) || p.Credentials["default"] != want {
+			both := secret.Annotations[platformv1.HandoverAnnotation] != ""
+			if both != strings.Contains(want, render.RevisionSeparator) || p.Credentials["default"] != want {
 				return fmt.Errorf("it asks for revision %q, want %q (of two passwords: %t)", p.Credentials["default"], want, both)
 			}
 			return nil

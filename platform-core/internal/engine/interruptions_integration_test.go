@@ -84,8 +84,8 @@ func ofSpec() map[string]interruption {
 			},
 			check: func(t *testing.T, app *platformv1.Application) {
 				hasPods(1)(t, app)
-				if got := podOf(t, app).Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]; !got.Equal(
-					resource.MustParse("768Mi")) {
+				got := podOf(t, app).Spec.Containers[0].Resources.Limits[corev1.ResourceMemory]
+				if !got.Equal(resource.MustParse("768Mi")) {
 					t.Errorf("the pod may have %s", got.String())
 				}
 			}},

@@ -147,8 +147,8 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 	sick := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-db-1-0"}}
 	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.ReportAnnotation,
 		report.Report{Health: report.Unhealthy, Message: "ill"}.String())
-	if err := env.Client.Patch(t.Context(), sick, client.RawPatch("application/merge-patch+json", []byte(body))); err !=
-		nil {
+	err := env.Client.Patch(t.Context(), sick, client.RawPatch("application/merge-patch+json", []byte(body)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitForCondition(t, env.Client, app, platformv1.ReadyCondition, metav1.ConditionFalse)

@@ -140,8 +140,8 @@ func TestDeleteOfAnOperation(t *testing.T) {
 		lent("able", "")(s)
 		s.DryRun = true
 	}), platformv1.OperationSucceeded)
-	if want := `delete: deletes Application "redis-a" and all that is made from it; volumes are kept`; len(dry.Plan) !=
-		2 || dry.Plan[0] != want || !strings.Contains(dry.Plan[1], "there is no way back") {
+	want := `delete: deletes Application "redis-a" and all that is made from it; volumes are kept`
+	if len(dry.Plan) != 2 || dry.Plan[0] != want || !strings.Contains(dry.Plan[1], "there is no way back") {
 		t.Errorf("the plan is %q, want %q", dry.Plan, want)
 	}
 	op := operate(t, app, "remove", "Delete", lent("able", ""))

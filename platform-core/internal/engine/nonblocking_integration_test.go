@@ -278,8 +278,8 @@ func withMuteAgent(t *testing.T) *trouble {
 	testkit.WaitForReady(t, env.Client, app)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}}
 	address := fmt.Sprintf(`{"status":{"podIP":%q,"podIPs":[{"ip":%[1]q}]}}`, muteAddress)
-	if err := env.Client.Status().Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(address))); err !=
-		nil {
+	if err := env.Client.Status().Patch(t.Context(), pod,
+		client.RawPatch(types.MergePatchType, []byte(address))); err != nil {
 		t.Fatal(err)
 	}
 	parameter("timeout", "30")(app)

@@ -45,8 +45,8 @@ func TestThePointOfNoReturn(t *testing.T) {
 	admits(t, app.Namespace, as(t, app.Namespace, "ada", "create"))
 	said := ends(t, operate(t, app, "dry", "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version",
 		"8.0"), platformv1.OperationSucceeded)
-	if plan := strings.Join(said.Plan, "\n"); !strings.Contains(plan,
-		"upgrade: from here on there is no way back: pods begin to write with the new version") {
+	plan := strings.Join(said.Plan, "\n")
+	if !strings.Contains(plan, "upgrade: from here on there is no way back: pods begin to write with the new version") {
 		t.Errorf("the plan is %q", plan)
 	}
 	refused := operate(t, app, "refused", "UpgradePaaS", nil, "version", "9.9")

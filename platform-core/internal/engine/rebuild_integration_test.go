@@ -61,8 +61,8 @@ func watchVolumes(t *testing.T, namespace string) *volumes {
 			}
 			if e.Type == watch.Modified && claim.DeletionTimestamp != nil && len(claim.Finalizers) > 0 {
 				body := fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, claim.UID)
-				if err := env.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(body))); client.IgnoreNotFound(
-					err) != nil && ctx.Err() == nil {
+				err := env.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(body)))
+				if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 					t.Errorf("cannot let claim %s go: %v", claim.Name, err)
 				}
 			}

@@ -95,8 +95,8 @@ func TestEditsBesideWhatGitOpsAppliesAreReverted(t *testing.T) {
 	app.Spec.Components = []platformv1.ApplicationComponent{
 		{Name: "web", Service: &platformv1.ServiceExposure{
 			ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
-	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err !=
-		nil {
+	err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	declared := `[{"name":"web","service":{"type":"ClusterIP","annotations":{"a":"b"}}}]`

@@ -335,8 +335,8 @@ func TestEndpointsFromOutside(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Service = nil })
 	endpoint(platformv1.Endpoint{Name: "a", Host: host, Port: 5432, Role: "primary", Type: corev1.ServiceTypeClusterIP})
 	headless := &corev1.Service{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless)
+	if err != nil {
 		t.Fatal(err)
 	}
 	dual := corev1.IPFamilyPolicyRequireDualStack
@@ -344,8 +344,8 @@ func TestEndpointsFromOutside(t *testing.T) {
 		s.Components[0].Service = &platformv1.ServiceExposure{IPFamilyPolicy: &dual}
 	})
 	testkit.WaitFor(t, env.Client, app, "says that there is one family", func() error {
-		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
-			"not configured for dual-stack") {
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		if !strings.Contains(ready.Message, "not configured for dual-stack") {
 			return fmt.Errorf("Ready says %q", ready.Message)
 		}
 		return nil
@@ -457,8 +457,8 @@ func TestPodsThatCannotBeMadeReplaceNone(t *testing.T) {
 			{Name: "quorum", Scheduling: &platformv1.Scheduling{PriorityClassName: "nowhere"}}}
 	})
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message,
-		"no PriorityClass with name nowhere was found") {
+	ready := conditions.Get(app, platformv1.ReadyCondition)
+	if !strings.Contains(ready.Message, "no PriorityClass with name nowhere was found") {
 		t.Errorf("Ready says %q", ready.Message)
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = nil })

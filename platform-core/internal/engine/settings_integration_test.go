@@ -83,8 +83,8 @@ func TestRegistryAndDomainOfARunningEngine(t *testing.T) {
 		return nil
 	})
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "n-quorum-main-0"}, pod); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "n-quorum-main-0"}, pod)
+	if err != nil {
 		t.Fatal(err)
 	}
 	runsBy(t, pod, p)

@@ -45,8 +45,8 @@ func onDisks(t *testing.T, namespace string) {
 		}
 		t.Cleanup(func() { _ = env.Client.Delete(context.Background(), volume) })
 		body := fmt.Sprintf(`{"spec":{"volumeName":%q}}`, volume.Name)
-		if err := env.Client.Patch(t.Context(), &claims.Items[i], client.RawPatch(types.MergePatchType, []byte(body))); err !=
-			nil {
+		err := env.Client.Patch(t.Context(), &claims.Items[i], client.RawPatch(types.MergePatchType, []byte(body)))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

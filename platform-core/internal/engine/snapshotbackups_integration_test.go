@@ -284,8 +284,8 @@ func (s *still) snapshotter(t *testing.T, seen map[types.UID]bool) {
 		}
 		before := one.DeepCopy()
 		one.Object["status"] = status
-		if err := env.Client.Status().Patch(t.Context(), one.Unstructured, client.MergeFrom(before)); client.IgnoreNotFound(
-			err) != nil {
+		err := env.Client.Status().Patch(t.Context(), one.Unstructured, client.MergeFrom(before))
+		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
 	}

@@ -139,8 +139,8 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 	if halt == nil {
 		t.Fatal("there is no record of the stop")
 	}
-	if got := ends(t, halt, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got !=
-		"spec.running: true → false" {
+	got := ends(t, halt, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]
+	if got != "spec.running: true → false" {
 		t.Errorf("it says %q", got)
 	}
 	// What an Operation changes it says itself.
@@ -346,8 +346,8 @@ func TestAnEditThatStopsPreempts(t *testing.T) {
 	})
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
 	record := fmt.Sprintf("%s-spec-%d", app.Name, app.Generation)
-	if status := ends(t, scale, platformv1.OperationCancelled); status.Error != fmt.Sprintf("pre-empted by Operation %q",
-		record) {
+	status := ends(t, scale, platformv1.OperationCancelled)
+	if status.Error != fmt.Sprintf("pre-empted by Operation %q", record) {
 		t.Errorf("it says %q", status.Error)
 	}
 	testkit.WaitForReady(t, env.Client, app)
@@ -358,8 +358,8 @@ func TestAnEditThatStopsPreempts(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	if status := ends(t, start, platformv1.OperationCancelled); status.Error !=
-		`pre-empted by the deletion of Application "shop-a"` {
+	if status := ends(t, start,
+		platformv1.OperationCancelled); status.Error != `pre-empted by the deletion of Application "shop-a"` {
 		t.Errorf("it says %q", status.Error)
 	}
 }

@@ -58,8 +58,8 @@ func TestBackupOfAnOperation(t *testing.T) {
 		t.Errorf("it makes %+v, want %+v", wanted, want)
 	}
 	op.Status = d.Status
-	if d = turn(op, facts, standing(platformv1.BackupRunning, "half of it")); d.Status.Phase !=
-		platformv1.OperationRunning || !strings.Contains(d.Outcome.Message(), "half of it") ||
+	d = turn(op, facts, standing(platformv1.BackupRunning, "half of it"))
+	if d.Status.Phase != platformv1.OperationRunning || !strings.Contains(d.Outcome.Message(), "half of it") ||
 		d.Outcome.After() < time.Minute {
 		t.Errorf("it waits as %+v", d)
 	}

@@ -89,8 +89,8 @@ func TestOutputsAreOnRecordWithTheirTypes(t *testing.T) {
 	if want := map[string]string{"keys": "42", "names": `["a","b"]`}; !maps.Equal(look.Outputs, want) {
 		t.Errorf("outputs are %v, want %v", look.Outputs, want)
 	}
-	if want := map[string]platformv1.OutputType{"keys": platformv1.OutputInt, "names": platformv1.OutputList}; !maps.Equal(
-		look.OutputTypes, want) {
+	want := map[string]platformv1.OutputType{"keys": platformv1.OutputInt, "names": platformv1.OutputList}
+	if !maps.Equal(look.OutputTypes, want) {
 		t.Errorf("their types are %v, want %v", look.OutputTypes, want)
 	}
 	if many := w.op.Status.Steps[1]; many.Phase != platformv1.OperationSucceeded || len(many.Targets) != 2 ||

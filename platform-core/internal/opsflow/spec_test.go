@@ -44,8 +44,8 @@ func reports(app *platformv1.Application, o outcome.Outcome) Facts {
 func TestChangesAreKept(t *testing.T) {
 	op := SpecOperation(application(5), edit(5, "spec.a: 1 → 2", "spec.text: none → x\ny"))
 	Amend(op, edit(7, "spec.b: 1 → 2"))
-	if got := describeChanges(ChangesOf(op)); got !=
-		"spec.a: 1 → 2, spec.text: none → x y; then, in generation 7, spec.b: 1 → 2" {
+	got := describeChanges(ChangesOf(op))
+	if got != "spec.a: 1 → 2, spec.text: none → x y; then, in generation 7, spec.b: 1 → 2" {
 		t.Errorf("it says %q", got)
 	}
 	if op.Name != "web-spec-5" || TriggerOf(op) != platformv1.TriggerSpec || !Records(op) {
@@ -146,9 +146,9 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 		t.Errorf("it drives to generation %s", got)
 	}
 	stalled := *op.DeepCopy()
-	if d := Next(&stalled, reports(app.DeepCopy(),
-		outcome.Stalled(platformv1.ReasonResizeInfeasible, "no node has that much"))); d.Status.Phase !=
-		platformv1.OperationFailed ||
+	d := Next(&stalled, reports(app.DeepCopy(),
+		outcome.Stalled(platformv1.ReasonResizeInfeasible, "no node has that much")))
+	if d.Status.Phase != platformv1.OperationFailed ||
 		!strings.Contains(d.Status.Error, "no node has that much") {
 		t.Errorf("stalled, it is %s: %s", d.Status.Phase, d.Status.Error)
 	}

@@ -136,8 +136,8 @@ func TestAnAuthorityInPlaceOfALostOneHasItsDigests(t *testing.T) {
 	}
 	remove(SecretName("database"))
 	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DigestSecretName("database")}}
-	if err := testkit.Edit(t.Context(), env.Client, kept, func() { kept.Data[DigestKeyKey] = []byte("short") }); err !=
-		nil {
+	if err := testkit.Edit(t.Context(), env.Client, kept,
+		func() { kept.Data[DigestKeyKey] = []byte("short") }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := load(t, namespace, "database"); err == nil || !strings.Contains(err.Error(), "database-digest-key") ||

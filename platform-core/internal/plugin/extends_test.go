@@ -151,8 +151,8 @@ func TestExtendsRefuses(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant %q", name, list(errs), tc.says)
 		}
 	}
-	if _, errs := LoadFolder(fstest.MapFS{"manifest.yaml": {Data: []byte(extending)}}, "relay"); !strings.Contains(
-		list(errs), "manifest.yaml:2: the folders of other versions are not at hand") {
+	_, errs := LoadFolder(fstest.MapFS{"manifest.yaml": {Data: []byte(extending)}}, "relay")
+	if !strings.Contains(list(errs), "manifest.yaml:2: the folders of other versions are not at hand") {
 		t.Errorf("a folder by itself gives %s", list(errs))
 	}
 }

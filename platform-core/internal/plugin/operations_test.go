@@ -271,8 +271,8 @@ func TestTemplatesThatRunEachOther(t *testing.T) {
 func TestActionsInSteps(t *testing.T) {
 	sources := redisSources(t)
 	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
-	if _, errs := Load(sources); !strings.Contains(list(errs),
-		`steps[0].agent.action names the action "fly", which component "redis" has not`) {
+	_, errs := Load(sources)
+	if !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
 		t.Errorf("got\n%s", list(errs))
 	}
 	edit(t, sources, PartComponents, components, probeLine, declared+probeLine)

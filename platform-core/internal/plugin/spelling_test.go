@@ -79,8 +79,8 @@ func TestAManifestWithoutDomainIsOfTheOperatorThatReadsIt(t *testing.T) {
 	}
 	sources := spelled(t, "1.0.0", "database")
 	edit(t, sources, PartManifest, "domain", "", "data")
-	if bundle, errs := Load(sources); bundle != nil || !strings.Contains(list(errs),
-		`domain is "data": it must be one of`) {
+	bundle, errs := Load(sources)
+	if bundle != nil || !strings.Contains(list(errs), `domain is "data": it must be one of`) {
 		t.Errorf("a domain that there is not is taken:\n%s", list(errs))
 	}
 }

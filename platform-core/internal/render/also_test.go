@@ -39,8 +39,8 @@ func TestPodsMountWhatTheyAcceptBesideThePassword(t *testing.T) {
 	}
 	alone, beside := made(platformv1.ComponentCredential{Revision: "r1"}),
 		made(platformv1.ComponentCredential{Revision: "r1", Also: true})
-	if got, want := keys(alone), []string{"password as default/password", "revision as default/revision"}; !slices.Equal(
-		got, want) {
+	got, want := keys(alone), []string{"password as default/password", "revision as default/revision"}
+	if !slices.Equal(got, want) {
 		t.Errorf("pods mount %v, want %v", got, want)
 	}
 	if got, want := keys(beside), []string{"password as default/password", "revision as default/revision",

@@ -246,8 +246,8 @@ func TestCertificateHasTheAddressesOfPods(t *testing.T) {
 		}
 		return names
 	}
-	if names, ips := list(out.Certificate, "dnsNames"), list(out.Certificate, "ipAddresses"); !slices.Contains(names,
-		"lb.example.com") || !slices.Contains(ips, "192.0.2.1") {
+	names, ips := list(out.Certificate, "dnsNames"), list(out.Certificate, "ipAddresses")
+	if !slices.Contains(names, "lb.example.com") || !slices.Contains(ips, "192.0.2.1") {
 		t.Errorf("the certificate is for %v and %v", names, ips)
 	}
 	if slices.Contains(list(plain.Certificate, "dnsNames"), "lb.example.com") {

@@ -63,8 +63,8 @@ func TestClusterDomain(t *testing.T) {
 	s := settings
 	s.ClusterDomain = "corp.example"
 	ws, _ := render(t, b, s, application(nil))
-	if got := pod(t, ws, 0).Spec.Containers[0].Env; got[len(got)-1].Value !=
-		"cache-redis-main-0.cache-redis-headless.shop.svc.corp.example" {
+	got := pod(t, ws, 0).Spec.Containers[0].Env
+	if got[len(got)-1].Value != "cache-redis-main-0.cache-redis-headless.shop.svc.corp.example" {
 		t.Errorf("environment is %v", got)
 	}
 }

@@ -222,8 +222,8 @@ func TestBudgets(t *testing.T) {
 	}
 	stateless := sharded(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "",
 		"      volumeMounts:\n        - name: data\n          mountPath: /data\n", "")
-	if got := output(t, stateless, sized(2, nil)).Budgets[0]; *got.Spec.UnhealthyPodEvictionPolicy !=
-		policyv1.AlwaysAllow {
+	got := output(t, stateless, sized(2, nil)).Budgets[0]
+	if *got.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
 		t.Errorf("pods without data that are not ready hold up a drain: %+v", got.Spec)
 	}
 }

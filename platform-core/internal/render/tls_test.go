@@ -91,8 +91,8 @@ func TestARenewedAuthorityIsTheSameKey(t *testing.T) {
 		certificate *unstructured.Unstructured
 		rotation    string
 	}{"CA": {Authority(application(withTLS(nil)))[1], "Never"}, "component": {output.Certificate, "Always"}} {
-		if got, _, _ := unstructured.NestedString(want.certificate.Object, "spec", "privateKey", "rotationPolicy"); got !=
-			want.rotation {
+		got, _, _ := unstructured.NestedString(want.certificate.Object, "spec", "privateKey", "rotationPolicy")
+		if got != want.rotation {
 			t.Errorf("the key of the %s goes by %q when its certificate is renewed, want %q", name, got, want.rotation)
 		}
 	}

@@ -164,8 +164,8 @@ func TestElectFollowsAMajorityOfTheExpectedMembers(t *testing.T) {
 			`Unknown: a-2 in 2, label for ""`},
 		"no pod is wanted": {"a-1 in 2", 0, nil, `Unknown: a-1 in 2, label for ""`},
 	} {
-		if got := said(rollout.Elect(electors(t, tc.replicas, tc.pods...), byAttributes, recordedAs(tc.recorded))); got !=
-			tc.want {
+		got := said(rollout.Elect(electors(t, tc.replicas, tc.pods...), byAttributes, recordedAs(tc.recorded)))
+		if got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
 		}
 	}

@@ -54,8 +54,8 @@ func TestAClockThatWasWrongIsNotBelievedForEver(t *testing.T) {
 	if next := w.turn(); !next.Equal(begin.AddDate(0, 0, 3).Add(2 * time.Hour)) {
 		t.Errorf("it comes next at %s", next)
 	}
-	if note := w.status().Message; note !=
-		"the clock was set back from 2030-01-01T02:00Z (UTC): times count from 2026-01-04T00:00Z (UTC)" {
+	note := w.status().Message
+	if note != "the clock was set back from 2030-01-01T02:00Z (UTC): times count from 2026-01-04T00:00Z (UTC)" {
 		t.Errorf("the status says %q", note)
 	}
 }
@@ -144,8 +144,8 @@ func TestWhatWasMissedIsTold(t *testing.T) {
 		platformv1.ConcurrencyQueue
 	w.now = begin.Add(24 * time.Hour)
 	w.turn()
-	if got := w.status().Message; got !=
-		"times before 2026-01-01T23:00Z (UTC) were missed and are more than the limit of 2" {
+	got := w.status().Message
+	if got != "times before 2026-01-01T23:00Z (UTC) were missed and are more than the limit of 2" {
 		t.Errorf("it says %q", got)
 	}
 }

@@ -275,8 +275,8 @@ func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 	}
 	lint(t, s)
 	// Woken again, it says nothing new.
-	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Labels = map[string]string{"touched": "yes"} }); err !=
-		nil {
+	err := testkit.Edit(t.Context(), env.Client, s, func() { s.Labels = map[string]string{"touched": "yes"} })
+	if err != nil {
 		t.Fatal(err)
 	}
 	events := &eventsv1.EventList{}

@@ -185,8 +185,8 @@ func TestTwoObjectsThatCompileToOneName(t *testing.T) {
 	two := configMap(namespace, "second")
 	testkit.WaitFor(t, env.Client, two, "is made", nil)
 	one := configMap(namespace, "first")
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(one), one); err != nil || !metav1.IsControlledBy(one,
-		a) {
+	err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(one), one)
+	if err != nil || !metav1.IsControlledBy(one, a) {
 		t.Errorf("%v, it belongs to %v", err, one.OwnerReferences)
 	}
 	twice := bundle(t, namespace, "c", nil, strings.Replace(first, "first", "mine", 1), strings.Replace(first, "first",

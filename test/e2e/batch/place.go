@@ -312,8 +312,8 @@ func (p *place) decideAsOne(wf *batchv1.Workflow, by, name string, decision plat
 func (p *place) annotate(obj client.Object, key, value string) {
 	p.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	if err := framework.Cluster.Client.Patch(p.Ctx, obj, client.RawPatch("application/merge-patch+json", data)); err !=
-		nil {
+	err := framework.Cluster.Client.Patch(p.Ctx, obj, client.RawPatch("application/merge-patch+json", data))
+	if err != nil {
 		p.Fatal(err)
 	}
 }

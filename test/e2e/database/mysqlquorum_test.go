@@ -61,10 +61,9 @@ func (g *mysqlGroup) waitForWord(condition, word string) {
 func quarantined(g *mysqlGroup) {
 	g.Helper()
 	pod := g.replica()
+	const leave = "STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.numbers VALUES (7)"
 	if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
-		"--defaults-file=/zeroinfra/run/mysql.cnf",
-		"--execute=STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; INSERT INTO app.numbers VALUES (7)"); err !=
-		nil {
+		"--defaults-file=/zeroinfra/run/mysql.cnf", "--execute="+leave); err != nil {
 		g.Fatal(err)
 	}
 	g.waitForWord(platformv1.QuarantinedCondition, pod.Name+" has transactions that the group has not")

@@ -210,8 +210,8 @@ func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	since := asked(p, super, started)
 	p.Exec(super, "CREATE DATABASE closed ALLOW_CONNECTIONS false", "CREATE TABLE rights (r aclitem)")
 	fails(p, "refused", "a database lets nobody in: closed", "UpgradePaaS", "version", "17")
-	if op := p.WaitForOperationEnd("refused", framework.SettleTimeout); !strings.Contains(op.Status.Error,
-		"public.rights.r (aclitem)") {
+	op := p.WaitForOperationEnd("refused", framework.SettleTimeout)
+	if !strings.Contains(op.Status.Error, "public.rights.r (aclitem)") {
 		t.Errorf("the Operation says %s", op.Status.Error)
 	}
 	p.WaitForAnswer(super, since, started)

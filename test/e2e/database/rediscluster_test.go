@@ -108,8 +108,8 @@ func (r *redisCluster) losesShard(shard string) {
 		}
 	}
 	r.Eventually(framework.ReadyTimeout, "the status says whose data is gone", func() error {
-		if said := framework.Describe(r.object().Status.Conditions); !strings.Contains(said,
-			platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
+		said := framework.Describe(r.object().Status.Conditions)
+		if !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
 			return errors.New(said)
 		}
 		return nil

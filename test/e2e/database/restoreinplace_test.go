@@ -84,8 +84,8 @@ func checkDamagedInPlace(i *framework.Instance) {
 	before, sum := i.Pod().UID, i.MustDo("EVAL", framework.SumKeysScript, "0")
 	for name, says := range map[string]string{"damaged-backup": mover.ReasonDamaged, "nowhere": "there is no Backup"} {
 		i.Create(framework.NewRestoreOperation("of-"+name, name, i.Reference()))
-		if ended := i.WaitForOperationEnd("of-"+name, 3*framework.ReadyTimeout); ended.Status.Phase !=
-			platformv1.OperationFailed || !strings.Contains(ended.Status.Error, says) {
+		ended := i.WaitForOperationEnd("of-"+name, 3*framework.ReadyTimeout)
+		if ended.Status.Phase != platformv1.OperationFailed || !strings.Contains(ended.Status.Error, says) {
 			i.Errorf("it is %s: %s", ended.Status.Phase, ended.Status.Error)
 		}
 		servesKeys(i, sum, before)

@@ -27,8 +27,8 @@ func (i *Instance) CheckBinding() {
 	if out := i.MustDo("GET", "greeting"); out != "hello" {
 		i.Errorf("GET answered %q", out)
 	}
-	if out, err := i.RunClientCommand(func() (string, error) { return i.RedisURI(a.URI, "GET", "greeting") }); err !=
-		nil || out != "hello" {
+	get := func() (string, error) { return i.RedisURI(a.URI, "GET", "greeting") }
+	if out, err := i.RunClientCommand(get); err != nil || out != "hello" {
 		i.Errorf("GET with the binding's uri answered %q: %v", out, err)
 	}
 	parsed, err := url.Parse(a.URI)

@@ -117,8 +117,8 @@ func TestDataset(t *testing.T) {
 		}
 	}
 	bad := version(s, ds, "bad", "Failed")
-	if said, _ := bad["message"].(string); bad["claim"] != nil || !strings.Contains(said,
-		"has the SHA-256 digest "+digests[1]) {
+	said, _ := bad["message"].(string)
+	if bad["claim"] != nil || !strings.Contains(said, "has the SHA-256 digest "+digests[1]) {
 		s.Errorf("the version with another digest is %v", bad)
 	}
 	if from, _, _ := unstructured.NestedString(copied, "provenance", "digest"); from == "" || from != v1["digest"] {

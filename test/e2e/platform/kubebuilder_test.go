@@ -185,8 +185,8 @@ func TestKubebuilderTargetsDeployAndRemoveAnOperator(t *testing.T) {
 	}
 	p.kubectl("get", sharedDefinition)
 	p.make("uninstall")
-	if left := p.kubectl("get", "customresourcedefinitions", "--output", "name"); strings.Contains(left,
-		".ai.zeroinfra.github.com") {
+	left := p.kubectl("get", "customresourcedefinitions", "--output", "name")
+	if strings.Contains(left, ".ai.zeroinfra.github.com") {
 		t.Errorf("uninstall left definitions of kinds:\n%s", left)
 	}
 	p.kubectl("get", sharedDefinition)

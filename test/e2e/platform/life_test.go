@@ -128,8 +128,8 @@ func TestSuspend(t *testing.T) {
 	a.Update(func(spec *platformv1.ApplicationSpec) { spec.Suspend = true })
 	a.Eventually(framework.SettleTimeout, "the whole chain is suspended", func() error {
 		set := &platformv1.WorkloadSet{}
-		if err := a.Get(platformv1.WorkloadSetNameFor(a.Name, framework.RedisComponent, platformv1.DefaultSet), set); err !=
-			nil {
+		err := a.Get(platformv1.WorkloadSetNameFor(a.Name, framework.RedisComponent, platformv1.DefaultSet), set)
+		if err != nil {
 			return err
 		}
 		if !set.Spec.Suspend || set.Status.ObservedGeneration != set.Generation {

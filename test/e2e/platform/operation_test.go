@@ -144,8 +144,8 @@ func TestBadOperations(t *testing.T) {
 	t.Run("target without pods", func(t *testing.T) {
 		s := s.In(t)
 		s.Create(framework.NewRestartOperation("nothing", foreign.Reference()))
-		if ended := s.WaitForOperationEnd("nothing", framework.ErrorTimeout); ended.Status.Phase !=
-			platformv1.OperationFailed || ended.Status.Error == "" {
+		ended := s.WaitForOperationEnd("nothing", framework.ErrorTimeout)
+		if ended.Status.Phase != platformv1.OperationFailed || ended.Status.Error == "" {
 			t.Errorf("phase %q with error %q, want Failed and a reason", ended.Status.Phase, ended.Status.Error)
 		}
 	})

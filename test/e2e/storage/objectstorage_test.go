@@ -207,8 +207,8 @@ func empty(ctx context.Context, s3 *minio.Client, bucket string) error {
 		if object.Err != nil {
 			return object.Err
 		}
-		if err := s3.RemoveObject(ctx, bucket, object.Key, minio.RemoveObjectOptions{VersionID: object.VersionID}); err !=
-			nil {
+		err := s3.RemoveObject(ctx, bucket, object.Key, minio.RemoveObjectOptions{VersionID: object.VersionID})
+		if err != nil {
 			return err
 		}
 	}

@@ -78,8 +78,8 @@ func (b buckets) check(_ *session, change driver.Change) error {
 	if err := known(p, names...); err != nil {
 		return err
 	}
-	if err := oneOf(parameterVersioning, versioningOf(p), versioningOff, versioningEnabled, versioningSuspended); err !=
-		nil {
+	if err := oneOf(parameterVersioning, versioningOf(p), versioningOff, versioningEnabled,
+		versioningSuspended); err != nil {
 		return err
 	}
 	if err := oneOf(parameterLock, lockOf(p), yes, no); err != nil {

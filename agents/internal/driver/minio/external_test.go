@@ -71,8 +71,8 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 
 	t.Log("what somebody else changes is seen, and put right")
 	by := s.as(root, rootKey)
-	if err := errors.Join(by.SetBucketPolicy(t.Context(), "first", ""), by.SuspendVersioning(t.Context(), "first")); err !=
-		nil {
+	err := errors.Join(by.SetBucketPolicy(t.Context(), "first", ""), by.SuspendVersioning(t.Context(), "first"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.has(minio.KindBucket, "first", "", map[string]string{"policy": "none", "versioning": "suspended"})
@@ -92,8 +92,8 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 	if err := s.put(by, "first", "a", "text"); err != nil {
 		t.Fatal(err)
 	}
-	if problem := s.change(minio.KindBucket, "first", "", driver.Delete, nil); !strings.Contains(problem,
-		"it is not empty") {
+	problem := s.change(minio.KindBucket, "first", "", driver.Delete, nil)
+	if !strings.Contains(problem, "it is not empty") {
 		t.Errorf("one with an object gives %q", problem)
 	}
 	s.done(minio.KindBucket, "locked", "", driver.Create,

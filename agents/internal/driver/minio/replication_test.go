@@ -373,8 +373,8 @@ func TestBucketsThatCannotBeReplicatedSaySo(t *testing.T) {
 		{sourceBucket, rootKey, "it must be the name of a bucket, a slash"},
 		{ruleName, "", "the target needs an account"},
 	} {
-		if problem := p.here.change(minio.KindReplication, c.name, c.key, driver.Create, p.rule()); !strings.Contains(problem,
-			c.want) {
+		problem := p.here.change(minio.KindReplication, c.name, c.key, driver.Create, p.rule())
+		if !strings.Contains(problem, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, problem, c.want)
 		}
 	}
@@ -434,8 +434,8 @@ func TestBucketsGoToATargetOfAnotherAuthority(t *testing.T) {
 	p := pair{T: t, here: newStorage(t), there: newStorageBy(t, theirs)}
 	p.here.done(minio.KindBucket, sourceBucket, "", driver.Create, bucket("versioning", "enabled"))
 	p.there.done(minio.KindBucket, copyBucket, "", driver.Create, bucket("versioning", "enabled"))
-	if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule()); !strings.Contains(
-		problem, "certificate signed by unknown authority") {
+	problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule())
+	if !strings.Contains(problem, "certificate signed by unknown authority") {
 		t.Errorf("got %q", problem)
 	}
 	trusted := t.TempDir()

@@ -102,8 +102,8 @@ func TestRoleIsWhatItsParametersSay(t *testing.T) {
 	}
 	// The password is rotated, and what is not asked for any more goes.
 	s.must(postgres.KindRole, withPassword(wanted(driver.Update, query.Name, "login", "yes"), "secret2"))
-	if said := s.As(query.Name, "secret1", "postgres", "SELECT 1"); !strings.Contains(said,
-		"password authentication failed") {
+	said := s.As(query.Name, "secret1", "postgres", "SELECT 1")
+	if !strings.Contains(said, "password authentication failed") {
 		t.Errorf("the old password still does: %s", said)
 	}
 	got = s.observe(postgres.KindRole, query)
@@ -163,8 +163,8 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 		withPassword(wanted(driver.Create, "reader", "login", "yes"), "secret"))
 	s.must(postgres.KindDatabase, wanted(driver.Create, "shop", "owner", "app", "encoding", "UTF8", "locale", "C.UTF-8",
 		"connection-limit", "20"))
-	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"), named("none"))["shop"].Parameters); got !=
-		"map[connection-limit:20 encoding:UTF8 locale:C.UTF-8 owner:app]" {
+	got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"), named("none"))["shop"].Parameters)
+	if got != "map[connection-limit:20 encoding:UTF8 locale:C.UTF-8 owner:app]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "reader", "locale", "C.UTF-8"))

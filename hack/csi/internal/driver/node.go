@@ -49,8 +49,8 @@ func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequ
 	case used:
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %q is staged elsewhere", r.GetVolumeId())
 	default:
-		if err := disk.MountImage(d.store.VolumeImage(id), path, r.GetVolumeCapability().GetMount().GetMountFlags()); err !=
-			nil {
+		err := disk.MountImage(d.store.VolumeImage(id), path, r.GetVolumeCapability().GetMount().GetMountFlags())
+		if err != nil {
 			return nil, failure(err)
 		}
 	}

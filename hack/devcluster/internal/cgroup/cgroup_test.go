@@ -17,8 +17,8 @@ func TestParseMount(t *testing.T) {
 	if root != "/sys/fs/cgroup/cpu,cpuacct" || kind != "cgroup" || !slices.Contains(options, "cpuacct") {
 		t.Errorf("got %q, %q, %v", root, kind, options)
 	}
-	if root, kind, _ := parseMount("36 25 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"); root !=
-		"/sys/fs/cgroup/unified" || kind != "cgroup2" {
+	const hybrid = "36 25 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"
+	if root, kind, _ := parseMount(hybrid); root != "/sys/fs/cgroup/unified" || kind != "cgroup2" {
 		t.Errorf("got %q, %q for the hybrid tree", root, kind)
 	}
 	for _, line := range []string{

@@ -83,8 +83,8 @@ func TestEditedPartsAreWhole(t *testing.T) {
 		if got := rendered[fmt.Sprintf("x-params-1.%d.0", n)]; !reflect.DeepEqual(got, want) {
 			t.Errorf("version %d is rendered as %q, and is %q", n, got, want)
 		}
-		if got := rendered[fmt.Sprintf("x-manifest-1.%d.0", n)]; !reflect.DeepEqual(got,
-			map[string]any{"version": fmt.Sprint(n)}) {
+		got := rendered[fmt.Sprintf("x-manifest-1.%d.0", n)]
+		if !reflect.DeepEqual(got, map[string]any{"version": fmt.Sprint(n)}) {
 			t.Errorf("the manifest of version %d is rendered as %q", n, got)
 		}
 	}

@@ -67,8 +67,8 @@ func TestWebhooks(t *testing.T) {
 
 func TestWebhooksOfNamespaces(t *testing.T) {
 	for name, webhook := range webhooks(t, render(t, "database-operator", "--set", "watchNamespaces={a,b,a}")) {
-		if selector := text(t, webhook["namespaceSelector"]); !strings.Contains(selector,
-			"key: kubernetes.io/metadata.name") || !strings.Contains(selector, "- a\n  - b\n") {
+		selector := text(t, webhook["namespaceSelector"])
+		if !strings.Contains(selector, "key: kubernetes.io/metadata.name") || !strings.Contains(selector, "- a\n  - b\n") {
 			t.Errorf("%s is called for namespaces of\n%s", name, selector)
 		}
 	}

@@ -204,8 +204,8 @@ func TestPostgreSQLUpgrade(t *testing.T) {
 			for _, version := range []string{path.from, path.to} {
 				for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump",
 					"vacuumdb"} {
-					if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err !=
-						nil || !strings.Contains(out, ") "+version+".") {
+					out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version")
+					if err != nil || !strings.Contains(out, ") "+version+".") {
 						t.Errorf("%s --version printed %q, %v", program, out, err)
 					}
 				}

@@ -58,8 +58,8 @@ func TestBuildPush(t *testing.T) {
 func TestVersionAndOutFlags(t *testing.T) {
 	buildable(t)
 	out := t.TempDir()
-	if got := mustRun(t, "build", "tool", "--version", "9.9.9", "--out", out); !strings.HasPrefix(got,
-		"zeroinfra/tool:9.9.9 ") {
+	got := mustRun(t, "build", "tool", "--version", "9.9.9", "--out", out)
+	if !strings.HasPrefix(got, "zeroinfra/tool:9.9.9 ") {
 		t.Errorf("build printed %q", got)
 	}
 	if _, err := os.Stat(filepath.Join(out, "tool-9.9.9.tar")); err != nil {

@@ -97,8 +97,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 			c.Secrets.Release(app)
 			return outcome.Done()
 		})
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf); err !=
-		nil {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf)
+	if err != nil {
 		return fmt.Errorf("cannot index Backups: %w", err)
 	}
 	made := queue.Made(mgr, &platformv1.Application{}, nil)

@@ -160,8 +160,8 @@ func (c *Controller) keep(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if asked {
 		delete(next.Annotations, platformv1.RotateAnnotation)
 	}
-	if err := c.client.Patch(ctx, next, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err !=
-		nil {
+	if err := c.client.Patch(ctx, next,
+		client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, fmt.Errorf("cannot keep the CA of the agents in Secret %q: %w", c.secret, err)
 	}
 	log.FromContext(ctx).Info("The CA of the agents went a step further to the next", "secret", c.secret)
@@ -180,9 +180,8 @@ func (c *Controller) restore(ctx context.Context) error {
 // trailing says whether a certificate of a pod that is good still bears the signature of another authority.
 func (c *Controller) trailing(ctx context.Context, signing *x509.Certificate, now time.Time) (bool, error) {
 	var secrets corev1.SecretList
-	if err := c.client.List(ctx, &secrets,
-		client.MatchingLabels{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: c.Domain}); err !=
-		nil {
+	own := client.MatchingLabels{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: c.Domain}
+	if err := c.client.List(ctx, &secrets, own); err != nil {
 		return false, err
 	}
 	for i := range secrets.Items {

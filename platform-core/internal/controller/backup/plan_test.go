@@ -287,8 +287,8 @@ func TestHalfABackupGoes(t *testing.T) {
 		b.Status = d.status
 	}
 	away := made(all(failed, deleted, retained))
-	if d := next(away, facts{now: epoch.Add(2 * halfPatience), store: "Secret is not there"}); !strings.Contains(d.left,
-		"Secret is not there; it is no whole backup: remove that folder") {
+	d := next(away, facts{now: epoch.Add(2 * halfPatience), store: "Secret is not there"})
+	if !strings.Contains(d.left, "Secret is not there; it is no whole backup: remove that folder") {
 		t.Errorf("what stays is told as %q", d.left)
 	}
 }

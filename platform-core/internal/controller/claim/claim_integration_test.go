@@ -55,8 +55,8 @@ func systemOf(domain string) string { return "zeroinfra-" + domain }
 var accounts = sync.OnceValues(func() (map[string]*testkit.Operator, error) {
 	ctx, all := context.Background(), map[string]*testkit.Operator{}
 	for _, domain := range domains {
-		if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemOf(domain)}}); err !=
-			nil {
+		if err := env.Client.Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemOf(domain)}}); err != nil {
 			return nil, err
 		}
 		account, err := env.Operator(ctx, systemOf(domain))

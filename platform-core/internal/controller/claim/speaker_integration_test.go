@@ -41,8 +41,8 @@ func speakers(t *testing.T, namespace string) []string {
 func holder(t *testing.T) string {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if lease.Spec.HolderIdentity == nil {

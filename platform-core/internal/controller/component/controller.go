@@ -111,8 +111,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipMoved), newRendered()
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf); err !=
-		nil {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf)
+	if err != nil {
 		return nil, fmt.Errorf("cannot index Backups: %w", err)
 	}
 	made := queue.Made(mgr, &platformv1.Component{}, nil)

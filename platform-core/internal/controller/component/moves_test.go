@@ -40,8 +40,8 @@ func TestMovesAndBackups(t *testing.T) {
 			in(platformv1.BackupRunning, platformv1.BackupSource{Component: "other"}), true, false},
 		"it failed before it began": {in(platformv1.BackupPending), in(platformv1.BackupFailed), false, false},
 	} {
-		if wakes := begunOrEnded.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); wakes !=
-			test.wakes {
+		wakes := begunOrEnded.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after})
+		if wakes != test.wakes {
 			t.Errorf("%s: it wakes the component: %v", name, wakes)
 		}
 		if holds := takesParts(test.after, "node"); holds != test.holds {
@@ -58,8 +58,8 @@ func TestMovesAndBackups(t *testing.T) {
 			}
 		}
 	}
-	if got := (&Controller{}).ofBackup(t.Context(), in(platformv1.BackupRunning, source)); got[0].Name !=
-		platformv1.ComponentNameFor("c", "node") || got[0].Namespace != "n" {
+	got := (&Controller{}).ofBackup(t.Context(), in(platformv1.BackupRunning, source))
+	if got[0].Name != platformv1.ComponentNameFor("c", "node") || got[0].Namespace != "n" {
 		t.Errorf("it wakes %v", got)
 	}
 }

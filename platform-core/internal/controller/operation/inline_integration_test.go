@@ -76,8 +76,8 @@ func TestInvalidInlineTemplateFailsWithItsPath(t *testing.T) {
 	op := f.inline("broken", "name: Broken\nsteps:\n  - {name: a, needs: [b], wait: {apiVersion: v1, kind: ConfigMap, "+
 		"name: a, until: 'true'}}\n", nil)
 	f.waitPhase(op, platformv1.OperationFailed)
-	if want := `line 3: steps[0].needs[0] names the step "b", which is not there`; !strings.Contains(op.Status.Error,
-		want) {
+	want := `line 3: steps[0].needs[0] names the step "b", which is not there`
+	if !strings.Contains(op.Status.Error, want) {
 		t.Errorf("the error is %q, want one with %q", op.Status.Error, want)
 	}
 	op = f.inline("unaccounted", strings.Replace(copyTemplate, `'=~"^[a-z]+$"'`, `'=~"^[a-z]+$"', default: copy`, 1), nil)

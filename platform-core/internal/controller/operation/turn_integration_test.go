@@ -98,8 +98,8 @@ func TestAStepTakesNoOtherOperationForItsOwn(t *testing.T) {
 	})
 	f.waitPhase(right, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "right-tell"}, child); err !=
-		nil {
+	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "right-tell"}, child)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if child.Spec.ServiceAccountName != "deployer" || child.Spec.Retry == nil || child.Spec.Retry.Limit != 1 {

@@ -420,8 +420,8 @@ func TestOperatorsShareANamespace(t *testing.T) {
 	p := waitPlugin(t, "1.5.0", "refused while nobody serves its domain", func(p *platformv1.Plugin) bool {
 		return conditions.IsTrue(p, platformv1.StalledCondition)
 	})
-	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message,
-		"install the operator of that domain") || p.Spec.Domain != "common" {
+	message := conditions.Get(p, platformv1.AcceptedCondition).Message
+	if !strings.Contains(message, "install the operator of that domain") || p.Spec.Domain != "common" {
 		t.Errorf("it is of domain %q and says %q", p.Spec.Domain, message)
 	}
 	_, _, _ = operator(t, namespace)
@@ -446,8 +446,8 @@ func TestOperatorsShareANamespace(t *testing.T) {
 	waitPlugin(t, "1.5.3", "refused", func(p *platformv1.Plugin) bool {
 		return conditions.IsTrue(p, platformv1.StalledCondition)
 	})
-	if list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2")); len(
-		list) > 0 {
+	list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2"))
+	if len(list) > 0 {
 		t.Errorf("the operator of another domain wrote %q", list)
 	}
 }

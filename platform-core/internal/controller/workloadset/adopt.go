@@ -32,8 +32,8 @@ func (c *Controller) adopt(ctx context.Context, set *platformv1.WorkloadSet,
 		return err
 	}
 	adopted := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
-	if err := c.client.Patch(ctx, adopted, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err !=
-		nil {
+	if err := c.client.Patch(ctx, adopted, client.RawPatch(types.MergePatchType, body),
+		client.FieldOwner(owner)); err != nil {
 		return err
 	}
 	c.events.Normal(set, "AdoptingVolume", "claim %s of Application %s is used again", claim.Name,

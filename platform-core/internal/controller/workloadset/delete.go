@@ -50,8 +50,8 @@ func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.Worklo
 		return err
 	}
 	patched := set.DeepCopy()
-	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner)); err !=
-		nil {
+	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body),
+		client.FieldOwner(owner)); err != nil {
 		return err
 	}
 	set.Finalizers, set.ResourceVersion = patched.Finalizers, patched.ResourceVersion

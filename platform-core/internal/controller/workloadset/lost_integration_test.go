@@ -116,8 +116,8 @@ func TestPodOfADeletedNodeIsReplaced(t *testing.T) {
 			testkit.WaitForReady(t, env.Client, set)
 			pod := h.lose(corev1.ConditionTrue)
 			h.says(set, platformv1.ReasonNodeUnreachable, "which nobody reaches")
-			if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
-				nil {
+			err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}})
+			if err != nil {
 				t.Fatal(err)
 			}
 			h.touch(set)

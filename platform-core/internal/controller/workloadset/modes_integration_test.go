@@ -159,8 +159,8 @@ func TestNamespaceThatEnds(t *testing.T) {
 	}, funcr.Options{})
 	h.start(-1)
 	set, _ := h.ready()
-	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
-		nil {
+	err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, pod := range h.pods() {

@@ -274,8 +274,8 @@ func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
 	f := &facts{rollout: wantedOf(set)}
 	f.rollout.Pods = []rollout.Pod{{Ordinal: 0}, {Ordinal: 1}}
 	rules = agentRules(set, f)
-	if got := strings.Join(rules[1].ResourceNames, " "); got !=
-		"redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
+	got := strings.Join(rules[1].ResourceNames, " ")
+	if got != "redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
 		t.Errorf("pods that can be patched: %s", got)
 	}
 }

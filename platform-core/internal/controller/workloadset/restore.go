@@ -361,8 +361,8 @@ func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet
 	for _, volume := range set.Spec.Volumes {
 		claim := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, set.FirstPod())}}
-		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err !=
-			nil {
+		err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+		if err != nil {
 			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
 		}
 		f.claims[claim.Name] = claim

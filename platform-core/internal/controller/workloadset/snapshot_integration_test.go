@@ -168,8 +168,8 @@ func (h *harness) refused(says string) *platformv1.WorkloadSet {
 func TestSnapshotsHoldUpNoNamespace(t *testing.T) {
 	h := newHarness(t)
 	set := h.refused("is not deleted before there is a snapshot of it")
-	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err !=
-		nil {
+	err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	h.wake(set)

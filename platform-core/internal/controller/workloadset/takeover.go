@@ -109,8 +109,8 @@ func fittingCopies(set *platformv1.WorkloadSet, f *facts, latest map[string]volu
 // refuseSnapshot says why no claim is made of a snapshot, or not yet; nil when one is.
 func refuseSnapshot(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume,
 	snapshot volumesnapshot.Snapshot) *outcome.Outcome {
-	if r := accept.SnapshotAdoption(&set.Spec, ordinal, volume, wantedClass(f, volume.StorageClassName), snapshot); r !=
-		nil {
+	r := accept.SnapshotAdoption(&set.Spec, ordinal, volume, wantedClass(f, volume.StorageClassName), snapshot)
+	if r != nil {
 		return new(outcome.StalledFor(snapshotRetry, r.Reason, r.Message))
 	}
 	if !snapshot.IsReady() {

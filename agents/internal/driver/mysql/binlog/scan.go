@@ -178,8 +178,8 @@ func previousSet(body []byte) (Set, error) {
 	for range servers {
 		var uuid [uuidBytes]byte
 		var count uint64
-		if err := errors.Join(binary.Read(r, binary.LittleEndian, &uuid), binary.Read(r, binary.LittleEndian, &count)); err !=
-			nil {
+		err := errors.Join(binary.Read(r, binary.LittleEndian, &uuid), binary.Read(r, binary.LittleEndian, &count))
+		if err != nil {
 			return nil, cutOff(err)
 		}
 		if count > maxPreviousInterval {

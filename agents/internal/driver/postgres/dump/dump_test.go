@@ -213,8 +213,8 @@ func TestDataIsAsTheImageMakesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options := strings.Join(initOptions, " "); !strings.Contains(string(script),
-		`-U postgres --pwfile="$secret/password" `+options+"\n") {
+	options := strings.Join(initOptions, " ")
+	if !strings.Contains(string(script), `-U postgres --pwfile="$secret/password" `+options+"\n") {
 		t.Errorf("the image makes data with other options than %s", options)
 	}
 }

@@ -26,8 +26,8 @@ func TestLastTransactionIsLookedForSoFar(t *testing.T) {
 	empty := make([]byte, wal.SegmentBytes)
 	keep := func(number int64) {
 		t.Helper()
-		if _, err := r.Archive.Keep(t.Context(), timeline, wal.SegmentOf(1, number), bytes.NewReader(empty), nil); err !=
-			nil {
+		_, err := r.Archive.Keep(t.Context(), timeline, wal.SegmentOf(1, number), bytes.NewReader(empty), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

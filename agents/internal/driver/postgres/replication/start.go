@@ -209,8 +209,8 @@ func (s *Server) copy(ctx context.Context, primary string) error {
 		"--checkpoint=fast", "--no-password"); err != nil {
 		return err
 	}
-	if err := errors.Join(atomicfile.Write(filepath.Join(fresh, standbySignal), nil, 0o600), os.RemoveAll(old)); err !=
-		nil {
+	err := errors.Join(atomicfile.Write(filepath.Join(fresh, standbySignal), nil, 0o600), os.RemoveAll(old))
+	if err != nil {
 		return err
 	}
 	if err := os.Rename(s.data(), old); err != nil && !errors.Is(err, fs.ErrNotExist) {

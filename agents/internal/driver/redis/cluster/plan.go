@@ -81,8 +81,8 @@ func (p *picture) beginnings() *Plan {
 		return waiting("no member knows of a cluster, and it does not begin before all are seen: %s",
 			strings.Join(missing, ", "))
 	}
-	if gone := slices.DeleteFunc(slices.Clone(p.leaving), func(v *View) bool { return v.seen() && v.fresh() }); p.anchor ==
-		nil && len(gone) > 0 {
+	gone := slices.DeleteFunc(slices.Clone(p.leaving), func(v *View) bool { return v.seen() && v.fresh() })
+	if p.anchor == nil && len(gone) > 0 {
 		return refused("no member that stays knows of a cluster, and %s leaves: it may have the data", gone[0].Member)
 	}
 	var epoch uint64
