@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -171,6 +172,11 @@ func checkWritten(t *testing.T, root string, request Request, want []entry) []st
 		case ".go":
 			if formatted, err := format.Source([]byte(content)); err != nil || string(formatted) != content {
 				t.Errorf("%s is not formatted (%v)", path, err)
+			}
+			for line := range strings.Lines(content) {
+				if utf8.RuneCountInString(line) > 121 && !strings.HasPrefix(strings.TrimSpace(line), "// +") {
+					t.Errorf("%s has a line that is too long: %s", path, line)
+				}
 			}
 		case ".yaml":
 			if err := yaml.Unmarshal([]byte(content), &map[string]any{}); err != nil {
