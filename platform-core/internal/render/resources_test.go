@@ -42,9 +42,9 @@ func TestResourcesThatNoContainerHas(t *testing.T) {
 	limits := func(name corev1.ResourceName, amount string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(amount)}}
 	}
-	type component = platformv1.ApplicationComponent
-	for says, change := range map[string]func(*component){
-		`component "redis" has a limit of 500m of nvidia.com/gpu: it must be a whole number`: func(c *component) {
+	for says, change := range map[string]func(*platformv1.ApplicationComponent){
+		`component "redis" has a limit of 500m of nvidia.com/gpu: it must be a whole number`: func(
+			c *platformv1.ApplicationComponent) {
 			c.Resources = limits("nvidia.com/gpu", "0.5")
 		},
 		`has the resource "gpu", which no container has`: func(c *platformv1.ApplicationComponent) {
