@@ -18,6 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// mostLeftovers is how many namespaces of ended tests there are at most: to empty several takes hardly longer than to
+// empty one.
+const mostLeftovers = 4
+
 // leftovers are the namespaces of tests that have ended. No controller of this API server would empty
 // them, and what a test starts would have to handle the objects of all tests before it.
 type leftovers struct {
@@ -26,7 +30,7 @@ type leftovers struct {
 }
 
 // Namespace makes a namespace with a name of its own for one test. What is in those of tests that have ended is deleted
-// before.
+// before, once there are a few.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	e.leftovers.mu.Lock()
@@ -46,9 +50,10 @@ func (e *Env) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// sweep deletes the leftovers with all that is in them, whatever finalizers that has.
+// sweep deletes the leftovers, once there are mostLeftovers, with all that is in them, whatever finalizers that has. What
+// there is of a resource is listed once for all of them, since most namespaces hold nothing of most resources.
 func (e *Env) sweep(ctx context.Context) error {
-	if len(e.leftovers.namespaces) == 0 {
+	if len(e.leftovers.namespaces) < mostLeftovers {
 		return nil
 	}
 	resources, err := e.namespaced()
@@ -65,11 +70,14 @@ func (e *Env) sweep(ctx context.Context) error {
 		if err := e.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("cannot delete namespace %q: %w", name, err)
 		}
-		for _, resource := range resources {
-			if err := empty(ctx, objects.Resource(resource).Namespace(name)); err != nil {
-				return fmt.Errorf("cannot delete the %s in namespace %q: %w", resource.Resource, name, err)
-			}
+	}
+	for _, resource := range resources {
+		if err := e.empty(ctx, objects.Resource(resource)); err != nil {
+			return fmt.Errorf("cannot delete the %s of ended tests: %w", resource.Resource, err)
 		}
+	}
+	for _, name := range e.leftovers.namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := client.IgnoreNotFound(e.Client.SubResource("finalize").Update(ctx, namespace)); err != nil {
 			return fmt.Errorf("cannot delete namespace %q: %w", name, err)
 		}
@@ -105,8 +113,29 @@ func (e *Env) namespaced() ([]schema.GroupVersionResource, error) {
 	return found, nil
 }
 
-// empty deletes all objects of a resource in a namespace at once.
-func empty(ctx context.Context, objects metadata.ResourceInterface) error {
+// empty deletes all objects of a resource in the leftovers.
+func (e *Env) empty(ctx context.Context, objects metadata.Getter) error {
+	all, err := objects.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	held := map[string]bool{}
+	for _, object := range all.Items {
+		held[object.Namespace] = true
+	}
+	for _, namespace := range e.leftovers.namespaces {
+		if !held[namespace] {
+			continue
+		}
+		if err := emptyIn(ctx, objects.Namespace(namespace)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emptyIn deletes all objects of a resource in a namespace at once.
+func emptyIn(ctx context.Context, objects metadata.ResourceInterface) error {
 	at := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)),
 		PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if err := objects.DeleteCollection(ctx, at, metav1.ListOptions{}); err != nil {

@@ -13,26 +13,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a test leaves behind is gone before the next one has a namespace, finalizers or not.
+// What a few tests leave behind is gone before the next one has a namespace, finalizers or not.
 func TestNamespacesOfEndedTestsAreGone(t *testing.T) {
-	var left *corev1.ConfigMap
-	t.Run("earlier", func(t *testing.T) {
-		left = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "held",
-			Finalizers: []string{"example.com/held"}}}
-		if err := env.Client.Create(t.Context(), left); err != nil {
-			t.Fatal(err)
-		}
-		env.Namespace(t)
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
-			t.Errorf("the test has not ended: %v", err)
-		}
-	})
-	env.Namespace(t)
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); !apierrors.IsNotFound(err) {
-		t.Errorf("getting what was left: %v", err)
+	const most = 4
+	var left []*corev1.ConfigMap
+	for range most {
+		t.Run("earlier", func(t *testing.T) {
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "held",
+				Finalizers: []string{"example.com/held"}}}
+			if err := env.Client.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			env.Namespace(t)
+			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Errorf("the test has not ended: %v", err)
+			}
+			left = append(left, object)
+		})
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: left.Namespace},
-		&corev1.Namespace{}); !apierrors.IsNotFound(err) {
-		t.Errorf("getting its namespace: %v", err)
+	env.Namespace(t)
+	for _, object := range left {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("getting what was left: %v", err)
+		}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: object.Namespace},
+			&corev1.Namespace{}); !apierrors.IsNotFound(err) {
+			t.Errorf("getting its namespace: %v", err)
+		}
 	}
 }

@@ -91,7 +91,6 @@ func (k *kafka) patch(object client.Object, change func()) {
 // TestKafkaCluster has a KafkaCluster with controllers of its own, TLS and users: who may do what is enforced, the
 // password of admin is made anew, and the version goes up under a producer.
 func TestKafkaCluster(t *testing.T) {
-	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
 	s.CreateSecret(aliceSecret, "password", rand.Text())
 	cluster := separate()

@@ -19,7 +19,6 @@ const (
 // TestKafkaScaling has three nodes become five and three again, as brokers and controllers, with a topic of 500
 // partitions that a producer sends to: no record that was acknowledged is lost, and no send fails.
 func TestKafkaScaling(t *testing.T) {
-	t.Parallel()
 	k := newKafka(framework.NewNamespaceWithOperator(t, framework.OtherOperator), "wide", 3)
 	k.entity("topic", wide, map[string]platformv1.ParameterValue{"partitions": widePartitions})
 	for _, step := range []struct {
