@@ -29,8 +29,8 @@ const (
 	stepTime = time.Minute
 	// waitTime is how long a call waits, at most, for what comes by itself.
 	waitTime = 10 * time.Second
-	// maxRedirectTime is how long clients get, at most, to learn of the new owners of slots: go-redis asks anew after 10
-	// s.
+	// maxRedirectTime is the longest time for clients to learn the new owners of slots: go-redis asks
+	// again after 10 s.
 	maxRedirectTime = 12 * time.Second
 )
 
