@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command checks holds the repository to its own rules: who may import whom, how long lines,
-// functions and files are, what is documented, how big generated objects may get.
+// functions and files are, what is documented, how big generated objects may get, and which
+// words are no terms.
 //
 // It prints one line for each violation, as file:line: sentence, and exits with 1 when
 // there is any. The argument is the root of the repository; without it, the one that
@@ -20,16 +21,18 @@ import (
 	"github.com/zeroinfra/hack/checks/internal/law"
 	"github.com/zeroinfra/hack/checks/internal/shape"
 	"github.com/zeroinfra/hack/checks/internal/tree"
+	"github.com/zeroinfra/hack/checks/internal/words"
 )
 
 var checks = map[string]func(*tree.Tree) []tree.Violation{
 	"imports": law.Check,
 	"shape":   shape.Check,
 	"budgets": budget.Check,
+	"words":   words.Check,
 }
 
 func main() {
-	only := flag.String("only", "", "checks to run, separated by commas: imports, shape, budgets; all when empty")
+	only := flag.String("only", "", "checks to run, separated by commas: imports, shape, budgets, words; all when empty")
 	flag.Parse()
 	violations, err := run(flag.Arg(0), *only)
 	if err != nil {

@@ -398,9 +398,9 @@ func (n *node) measured() []string {
 	return nil
 }
 
-// TestWorryAboutTheVolume: what the probe says follows from how archiving goes, from the share of the volume that is
+// TestWarningAboutTheVolume: what the probe says follows from how archiving goes, from the share of the volume that is
 // free, and from who archives.
-func TestWorryAboutTheVolume(t *testing.T) {
+func TestWarningAboutTheVolume(t *testing.T) {
 	f := newFlock(t, 2)
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(f.root, &stat); err != nil {

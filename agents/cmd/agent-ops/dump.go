@@ -31,7 +31,7 @@ func dumpCommand(server *replication.Server) *cobra.Command {
 		Short: "Write what is in the server that the variables of PostgreSQL's own tools lead to, as a tar",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return tend(server, func(ctx context.Context) error {
+			return withServer(server, func(ctx context.Context) error {
 				is, err := (&dump.Source{Programs: server.Programs, Log: server.Log}).Dump(ctx, os.Stdout)
 				if err != nil {
 					return err
@@ -53,7 +53,7 @@ func loadCommand(server *replication.Server) *cobra.Command {
 		Short: "Make the data of a server of its own, with what a dump has that is read from standard input",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return tend(server, func(ctx context.Context) error {
+			return withServer(server, func(ctx context.Context) error {
 				// What a dump has is carried out as the superuser of a server that is this program's child: the functions of others
 				// are.
 				err := confine.Thread(keptFrom...)

@@ -78,7 +78,7 @@ func resumeCommand(server *replication.Server) *cobra.Command {
 		Short: "End a pause",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return tend(server, func(ctx context.Context) error {
+			return withServer(server, func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(after):
@@ -101,7 +101,7 @@ func startCommand(server *replication.Server) *cobra.Command {
 		Short: "Become the server",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return tend(server, func(ctx context.Context) error {
+			return withServer(server, func(ctx context.Context) error {
 				switch {
 				case primary != "":
 					return server.StartFollower(ctx, primary)
@@ -122,7 +122,7 @@ func startCommand(server *replication.Server) *cobra.Command {
 func bounded(server *replication.Server, patience *time.Duration,
 	do func(context.Context, []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
-		return tend(server, func(ctx context.Context) error {
+		return withServer(server, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeoutCause(ctx, *patience, fmt.Errorf("it took more than %s", *patience))
 			defer cancel()
 			return do(ctx, args)
@@ -130,8 +130,8 @@ func bounded(server *replication.Server, patience *time.Duration,
 	}
 }
 
-// tend does one thing with a server.
-func tend(server *replication.Server, do func(context.Context) error) error {
+// withServer does one thing with a server.
+func withServer(server *replication.Server, do func(context.Context) error) error {
 	// The programs that it runs end with the thread that started them.
 	runtime.LockOSThread()
 	if server.Programs == "" {

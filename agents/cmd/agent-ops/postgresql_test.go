@@ -17,7 +17,7 @@ import (
 // end this very process.
 func TestReloadBeforeTheServer(t *testing.T) {
 	went := false
-	err := tend(&replication.Server{Programs: t.TempDir()}, func(ctx context.Context) error {
+	err := withServer(&replication.Server{Programs: t.TempDir()}, func(ctx context.Context) error {
 		if err := unix.Tgkill(os.Getpid(), unix.Gettid(), syscall.SIGHUP); err != nil {
 			return err
 		}

@@ -143,8 +143,8 @@ func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
 		!strings.Contains(status.GetMessage(), "waits for the permission") {
 		t.Errorf("the status is %v", status)
 	}
-	reigns := s.wantReigns(writer)
-	if last := reigns[0].last; last > alone+permission.Validity+500*time.Millisecond {
+	primaryPeriods := s.wantPrimaryPeriods(writer)
+	if last := primaryPeriods[0].last; last > alone+permission.Validity+500*time.Millisecond {
 		t.Errorf("a write was taken %v after it was cut off", last-alone)
 	}
 	writer.mend()
@@ -185,14 +185,14 @@ func TestAnotherWriterNeverWritesAtOnce(t *testing.T) {
 	old.says("follower " + next.fqdn())
 	old.says("rejoined " + next.fqdn())
 	eventually(t, func() error {
-		reigns := s.reigns()
-		if last := reigns[len(reigns)-1]; last.instance != next.name || last.writes < 100 {
-			return fmt.Errorf("%v", reigns)
+		primaryPeriods := s.primaryPeriods()
+		if last := primaryPeriods[len(primaryPeriods)-1]; last.instance != next.name || last.writes < 100 {
+			return fmt.Errorf("%v", primaryPeriods)
 		}
 		return nil
 	})
 	stop()
-	s.wantReigns(old, next)
+	s.wantPrimaryPeriods(old, next)
 	// Each of the others asks and is asked in the new term.
 	for _, m := range s.members {
 		m.awaits("the new term", func(status *agentv1.MemberStatus) bool { return status.GetPromised() == 2 })
@@ -221,8 +221,8 @@ func TestAPromiseEndsTheWriter(t *testing.T) {
 	old.says("follower " + next.fqdn())
 	old.says("rejoined " + next.fqdn())
 	s.awaitWrites(next)
-	if reigns := s.wantReigns(old, next); reigns[0].last > promised {
-		t.Errorf("a write was taken %v after the promise", reigns[0].last-promised)
+	if primaryPeriods := s.wantPrimaryPeriods(old, next); primaryPeriods[0].last > promised {
+		t.Errorf("a write was taken %v after the promise", primaryPeriods[0].last-promised)
 	}
 	for name, call := range map[string]func() error{
 		"Promise": func() error {

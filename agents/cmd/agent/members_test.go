@@ -386,15 +386,15 @@ func (s *set) writers() (stop func()) {
 	return func() { ended.Store(true); group.Wait() }
 }
 
-// reign is a run of writes at one instance.
-type reign struct {
+// primaryPeriod is a run of writes at one instance.
+type primaryPeriod struct {
 	instance    string
 	first, last time.Duration
 	writes      int
 }
 
-// reigns reads the log of all instances. Where two were written at once, they take turns.
-func (s *set) reigns() []reign {
+// primaryPeriods reads the log of all instances. Where two were written at once, they take turns.
+func (s *set) primaryPeriods() []primaryPeriod {
 	s.Helper()
 	data, err := os.ReadFile(s.writes)
 	if err != nil {
@@ -414,10 +414,10 @@ func (s *set) reigns() []reign {
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b write) int { return cmp.Compare(a.at, b.at) })
-	var found []reign
+	var found []primaryPeriod
 	for _, w := range all {
 		if len(found) == 0 || found[len(found)-1].instance != w.instance {
-			found = append(found, reign{instance: w.instance, first: w.at})
+			found = append(found, primaryPeriod{instance: w.instance, first: w.at})
 		}
 		last := &found[len(found)-1]
 		last.last, last.writes = w.at, last.writes+1
@@ -425,10 +425,10 @@ func (s *set) reigns() []reign {
 	return found
 }
 
-// wantReigns checks that the instances were written one after the other, in this order.
-func (s *set) wantReigns(instances ...*memberPod) []reign {
+// wantPrimaryPeriods checks that the instances were written one after the other, in this order.
+func (s *set) wantPrimaryPeriods(instances ...*memberPod) []primaryPeriod {
 	s.Helper()
-	found := s.reigns()
+	found := s.primaryPeriods()
 	var got, want []string
 	for _, r := range found {
 		got = append(got, r.instance)

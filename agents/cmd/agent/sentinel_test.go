@@ -96,8 +96,8 @@ func (m *memberPod) wantEnd(server int, since time.Duration) {
 	if took := writing.Boottime() - since; took < permission.Validity-writing.Period || took > heldUp {
 		m.Errorf("the server ended after %v", took)
 	}
-	if reigns := m.set.reigns(); reigns[0].last > since+heldUp {
-		m.Errorf("a write was taken after %v", reigns[0].last-since)
+	if primaryPeriods := m.set.primaryPeriods(); primaryPeriods[0].last > since+heldUp {
+		m.Errorf("a write was taken after %v", primaryPeriods[0].last-since)
 	}
 }
 

@@ -28,7 +28,7 @@ var codesOfMembers = []ErrorCode{
 	{writing.ErrStale, codes.FailedPrecondition},
 	{writing.ErrNotPeer, codes.PermissionDenied},
 	{writing.ErrInvalid, codes.InvalidArgument},
-	{writing.ErrMemory, codes.FailedPrecondition},
+	{writing.ErrMemberFile, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }

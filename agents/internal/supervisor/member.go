@@ -183,7 +183,7 @@ func (s *Supervisor) castable() error {
 	}
 	view, changed := f.member.View()
 	f.changed = changed
-	if view.Role != writing.Writer && view.Role != writing.Follower {
+	if view.Role != writing.Primary && view.Role != writing.Replica {
 		return notYet{view.Why}
 	}
 	return nil
@@ -199,18 +199,18 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	view, changed := f.member.View()
 	f.changed = changed
 	switch view.Role {
-	case writing.Writer:
+	case writing.Primary:
 		next.Args = f.plan.Writing.PrimaryArgs
 		if !f.member.Continues() {
 			if err := dropEntities(next.Plan); err != nil {
 				return part{}, err
 			}
 		}
-		return part{role: writing.Writer, list: view.List}, f.member.Begins()
-	case writing.Follower:
+		return part{role: writing.Primary, list: view.List}, f.member.Begins()
+	case writing.Replica:
 		args, err := s.dirs.ReplicaArgs(f.plan, view.Primary)
 		next.Args = args
-		as := part{role: writing.Follower, primary: view.Primary}
+		as := part{role: writing.Replica, primary: view.Primary}
 		if f.plan.Writing.FollowOnStart {
 			as.primary = ""
 		}
@@ -234,7 +234,7 @@ func dropEntities(p *plan.Plan) error {
 
 // startAs starts the process as what it was cast for.
 func (s *Supervisor) startAs(as part, next *planfile.Prepared) (Process, error) {
-	if as.role != writing.Writer {
+	if as.role != writing.Primary {
 		return s.launcher.Start(next, s.lock.File())
 	}
 	var started Process
@@ -300,13 +300,13 @@ func (s *Supervisor) reconsider() {
 	}
 	wanted := f.next(view)
 	if f.transition != nil {
-		if f.transition.to != wanted && (f.transition.to.step != tend || wanted != (target{})) {
+		if f.transition.to != wanted && (f.transition.to.step != checkFollowing || wanted != (target{})) {
 			s.cancelTransition()
 		}
 		return
 	}
-	if f.look && wanted == (target{}) && f.part.role == writing.Follower {
-		wanted = target{step: tend, primary: f.part.primary}
+	if f.look && wanted == (target{}) && f.part.role == writing.Replica {
+		wanted = target{step: checkFollowing, primary: f.part.primary}
 	}
 	f.look = false
 	if wanted != (target{}) {

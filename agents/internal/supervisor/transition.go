@@ -37,8 +37,8 @@ const (
 	rejoin  step = "rejoin"
 	// updateMembers has the writer go by another list of members.
 	updateMembers step = "update the members"
-	// tend has a follower look whether it still follows.
-	tend step = "tend"
+	// checkFollowing has a follower look whether it still follows.
+	checkFollowing step = "tend"
 )
 
 // target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be
@@ -65,13 +65,13 @@ type transition struct {
 func (f *fence) next(view writing.View) target {
 	wanted := view.Wanted
 	switch {
-	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer &&
+	case f.part.role == writing.Replica && wanted.Role == writing.Primary, f.part.role == writing.Primary &&
 		f.part.unpromoted:
 		return target{step: promote}
-	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.UpdateMembers != nil &&
+	case f.part.role == writing.Primary && wanted.Role == writing.Primary && f.plan.Writing.UpdateMembers != nil &&
 		f.part.list < view.List:
 		return target{step: updateMembers, list: view.List}
-	case f.part.role != writing.Follower || wanted.Role != writing.Follower:
+	case f.part.role != writing.Replica || wanted.Role != writing.Replica:
 		return target{}
 	case wanted.Primary != f.part.primary:
 		return target{step: follow, primary: wanted.Primary}
@@ -94,12 +94,12 @@ func (s *Supervisor) transit(to target) {
 			s.transitionFailed(to, err)
 			return
 		}
-		f.part = part{role: writing.Writer, unpromoted: true}
+		f.part = part{role: writing.Primary, unpromoted: true}
 		f.member.Changed()
 	}
 	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow,
 		rejoin: f.plan.Writing.Rejoin, updateMembers: f.plan.Writing.UpdateMembers,
-		tend: f.plan.Writing.Follow}[to.step]
+		checkFollowing: f.plan.Writing.Follow}[to.step]
 	switch {
 	case action == nil && to.step == rejoin:
 		s.transitionDone(&transition{to: to})
@@ -109,7 +109,7 @@ func (s *Supervisor) transit(to target) {
 		s.beginStop(startAgain)
 		return
 	}
-	if to.step != tend {
+	if to.step != checkFollowing {
 		s.log.Info("changing the role of the process", "step", string(to.step), "primary", to.primary)
 	}
 	act := Act{Action: action, Secret: s.prepared.Secret(s.dirs)}
@@ -150,7 +150,7 @@ func (s *Supervisor) onTransition(err error) {
 	t.cancel()
 	switch {
 	case t.abandoned:
-	case t.to.step == tend:
+	case t.to.step == checkFollowing:
 		if err != nil {
 			// The writer may be away: who knows of another one is told.
 			s.log.Info("the process does not follow", "primary", t.to.primary, "problem", err.Error())

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boottime is the time since the machine booted, which goes on while it sleeps.
+// Boottime is the time since the machine booted, including the time that it was suspended (CLOCK_BOOTTIME).
 func Boottime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -20,10 +20,10 @@ func Boottime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// alarm rings at a time of Boottime, also when the machine slept over it. A time.Timer would ring later by as much.
+// alarm is a timer on Boottime, which also counts while the machine is suspended; a time.Timer does not.
 type alarm struct{ file *os.File }
 
-// newAlarm returns one that is not set. The flags are those of timerfd_create(2).
+// newAlarm returns a disarmed one. The flags are those of timerfd_create(2).
 func newAlarm(flags int) (*alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|flags)
 	if err != nil {
@@ -32,19 +32,18 @@ func newAlarm(flags int) (*alarm, error) {
 	return &alarm{os.NewFile(uintptr(fd), "timer")}, nil
 }
 
-// set has the alarm ring once at a time, or at once when that is over.
+// set arms the alarm for a time, once; it expires at once if the time has passed.
 func (a *alarm) set(at time.Duration) error { return a.repeat(at, 0) }
 
-// repeat has the alarm ring at a time, or at once when that is over, and from then on in every period; once when that
-// is 0.
+// repeat arms the alarm for a time and for each period after it; once if the period is 0.
 func (a *alarm) repeat(at, period time.Duration) error {
 	// Zero would disarm it.
 	return a.settime(&unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1)),
 		Interval: unix.NsecToTimespec(period.Nanoseconds())})
 }
 
-// quiet has the alarm not ring.
-func (a *alarm) quiet() error { return a.settime(&unix.ItimerSpec{}) }
+// disarm disarms the alarm.
+func (a *alarm) disarm() error { return a.settime(&unix.ItimerSpec{}) }
 
 func (a *alarm) settime(spec *unix.ItimerSpec) error {
 	connection, err := a.file.SyscallConn()
@@ -60,7 +59,7 @@ func (a *alarm) settime(spec *unix.ItimerSpec) error {
 	return set
 }
 
-// wait returns when the alarm rings, and an error when it was closed.
+// wait returns when the alarm expires, or with an error when it is closed.
 func (a *alarm) wait() error {
 	var expirations [8]byte
 	_, err := a.file.Read(expirations[:])

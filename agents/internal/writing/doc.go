@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writing is the loop around permission.Agent: it keeps what was promised on disk ([memory]), asks the other
-// members of the list, has the record read where they do not answer, and kills a writer at the end of its permission
-// ([Guard]).
+// Package writing implements one member of a set with a write lease, around permission.Agent. It persists promises
+// ([memberFile]), asks the other members for acknowledgements, requests a read of the record if they do not answer, and
+// kills the primary at the end of its write lease ([Guard]).
 //
 //	           Acknowledge, Promise, Learn, AnswerRead
 //	                           │ calls
-//	members ◄── rounds ── [Member] ── wishes ──► status agent ──► API server
-//	                           │ end of the permission
+//	members ◄── rounds ── [Member] ── reads ───► status agent ──► API server
+//	                           │ end of the lease
 //	                        [Guard] ── SIGKILL ──► process
 //	                           │ timer                ▲
-//	                       [Sentinel] ── SIGKILL ─────┘ where PID 1 is held up
+//	                       [Sentinel] ── SIGKILL ─────┘ if PID 1 hangs
 //
-// A Member has a lock of its own, which is held while something is written to disk. The Guard has another one and
-// nothing that it waits for but the clock, so that a disk that hangs does not keep a process alive.
+// A Member has a lock that is held during writes to disk. The Guard has its own lock and waits for nothing but the
+// clock, so that a hanging disk does not keep a process alive.
 package writing

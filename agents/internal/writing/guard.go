@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killAgain is how soon a process that did not end is killed again: one may have been started in its group meanwhile.
+// killAgain is the interval of further kills of a process that did not end: its group may have got new processes.
 const killAgain = 100 * time.Millisecond
 
-// ErrNoPermission says that no writer may run now.
+// ErrNoPermission says that there is no valid write lease.
 var ErrNoPermission = errors.New("there is no permission to write now")
 
-// Process is one that may run as the writer; *reaper.Process is one.
+// Process is a process that may run as the primary, such as *reaper.Process.
 type Process interface {
 	PID() int
 	SignalGroup(syscall.Signal) error
 	Done() <-chan struct{}
 }
 
-// Guard ends a writer at the end of its permission: SIGKILL for its whole process group, and no time to say goodbye, in
-// which open sessions would write on. It is safe for concurrent use.
+// Guard kills a primary at the end of its write lease: SIGKILL for its process group, without a graceful shutdown,
+// during which open sessions would go on writing. It is safe for concurrent use.
 type Guard struct {
 	log   *slog.Logger
 	alarm *alarm
@@ -38,18 +38,18 @@ type Guard struct {
 	mu sync.Mutex
 	// backstop is when the sentinel is to kill; 0 for never.
 	backstop time.Duration
-	// until is the end of the permission.
+	// until is the end of the write lease.
 	until time.Duration
-	// writer runs as the writer, or was killed and has not ended yet; nil when none does.
-	writer Process
-	// killed says that it was, and killedAt when.
+	// primary is the process that runs as the primary, also one that was killed and has not ended; nil for none.
+	primary Process
+	// killed says that the primary was killed, and killedAt when.
 	killed   bool
 	killedAt time.Duration
-	// fenced is the last process that outlived its permission.
+	// fenced is the last process that outlived its write lease.
 	fenced Process
 }
 
-// NewGuard returns one without a permission. It has a sentinel stand by unless that is nil. Close ends both.
+// NewGuard returns a guard without a write lease. The sentinel may be nil. Close ends both.
 func NewGuard(sentinel *Sentinel, log *slog.Logger) (*Guard, error) {
 	ring, err := newAlarm(unix.TFD_NONBLOCK)
 	if err != nil {
@@ -64,7 +64,7 @@ func NewGuard(sentinel *Sentinel, log *slog.Logger) (*Guard, error) {
 	return g, nil
 }
 
-// Close ends the guard. A writer that runs is killed.
+// Close ends the guard and kills a running primary.
 func (g *Guard) Close() {
 	g.Set(0)
 	g.alarm.close()
@@ -73,7 +73,7 @@ func (g *Guard) Close() {
 	}
 }
 
-// Set gives the permission another end. One that is over kills the writer before Set returns.
+// Set changes the end of the write lease. If that has passed, the primary is killed before Set returns.
 func (g *Guard) Set(until time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,8 +81,8 @@ func (g *Guard) Set(until time.Duration) {
 	g.check()
 }
 
-// Check says whether the permission holds. Where it does not, the writer was sent SIGKILL when Check returns: whoever
-// may have been stopped for a while calls it before anything else.
+// Check says whether the write lease is valid. If it is not, the primary was sent SIGKILL when Check returns. Code that
+// may have been suspended calls it first.
 func (g *Guard) Check() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,8 +92,8 @@ func (g *Guard) Check() bool {
 // check is called with the lock.
 func (g *Guard) check() bool {
 	holds := Boottime() < g.until
-	g.forget()
-	if g.writer == nil {
+	g.dropEnded()
+	if g.primary == nil {
 		return holds
 	}
 	next, backstop := g.until, g.until+grace
@@ -101,8 +101,8 @@ func (g *Guard) check() bool {
 		g.kill()
 		next, backstop = Boottime()+killAgain, g.killedAt+grace
 	}
-	if err := errors.Join(g.alarm.set(next), g.standBy(backstop)); err != nil {
-		// A writer that nobody watches must not be.
+	if err := errors.Join(g.alarm.set(next), g.setBackstop(backstop)); err != nil {
+		// A primary whose lease cannot be watched must not run.
 		g.kill()
 		g.log.Error("the process is killed: cannot watch its permission", "error", err.Error())
 		return false
@@ -110,107 +110,107 @@ func (g *Guard) check() bool {
 	return holds
 }
 
-// standBy has the sentinel kill at a time; 0 for never.
-func (g *Guard) standBy(at time.Duration) error {
+// setBackstop arms the sentinel for a time; 0 disarms it.
+func (g *Guard) setBackstop(at time.Duration) error {
 	if g.sentinel == nil || at == g.backstop {
 		return nil
 	}
 	g.backstop = at
 	if at == 0 {
-		return g.sentinel.rest()
+		return g.sentinel.disarm()
 	}
 	return g.sentinel.set(at)
 }
 
 func (g *Guard) kill() {
-	// One that ended meanwhile is what is wanted; another error stays one, and is tried again.
-	_ = g.writer.SignalGroup(syscall.SIGKILL)
-	g.fenced = g.writer
+	// A process that has ended meanwhile is the goal; after any other error the kill is repeated.
+	_ = g.primary.SignalGroup(syscall.SIGKILL)
+	g.fenced = g.primary
 	if !g.killed {
 		g.killed, g.killedAt = true, Boottime()
-		g.log.Warn("killing the writer: its permission has ended", "pid", g.writer.PID())
+		g.log.Warn("killing the writer: its permission has ended", "pid", g.primary.PID())
 	}
 }
 
-// forget lets go of a writer that has ended, after which nothing is to be killed any more.
-func (g *Guard) forget() {
-	if g.writer == nil {
+// dropEnded drops a primary that has ended, and disarms the sentinel.
+func (g *Guard) dropEnded() {
+	if g.primary == nil {
 		return
 	}
 	select {
-	case <-g.writer.Done():
+	case <-g.primary.Done():
 	default:
 		return
 	}
 	if Boottime() >= g.until {
 		// The sentinel may have been first.
-		g.fenced = g.writer
+		g.fenced = g.primary
 	}
-	g.writer, g.killed = nil, false
-	g.relax()
+	g.primary, g.killed = nil, false
+	g.disarmSentinel()
 }
 
-// relax has the sentinel leave everybody alone.
-func (g *Guard) relax() {
-	if err := g.standBy(0); err != nil {
+// disarmSentinel disarms the sentinel.
+func (g *Guard) disarmSentinel() {
+	if err := g.setBackstop(0); err != nil {
 		g.log.Error("cannot tell the sentinel that no writer runs", "error", err.Error())
 	}
 }
 
-// Start starts a writer, if the permission holds.
+// Start starts a primary if the write lease is valid.
 func (g *Guard) Start(start func() (Process, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.check() {
 		return ErrNoPermission
 	}
-	// To load a program can take longer than the permission lasts, and nobody answers here until it is loaded.
-	if err := g.standBy(g.until + grace); err != nil {
+	// Starting a program can take longer than the lease, and the lock is held meanwhile: the sentinel watches.
+	if err := g.setBackstop(g.until + grace); err != nil {
 		return fmt.Errorf("cannot watch the permission: %w", err)
 	}
 	process, err := start()
 	if err != nil {
-		g.relax()
+		g.disarmSentinel()
 		return err
 	}
-	g.writer, g.killed = process, false
+	g.primary, g.killed = process, false
 	g.check()
 	return nil
 }
 
-// Adopt takes a process that runs as a follower for the writer from now on, if the permission holds.
+// Adopt makes a process that runs as a replica the primary, if the write lease is valid.
 func (g *Guard) Adopt(p Process) error {
 	return g.Start(func() (Process, error) { return p, nil })
 }
 
-// Writing says whether a process runs as the writer, also one that was killed and has not ended yet.
+// Writing says whether a process runs as the primary, also one that was killed and has not ended.
 func (g *Guard) Writing() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget()
-	return g.writer != nil
+	g.dropEnded()
+	return g.primary != nil
 }
 
-// Killed says whether the process is the last writer that was killed since its permission had ended.
+// Killed says whether the process is the last primary that was killed at the end of its write lease.
 func (g *Guard) Killed(p Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.fenced == p
 }
 
-// AwaitEnd waits until no writer runs, where there is no permission.
+// AwaitEnd waits until a killed primary has ended.
 func (g *Guard) AwaitEnd(ctx context.Context) error {
 	g.mu.Lock()
 	g.check()
-	writer, killed := g.writer, g.killed
+	primary, killed := g.primary, g.killed
 	g.mu.Unlock()
-	if writer == nil || !killed {
+	if primary == nil || !killed {
 		return nil
 	}
 	select {
-	case <-writer.Done():
+	case <-primary.Done():
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the process %d was killed and has not ended yet: %w", writer.PID(), ctx.Err())
+		return fmt.Errorf("the process %d was killed and has not ended yet: %w", primary.PID(), ctx.Err())
 	}
 }

@@ -19,29 +19,29 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// Errors of a Member, beside ErrMemory and ErrNoPermission.
+// Errors of a Member, besides ErrMemberFile and ErrNoPermission.
 var (
-	// ErrStale says that a call comes from before what was promised.
+	// ErrStale says that a call has a lower term than the promised one.
 	ErrStale = errors.New("the term is lower than the one that was promised")
-	// ErrNotPeer says that a pod asks for an acknowledgement that has no part in the set.
+	// ErrNotPeer says that the caller is not a pod of the set that may ask for an acknowledgement.
 	ErrNotPeer = errors.New("the pod may not ask this member")
-	// ErrInvalid says that a call makes no sense whenever it is made.
+	// ErrInvalid says that a call is invalid.
 	ErrInvalid = errors.New("invalid call")
-	// ErrClosed says that the agent ends, or that its pod has no member any more.
+	// ErrClosed says that the agent is shutting down, or that the pod has no member any more.
 	ErrClosed = errors.New("the member is closed")
 )
 
 // Config of a Member. All fields but StartSentinel are required.
 type Config struct {
-	// Pod is the own name.
+	// Pod is the name of this pod.
 	Pod string
 	// Set is the name of the WorkloadSet; its pods are called Set-N.
 	Set string
-	// Dir is the folder with the data, whose lock the caller holds until the Member is closed.
+	// Dir is the data directory. The caller holds its lock until the Member is closed.
 	Dir string
-	// Peers are asked for their acknowledgement.
+	// Peers acknowledge the term of the primary.
 	Peers Peers
-	// StartSentinel has a Sentinel beside the Guard; nil for none, where this program is not PID 1.
+	// StartSentinel starts a Sentinel for the Guard; nil for none, where this program is not PID 1.
 	StartSentinel StartSentinel
 	// Log of the member.
 	Log *slog.Logger
@@ -51,42 +51,42 @@ type Config struct {
 type Peers interface {
 	// Acknowledge asks the agent of a pod. The context has a deadline.
 	Acknowledge(ctx context.Context, pod string, term int64) (*agentv1.AcknowledgeResponse, error)
-	// Close gives back what the connections take.
+	// Close closes the connections.
 	Close()
 }
 
-// Member is the part of one pod in who may write. It is safe for concurrent use.
+// Member is this pod's member of the set: its promises, its write lease and its role. It is safe for concurrent use.
 type Member struct {
 	Config
 	guard *Guard
 	begun time.Duration
 	end   context.CancelFunc
 	ended chan struct{}
-	// again has the next round begin at once.
+	// again triggers the next round.
 	again chan struct{}
 	view  broadcast[View]
 	reads broadcast[*agentv1.WantedRead]
 
-	mu     sync.Mutex
-	agent  *permission.Agent
-	memory memory
-	// kept is what is on disk.
-	kept memory
-	// trouble says why that is not the same; nil while it is.
-	trouble error
-	closed  bool
-	asked   asked
-	wish    wish
-	// doing says what the process manager has to say of an action.
-	doing string
-	// goesBy is the version of the list that the process goes by; nil where it knows of none.
-	goesBy *int64
+	mu         sync.Mutex
+	agent      *permission.Agent
+	memberFile memberFile
+	// persisted is the content on disk.
+	persisted memberFile
+	// storageError is why the content on disk differs from memberFile; nil if it does not.
+	storageError   error
+	closed         bool
+	primaryContact primaryContact
+	readRequest    readRequest
+	// actionMessage is the process manager's message on a running action.
+	actionMessage string
+	// processListVersion is the version of the list that the process applies; nil if the process does not know the list.
+	processListVersion *int64
 }
 
-// Open takes up what the folder says, and begins to ask. A folder that says something that cannot be read is an error
-// (ErrMemory), never begun anew.
+// Open loads the state of the directory, and starts the rounds. State that cannot be read is an error (ErrMemberFile)
+// and is never replaced.
 func Open(c Config) (*Member, error) {
-	found, err := recall(c.Dir)
+	found, err := loadMemberFile(c.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,8 @@ func Open(c Config) (*Member, error) {
 	self := permission.Member{Name: c.Pod, Identity: found.Identity}
 	m := &Member{Config: c, guard: guard, begun: Boottime(), end: end, ended: make(chan struct{}),
 		again: make(chan struct{}, 1),
-		agent: permission.NewAgent(self, found.State), memory: found, kept: found, asked: asked{since: Boottime()}}
+		agent: permission.NewAgent(self, found.State), memberFile: found, persisted: found,
+		primaryContact: primaryContact{since: Boottime()}}
 	c.Log.Info("member of the set", "identity", found.Identity, "promised", found.State.Promised, "term", found.State.Term)
 	m.mu.Lock()
 	m.publish()
@@ -114,7 +115,7 @@ func Open(c Config) (*Member, error) {
 	return m, nil
 }
 
-// Close ends the member: a writer is killed, and nothing is answered any more.
+// Close ends the member: a primary is killed, and calls are rejected.
 func (m *Member) Close() {
 	m.end()
 	<-m.ended
@@ -125,16 +126,16 @@ func (m *Member) Close() {
 	m.Peers.Close()
 }
 
-// Guard of the process.
+// Guard returns the guard of the process.
 func (m *Member) Guard() *Guard { return m.guard }
 
-// Acknowledge answers a pod that asks for the acknowledgement of its term.
+// Acknowledge answers a primary that asks for the acknowledgement of its term.
 func (m *Member) Acknowledge(ctx context.Context, pod string, term int64) (*agentv1.AcknowledgeResponse, error) {
 	answer, err := m.acknowledge(pod, term)
 	if err != nil {
 		return nil, err
 	}
-	// Where the own process was the writer until now, it is gone before another is told that it may write.
+	// If this process was the primary until now, it has ended before another one gets its lease.
 	return answer, m.guard.AwaitEnd(ctx)
 }
 
@@ -149,19 +150,20 @@ func (m *Member) acknowledge(pod string, term int64) (*agentv1.AcknowledgeRespon
 	acknowledged, promised := m.agent.Acknowledge(term)
 	switch now := Boottime(); {
 	case acknowledged:
-		m.asked.by(term, now)
-	case term > promised && now >= time.Duration(m.wish.id)+Period:
-		// The record says whether there is such a term. However often that is asked, it is not read more often.
-		m.wishNow(now)
+		m.primaryContact.record(term, now)
+	case term > promised && now >= time.Duration(m.readRequest.id)+Period:
+		// A read of the record shows whether the term exists. Repeated calls do not cause more reads.
+		m.requestRead(now)
 	}
-	if err := m.settle(); err != nil {
+	if err := m.persist(); err != nil {
 		return nil, err
 	}
-	return &agentv1.AcknowledgeResponse{Acknowledged: acknowledged, Promised: promised, Identity: m.memory.Identity}, nil
+	return &agentv1.AcknowledgeResponse{Acknowledged: acknowledged, Promised: promised,
+		Identity: m.memberFile.Identity}, nil
 }
 
-// admits refuses a pod that cannot be the writer of the term, as far as that is known here. Where the record is not
-// known yet, the name has to be that of a pod of the set.
+// admits rejects a pod that cannot be the primary of the term, as far as this member knows. If it does not know the
+// record, the name has to be that of a pod of the set.
 func (m *Member) admits(pod string, term int64) error {
 	if term <= 0 {
 		return fmt.Errorf("%w: term %d", ErrInvalid, term)
@@ -171,7 +173,7 @@ func (m *Member) admits(pod string, term int64) error {
 		strconv.FormatUint(ordinal, 10) != digits || pod == m.Pod {
 		return fmt.Errorf("%w: %q is no other pod of the set %q", ErrNotPeer, pod, m.Set)
 	}
-	record := m.memory.Record
+	record := m.memberFile.Record
 	switch {
 	case record.Term != term:
 	case record.Primary != nil && record.Primary.Name != pod:
@@ -182,8 +184,8 @@ func (m *Member) admits(pod string, term int64) error {
 	return nil
 }
 
-// Promise has the member acknowledge no lower term. When it returns without an error, that is on disk, and no process
-// runs that was the writer in a lower term.
+// Promise makes the member acknowledge no lower term. When it returns without an error, the promise is on disk, and no
+// process runs that was the primary of a lower term.
 func (m *Member) Promise(ctx context.Context, term int64) (*agentv1.MemberStatus, error) {
 	if err := m.change(func() error {
 		if term <= 0 {
@@ -202,7 +204,7 @@ func (m *Member) Promise(ctx context.Context, term int64) (*agentv1.MemberStatus
 	return m.Status()
 }
 
-// Learn takes over what the record is. It gives no permission.
+// Learn stores the record. It does not grant a write lease.
 func (m *Member) Learn(ctx context.Context, r permission.Record) (*agentv1.MemberStatus, error) {
 	if err := m.change(func() error {
 		if r.Term <= 0 {
@@ -217,44 +219,44 @@ func (m *Member) Learn(ctx context.Context, r permission.Record) (*agentv1.Membe
 	}); err != nil {
 		return nil, err
 	}
-	m.hurry()
+	m.triggerRound()
 	if err := m.guard.AwaitEnd(ctx); err != nil {
 		return nil, err
 	}
 	return m.Status()
 }
 
-// change has the outcome of a change on disk before it returns.
+// change applies a change and persists its outcome before it returns.
 func (m *Member) change(change func() error) error {
 	defer m.lock()()
 	if m.closed {
 		return ErrClosed
 	}
-	return errors.Join(change(), m.settle())
+	return errors.Join(change(), m.persist())
 }
 
-// lock takes the lock and looks at the permission before anything else.
+// lock locks the member and checks the write lease before anything else.
 func (m *Member) lock() (unlock func()) {
 	m.mu.Lock()
 	m.guard.Check()
 	return m.mu.Unlock
 }
 
-// remember keeps a record that is newer than the last.
+// remember stores a record that is newer than the last.
 func (m *Member) remember(r permission.Record) {
-	m.asked.heard = true
-	if !newer(r, m.memory.Record) {
+	m.primaryContact.recordKnown = true
+	if !newer(r, m.memberFile.Record) {
 		return
 	}
-	m.memory.Record = r
+	m.memberFile.Record = r
 	if r.Primary != nil {
-		m.memory.Writer = *r.Primary
-		m.asked.named(Boottime())
+		m.memberFile.LastPrimary = *r.Primary
+		m.primaryContact.named(Boottime())
 	}
 }
 
-// newer says whether a record was written after another. In a term a writer is named once, the lists grow, and what was
-// before them is forgotten.
+// newer says whether a record was written after another. Within a term the primary is named once, versions of the list
+// grow, and the previous list is removed.
 func newer(r, than permission.Record) bool {
 	switch {
 	case r.Term != than.Term:
@@ -282,101 +284,104 @@ func names(r permission.Record, pod string) bool {
 	return false
 }
 
-// settle carries out what follows from a change: a permission that was lost ends at once, and what is to be on disk
-// goes there before a longer one counts and before anything is answered. Called with the lock.
-func (m *Member) settle() error {
+// persist applies a change: it ends a lost write lease at once, and persists the state before a longer lease counts and
+// before a call is answered. It is called with the lock.
+func (m *Member) persist() error {
 	if until := m.agent.Until(); until <= Boottime() {
 		m.guard.Set(until)
 	}
-	m.memory.State = m.agent.State()
-	m.trouble = nil
-	if !reflect.DeepEqual(m.memory, m.kept) {
-		if err := m.memory.keep(m.Dir); err != nil {
-			m.trouble = err
+	m.memberFile.State = m.agent.State()
+	m.storageError = nil
+	if !reflect.DeepEqual(m.memberFile, m.persisted) {
+		if err := m.memberFile.save(m.Dir); err != nil {
+			m.storageError = err
 			m.Log.Error("cannot keep what was promised", "error", err.Error())
 			m.publish()
 			return err
 		}
-		m.kept = m.memory
-		// Something has happened, and more may be known soon.
-		m.wish.next, m.wish.pause = 0, 0
+		m.persisted = m.memberFile
+		// Something has changed: the backoff of reads starts again.
+		m.readRequest.next, m.readRequest.pause = 0, 0
 	}
 	m.guard.Set(m.agent.Until())
 	m.publish()
 	return nil
 }
 
-// Continues says whether a process ran as the writer here in the present term.
+// Continues says whether a process ran as the primary here in the current term.
 func (m *Member) Continues() bool {
 	defer m.lock()()
 	term := m.agent.State().Term
-	return term != 0 && term == m.kept.WroteIn
+	return term != 0 && term == m.persisted.WroteIn
 }
 
-// Begins notes that a process is about to run as the writer. It fails where the folder is no longer that of the member.
+// Begins records that a process is about to run as the primary. It fails if the directory is not that of the member any
+// more.
 func (m *Member) Begins() error {
 	defer m.lock()()
-	if err := m.memory.isThere(m.Dir); err != nil {
-		m.trouble = err
+	if err := m.memberFile.checkIdentity(m.Dir); err != nil {
+		m.storageError = err
 		m.publish()
 		return err
 	}
-	m.memory.Wrote, m.memory.WroteIn = true, m.agent.State().Term
-	return m.settle()
+	m.memberFile.Wrote, m.memberFile.WroteIn = true, m.agent.State().Term
+	return m.persist()
 }
 
-// Rejoined notes that what the process wrote as the writer is reconciled.
+// Rejoined records that the data written as the former primary has been reconciled.
 func (m *Member) Rejoined() error {
 	return m.change(func() error {
-		m.memory.Wrote = false
+		m.memberFile.Wrote = false
 		return nil
 	})
 }
 
-// Doing is what the process manager has to say of an action; "" when there is nothing.
+// Doing sets the process manager's message on a running action; "" for none.
 func (m *Member) Doing(what string) {
 	defer m.lock()()
-	m.doing = what
+	m.actionMessage = what
 }
 
-// GoesBy is the version of the list that the process goes by from now on; nil where it knows of none, and that of the
-// agent counts alone.
+// GoesBy sets the version of the list that the process applies; nil if the process does not know the list, so that only
+// the agent's version counts.
 func (m *Member) GoesBy(version *int64) {
 	defer m.lock()()
-	m.goesBy = version
+	m.processListVersion = version
 	m.publish()
 }
 
-// Changed has the view made anew: the process was started or has ended.
+// Changed updates the view: the process has started or ended.
 func (m *Member) Changed() {
 	defer m.lock()()
 	m.publish()
 }
 
-// Status is how the member is now.
+// Status returns the current status of the member.
 func (m *Member) Status() (*agentv1.MemberStatus, error) {
 	defer m.lock()()
 	if m.closed {
 		return nil, ErrClosed
 	}
-	// What failed to be kept is no promise.
-	state, now := m.kept.State, Boottime()
-	message := m.doing
-	if m.trouble != nil {
-		message = m.trouble.Error()
+	// What is not on disk is not promised.
+	state, now := m.persisted.State, Boottime()
+	message := m.actionMessage
+	if m.storageError != nil {
+		message = m.storageError.Error()
 	} else if message == "" {
 		message = m.wanted(now).Why
 	}
 	return &agentv1.MemberStatus{
-		Name: m.Pod, Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(),
-		Writing: m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised,
+		Name: m.Pod, Identity: m.memberFile.Identity, Promised: state.Promised, Term: state.Term,
+		ListVersion: m.confirmedListVersion(),
+		Writing:     m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised,
 		PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
-		UnaskedMs:        (now - max(m.asked.last, m.begun)).Milliseconds(), Message: strings.ToValidUTF8(message, "?"),
-		Primary: m.named(),
+		UnaskedMs:        (now - max(m.primaryContact.last, m.begun)).Milliseconds(),
+		Message:          strings.ToValidUTF8(message, "?"),
+		Primary:          m.named(),
 	}, nil
 }
 
-// broadcast is the latest of something for many readers.
+// broadcast holds the latest value for many readers.
 type broadcast[T any] struct {
 	mu      sync.Mutex
 	now     T

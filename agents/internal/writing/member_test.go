@@ -19,8 +19,8 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// patience bounds every wait for a condition.
-const patience = 2 * time.Minute
+// waitTimeout bounds every wait for a condition.
+const waitTimeout = 2 * time.Minute
 
 // nobody is there to acknowledge.
 type nobody struct{}
@@ -60,15 +60,15 @@ func open(t *testing.T, dir string) *Member {
 
 // named is a record that names the member in a term, in a list with another one.
 func named(m *Member, term int64) permission.Record {
-	self := permission.Member{Name: m.Pod, Identity: m.memory.Identity}
+	self := permission.Member{Name: m.Pod, Identity: m.memberFile.Identity}
 	return permission.Record{Term: term, Primary: &self,
 		List: permission.List{Version: 1, Members: []permission.Member{self, {Name: "set-1", Identity: "x"}}}}
 }
 
-// wished waits for a read that is wanted.
-func wished(t *testing.T, m *Member) uint64 {
+// awaitReadRequest waits for a read that is wanted.
+func awaitReadRequest(t *testing.T, m *Member) uint64 {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		wanted, changed := m.Reads()
 		if wanted != nil {
@@ -87,10 +87,10 @@ func valid(m *Member) bool {
 	return err == nil && status.GetPermissionLeftMs() > 0
 }
 
-// TestAPermissionCountsFromTheWish for the read that gave it, and an answer to another wish gives none.
-func TestAPermissionCountsFromTheWish(t *testing.T) {
+// TestPermissionCountsFromTheReadRequest for the read that gave it, and an answer to another wish gives none.
+func TestPermissionCountsFromTheReadRequest(t *testing.T) {
 	m := open(t, t.TempDir())
-	id := wished(t, m)
+	id := awaitReadRequest(t, m)
 	for _, other := range []uint64{0, 1, id - 1, id + 1} {
 		if err := m.AnswerRead(other, named(m, 1), ""); err != nil || valid(m) {
 			t.Fatalf("an answer to wish %d gave a permission, %v", other, err)
@@ -118,10 +118,10 @@ func TestAPermissionCountsFromTheWish(t *testing.T) {
 func TestAPromiseOutlivesTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir)
-	if err := m.AnswerRead(wished(t, m), named(m, 3), ""); err != nil || !valid(m) {
+	if err := m.AnswerRead(awaitReadRequest(t, m), named(m, 3), ""); err != nil || !valid(m) {
 		t.Fatal(err)
 	}
-	identity := m.memory.Identity
+	identity := m.memberFile.Identity
 	m.Close()
 	if _, err := m.Promise(t.Context(), 9); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed member promises: %v", err)
@@ -143,7 +143,7 @@ func TestAPeerDoesNotRaiseTheTerm(t *testing.T) {
 	m := open(t, t.TempDir())
 	record := named(m, 3)
 	record.Primary = &record.List.Members[1]
-	first := wished(t, m)
+	first := awaitReadRequest(t, m)
 	if err := m.AnswerRead(first, record, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +155,13 @@ func TestAPeerDoesNotRaiseTheTerm(t *testing.T) {
 		t.Error("a peer has the record read as often as it likes")
 	}
 	m.mu.Lock()
-	m.wish.id -= uint64(Period)
+	m.readRequest.id -= uint64(Period)
 	m.mu.Unlock()
 	if answer, err := m.Acknowledge(t.Context(), "set-1", 4); err != nil || answer.GetAcknowledged() {
 		t.Errorf("the answer is %v, %v", answer, err)
 	}
 	record.Term = 4
-	if err := m.AnswerRead(wished(t, m), record, ""); err != nil {
+	if err := m.AnswerRead(awaitReadRequest(t, m), record, ""); err != nil {
 		t.Fatal(err)
 	}
 	if answer, err := m.Acknowledge(t.Context(), "set-1", 4); err != nil || !answer.GetAcknowledged() {
@@ -173,7 +173,7 @@ func TestAPeerDoesNotRaiseTheTerm(t *testing.T) {
 func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir)
-	if err := m.AnswerRead(wished(t, m), named(m, 1), ""); err != nil {
+	if err := m.AnswerRead(awaitReadRequest(t, m), named(m, 1), ""); err != nil {
 		t.Fatal(err)
 	}
 	process := newFake()
@@ -183,12 +183,12 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, plan.MemberFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Promise(t.Context(), 2); !errors.Is(err, ErrMemory) {
+	if _, err := m.Promise(t.Context(), 2); !errors.Is(err, ErrMemberFile) {
 		t.Errorf("it promises: %v", err)
 	}
 	select {
 	case <-process.done:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("the writer goes on")
 	}
 	status, err := m.Status()
@@ -196,7 +196,7 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	if err != nil || status.GetPromised() != 1 || view.Promised != 1 {
 		t.Errorf("what is not on disk looks like a promise: %v, %+v, %v", status, view, err)
 	}
-	if err := m.Begins(); !errors.Is(err, ErrMemory) {
+	if err := m.Begins(); !errors.Is(err, ErrMemberFile) {
 		t.Errorf("a writer may begin on a folder without the identity: %v", err)
 	}
 	if view, _ := m.View(); view.Role != Nothing {
@@ -222,7 +222,7 @@ func TestTheGuardKillsInTime(t *testing.T) {
 	}
 	select {
 	case <-process.done:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the writer goes on")
 	}
 	if late := Boottime() - end; late < 0 || late > 200*time.Millisecond {
@@ -238,11 +238,11 @@ func TestTheGuardKillsInTime(t *testing.T) {
 
 // TestAFollowerTellsOfAWriterThatDoesNotAsk once, and no more when it has asked for a while.
 func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
-	a := asked{since: time.Second}
+	a := primaryContact{since: time.Second}
 	for _, step := range []struct {
-		at    time.Duration
-		asked bool
-		want  bool
+		at             time.Duration
+		primaryContact bool
+		want           bool
 	}{
 		{2 * time.Second, false, false}, {3 * time.Second, true, false}, {5 * time.Second, true, false},
 		{7900 * time.Millisecond, false, false},
@@ -251,10 +251,10 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 		{15 * time.Second, false, true}, {16 * time.Second, true, true}, {20 * time.Second, true, true},
 		{22 * time.Second, true, false},
 	} {
-		if step.asked {
-			a.by(1, step.at)
+		if step.primaryContact {
+			a.record(1, step.at)
 		} else {
-			a.look(step.at)
+			a.nextCheck(step.at)
 		}
 		if a.unreachable != step.want {
 			t.Errorf("at %v it is %v, want %v", step.at, a.unreachable, step.want)
@@ -274,7 +274,7 @@ func TestWhoIsAskedDependsOnTheWriter(t *testing.T) {
 	wants := func(what string, want bool) {
 		t.Helper()
 		defer m.lock()()
-		if got := m.depends(); got != want {
+		if got := m.expectsRounds(); got != want {
 			t.Errorf("%s it depends on the writer: %v, want %v", what, got, want)
 		}
 	}
@@ -293,7 +293,7 @@ func TestWhoIsAskedDependsOnTheWriter(t *testing.T) {
 	learns(alone(2))
 	wants("in another term", false)
 	listed := alone(3)
-	listed.List.Members = append(listed.List.Members, permission.Member{Name: m.Pod, Identity: m.memory.Identity})
+	listed.List.Members = append(listed.List.Members, permission.Member{Name: m.Pod, Identity: m.memberFile.Identity})
 	learns(listed)
 	wants("in the list", true)
 }

@@ -30,21 +30,21 @@ import (
 )
 
 const (
-	// addressesFile holds the last good addresses below the run folder.
+	// addressesFile caches the last working addresses, in the run directory.
 	addressesFile = "peers.json"
-	// lastTimeout bounds the attempt at the last good address, and lookupTimeout that to look up another one.
+	// lastTimeout bounds an attempt at the cached address, and lookupTimeout a DNS lookup.
 	lastTimeout   = time.Second
 	lookupTimeout = 2 * time.Second
-	// connectTimeout bounds one connection with all that belongs to it.
+	// connectTimeout bounds the setup of a connection.
 	connectTimeout = 5 * time.Second
-	// maxSilent is after how many rounds without an answer a connection is made anew: one that leads nowhere tells nothing
-	// of that.
+	// maxSilent is the number of unanswered rounds after which a connection is replaced: a dead connection may not report
+	// an error.
 	maxSilent = 2
-	// bufferSize of a connection, on which only short messages go.
+	// bufferSize of a connection, which carries only short messages.
 	bufferSize = 4 << 10
 )
 
-// Agents are the agents of the other pods of a set. They are safe for concurrent use.
+// Agents are clients of the agents of the other pods. They are safe for concurrent use.
 type Agents struct {
 	certificates *mutualtls.Certificates
 	domain       string
@@ -52,19 +52,19 @@ type Agents struct {
 	log          *slog.Logger
 
 	mu sync.Mutex
-	// open has a connection for each pod that was asked.
+	// open connections by pod.
 	open map[string]*connection
-	// addresses that led to the right pod last, for when names cannot be looked up.
+	// addresses are the last working ones, for when DNS fails.
 	addresses map[string]string
 }
 
 type connection struct {
 	*grpc.ClientConn
-	// silent is how many rounds in a row had no answer.
+	// silent is the number of consecutive rounds without an answer.
 	silent int
 }
 
-// NewAgents returns the agents of the pods "<pod>.<domain>". The last good addresses are kept below the run folder.
+// NewAgents returns clients for the pods "<pod>.<domain>". Working addresses are cached in the run directory.
 func NewAgents(certificates *mutualtls.Certificates, domain, runDir string, log *slog.Logger) *Agents {
 	a := &Agents{certificates: certificates, domain: domain, file: filepath.Join(runDir, addressesFile), log: log,
 		open: map[string]*connection{}, addresses: map[string]string{}}
@@ -105,7 +105,7 @@ func (a *Agents) connection(pod string) (*connection, error) {
 	if c := a.open[pod]; c != nil {
 		return c, nil
 	}
-	// The dialer speaks TLS, with the certificates that are there when it dials.
+	// The dialer does TLS, with the certificates at the time of the dial.
 	conn, err := grpc.NewClient("passthrough:///"+pod,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(a.dial),
@@ -121,7 +121,7 @@ func (a *Agents) connection(pod string) (*connection, error) {
 	return c, nil
 }
 
-// dial connects to a pod: where it was last, or else where its name leads now.
+// dial connects to the cached address of a pod, or else to the addresses of its DNS name.
 func (a *Agents) dial(ctx context.Context, pod string) (net.Conn, error) {
 	a.mu.Lock()
 	last := a.addresses[pod]
@@ -151,7 +151,7 @@ func (a *Agents) dial(ctx context.Context, pod string) (net.Conn, error) {
 	return nil, fmt.Errorf("cannot reach pod %q: %w", pod, errors.Join(errs...))
 }
 
-// handshake makes sure that it is the pod that answers there.
+// handshake connects with TLS, which verifies that the pod is the expected one.
 func (a *Agents) handshake(ctx context.Context, address, pod string) (net.Conn, error) {
 	config, err := a.certificates.Client(pod)
 	if err != nil {
@@ -173,7 +173,7 @@ func (a *Agents) remember(pod, address string) {
 		err = atomicfile.Write(a.file, data, 0o640)
 	}
 	if err != nil {
-		// They are only for when names cannot be looked up.
+		// The cache is only needed when DNS fails.
 		a.log.Warn("cannot keep the addresses of the other pods", "error", err.Error())
 	}
 }

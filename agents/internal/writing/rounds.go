@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// Period of the rounds. A permission outlives two that fail.
+	// Period of the rounds. A write lease outlives two failed rounds.
 	Period = 2 * time.Second
 	// roundTimeout bounds a round.
 	roundTimeout = 1500 * time.Millisecond
-	// answerTimeout is how long a wish for a read stands before the next.
+	// answerTimeout is after how long an unanswered read request is repeated.
 	answerTimeout = 4 * time.Second
-	// maxReadPeriod bounds the time between reads while nobody is known to be named.
+	// maxReadPeriod bounds the backoff of reads while no primary is known.
 	maxReadPeriod = 30 * time.Second
 )
 
-// wish for a read of the record.
-type wish struct {
-	// id is the time at which the wish was published, in nanoseconds: an answer to an agent before this one is none to
-	// this one.
+// readRequest is a request for a read of the record.
+type readRequest struct {
+	// id is the time of the request in nanoseconds. Answers to a previous agent have another id.
 	id uint64
 	// open says that there is no answer yet.
 	open bool
-	// failed is the error of the last read, so that the same one is not told again.
+	// failed is the error of the last read. The same error is not logged again.
 	failed string
-	// next is when the next one may be published that nobody is in a hurry for, and pause what it waits then.
+	// next is when the next request with backoff is due, and pause its current backoff.
 	next, pause time.Duration
 }
 
-// run asks until the context ends.
+// run makes rounds until the context ends.
 func (m *Member) run(ctx context.Context) {
 	defer close(m.ended)
 	timer := time.NewTimer(0)
@@ -48,22 +47,22 @@ func (m *Member) run(ctx context.Context) {
 		case <-m.again:
 		}
 		begun := Boottime()
-		timer.Reset(m.pass(ctx) - (Boottime() - begun))
+		timer.Reset(m.runOnce(ctx) - (Boottime() - begun))
 	}
 }
 
-// hurry has the next pass begin at once.
-func (m *Member) hurry() {
+// triggerRound triggers the next round at once.
+func (m *Member) triggerRound() {
 	select {
 	case m.again <- struct{}{}:
 	default:
 	}
 }
 
-// pass is one round of a writer, or a look of anybody else. It returns after how long the next one is due, from its
-// begin.
-func (m *Member) pass(ctx context.Context) time.Duration {
-	round, wait := m.begin()
+// runOnce makes one round as the primary, or checks the primary as a replica. It returns the time from its start to the
+// next one.
+func (m *Member) runOnce(ctx context.Context) time.Duration {
+	round, wait := m.beginRound()
 	if round == nil {
 		return wait
 	}
@@ -71,42 +70,42 @@ func (m *Member) pass(ctx context.Context) time.Duration {
 	return wait
 }
 
-// begin looks at how things are, and begins a round when the member is named.
-func (m *Member) begin() (*permission.Round, time.Duration) {
+// beginRound checks the state, and starts a round if this member is the primary.
+func (m *Member) beginRound() (*permission.Round, time.Duration) {
 	defer m.lock()()
 	now := Boottime()
-	if m.trouble != nil {
-		// What is not on disk is not acted on.
-		if err := m.settle(); err != nil {
+	if m.storageError != nil {
+		// State that is not on disk is not acted on.
+		if err := m.persist(); err != nil {
 			return nil, Period
 		}
 	}
 	wait := Period
-	if m.depends() {
-		wait = min(wait, m.asked.look(now)-now)
+	if m.expectsRounds() {
+		wait = min(wait, m.primaryContact.nextCheck(now)-now)
 	} else {
-		m.asked.unreachable = false
+		m.primaryContact.unreachable = false
 	}
 	round := m.agent.Ask(now)
-	if round == nil && (!m.asked.heard || m.wanted(now).Role == Nothing) {
-		m.wishAtLeisure(now)
+	if round == nil && (!m.primaryContact.recordKnown || m.wanted(now).Role == Nothing) {
+		m.requestReadWithBackoff(now)
 	}
-	// A sole member has its permission with the round, and a former one may have run out.
-	if err := m.settle(); err != nil {
+	// The only member of a list gets its lease with the round. A former lease may have expired.
+	if err := m.persist(); err != nil {
 		return nil, Period
 	}
 	return round, wait
 }
 
-// depends says whether another member should ask this one: it is in the list that is known here, or the writer of this
-// term has asked it before. Who joins a list is not told of that, since the writer asks all that are in its own.
-func (m *Member) depends() bool {
-	record, self := m.memory.Record, permission.Member{Name: m.Pod, Identity: m.memory.Identity}
+// expectsRounds says whether the primary should ask this member for acknowledgements: it is in the list that it knows,
+// or has been asked before in this term. New members are not told; the primary asks all that are in its own list.
+func (m *Member) expectsRounds() bool {
+	record, self := m.memberFile.Record, permission.Member{Name: m.Pod, Identity: m.memberFile.Identity}
 	return record.Primary != nil && *record.Primary != self && record.Term == m.agent.State().Promised &&
-		(record.List.Has(self) || m.asked.term == record.Term)
+		(record.List.Has(self) || m.primaryContact.term == record.Term)
 }
 
-// round asks all others at once, and for a read where they do not all answer.
+// round asks all other members in parallel, and requests a read if some do not answer.
 func (m *Member) round(ctx context.Context, round *permission.Round) {
 	m.mu.Lock()
 	members := append([]permission.Member(nil), round.Members...)
@@ -127,7 +126,7 @@ func (m *Member) round(ctx context.Context, round *permission.Round) {
 	calls.Wait()
 	defer m.lock()()
 	if len(round.Members) > 0 && !m.closed {
-		m.wishNow(Boottime())
+		m.requestRead(Boottime())
 	}
 }
 
@@ -138,51 +137,51 @@ func (m *Member) answered(round *permission.Round, from permission.Member, answe
 	} else {
 		m.agent.Refused(answer.GetPromised())
 	}
-	// An error stays in m.trouble, which begin looks at.
-	_ = m.settle()
+	// beginRound handles the storage error.
+	_ = m.persist()
 }
 
-// wishAtLeisure publishes a wish, less and less often. Called with the lock.
-func (m *Member) wishAtLeisure(now time.Duration) {
-	if now < m.wish.next {
+// requestReadWithBackoff requests a read, with backoff. It is called with the lock.
+func (m *Member) requestReadWithBackoff(now time.Duration) {
+	if now < m.readRequest.next {
 		return
 	}
-	m.wish.pause = min(max(2*m.wish.pause, Period), maxReadPeriod)
-	m.wish.next = now + m.wish.pause
-	m.wishNow(now)
+	m.readRequest.pause = min(max(2*m.readRequest.pause, Period), maxReadPeriod)
+	m.readRequest.next = now + m.readRequest.pause
+	m.requestRead(now)
 }
 
-// wishNow publishes a wish, unless there is one that may still be answered. Called with the lock.
-func (m *Member) wishNow(now time.Duration) {
-	if m.wish.open && now < time.Duration(m.wish.id)+answerTimeout {
+// requestRead requests a read, unless a request is pending. It is called with the lock.
+func (m *Member) requestRead(now time.Duration) {
+	if m.readRequest.open && now < time.Duration(m.readRequest.id)+answerTimeout {
 		return
 	}
-	m.wish.id, m.wish.open = uint64(now), true
-	m.reads.set(&agentv1.WantedRead{Id: m.wish.id, Set: m.Set})
+	m.readRequest.id, m.readRequest.open = uint64(now), true
+	m.reads.set(&agentv1.WantedRead{Id: m.readRequest.id, Set: m.Set})
 }
 
-// Reads returns the read that is wanted, nil when none is, and a channel that is closed when there is another one.
+// Reads returns the requested read, nil for none, and a channel that is closed on a change.
 func (m *Member) Reads() (*agentv1.WantedRead, <-chan struct{}) { return m.reads.get() }
 
-// AnswerRead takes the outcome of a consistent read that began after the wish with the id was published.
+// AnswerRead applies the outcome of a consistent read that began after the request with the id.
 func (m *Member) AnswerRead(id uint64, r permission.Record, failure string) error {
 	return m.change(func() error {
-		if !m.wish.open || id != m.wish.id {
+		if !m.readRequest.open || id != m.readRequest.id {
 			return nil
 		}
-		m.wish.open = false
+		m.readRequest.open = false
 		m.reads.set(nil)
 		if failure != "" {
-			if failure != m.wish.failed {
+			if failure != m.readRequest.failed {
 				m.Log.Warn("cannot read who may write", "error", failure)
 			}
-			m.wish.failed = failure
+			m.readRequest.failed = failure
 			return nil
 		}
-		m.wish.failed = ""
-		m.asked.heard = true
+		m.readRequest.failed = ""
+		m.primaryContact.recordKnown = true
 		if r.Term < m.agent.State().Promised {
-			// The engine has the next term promised before it is recorded only by a mistake; or nothing was recorded yet.
+			// A term is promised only after it is recorded: this read is stale, or nothing is recorded yet.
 			return nil
 		}
 		m.agent.Read(time.Duration(id), r)

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// SentinelCommand has the program be the process of a Sentinel.
+	// SentinelCommand is the argument that makes the program run as a Sentinel.
 	SentinelCommand = "sentinel"
-	// sentinelTimer is the file descriptor of the timer there: the one that a started process inherits.
+	// sentinelTimer is the file descriptor of the inherited timer.
 	sentinelTimer = 3
-	// grace is what the Guard has for itself, after the end of a permission and after it has killed.
+	// grace is the time for the Guard itself, after the end of a write lease and after a kill.
 	grace = 200 * time.Millisecond
-	// sentinelAgain is the time between attempts to have a sentinel.
+	// sentinelAgain is the time between two attempts to start a sentinel.
 	sentinelAgain = time.Second
 )
 
 // StartSentinel starts SentinelCommand, which inherits the timer.
 type StartSentinel func(timer *os.File) (Process, error)
 
-// Sentinel is a second process beside PID 1 that ends a writer when PID 1 does not: one that was stopped by a signal or
-// a debugger, or that the kernel holds. The two share a timer. PID 1 sets it to a little after the end of
-// the permission, and nobody wakes up while it does so in time. When it rings all the same, the sentinel kills whatever
-// else is in the container: it needs no number of a process, which might be somebody else's by then.
+// Sentinel is a second process besides PID 1 that kills a primary when PID 1 cannot, because it was stopped by a signal
+// or a debugger, or hangs in the kernel. The two share a timer. PID 1 sets it to shortly after the end of the write
+// lease, and renews it in time. If it expires, the sentinel kills all other processes of the container, so that it
+// needs no process id, which might have been reused.
 type Sentinel struct {
 	log     *slog.Logger
 	start   StartSentinel
@@ -39,9 +39,9 @@ type Sentinel struct {
 	ended   chan struct{}
 }
 
-// NewSentinel starts one. This program has to be PID 1 of a namespace of its own. Close ends it.
+// NewSentinel starts a sentinel. This program has to be PID 1 of its own namespace. Close ends the sentinel.
 func NewSentinel(start StartSentinel, log *slog.Logger) (*Sentinel, error) {
-	// What inherits it waits by reading.
+	// The sentinel waits with a blocking read.
 	timer, err := newAlarm(0)
 	if err != nil {
 		return nil, err
@@ -52,31 +52,31 @@ func NewSentinel(start StartSentinel, log *slog.Logger) (*Sentinel, error) {
 		timer.close()
 		return nil, fmt.Errorf("cannot start the sentinel: %w", err)
 	}
-	go s.keep(process)
+	go s.supervise(process)
 	return s, nil
 }
 
-// keep has another one be there when the process has ended.
-func (s *Sentinel) keep(process Process) {
+// supervise restarts the sentinel when it ends.
+func (s *Sentinel) supervise(process Process) {
 	defer close(s.ended)
 	for {
 		select {
 		case <-process.Done():
 		case <-s.closing:
-			// One that has ended by itself is as good.
+			// It may have ended already.
 			_ = process.SignalGroup(syscall.SIGKILL)
 			<-process.Done()
 			return
 		}
 		s.log.Warn("the sentinel has ended and is started again", "pid", process.PID())
-		if process = s.replace(); process == nil {
+		if process = s.restart(); process == nil {
 			return
 		}
 	}
 }
 
-// replace starts another one, which may need several attempts; nil when none is wanted any more.
-func (s *Sentinel) replace() Process {
+// restart starts the sentinel, with several attempts if needed; nil if the Sentinel is closing.
+func (s *Sentinel) restart() Process {
 	for {
 		select {
 		case <-time.After(sentinelAgain):
@@ -91,21 +91,20 @@ func (s *Sentinel) replace() Process {
 	}
 }
 
-// set has the sentinel kill at a time of Boottime, and again and again from then on.
+// set makes the sentinel kill at a time of Boottime, and repeatedly from then on.
 func (s *Sentinel) set(at time.Duration) error { return s.timer.repeat(at, killAgain) }
 
-// rest has the sentinel leave everybody alone.
-func (s *Sentinel) rest() error { return s.timer.quiet() }
+// disarm disarms the sentinel.
+func (s *Sentinel) disarm() error { return s.timer.disarm() }
 
-// Close ends the process.
+// Close ends the sentinel.
 func (s *Sentinel) Close() {
 	close(s.closing)
 	<-s.ended
 	s.timer.close()
 }
 
-// BeSentinel is what the process does until it is killed: it waits for the timer, and kills all others of the container
-// but PID 1.
+// BeSentinel waits for the timer, and kills all processes of the container except PID 1, until it is killed itself.
 func BeSentinel() error {
 	if os.Getppid() != 1 {
 		return errors.New("only the process manager of a container starts it, as PID 1 there")
@@ -117,7 +116,7 @@ func BeSentinel() error {
 		case err != nil:
 			return fmt.Errorf("cannot wait for the timer: %w", err)
 		default:
-			// Nobody else being there is what is wanted.
+			// ESRCH, no other process, is the goal.
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 	}

@@ -9,76 +9,76 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// Role that a process can have.
+// Role of a process.
 type Role int
 
 const (
-	// Nothing is to be started. What runs as a follower goes on.
+	// Nothing starts no process. One that runs as a replica goes on.
 	Nothing Role = iota
-	// Writer is what may run under a permission only.
-	Writer
-	// Follower of a writer.
-	Follower
+	// Primary runs only with a write lease.
+	Primary
+	// Replica of a primary.
+	Replica
 )
 
-// Wanted is what the process is to be.
+// Wanted is the desired role of the process.
 type Wanted struct {
 	Role Role
-	// Primary is the pod that a follower follows.
+	// Primary is the pod that a replica follows.
 	Primary string
-	// Rejoin says that a process ran as the writer here, and none has rejoined as a follower since.
+	// Rejoin says that a process ran as the primary here, and has not rejoined as a replica since.
 	Rejoin bool
-	// Why it is Nothing.
+	// Why is the reason for Nothing.
 	Why string
 }
 
-// View is what others act on. It changes only when something happens.
+// View is the published state of a member. It changes only on events.
 type View struct {
 	Wanted
 	// Identity, Promised, Term and ListVersion are as in permission.Member and permission.State.
 	Identity                    string
 	Promised, Term, ListVersion int64
-	// List is the version of the list that the agent goes by; ListVersion is that of the process, where it has to be told.
+	// List is the version of the agent's list; ListVersion is that of the process, if the process has to apply it.
 	List int64
-	// Named is the pod that is named in the promised term; empty while that is not known.
+	// Named is the primary in the promised term; empty if that is not known.
 	Named string
-	// Writing says that the process runs as the writer.
+	// Writing says that the process runs as the primary.
 	Writing bool
-	// Unreachable says that no writer asks, although one should.
+	// Unreachable says that the primary has not asked for an acknowledgement although it should.
 	Unreachable bool
 }
 
-// Report is the view as the wire has it.
+// Report returns the view as an API message.
 func (v View) Report() *agentv1.MemberReport {
 	return &agentv1.MemberReport{Identity: v.Identity, Promised: v.Promised, Term: v.Term, ListVersion: v.ListVersion,
 		Primary: v.Named, Writing: v.Writing, WriterUnreachable: v.Unreachable}
 }
 
-// View returns the present view, and a channel that is closed when there is another one.
+// View returns the current view, and a channel that is closed on a change.
 func (m *Member) View() (View, <-chan struct{}) { return m.view.get() }
 
-// publish makes the view anew, of what is on disk. Called with the lock.
+// publish updates the view from the state on disk. It is called with the lock.
 func (m *Member) publish() {
-	state := m.kept.State
+	state := m.persisted.State
 	m.view.set(View{
-		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term,
-		ListVersion: m.confirmed(), List: state.List.Version,
-		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable,
+		Wanted: m.wanted(Boottime()), Identity: m.memberFile.Identity, Promised: state.Promised, Term: state.Term,
+		ListVersion: m.confirmedListVersion(), List: state.List.Version,
+		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.primaryContact.unreachable,
 	})
 }
 
-// confirmed is the version of the list that agent and process go by. Called with the lock.
-func (m *Member) confirmed() int64 {
-	version := m.kept.State.List.Version
-	if m.goesBy != nil {
-		version = min(version, *m.goesBy)
+// confirmedListVersion returns the version of the list that both agent and process apply. It is called with the lock.
+func (m *Member) confirmedListVersion() int64 {
+	version := m.persisted.State.List.Version
+	if m.processListVersion != nil {
+		version = min(version, *m.processListVersion)
 	}
 	return version
 }
 
-// named is the pod that is named in the promised term. Called with the lock.
+// named returns the primary in the promised term. It is called with the lock.
 func (m *Member) named() string {
-	if record := m.kept.Record; record.Primary != nil && record.Term == m.kept.State.Promised {
+	if record := m.persisted.Record; record.Primary != nil && record.Term == m.persisted.State.Promised {
 		return record.Primary.Name
 	}
 	return ""
@@ -86,21 +86,21 @@ func (m *Member) named() string {
 
 // wanted is called with the lock.
 func (m *Member) wanted(now time.Duration) Wanted {
-	w := Wanted{Rejoin: m.memory.Wrote}
-	writer := m.memory.Writer
+	w := Wanted{Rejoin: m.memberFile.Wrote}
+	last := m.memberFile.LastPrimary
 	switch {
-	case m.trouble != nil:
-		w.Why = m.trouble.Error()
+	case m.storageError != nil:
+		w.Why = m.storageError.Error()
 	case m.agent.Named() && m.agent.Valid(now):
-		w.Role = Writer
+		w.Role = Primary
 	case m.agent.Named():
 		w.Why = fmt.Sprintf("it is named in term %d and waits for the permission of the other members or of the API server",
 			m.agent.State().Term)
-	case writer.Name == "":
+	case last.Name == "":
 		w.Why = "no writer is known yet"
-	case writer.Name != m.Pod:
-		w.Role, w.Primary = Follower, writer.Name
-	case writer.Identity != m.memory.Identity:
+	case last.Name != m.Pod:
+		w.Role, w.Primary = Replica, last.Name
+	case last.Identity != m.memberFile.Identity:
 		w.Why = "the writer that is named is this pod with the data that it had before; with this folder it is another " +
 			"member and never writes by itself"
 	default:
@@ -110,37 +110,37 @@ func (m *Member) wanted(now time.Duration) Wanted {
 	return w
 }
 
-// unaskedFor is how long a member may go unasked until the writer counts as unreachable: a round and a half.
-const unaskedFor = 3 * time.Second
+// contactTimeout is after how long without a request the primary counts as unreachable: one and a half rounds.
+const contactTimeout = 3 * time.Second
 
-// asked is what a member knows of the rounds of the writer.
-type asked struct {
-	// last is when the writer asked, and term the one that it asked for; zero when it never did.
+// primaryContact is what a member knows of the rounds of the primary.
+type primaryContact struct {
+	// last is when the primary asked, and term the term of that request; zero for never.
 	last time.Duration
 	term int64
-	// since is when the present writer became known here.
+	// since is when this member learned of the current primary.
 	since time.Duration
-	// heard says that the record was heard of since the agent was started.
-	heard bool
-	// unreachable is what is told of the writer. It ends with the second of two rounds.
+	// recordKnown says that the record was read since the agent started.
+	recordKnown bool
+	// unreachable is reported to the engine. It is reset by the second of two rounds.
 	unreachable bool
 }
 
-func (a *asked) by(term int64, now time.Duration) {
-	if a.last != 0 && now-a.last < unaskedFor && now > a.last {
+func (a *primaryContact) record(term int64, now time.Duration) {
+	if a.last != 0 && now-a.last < contactTimeout && now > a.last {
 		a.unreachable = false
 	}
 	a.last, a.term = now, term
 }
 
-func (a *asked) named(now time.Duration) { a.since, a.unreachable = now, false }
+func (a *primaryContact) named(now time.Duration) { a.since, a.unreachable = now, false }
 
-// look takes note of a writer that does not ask, and returns when to look again.
-func (a *asked) look(now time.Duration) time.Duration {
-	due := max(a.last, a.since) + unaskedFor
+// nextCheck marks a primary that does not ask as unreachable, and returns when to check again.
+func (a *primaryContact) nextCheck(now time.Duration) time.Duration {
+	due := max(a.last, a.since) + contactTimeout
 	if now >= due {
 		a.unreachable = true
-		due = now + unaskedFor
+		due = now + contactTimeout
 	}
 	return due
 }

@@ -88,7 +88,7 @@ func decide(cj *batchv1.CronJob, schedule cron.Schedule, f facts) plan {
 	p.expire()
 	p.status.NextTimes = nil
 	if !cj.Spec.Suspend {
-		p.foresee()
+		p.planNextTimes()
 	}
 	return p.plan
 }
@@ -343,8 +343,8 @@ func (p *planner) replace() {
 	}
 }
 
-// foresee tells the next times, and wakes at the first.
-func (p *planner) foresee() {
+// planNextTimes tells the next times, and wakes at the first.
+func (p *planner) planNextTimes() {
 	at := p.status.SettledTime.Time
 	for range shownTimes {
 		if at = p.schedule.Next(at); at.IsZero() {

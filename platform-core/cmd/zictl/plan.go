@@ -95,29 +95,29 @@ func (f *planFlags) run(ctx context.Context, cmd *cobra.Command) (bool, error) {
 		return false, err
 	}
 	p := &planner{client: c, flags: f, namespace: namespace}
-	var prospects []prospect
+	var plannedObjects []plannedObject
 	for _, object := range objects {
-		prospect, err := p.plan(ctx, object)
+		plannedObject, err := p.plan(ctx, object)
 		if err != nil {
 			return false, err
 		}
-		prospects = append(prospects, *prospect)
+		plannedObjects = append(plannedObjects, *plannedObject)
 	}
 	changes := false
-	for i := range prospects {
-		changes = changes || prospects[i].changes()
+	for i := range plannedObjects {
+		changes = changes || plannedObjects[i].changes()
 	}
 	if f.output == "json" {
 		encoder := json.NewEncoder(cmd.OutOrStdout())
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
-		return changes, encoder.Encode(map[string]any{"objects": prospects})
+		return changes, encoder.Encode(map[string]any{"objects": plannedObjects})
 	}
-	for i := range prospects {
+	for i := range plannedObjects {
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
-		prospects[i].print(cmd.OutOrStdout())
+		plannedObjects[i].print(cmd.OutOrStdout())
 	}
 	return changes, nil
 }

@@ -75,7 +75,7 @@ func TestThreeWay(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	p := prospect{Kind: "Redis", Namespace: "shop", Name: "a", Fields: []string{"spec.version: 7.0 → 8.0"},
+	p := plannedObject{Kind: "Redis", Namespace: "shop", Name: "a", Fields: []string{"spec.version: 7.0 → 8.0"},
 		Changes: []platformv1.PlannedChange{
 			{Component: "redis", Kind: "Service", Name: "a", Action: platformv1.PlannedUpdate},
 			{Component: "redis", Kind: "PersistentVolumeClaim", Name: "data-a-0", Action: platformv1.PlannedGrow,

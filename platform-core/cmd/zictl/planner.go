@@ -36,8 +36,8 @@ const (
 	answerPoll = 200 * time.Millisecond
 	// recordSeconds is how long the record of a plan stays when this process dies before it deletes it.
 	recordSeconds = 60
-	// farewell is how long the deletion of the record may take.
-	farewell = 5 * time.Second
+	// deleteTimeout is how long the deletion of the record may take.
+	deleteTimeout = 5 * time.Second
 )
 
 // planner asks one cluster.
@@ -93,11 +93,11 @@ func essence(object *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // plan says what applying an object would do.
-func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (*prospect, error) {
+func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (*plannedObject, error) {
 	if object.GetNamespace() == "" {
 		object.SetNamespace(p.namespace)
 	}
-	result := &prospect{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(),
+	result := &plannedObject{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(),
 		Name: cmp.Or(object.GetName(), object.GetGenerateName())}
 	if isOperation(object) {
 		return result, p.rehearse(ctx, result, object)
@@ -208,7 +208,7 @@ func differences(before, after *unstructured.Unstructured) []string {
 }
 
 // ask has the operator say what it would do for another spec.
-func (p *planner) ask(ctx context.Context, of *prospect, spec map[string]any) ([]platformv1.PlannedChange, error) {
+func (p *planner) ask(ctx context.Context, of *plannedObject, spec map[string]any) ([]platformv1.PlannedChange, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func isOperation(object *unstructured.Unstructured) bool {
 }
 
 // rehearse has the operator say what an Operation would do, by a dry run of the same.
-func (p *planner) rehearse(ctx context.Context, of *prospect, object *unstructured.Unstructured) error {
+func (p *planner) rehearse(ctx context.Context, of *plannedObject, object *unstructured.Unstructured) error {
 	op := &platformv1.Operation{}
 	data, err := object.MarshalJSON()
 	if err == nil {
@@ -252,7 +252,7 @@ func (p *planner) rehearse(ctx context.Context, of *prospect, object *unstructur
 }
 
 // answer makes an Operation that is a dry run, waits until it says what would be done, and deletes it.
-func (p *planner) answer(ctx context.Context, of *prospect, op *platformv1.Operation) error {
+func (p *planner) answer(ctx context.Context, of *plannedObject, op *platformv1.Operation) error {
 	if err := p.client.Create(ctx, op); err != nil {
 		return fmt.Errorf("cannot ask the operator about %s, which takes an Operation: %w", of, err)
 	}
@@ -284,7 +284,7 @@ func said(op *platformv1.Operation) string {
 
 // forget deletes the record, also when somebody has interrupted the tool.
 func (p *planner) forget(ctx context.Context, op *platformv1.Operation) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	_ = p.client.Delete(ctx, op) // Where that is not possible, its time to live is.
 }

@@ -60,7 +60,7 @@ func (l *line) can(ctx context.Context, name string, ask question) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	defer l.connections.giveBack(conn)
+	defer l.connections.release(conn)
 	names := conn.capabilities.told()
 	// What is not connected now will be made anew by the next call: who answers that is yet to be known.
 	if names == nil || conn.conn.GetState() != connectivity.Ready {

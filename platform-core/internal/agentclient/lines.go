@@ -58,7 +58,7 @@ func (l *line) Invoke(ctx context.Context, method string, request, response any,
 	if err != nil {
 		return err
 	}
-	defer l.connections.giveBack(conn)
+	defer l.connections.release(conn)
 	return conn.conn.Invoke(ctx, method, request, response, options...)
 }
 
@@ -70,7 +70,7 @@ func (l *line) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { l.connections.giveBack(conn) })
+	context.AfterFunc(ctx, func() { l.connections.release(conn) })
 	return conn.conn.NewStream(ctx, desc, method, options...)
 }
 
@@ -100,7 +100,7 @@ func (c *Connections) take(l *line) (*connection, error) {
 	return known, nil
 }
 
-func (c *Connections) giveBack(conn *connection) {
+func (c *Connections) release(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn.calls--

@@ -158,7 +158,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings,
 				Certificates: others.certificates, Monitors: others.monitors, Routes: others.routes, Ops: dialer, Now: time.Now,
 				Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
-			forecast.Component = prospects(whole)
+			forecast.Component = componentForecasts(whole)
 			return err
 		},
 		func() (err error) {
@@ -250,11 +250,13 @@ func foreignKinds(mgr ctrl.Manager, o Options) (f foreigners, err error) {
 	return f, err
 }
 
-// prospects has the controller of Operations see what that of Components forecasts.
-func prospects(forecast component.Forecast) func(context.Context, *platformv1.Component) (operation.Prospect, error) {
-	return func(ctx context.Context, c *platformv1.Component) (operation.Prospect, error) {
+// componentForecasts has the controller of Operations see what that of Components forecasts.
+func componentForecasts(
+	forecast component.Forecast,
+) func(context.Context, *platformv1.Component) (operation.ForecastResult, error) {
+	return func(ctx context.Context, c *platformv1.Component) (operation.ForecastResult, error) {
 		p, err := forecast(ctx, c)
-		return operation.Prospect(p), err
+		return operation.ForecastResult(p), err
 	}
 }
 

@@ -32,8 +32,8 @@ import (
 // healthy is how many instances are made beside those that cannot be made.
 const healthy = 50
 
-// trouble is an instance that cannot be made, or not be changed.
-type trouble struct {
+// brokenInstance is an instance that cannot be made, or not be changed.
+type brokenInstance struct {
 	app *platformv1.Application
 	// condition that tells of it, with its status, and a reason and words that are for the user.
 	condition string
@@ -50,7 +50,7 @@ type trouble struct {
 func TestNobodyIsHeldUp(t *testing.T) {
 	before := busy(t)
 	run(t, -1)
-	troubles, hangups := poison(t)
+	brokenInstances, hangups := poison(t)
 	namespace := env.Namespace(t)
 	node(t, namespace)
 	ready := readiness(t, namespace)
@@ -81,14 +81,14 @@ func TestNobodyIsHeldUp(t *testing.T) {
 			}
 		}
 		for what, count := range found {
-			if now := count - before[what]; int(now) > len(troubles) {
+			if now := count - before[what]; int(now) > len(brokenInstances) {
 				return fmt.Errorf("%s is %v", what, now)
 			}
 		}
 		return nil
 	})
-	for what, trouble := range troubles {
-		t.Run(what, func(t *testing.T) { trouble.told(t) })
+	for what, brokenInstance := range brokenInstances {
+		t.Run(what, func(t *testing.T) { brokenInstance.told(t) })
 	}
 }
 
@@ -114,7 +114,7 @@ func busy(t *testing.T) map[string]float64 {
 }
 
 // told waits until the condition says what is wrong.
-func (x *trouble) told(t *testing.T) {
+func (x *brokenInstance) told(t *testing.T) {
 	t.Helper()
 	testkit.WaitFor(t, env.Client, x.app, "says what is wrong", func() error {
 		if conditions.IsTrue(x.app, platformv1.ReadyCondition) {
@@ -164,17 +164,17 @@ func readiness(t *testing.T, namespace string) <-chan struct{} {
 
 // poison makes those that never become ready and returns when the engine has its trouble with each. The channel tells
 // of each call of an admission that hung until somebody gave it up.
-func poison(t *testing.T) (map[string]*trouble, <-chan struct{}) {
+func poison(t *testing.T) (map[string]*brokenInstance, <-chan struct{}) {
 	t.Helper()
-	troubles := map[string]*trouble{
+	brokenInstances := map[string]*brokenInstance{
 		"a broken plugin":          withBrokenPlugin(t),
 		"an expression that fails": withFailingExpression(t),
 		"a pod that never starts":  withoutNode(t),
 	}
-	for _, x := range troubles {
+	for _, x := range brokenInstances {
 		x.told(t)
 	}
-	troubles["an agent that never answers"] = withMuteAgent(t)
+	brokenInstances["an agent that never answers"] = withMuteAgent(t)
 
 	hanging := application(env.Namespace(t))
 	admission, err := testkit.HangAdmission(t.Context(), env.Client, hanging.Namespace)
@@ -195,25 +195,26 @@ func poison(t *testing.T) (map[string]*trouble, <-chan struct{}) {
 			return fmt.Errorf("nobody has asked it")
 		}
 	})
-	troubles["an admission that never answers"] = &trouble{app: hanging, condition: platformv1.ReadyCondition,
-		status: metav1.ConditionFalse,
-		reason: outcome.ReasonFailed, says: []string{"never.answers.example.com", hanging.Name + "-redis-main-0"}}
-	return troubles, admission.Ended()
+	brokenInstances["an admission that never answers"] = &brokenInstance{app: hanging,
+		condition: platformv1.ReadyCondition,
+		status:    metav1.ConditionFalse,
+		reason:    outcome.ReasonFailed, says: []string{"never.answers.example.com", hanging.Name + "-redis-main-0"}}
+	return brokenInstances, admission.Ended()
 }
 
 // withBrokenPlugin makes an instance of a version of the plugin redis that is refused.
-func withBrokenPlugin(t *testing.T) *trouble {
+func withBrokenPlugin(t *testing.T) *brokenInstance {
 	t.Helper()
 	app := application(env.Namespace(t))
 	app.Spec.PluginVersion = pluginVersion(t, "6.6.6", "${", "${nowhere.")
 	create(t, app)
-	return &trouble{app: app, condition: platformv1.StalledCondition, status: metav1.ConditionTrue,
+	return &brokenInstance{app: app, condition: platformv1.StalledCondition, status: metav1.ConditionTrue,
 		reason: platformv1.ReasonPluginInvalid, says: []string{"components.yaml:", "nowhere"}}
 }
 
 // withFailingExpression makes an instance of a version of the plugin redis that is fine but for one value of a
 // parameter, which is this one's.
-func withFailingExpression(t *testing.T) *trouble {
+func withFailingExpression(t *testing.T) *brokenInstance {
 	t.Helper()
 	const command = `'/zeroinfra/config/redis.conf']}"`
 	app := application(env.Namespace(t))
@@ -222,12 +223,12 @@ func withFailingExpression(t *testing.T) *trouble {
 	app.Spec.Components = []platformv1.ApplicationComponent{
 		{Name: "redis", Parameters: platformv1.Parameters{"databases": "7"}}}
 	create(t, app)
-	return &trouble{app: app, condition: platformv1.StalledCondition, status: metav1.ConditionTrue,
+	return &brokenInstance{app: app, condition: platformv1.StalledCondition, status: metav1.ConditionTrue,
 		reason: platformv1.ReasonInvalidSpec, says: []string{`component "redis"`, "params['databases']", "division by zero"}}
 }
 
 // withoutNode makes an instance whose pod no node takes, as the scheduler would say.
-func withoutNode(t *testing.T) *trouble {
+func withoutNode(t *testing.T) *brokenInstance {
 	t.Helper()
 	app := application(env.Namespace(t))
 	create(t, app)
@@ -241,7 +242,7 @@ func withoutNode(t *testing.T) *trouble {
 	if err := env.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	return &trouble{app: app, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
+	return &brokenInstance{app: app, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
 		reason: platformv1.ReasonPodUnschedulable, says: []string{pod.Name, "Insufficient memory"}}
 }
 
@@ -250,7 +251,7 @@ const muteAddress = "127.0.66.6"
 
 // withMuteAgent makes an instance whose agent takes calls and never answers, and asks for another value of a parameter,
 // which is told to it.
-func withMuteAgent(t *testing.T) *trouble {
+func withMuteAgent(t *testing.T) *brokenInstance {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(muteAddress, strconv.Itoa(plan.ProcessPort)))
 	if err != nil {
@@ -289,7 +290,7 @@ func withMuteAgent(t *testing.T) *trouble {
 	case <-time.After(testkit.Patience):
 		t.Fatal("nobody has called the agent")
 	}
-	return &trouble{app: app, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
+	return &brokenInstance{app: app, condition: platformv1.ReadyCondition, status: metav1.ConditionFalse,
 		reason: platformv1.ReasonConfigurationPending,
 		says:   []string{pod.Name, "no answer from " + muteAddress, "NetworkPolicies"}}
 }

@@ -11,32 +11,32 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// compared is a pod and how far its data is.
+// compared is a pod with its measurement.
 type compared struct {
 	*Pod
 	have Measurement
 }
 
-// candidates are what is known of pods on the way to one.
+// candidates are the pods that were considered.
 type candidates struct {
-	// best of those that can write next; its Pod is nil while there is none.
+	// best candidate; its Pod is nil if there is none.
 	best compared
-	// heard are those whose data does not count for more than that of the best, or is compared once nobody writes any
-	// more.
-	heard []compared
-	// witnesses are heard, and can be named no more: they were taken off a list that the writer may still have gone by.
-	witnesses []compared
-	// problems of those that cannot.
+	// consulted are the pods whose data is not more advanced than that of the best, or is compared again once there is no
+	// primary.
+	consulted []compared
+	// formerMembers are consulted but cannot be named: they were removed from a list that the primary may still have used.
+	formerMembers []compared
+	// problems are why the others are no candidates.
 	problems []string
-	// pending says that a measurement is not there yet.
+	// pending says that a measurement is pending.
 	pending bool
 }
 
-// candidate is the pod that should write next, of those that can. Where it depends on measurements that are not there,
-// it adds steps for them and there is none yet.
+// candidate returns the best candidate. If that depends on measurements that are missing, it adds steps for them and
+// returns none.
 func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (best *Pod, problem string) {
-	if vouched := f.heirOfPause(m, d, but); vouched != nil {
-		return vouched, ""
+	if p := f.pauseCandidate(m, d, but); p != nil {
+		return p, ""
 	}
 	var c candidates
 	for i := range f.Pods {
@@ -50,10 +50,10 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 	case c.best.Pod == nil:
 		return nil, strings.Join(c.problems, "; ")
 	}
-	if unheard := f.unheard(m, c.best.Pod, c.heard); unheard != "" {
-		return nil, strings.Join(append(c.problems, unheard), "; ")
+	if unreachableCopies := f.unreachableCopies(m, c.best.Pod, c.consulted); unreachableCopies != "" {
+		return nil, strings.Join(append(c.problems, unreachableCopies), "; ")
 	}
-	for _, w := range c.witnesses {
+	for _, w := range c.formerMembers {
 		if f.outranks(m, w.Pod, w.have, c.best.Pod, c.best.have) {
 			return nil, strings.Join(append(c.problems, fmt.Sprintf("%s has writes that %s has not, and cannot be named since "+
 				"it was taken off the list: run a Failover with acceptDataLoss to go on without these",
@@ -63,30 +63,30 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 	return c.best.Pod, strings.Join(c.problems, "; ")
 }
 
-// heirOfPause is the pod that had all that the writer had when that took no more writes, while nobody writes since.
-// What others have matters no more.
-func (f *Facts) heirOfPause(m *Memory, d *Decision, but []permission.Member) *Pod {
-	p := f.pod(m.vouched.member.Name)
-	if f.Record.Primary != nil || p == nil || !f.vouched(m, p) || among(but, p) || f.unfit(m, d, p) != "" {
+// pauseCandidate returns the pod that had all data of the primary when that was paused, while there is no primary
+// since. It is chosen whatever the data of the others is.
+func (f *Facts) pauseCandidate(m *Memory, d *Decision, but []permission.Member) *Pod {
+	p := f.pod(m.caughtUp.member.Name)
+	if f.Record.Primary != nil || p == nil || !f.isCaughtUp(m, p) || among(but, p) || f.ineligibleReason(m, d, p) != "" {
 		return nil
 	}
 	return p
 }
 
-// among says whether a pod is one of these, by its name.
+// among says whether a pod is one of these members, by its name.
 func among(members []permission.Member, p *Pod) bool {
 	return slices.ContainsFunc(members, func(member permission.Member) bool { return member.Name == p.Name })
 }
 
-// consider takes a pod among the candidates, or among those whose data counts.
+// consider adds a pod to the candidates, or to the pods whose data counts.
 func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []permission.Member) {
 	excluded := among(but, p)
-	if excluded && (f.wrote(p) || f.handing || !f.guarded()) {
+	if excluded && (f.isLastPrimary(p) || f.handingOver || !f.isSynchronous()) {
 		return
 	}
-	reason, witness := f.unfit(m, d, p), f.witnesses(p)
-	if witness {
-		reason = f.silent(m, d, p)
+	reason, former := f.ineligibleReason(m, d, p), f.isFormerMember(p)
+	if former {
+		reason = f.unreachableReason(m, d, p)
 	}
 	var have Measurement
 	if reason == "" {
@@ -95,7 +95,7 @@ func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []pe
 			c.pending = true
 			return
 		}
-		reason = f.unsafe(have)
+		reason = f.dataLossReason(have)
 	}
 	switch {
 	case reason != "":
@@ -103,25 +103,24 @@ func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []pe
 			c.problems = append(c.problems, p.Name+" "+reason)
 		}
 		return
-	case witness:
-		c.witnesses = append(c.witnesses, compared{p, have})
+	case former:
+		c.formerMembers = append(c.formerMembers, compared{p, have})
 	case !excluded && (c.best.Pod == nil || f.outranks(m, p, have, c.best.Pod, c.best.have)):
 		c.best = compared{p, have}
 	}
-	c.heard = append(c.heard, compared{p, have})
+	c.consulted = append(c.consulted, compared{p, have})
 }
 
-// witnesses says whether a pod can be named no more and may have what was acknowledged: it is of the list of before
-// alone.
-func (f *Facts) witnesses(p *Pod) bool {
+// isFormerMember says whether a pod is in the previous list only: it cannot be named, but may have acknowledged writes.
+func (f *Facts) isFormerMember(p *Pod) bool {
 	member, known := p.member()
-	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.guarded() && !f.wrote(p) &&
+	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.isSynchronous() && !f.isLastPrimary(p) &&
 		!f.Record.Eligible(member) &&
 		f.Record.Previous != nil && f.Record.Previous.SynchronousReplicas > 0 && f.Record.Previous.Has(member)
 }
 
-// unfit says why a pod cannot be named, or asked for its data; empty when it can.
-func (f *Facts) unfit(m *Memory, d *Decision, p *Pod) string {
+// ineligibleReason returns why a pod cannot be named, or measured; empty if it can.
+func (f *Facts) ineligibleReason(m *Memory, d *Decision, p *Pod) string {
 	member, known := p.member()
 	switch {
 	case !slices.Contains(f.Wanted, p.Name):
@@ -131,40 +130,41 @@ func (f *Facts) unfit(m *Memory, d *Decision, p *Pod) string {
 	case !known || !f.Record.Eligible(member):
 		return "is no member, since it did not have the writer's data"
 	}
-	return f.silent(m, d, p)
+	return f.unreachableReason(m, d, p)
 }
 
-// silent says why a pod that is there cannot be asked for its data; empty when it can.
-func (f *Facts) silent(m *Memory, d *Decision, p *Pod) string {
+// unreachableReason returns why a pod cannot be measured; empty if it can.
+func (f *Facts) unreachableReason(m *Memory, d *Decision, p *Pod) string {
 	switch {
 	case p.Health != report.Healthy:
 		return "is not healthy"
-	case m.misses[p.Name] >= tries:
-		f.retry(m, d, p)
+	case m.misses[p.Name] >= maxMisses:
+		f.askAgain(m, d, p)
 		return "does not answer"
 	}
 	return ""
 }
 
-// wrote says whether a pod is the writer, or the one before while there is none.
-func (f *Facts) wrote(p *Pod) bool {
+// isLastPrimary says whether a pod is the primary, or the former one while there is none.
+func (f *Facts) isLastPrimary(p *Pod) bool {
 	if f.Record.Primary != nil {
 		return p.Name == f.Record.Primary.Name
 	}
 	return f.Former != nil && p.Name == f.Former.Name
 }
 
-// guarded says whether writes that were acknowledged must not be lost: others have copies of them.
-func (f *Facts) guarded() bool {
-	return !f.accepts() && (f.Record.List.SynchronousReplicas > 0 || f.Record.Previous != nil &&
+// isSynchronous says whether acknowledged writes must not be lost: replicas acknowledge them, and no loss is accepted.
+func (f *Facts) isSynchronous() bool {
+	return !f.acceptsLoss() && (f.Record.List.SynchronousReplicas > 0 || f.Record.Previous != nil &&
 		f.Record.Previous.SynchronousReplicas > 0)
 }
 
-// unheard says which members may have writes that the candidate has not; empty when there can be none. A write is
-// acknowledged once as many others of the list as there are copies have it: where fewer than that were not heard, one
-// that was has it. The candidate is the most advanced of these.
-func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
-	if f.handing || !f.guarded() || slices.ContainsFunc(heard, func(c compared) bool { return f.vouched(m, c.Pod) }) {
+// unreachableCopies returns which members may have writes that the candidate lacks; empty if none can. A write is
+// acknowledged once as many other members of the list have it as there are synchronous replicas. If fewer than that
+// were not consulted, one of those that were has the write. The candidate is the most advanced of these.
+func (f *Facts) unreachableCopies(m *Memory, best *Pod, consulted []compared) string {
+	if f.handingOver || !f.isSynchronous() ||
+		slices.ContainsFunc(consulted, func(c compared) bool { return f.isCaughtUp(m, c.Pod) }) {
 		return ""
 	}
 	for _, list := range []*permission.List{&f.Record.List, f.Record.Previous} {
@@ -173,10 +173,10 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 		}
 		var missing []string
 		for _, member := range list.Members {
-			if f.wrote(&Pod{Name: member.Name}) {
+			if f.isLastPrimary(&Pod{Name: member.Name}) {
 				continue
 			}
-			if !slices.ContainsFunc(heard, func(c compared) bool { return c.is(member) }) {
+			if !slices.ContainsFunc(consulted, func(c compared) bool { return c.is(member) }) {
 				missing = append(missing, member.Name)
 			}
 		}
@@ -189,12 +189,12 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 	return ""
 }
 
-// vouched says whether a pod had all that the writer before had when that took no more writes, and none after. One that
-// did not end while it was paused took writes again.
-func (f *Facts) vouched(m *Memory, p *Pod) bool {
+// isCaughtUp says whether a pod had all data of the former primary when that was paused, and it took no writes after. A
+// primary that did not end during the pause took writes again.
+func (f *Facts) isCaughtUp(m *Memory, p *Pod) bool {
 	ended := m.ended
 	if ended == 0 {
 		ended = f.Now
 	}
-	return p != nil && p.is(m.vouched.member) && m.vouched.term == f.Record.Term && ended <= m.vouched.until
+	return p != nil && p.is(m.caughtUp.member) && m.caughtUp.term == f.Record.Term && ended <= m.caughtUp.until
 }

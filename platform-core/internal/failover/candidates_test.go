@@ -48,16 +48,17 @@ func TestDataOfAnotherHistory(t *testing.T) {
 		"nobody knows the writer's": {"", failover.Measurement{Order: 120, History: "x"},
 			failover.Measurement{Order: 10, History: "y"}, "a-1"},
 		"the writer began another one, and did not come to say so": {"x",
-			failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))},
-			failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))}, "a-2"},
-		"that, the other way round": {"x", failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))},
-			failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))}, "a-1"},
-		"the writer began another one before": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(1))},
-			failover.Measurement{Order: 120, History: "y", Silence: new(int64(4))}, "a-1"},
-		"the writer had that one before": {"x y", failover.Measurement{Order: 120, History: "x", Silence: new(int64(1))},
-			failover.Measurement{Order: 10, History: "y", Silence: new(int64(4))}, "a-2"},
+			failover.Measurement{Order: 120, History: "x", LastContact: new(int64(4))},
+			failover.Measurement{Order: 10, History: "y", LastContact: new(int64(1))}, "a-2"},
+		"that, the other way round": {"x", failover.Measurement{Order: 10, History: "y", LastContact: new(int64(1))},
+			failover.Measurement{Order: 120, History: "x", LastContact: new(int64(4))}, "a-1"},
+		"the writer began another one before": {"x",
+			failover.Measurement{Order: 10, History: "x", LastContact: new(int64(1))},
+			failover.Measurement{Order: 120, History: "y", LastContact: new(int64(4))}, "a-1"},
+		"the writer had that one before": {"x y", failover.Measurement{Order: 120, History: "x", LastContact: new(int64(1))},
+			failover.Measurement{Order: 10, History: "y", LastContact: new(int64(4))}, "a-2"},
 		"one has heard of no writer since it started": {"x",
-			failover.Measurement{Order: 10, History: "x", Silence: new(int64(4))},
+			failover.Measurement{Order: 10, History: "x", LastContact: new(int64(4))},
 			failover.Measurement{Order: 120, History: "y"}, "a-1"},
 		"the plugin has no word for it": {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
 	} {
@@ -88,7 +89,7 @@ func TestTheHistoryIsKnownFromTheFormerWriter(t *testing.T) {
 			case failover.Promise, failover.Ask:
 				p := f.Pods[s.Pod[2]-'0']
 				m.Answered(s.Pod, failover.Answer{At: f.Now,
-					Member: failover.Known{Identity: p.Member.Identity, Promised: f.Record.Term}})
+					Member: failover.MemberState{Identity: p.Member.Identity, Promised: f.Record.Term}})
 			case failover.Write:
 				if s.Record.Primary != nil {
 					if s.Record.Primary.Name != "a-2" || s.Chosen == nil || s.Chosen.Order != 10 {
@@ -236,7 +237,7 @@ func TestAnAgentThatRefusesIsThere(t *testing.T) {
 	for refusal, want := range map[failover.Refusal]bool{failover.NotRefused: true, failover.Refused: false} {
 		var m failover.Memory
 		f := trio()
-		f.Pods[1].Accuses = true
+		f.Pods[1].SuspectsPrimary = true
 		for _, p := range f.Pods {
 			m.Told(p.Name, 1, failover.Answer{At: f.Now, Member: p.Member})
 		}

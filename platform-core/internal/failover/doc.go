@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failover decides who writes in a set whose component declares a failover: it carries out the protocol of
-// package permission, which says what is safe, and decides when and whom. It is pure: facts in, steps with reasons out,
-// no client and no clock. What one process remembers in between is a [Memory].
+// Package failover decides which member of a set is the primary, where the component declares a failover. Package
+// permission defines the protocol and its safety; this package decides when the primary is replaced, and by which
+// candidate. It is pure: [Plan] takes [Facts] and returns steps with reasons, without a client and without a clock. A
+// [Memory] holds the in-memory state of one process between two decisions; losing it costs time, not safety.
 //
 // Rules, in order of weight:
-//   - The first writer is named when every wanted pod has said who it is: the first of them, as the only member, or
-//     where volumes know of an earlier time the one that wrote last, else the one whose data is the most advanced.
-//   - A writer fails when its pod goes, its volume is another one, its node is lost, its process is down or unhealthy
-//     for longer than After (when it never wrote in its term: for half a minute), or when a follower says that it is
-//     not asked any more and the engine does not reach it either. What is down and comes back in time stays the writer,
-//     once it has stayed for as long. One that answers and has no connection left for its probe is not down. Services
-//     lead to one that is about to be replaced no more, a second before.
-//   - It is deposed only when another can take over: a member of every list that counts, alive, healthy, within
-//     MaxLag. Of several the most advanced, then the first. How far data is counts within one history only: data that
-//     goes on from what another has comes first, and that of the writer's history before any other,
-//     but for one that the writer began later and did not come to tell of. With mode Manual only when a person says so.
-//   - An order to change the writer is carried out in the same way, after the writer was paused until the candidate has
-//     all that it has, where the plugin can do that; an order to take over at once, whatever the writer says.
-//   - Once nobody is named, all members are asked for their promise: the writer before ends with its own, and where it
-//     does not answer, its permission has to run out.
-//   - A pod becomes a member when it is healthy and in sync, and is one no more when it is not wanted, has another
-//     volume, or has not been well for half a minute while the writer is.
-//   - Members that do not know the record are told.
+//   - The first primary is named when each wanted pod has reported its identity. It is the first pod, and the only
+//     member. Where volumes know an earlier term, it is the primary of the latest one, or else the pod with the most
+//     advanced data.
+//   - A primary has failed when its pod is gone, its volume was replaced, its node is lost, its process is down or
+//     unhealthy for longer than After (half a minute if it never wrote in its term), or when a replica suspects it and
+//     the engine cannot reach it either. A process that fails again soon after its recovery does not get the time anew.
+//     A process that answers but has no connection left for the probe has not failed. The primary loses its Service
+//     label a second before it is deposed.
+//   - A primary is deposed only when there is a candidate: a member of each list that counts, alive, healthy and within
+//     MaxLag. The most advanced candidate wins, then the lowest ordinal. Orders are compared within one history. Data
+//     that continues the history of another pod wins over it, then data of the primary's history. A history that the
+//     primary began without reporting it wins over both. With mode Manual only an order deposes the primary.
+//   - A switchover works in the same way. Where the plugin declares a handover action, the primary is paused first,
+//     until the candidate has all of its data. An order to take over at once does not wait for the primary.
+//   - While no primary is named, all members are asked to promise the new term. The former primary ends with its own
+//     promise. If it does not answer, its write lease has to expire.
+//   - A pod becomes a member when it is healthy and in sync. It is removed when it is not wanted, when its volume was
+//     replaced, or after half a minute of not being healthy and in sync while the primary is healthy.
+//   - Members that do not have the current record are told.
 package failover

@@ -45,7 +45,7 @@ func (e *engine) facts(seen stored) failover.Facts {
 			continue
 		}
 		known := p.reported
-		known.Name, known.Presence, known.Established = p.name, failover.Alive, p.labelled
+		known.Name, known.Presence, known.HasPrimaryLabel = p.name, failover.Alive, p.labelled
 		if p.cut && e.now-p.cutAt > 40*time.Second {
 			known.Presence = failover.Unreachable
 		}
@@ -57,7 +57,7 @@ func (e *engine) facts(seen stored) failover.Facts {
 // labels gives the writer's label, as the rollout does.
 func (e *engine) labels(seen stored) {
 	for _, p := range e.pods {
-		if p.labelled && e.memory.IsShut() {
+		if p.labelled && e.memory.PrimaryLabelRemoved() {
 			p.labelled = false
 			return
 		}
@@ -67,7 +67,7 @@ func (e *engine) labels(seen stored) {
 		}
 	}
 	held := slices.ContainsFunc(e.pods, func(p *pod) bool { return p.there && p.labelled })
-	if seen.record.Primary == nil || held || e.memory.IsShut() {
+	if seen.record.Primary == nil || held || e.memory.PrimaryLabelRemoved() {
 		return
 	}
 	if p := e.find(seen.record.Primary.Name); p != nil && p.there && p.reported.Member.Writing &&
@@ -88,8 +88,8 @@ func (e *engine) take(seen stored, s failover.Step) bool {
 			return false
 		}
 		e.memory.Wrote(s.Record, e.now)
-		if s.Vouched != nil {
-			e.memory.Vouch(*s.Vouched, s.Record.Term, s.Until)
+		if s.CaughtUp != nil {
+			e.memory.RecordCaughtUp(*s.CaughtUp, s.Record.Term, s.Until)
 		}
 		e.newest = e.version
 		return true
@@ -143,7 +143,7 @@ func (e *engine) ask(seen stored, s failover.Step) failover.Answer {
 		p.nextRound = e.now
 	}
 	p.disk = p.agent.State()
-	e.obey(p)
+	e.executeSwitchover(p)
 	return failover.Answer{At: e.now, Member: e.known(p, p.disk)}
 }
 

@@ -11,59 +11,59 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// Facts are what is known of a set. Times are those of this process.
+// Facts are the observed state of a set. Times are those of this process.
 type Facts struct {
-	// Now is the present.
+	// Now is the time of the decision.
 	Now time.Duration
-	// Record of who may write.
+	// Record names the primary, its term and the members.
 	Record permission.Record
-	// Former is the member that was named last; nil as long as none was.
+	// Former is the member that was the primary last; nil if there was none.
 	Former *permission.Member
-	// NamedFor is how long the record has named who it names; 0 when that is not known.
+	// NamedFor is how long the record has named its primary; 0 if that is not known.
 	NamedFor time.Duration
 	// Mode of failover.
 	Mode Mode
-	// After is how long the writer is down before another one takes over.
+	// After is how long the primary is down before a failover.
 	After time.Duration
-	// MaxLag that a candidate may have; nil for any.
+	// MaxLag is the largest lag of a candidate in bytes; nil for no limit.
 	MaxLag *int64
-	// SynchronousReplicas that are to have a write.
+	// SynchronousReplicas is how many replicas acknowledge each write.
 	SynchronousReplicas SynchronousReplicas
-	// Order to the named writer, or while nobody is named to the one before, to hand over; nil when there is none.
+	// Order of a switchover: for the primary, or for the former one while none is named. It is nil for none.
 	Order *Order
-	// Measures says where the order of candidates comes from.
+	// Measures says where the measurements of candidates come from.
 	Measures Measures
-	// Handover says whether the writer can stop taking writes before it is deposed.
+	// Handover says whether the primary can be paused before it is deposed.
 	Handover Handover
-	// Before says whether others than the pods of the set have something to do before the writer is paused.
+	// Before says whether proxies in front of the set prepare before the primary is paused.
 	Before Before
-	// Pods that are there, in order of ordinal, and Wanted names those that should be.
+	// Pods that exist, by ordinal, and Wanted the names of those that should exist.
 	Pods   []Pod
 	Wanted []string
-	// handing says that the writer works and is about to say itself who has all that it has.
-	handing bool
+	// handingOver says that the primary works and its own measurement will show which pod has caught up.
+	handingOver bool
 }
 
-// SynchronousReplicas have a write before a client is told of it.
+// SynchronousReplicas acknowledge a write before its client gets the answer.
 type SynchronousReplicas struct {
-	// Wanted is how many; 0 for none.
+	// Wanted is the number of replicas; 0 for none.
 	Wanted int
-	// Shortage says what becomes of writes while too few others are left.
+	// Shortage says what happens to writes while there are fewer replicas than that.
 	Shortage Shortage
 }
 
-// Shortage of members that have copies.
+// Shortage is the behaviour with too few synchronous replicas.
 type Shortage string
 
 // Values of Shortage.
 const (
-	// Wait: writes wait, and those that were the last to have copies stay members, however long they are away.
+	// Wait: writes wait, and the last members that had copies stay in the list however long they are unhealthy.
 	Wait Shortage = "Wait"
-	// Continue: there are fewer copies.
+	// Continue: writes go on with fewer copies.
 	Continue Shortage = "Continue"
 )
 
-// Mode says who decides that the writer is replaced when it fails.
+// Mode says who decides on a failover of a failed primary: the engine, or a person.
 type Mode string
 
 // Modes of failover.
@@ -72,18 +72,18 @@ const (
 	Manual Mode = "Manual"
 )
 
-// Measures says where the order of candidates comes from.
+// Measures says where the measurements of candidates come from.
 type Measures string
 
 // Values of Measures.
 const (
-	// FromReports: from the reports of their agents.
+	// FromReports: measurements are in the reports of the agents.
 	FromReports Measures = "FromReports"
-	// ByAction: an action tells, and reports do not.
+	// ByAction: an action of the plugin measures a pod.
 	ByAction Measures = "ByAction"
 )
 
-// Handover says whether the writer can stop taking writes before it is deposed.
+// Handover says whether the primary can be paused before it is deposed.
 type Handover string
 
 // Values of Handover.
@@ -92,7 +92,7 @@ const (
 	Declared   Handover = "Declared"
 )
 
-// Before says whether somebody has something to do before the writer is paused: those that clients come through.
+// Before says whether proxies, such as a connection pooler, prepare before the primary is paused.
 type Before string
 
 // Values of Before.
@@ -101,71 +101,71 @@ const (
 	SomeBefore    Before = "SomeBefore"
 )
 
-// Order to change the writer although it works, or although it cannot be asked.
+// Order is a request for a switchover, or for a failover although the primary cannot be reached.
 type Order struct {
-	// To is the pod that should write; any other than the one that does when empty.
+	// To is the pod that becomes the primary; empty for any other than the current one.
 	To string
-	// Way in which it is carried out.
+	// Way of the change.
 	Way Way
-	// Loss that whoever gave it accepts.
+	// Loss of data that the requester accepts.
 	Loss Loss
-	// By names the Operation that it is of; empty for none.
+	// By is the name of the Operation; empty for none.
 	By string
 }
 
-// Way in which an order is carried out.
+// Way of a change of the primary.
 type Way string
 
 // Ways.
 const (
-	// HandOver: the writer hands over, while it works.
+	// HandOver: the primary, which works, hands over.
 	HandOver Way = ""
-	// AsNeeded: it hands over, and where it has failed another takes over whoever else decides on that: an update needs
-	// it.
+	// AsNeeded: the primary hands over; a failed one is replaced whatever the mode is, since an update needs that.
 	AsNeeded Way = "AsNeeded"
-	// TakeOver: another takes over at once, whatever the writer says.
+	// TakeOver: a candidate takes over at once, without asking the primary.
 	TakeOver Way = "TakeOver"
 )
 
-// Loss of data that is accepted.
+// Loss says which loss of data is accepted.
 type Loss string
 
 // Values of Loss.
 const (
 	NoLoss Loss = ""
-	// Accepted: a candidate may be behind by more than MaxLag, and by an unknown amount; the one that the order names
-	// takes over even where another one has more.
+	// Accepted: a candidate may lag by more than MaxLag or by an unknown amount, and the ordered pod takes over even if
+	// another one has more data.
 	Accepted Loss = "Accepted"
 )
 
-// Pod is what is known of one pod.
+// Pod is the observed state of one pod.
 type Pod struct {
 	Name string
-	// Presence of the pod.
+	// Presence says whether the pod runs and its node is reachable.
 	Presence Presence
 	// Health as its agent reports it.
 	Health report.Health
-	// OutOfConnections says that its process answers, and turns the probe away for want of connections: it is alive.
+	// OutOfConnections says that the process answers but has no connection left for the probe: it is alive.
 	OutOfConnections bool
-	// FailedFor is how long it had been unhealthy when its agent first said so.
+	// FailedFor is how long the process had been unhealthy when its agent first reported it.
 	FailedFor time.Duration
-	// Member is what its agent reports of itself; its identity is empty before the first report.
-	Member Known
-	// Accuses says that it follows, and has not been asked for an acknowledgement for a while.
-	Accuses bool
-	// Sync says whether it has the writer's data, but for what is on its way.
+	// Member is the membership state that the agent reports; its identity is empty before the first report.
+	Member MemberState
+	// SuspectsPrimary says that this replica has not been asked for an acknowledgement for a while.
+	SuspectsPrimary bool
+	// Sync says whether the replica has the data of the primary, except for what is in transit.
 	Sync Sync
-	// Reluctance is why it does not come to write, as its agent says, while it is well otherwise; empty for nothing.
-	Reluctance string
-	// Established says that it has the label of the role that writes.
-	Established bool
-	// Labelled says that it has a label of a role, so that Services may lead to it.
-	Labelled bool
-	// Blank says that it waits for a node and has no volume yet, so that nothing can have been written there.
-	Blank bool
-	// Order among candidates, and how far behind it is, where reports tell.
+	// NotWritingReason is why the healthy process does not become the primary, as its agent reports; empty if nothing
+	// prevents it.
+	NotWritingReason string
+	// HasPrimaryLabel says that the pod has the label of a role that writes.
+	HasPrimaryLabel bool
+	// HasRoleLabel says that the pod has the label of a role, so that Services may select it.
+	HasRoleLabel bool
+	// WithoutVolume says that the pod is not scheduled and its volume is not provisioned: nothing can have been written.
+	WithoutVolume bool
+	// Measurement of its data, where reports have it.
 	Measurement Measurement
-	// History of its data as it reports it, see Measurement.
+	// History of its data as it reports it; see Measurement.
 	History string
 }
 
@@ -175,64 +175,65 @@ type Presence string
 // Presences.
 const (
 	Alive Presence = "Alive"
-	// Leaving: it ends or has ended.
+	// Leaving: the pod is terminating or has ended.
 	Leaving Presence = "Leaving"
-	// Unreachable: nobody reaches its node.
+	// Unreachable: the node of the pod is unreachable.
 	Unreachable Presence = "Unreachable"
 )
 
-// Sync says how the data of a follower stands to that of the writer.
+// Sync says how the data of a replica compares to that of the primary.
 type Sync string
 
-// Values of Sync; the zero value is a pod of which nobody says so.
+// Values of Sync; the zero value is a pod that is not known to be in sync.
 const (
 	OutOfSync Sync = ""
 	InSync    Sync = "InSync"
 )
 
-// Known is what an agent says of itself as a member.
-type Known struct {
+// MemberState is what an agent says of itself as a member.
+type MemberState struct {
 	Identity    string
 	Promised    int64
 	Term        int64
 	ListVersion int64
 	Writing     bool
-	// Primary is the pod that it goes by as the writer in term Promised; empty when it knows none.
+	// Primary is the pod that it follows in term Promised; empty if it knows none.
 	Primary string
 }
 
-// Measurement of a candidate.
+// Measurement says how advanced the data of a candidate is.
 type Measurement struct {
-	// Order: the candidate with the largest becomes the writer.
+	// Order of candidates within one history: the largest is the most advanced.
 	Order int64
-	// Lag in bytes; nil where the plugin has no word for it.
+	// Lag behind the primary in bytes; nil if the plugin does not define it.
 	Lag *int64
-	// History names the stream of writes that Order counts in, and Earlier the one that it goes on from. Orders of
-	// different histories say nothing about each other. Empty where the plugin has no word for it.
+	// History identifies the stream of writes that Order counts in, for example a timeline or a replication id. Earlier is
+	// the history that it continues. Orders of different histories cannot be compared. Both are empty if the plugin does
+	// not define them.
 	History, Earlier string
-	// Silence is how many seconds ago it last heard of the writer; nil where it does not say, as one that has not heard of
-	// any since it started.
-	Silence *int64
-	// Problem says why there is no measurement.
+	// LastContact is the number of seconds since the last contact with the primary; nil if it is not reported, for example
+	// because there was none since the start.
+	LastContact *int64
+	// Problem is why the measurement failed.
 	Problem string
 }
 
-// follows says whether what was measured is of the writer's history, or goes on from it.
+// follows says whether the data is of a history, or continues it.
 func (m Measurement) follows(history string) bool {
 	return history != "" && (m.History == history || m.Earlier == history)
 }
 
-// descends says whether what was measured goes on from what another pod has, which went elsewhere.
+// descends says whether the data continues the history of another pod's data.
 func (m Measurement) descends(from Measurement) bool {
 	return m.History != from.History && m.Earlier != "" && m.Earlier == from.History
 }
 
-// member is the pod as a member; ok is false before its agent said who it is.
+// member returns the pod as a member; ok is false before its agent reported the identity.
 func (p Pod) member() (m permission.Member, ok bool) {
 	return permission.Member{Name: p.Name, Identity: p.Member.Identity}, p.Member.Identity != ""
 }
 
-// is says whether a pod is this very member, with the volume that it had.
+// is says whether a pod is this member, with the same volume.
 func (p Pod) is(m permission.Member) bool { return p.Name == m.Name && p.Member.Identity == m.Identity }
 
 func (f *Facts) pod(name string) *Pod {
@@ -243,76 +244,77 @@ func (f *Facts) pod(name string) *Pod {
 	return &f.Pods[i]
 }
 
-// Action is what a step does.
+// Action of a step.
 type Action string
 
 // Actions.
 const (
-	// Write writes the record, guarded by its resource version, and takes the writer's label from the pod Step.Unlabel.
+	// Write writes the record with its resource version as a precondition, and removes the primary label from the pod
+	// Step.Unlabel.
 	Write Action = "Write"
-	// Tell has the agent of the pod learn the record.
+	// Tell sends the record to the agent of the pod.
 	Tell Action = "Tell"
-	// Promise has the agent of the pod promise the term of the record.
+	// Promise asks the agent of the pod to promise the term of the record.
 	Promise Action = "Promise"
-	// Ask asks the agent of the pod how it is.
+	// Ask reads the membership state from the agent of the pod.
 	Ask Action = "Ask"
-	// Measure runs the action that says how far the data of the pod is.
+	// Measure runs the action that measures the data of the pod.
 	Measure Action = "Measure"
-	// Prepare runs the actions that come before Pause.
+	// Prepare runs the actions of proxies that precede Pause.
 	Prepare Action = "Prepare"
-	// Pause runs the action by which the writer stops taking writes.
+	// Pause runs the action that makes the primary stop taking writes.
 	Pause Action = "Pause"
 )
 
-// Step is one thing to do, and why.
+// Step is one action with its reason.
 type Step struct {
 	Action Action
 	Pod    string
-	// Record to write, and who was named last.
+	// Record to write, and the primary that was named last.
 	Record permission.Record
 	Former *permission.Member
-	// Unlabel is the pod that loses its label with the record.
+	// Unlabel is the pod that loses the primary label with the record.
 	Unlabel string
-	// To is the pod that the writer is paused for.
+	// To is the candidate that the primary is paused for.
 	To string
 	// Attempt of Prepare and Pause, from 1 in each term, and when it began.
 	Attempt int
 	Began   time.Duration
-	// Until is before when a record has to be written, or not at all: the writer that is deposed by it takes no writes
-	// that long. 0 for any time.
+	// Until is the time before which the record has to be written: the paused primary takes no writes until then. It is 0
+	// for no limit.
 	Until time.Duration
-	// Vouched is who has all that this writer has; nil where that is not known.
-	Vouched *permission.Member
-	// Change says how the term of a record to write began; nil where it goes on.
+	// CaughtUp is the member that has all data of the paused primary; nil if that is not known.
+	CaughtUp *permission.Member
+	// Change says why a new term begins; nil within a term.
 	Change *Change
-	// Chosen is the measurement of the pod that a record to write names; nil for others, and where there is none.
+	// Chosen is the measurement of the primary that the record names; nil for other records, and if there is none.
 	Chosen *Measurement
 	Reason string
 }
 
-// Change is how a term begins.
+// Change is the reason of a new term.
 type Change struct {
 	Cause Cause
-	// Why is a sentence on it.
+	// Why is a sentence for people.
 	Why string
-	// By names the Operation that asked for it; empty for none.
+	// By is the name of the Operation that ordered it; empty for none.
 	By string
 }
 
-// Cause of a change of the writer.
+// Cause of a new term.
 type Cause string
 
 // Causes.
 const (
-	// Failed: the writer failed, or somebody said so.
+	// Failed: the primary failed, or an order said so.
 	Failed Cause = "Failed"
-	// Ordered: it worked.
+	// Ordered: a switchover from a primary that worked.
 	Ordered Cause = "Ordered"
-	// Recovered: members knew of a later term than the record.
+	// Recovered: members had promised a later term than the record's.
 	Recovered Cause = "Recovered"
 )
 
-// String returns the step as prose.
+// String returns the step as a sentence.
 func (s Step) String() string {
 	if s.Action == Write {
 		return fmt.Sprintf("Write %s: %s", prose(s.Record), s.Reason)
@@ -342,28 +344,28 @@ type State string
 
 // States.
 const (
-	// Steady: the named writer writes, as far as anybody knows.
+	// Steady: the named primary writes, as far as it is known.
 	Steady State = "Steady"
-	// Starting: there is no record yet, or its writer has yet to write for the first time.
+	// Starting: there is no record yet, or its primary has not written yet.
 	Starting State = "Starting"
-	// Changing: another writer is on its way.
+	// Changing: a switchover or failover is in progress.
 	Changing State = "Changing"
-	// Down: the writer is down, and nothing can be done, or not yet.
+	// Down: the primary is down, and nothing can be done, or not yet.
 	Down State = "Down"
 )
 
-// Decision is what to do now.
+// Decision is the outcome of Plan.
 type Decision struct {
-	// Steps of which none waits for another. A Write is alone.
+	// Steps are independent of each other. A Write is the only step.
 	Steps []Step
-	// Wake is when to decide anew if nothing happens before; 0 for never.
+	// Wake is when to plan again if nothing happens before; 0 for never.
 	Wake time.Duration
-	// State and a sentence on it, empty when steady.
+	// State of the set, and a message on it, which is empty when it is steady.
 	State   State
 	Message string
-	// Refused says why the order is not carried out; empty when it is, or when that is not known yet.
+	// Refused is why the order is rejected; empty if it is not, or if that is not known yet.
 	Refused string
-	// measuring says that there is no candidate yet, since measurements are not there.
+	// measuring says that there is no candidate yet because measurements are pending.
 	measuring bool
 }
 
@@ -378,7 +380,7 @@ func (d *Decision) add(s Step, format string, args ...any) {
 	d.Steps = append(d.Steps, s)
 }
 
-// write makes a Write the only step.
+// write makes a Write of the record the only step.
 func (d *Decision) write(s Step, format string, args ...any) {
 	s.Action, d.Steps = Write, nil
 	d.add(s, format, args...)

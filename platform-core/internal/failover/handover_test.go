@@ -12,42 +12,43 @@ import (
 )
 
 // pausedFor is a trio whose writer is paused for a-2, and what both were measured to have then.
-func pausedFor(t *testing.T, m *failover.Memory, writer, heir failover.Measurement) failover.Facts {
+func pausedFor(t *testing.T, m *failover.Memory, writer, candidate failover.Measurement) failover.Facts {
 	t.Helper()
 	f := handingOver(t, m)
 	m.Paused(1, f.Now, failover.PauseHeld, "")
 	m.Measured("a-0", f.Now, writer)
-	m.Measured("a-2", f.Now, heir)
+	m.Measured("a-2", f.Now, candidate)
 	return f
 }
 
-// TestAnHeirIsSparedBeforeTheWriterIsShut, a second before, until it has the writer's label or ten seconds are over;
+// TestCandidateLosesItsLabelBeforeThePrimary, a second before, until it has the writer's label or ten seconds are over;
 // one that no Service leads to is not waited for.
-func TestAnHeirIsSparedBeforeTheWriterIsShut(t *testing.T) {
+func TestCandidateLosesItsLabelBeforeThePrimary(t *testing.T) {
 	var m failover.Memory
 	f := trio()
 	f.Handover, f.Measures, f.Order = failover.Declared, failover.ByAction, &failover.Order{To: "a-2"}
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
-	f.Pods[2].Labelled = true
+	f.Pods[2].HasRoleLabel = true
 	began := f.Now
-	spared := func(want string) {
+	unlabelled := func(want string) {
 		t.Helper()
-		if heir, rest := m.Spared(f.Now); heir != want || want != "" && rest != began+10*time.Second-f.Now {
-			t.Errorf("%q is spared for %s, want %q", heir, rest, want)
+		if candidate, rest := m.UnlabelledCandidate(f.Now); candidate != want ||
+			want != "" && rest != began+10*time.Second-f.Now {
+			t.Errorf("%q is unlabelled for %s, want %q", candidate, rest, want)
 		}
 	}
 	for at := f.Now; at < began+time.Second; at += 250 * time.Millisecond {
 		f.Now = at
-		if d := failover.Plan(f, &m); len(d.Steps) != 0 || d.Wake > began+time.Second || m.IsShut() {
+		if d := failover.Plan(f, &m); len(d.Steps) != 0 || d.Wake > began+time.Second || m.PrimaryLabelRemoved() {
 			t.Fatalf("after %s the steps are %v, it looks again at %s, and that it is shut is %t", f.Now-began, d.Steps,
-				d.Wake-began, m.IsShut())
+				d.Wake-began, m.PrimaryLabelRemoved())
 		}
-		spared("a-2")
-		f.Pods[2].Labelled = false
+		unlabelled("a-2")
+		f.Pods[2].HasRoleLabel = false
 	}
 	f.Now = began + time.Second
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
-	shut(t, &m, &f)
+	labelRemoved(t, &m, &f)
 	if d := failover.Plan(f, &m); len(d.Steps) != 1 || d.Steps[0].Action != failover.Pause {
 		t.Fatalf("the steps are %v", d.Steps)
 	}
@@ -60,19 +61,19 @@ func TestAnHeirIsSparedBeforeTheWriterIsShut(t *testing.T) {
 	}
 	f.Record = step.Record
 	m.Wrote(f.Record, f.Now)
-	spared("a-2")
+	unlabelled("a-2")
 	f.Record.Primary = &f.Record.List.Members[2]
 	m.Wrote(f.Record, f.Now)
-	spared("a-2")
+	unlabelled("a-2")
 	f.Order = nil
 	f.Pods[0].Member.Writing = false
-	f.Pods[2].Member.Writing, f.Pods[2].Member.Term, f.Pods[2].Established = true, f.Record.Term, true
+	f.Pods[2].Member.Writing, f.Pods[2].Member.Term, f.Pods[2].HasPrimaryLabel = true, f.Record.Term, true
 	failover.Plan(f, &m)
-	spared("")
+	unlabelled("")
 }
 
-// TestAnHeirIsSparedNoLonger than ten seconds, nor when the writer does not hand over.
-func TestAnHeirIsSparedNoLonger(t *testing.T) {
+// TestCandidateIsWithoutItsLabelForABoundedTime than ten seconds, nor when the writer does not hand over.
+func TestCandidateIsWithoutItsLabelForABoundedTime(t *testing.T) {
 	for name, ends := range map[string]func(*failover.Facts, *failover.Memory){
 		"after ten seconds": func(f *failover.Facts, _ *failover.Memory) { f.Now += 10 * time.Second },
 		"than a pause that failed": func(f *failover.Facts, m *failover.Memory) {
@@ -86,14 +87,14 @@ func TestAnHeirIsSparedNoLonger(t *testing.T) {
 		var m failover.Memory
 		f := trio()
 		f.Handover, f.Measures, f.Order = failover.Declared, failover.FromReports, &failover.Order{To: "a-2"}
-		f.Pods[2].Labelled = true
+		f.Pods[2].HasRoleLabel = true
 		failover.Plan(f, &m)
-		if heir, _ := m.Spared(f.Now); heir != "a-2" {
-			t.Fatalf("%q is spared", heir)
+		if candidate, _ := m.UnlabelledCandidate(f.Now); candidate != "a-2" {
+			t.Fatalf("%q is unlabelled", candidate)
 		}
 		ends(&f, &m)
-		if heir, rest := m.Spared(f.Now); heir != "" || rest != 0 {
-			t.Errorf("%s: %q is spared for %s", name, heir, rest)
+		if candidate, rest := m.UnlabelledCandidate(f.Now); candidate != "" || rest != 0 {
+			t.Errorf("%s: %q is unlabelled for %s", name, candidate, rest)
 		}
 	}
 }
@@ -101,8 +102,8 @@ func TestAnHeirIsSparedNoLonger(t *testing.T) {
 // TestWhoHasAnotherHistoryHasNotCaughtUp, however far it is.
 func TestWhoHasAnotherHistoryHasNotCaughtUp(t *testing.T) {
 	for name, tc := range map[string]struct {
-		writer, heir failover.Measurement
-		want         bool
+		writer, candidate failover.Measurement
+		want              bool
 	}{
 		"the same": {failover.Measurement{Order: 5, History: "x"},
 			failover.Measurement{Order: 5, History: "x"}, true},
@@ -116,7 +117,7 @@ func TestWhoHasAnotherHistoryHasNotCaughtUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
-			f := pausedFor(t, &m, tc.writer, tc.heir)
+			f := pausedFor(t, &m, tc.writer, tc.candidate)
 			if step := deposed(f, &m); (step != nil) != tc.want {
 				t.Errorf("it does %v", step)
 			}
@@ -137,31 +138,31 @@ func TestADeposalAfterAPauseIsWrittenInTime(t *testing.T) {
 	if step == nil || step.Until <= f.Now || step.Until >= began+5*time.Second {
 		t.Fatalf("it does %+v", step)
 	}
-	if want := f.Record.List.Members[2]; step.Vouched == nil || *step.Vouched != want {
-		t.Errorf("%v is said to have all, want %v", step.Vouched, want)
+	if want := f.Record.List.Members[2]; step.CaughtUp == nil || *step.CaughtUp != want {
+		t.Errorf("%v is said to have all, want %v", step.CaughtUp, want)
 	}
 }
 
 // TestOneThatHasAllIsNamedAtOnce: what others have does not matter, nor that they do not say it. Where nobody has
-// vouched for it in this very term, or the writer before has ended when its pause was over, they are waited for.
+// caught up in this term, or the writer before has ended when its pause was over, they are waited for.
 func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
-		vouch func(m *failover.Memory, heir permission.Member, s *failover.Step)
-		ended time.Duration
-		want  bool
+		recordCaughtUp func(m *failover.Memory, candidate permission.Member, s *failover.Step)
+		ended          time.Duration
+		want           bool
 	}{
-		"it has all": {func(m *failover.Memory, heir permission.Member, s *failover.Step) {
-			m.Vouch(heir, s.Record.Term, s.Until)
+		"it has all": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
+			m.RecordCaughtUp(candidate, s.Record.Term, s.Until)
 		}, time.Second, true},
-		"the writer ended too late": {func(m *failover.Memory, heir permission.Member, s *failover.Step) {
-			m.Vouch(heir, s.Record.Term, s.Until)
+		"the writer ended too late": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
+			m.RecordCaughtUp(candidate, s.Record.Term, s.Until)
 		}, 6 * time.Second, false},
 		"the record came too late": {func(*failover.Memory, permission.Member, *failover.Step) {}, time.Second, false},
-		"it had all of an earlier one": {func(m *failover.Memory, heir permission.Member, s *failover.Step) {
-			m.Vouch(heir, s.Record.Term-1, s.Until)
+		"it had all of an earlier one": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
+			m.RecordCaughtUp(candidate, s.Record.Term-1, s.Until)
 		}, time.Second, false},
-		"its volume is another one": {func(m *failover.Memory, heir permission.Member, s *failover.Step) {
-			m.Vouch(permission.Member{Name: heir.Name, Identity: "lost"}, s.Record.Term, s.Until)
+		"its volume is another one": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
+			m.RecordCaughtUp(permission.Member{Name: candidate.Name, Identity: "lost"}, s.Record.Term, s.Until)
 		}, time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +174,7 @@ func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 			}
 			f.Record = step.Record
 			m.Wrote(f.Record, f.Now)
-			tc.vouch(&m, f.Record.List.Members[2], step)
+			tc.recordCaughtUp(&m, f.Record.List.Members[2], step)
 			f.Now += tc.ended
 			for _, n := range []int{0, 2} {
 				f.Pods[n].Member.Promised, f.Pods[n].Member.Writing = f.Record.Term, false

@@ -12,14 +12,14 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// changeList brings the list of members up to date while the writer is well.
-func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
-	if writer == nil || writer.Health != report.Healthy || !m.established {
-		// Followers are not well without a writer, which says nothing about them.
+// changeList updates the list of members while the primary is healthy.
+func (f *Facts) changeList(m *Memory, primary *Pod, d *Decision) {
+	if primary == nil || primary.Health != report.Healthy || !m.seenWriting {
+		// Replicas cannot be in sync without a primary.
 		m.absent = nil
 		return
 	}
-	members, changes := f.listed(m, d)
+	members, changes := f.nextMembers(m, d)
 	copies := f.copies(len(members) - 1)
 	if copies != f.Record.List.SynchronousReplicas {
 		changes = append(changes, fmt.Sprintf("%d others have each write", copies))
@@ -35,7 +35,8 @@ func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
 	d.write(Step{Record: next, Former: f.Record.Primary}, "%s", strings.Join(changes, ", "))
 }
 
-// copies are how many there are to be, of so many others. There are no more of them before there are enough others.
+// copies returns the number of synchronous replicas for so many other members. It grows only when there are enough of
+// them.
 func (f *Facts) copies(others int) int {
 	now := f.Record.List.SynchronousReplicas
 	switch {
@@ -47,8 +48,8 @@ func (f *Facts) copies(others int) int {
 	return f.SynchronousReplicas.Wanted
 }
 
-// listed are the members that the list should have, and what is different about them.
-func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, changes []string) {
+// nextMembers returns the members that the list should have, and a description of each change.
+func (f *Facts) nextMembers(m *Memory, d *Decision) (members []permission.Member, changes []string) {
 	absent := map[permission.Member]time.Duration{}
 	others := len(f.Record.List.Members) - 1
 	for _, member := range f.Record.List.Members {
@@ -67,19 +68,19 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 			others--
 			continue
 		}
-		if p == nil || !p.well() {
+		if p == nil || !p.isHealthyReplica() {
 			since, known := m.absent[member]
 			if !known {
 				since = f.Now
 			}
-			if f.Now-since >= absence && others > f.kept() {
+			if f.Now-since >= absenceTimeout && others > f.minMembers() {
 				others--
-				changes = append(changes, member.Name+" has not been well for "+absence.String())
+				changes = append(changes, member.Name+" has not been well for "+absenceTimeout.String())
 				continue
 			}
 			absent[member] = since
-			if f.Now-since < absence {
-				d.wakeAt(since + absence)
+			if f.Now-since < absenceTimeout {
+				d.wakeAt(since + absenceTimeout)
 			}
 		}
 		members = append(members, member)
@@ -87,7 +88,7 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 	m.absent = absent
 	for _, p := range f.Pods {
 		member, known := p.member()
-		if known && p.well() && slices.Contains(f.Wanted, p.Name) && f.knows(m, p) &&
+		if known && p.isHealthyReplica() && slices.Contains(f.Wanted, p.Name) && f.knowsRecord(m, p) &&
 			!slices.Contains(f.Record.List.Members, member) {
 			members = append(members, member)
 			changes = append(changes, p.Name+" has the writer's data")
@@ -96,16 +97,16 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 	return members, changes
 }
 
-// kept is how many other members stay in the list although they are away: they are the only ones that can have what was
-// acknowledged.
-func (f *Facts) kept() int {
+// minMembers returns how many other members stay in the list although they are not in sync: only they can have the
+// acknowledged writes.
+func (f *Facts) minMembers() int {
 	if f.SynchronousReplicas.Shortage == Continue {
 		return 0
 	}
 	return min(f.Record.List.SynchronousReplicas, f.SynchronousReplicas.Wanted)
 }
 
-// well says whether a follower does what it is there for.
-func (p *Pod) well() bool {
+// isHealthyReplica says whether a replica is alive, healthy and in sync.
+func (p *Pod) isHealthyReplica() bool {
 	return p.Presence == Alive && p.Health == report.Healthy && p.Sync == InSync && p.Member.Identity != ""
 }

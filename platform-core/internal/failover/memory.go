@@ -9,110 +9,109 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 )
 
-// Times that the planner goes by.
+// Timeouts and intervals.
 const (
-	// fresh is how long an answer or a measurement counts.
-	fresh = 2 * time.Second
-	// again is how soon a call that failed is repeated.
-	again = time.Second
-	// patience with a writer that has yet to write for the first time in its term.
-	patience = 30 * time.Second
-	// absence after which a member that is not well is taken off the list.
-	absence = 30 * time.Second
-	// pausePoll is how soon to look again whether a candidate has all that the paused writer has.
+	// maxAnswerAge is how long an answer or a measurement is valid.
+	maxAnswerAge = 2 * time.Second
+	// retryInterval is the time between two attempts of a failed call.
+	retryInterval = time.Second
+	// firstWriteTimeout is how long a new primary has until it writes for the first time in its term.
+	firstWriteTimeout = 30 * time.Second
+	// absenceTimeout after which a member that is not well is taken off the list.
+	absenceTimeout = 30 * time.Second
+	// pausePoll is the interval of checks whether the candidate has caught up with the paused primary.
 	pausePoll = 100 * time.Millisecond
-	// pauseFor is how long a plugin pauses a writer.
+	// pauseFor is how long a plugin pauses a primary.
 	pauseFor = 5 * time.Second
-	// pausePatience bounds a pause from before it is asked for until it is decided to depose the writer: the rest is for
+	// maxPause bounds a pause, from before the call until the decision to depose the primary. The rest of pauseFor is for
 	// the write of the record.
-	pausePatience = 3 * time.Second
-	// pauseReserve is what is left of a pause for what the writer is told once the record is written.
+	maxPause = 3 * time.Second
+	// pauseReserve is the part of a pause that is reserved for telling the former primary the written record.
 	pauseReserve = 500 * time.Millisecond
-	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
+	// pauseAgain is the backoff after a failed handover; it grows by as much with each attempt.
 	pauseAgain = 10 * time.Second
-	// pastHistories are as many as are remembered.
+	// pastHistories is the number of former histories that are remembered.
 	pastHistories = 16
-	// proxyPeriod is how often kube-proxy changes at most where Services lead, all of them together, unless it is told
-	// otherwise. The label of one writer goes that long before the next one has it, where that can be foreseen: it would
-	// have to wait for the rest of the time.
+	// proxyPeriod is the sync period of kube-proxy, by default. The primary label is removed that long before the next
+	// primary gets it, if the change is planned: the second change would otherwise wait for the rest of the period.
 	proxyPeriod = time.Second
-	// shutFor is how long the label of a writer is off before it is paused: what is left of proxyPeriod goes by until the
-	// next one writes.
-	shutFor = 700 * time.Millisecond
-	// sparedFor bounds how long an heir is without its own label, from when it goes until it has the writer's.
-	sparedFor = 10 * time.Second
-	// tries is how often a candidate is called in vain before another is chosen.
-	tries = 3
+	// labelLead is how long the primary label is removed before the pause. The rest of proxyPeriod passes until the new
+	// primary writes.
+	labelLead = 700 * time.Millisecond
+	// maxUnlabelled bounds how long a candidate is without a role label before it gets the primary label.
+	maxUnlabelled = 10 * time.Second
+	// maxMisses is the number of unanswered calls after which another candidate is chosen.
+	maxMisses = 3
 )
 
-// Memory is what one process of the engine remembers of a set between two decisions. Nothing is lost with it but time.
-// The zero value is that of a process that has just begun.
+// Memory is the in-memory state of a set between two decisions of one process. Losing it costs only time. The zero
+// value is that of a process that has just started.
 type Memory struct {
-	// term and named are of the record that the rest is about.
+	// term and named are those of the record that the other fields belong to.
 	term  int64
 	named permission.Member
-	// established says that the writer of the term was seen to write.
-	established bool
-	// down is since when the writer is seen to be down, but for the time in which it was back, and well since when it is
-	// not down any more; both 0 for a writer that was not down of late.
-	down, well time.Duration
-	// starts is since when the writer comes up that was not seen to be down before; 0 while it does not.
-	starts time.Duration
-	// absent is since when members of the list are not well.
+	// seenWriting says that the primary was seen to write in its term.
+	seenWriting bool
+	// downSince is when the primary went down, moved forward by the healthy periods since. wellSince is when it became
+	// healthy again. Both are 0 for a primary that was not down recently.
+	downSince, wellSince time.Duration
+	// startingSince is when a primary began to start that was not seen down before; 0 if it does not start.
+	startingSince time.Duration
+	// absent is since when members are not in sync.
 	absent map[permission.Member]time.Duration
-	// history of the writer's data, as it reported it last; also that of the one before, while nobody writes.
+	// history of the primary's data as last reported; that of the former primary while none is named.
 	history string
-	// past are the latest of those that writers had before.
+	// past are the latest histories that primaries had before.
 	past []string
 	// answers of agents, and measurements, by pod.
 	answers  map[string]Answer
 	measures map[string]measured
-	// failures counts the measurements of a pod in a row that failed.
+	// failures counts the consecutive failed measurements by pod.
 	failures map[string]int
-	// told is when each pod was last told the record, and taught who took it in, by pod.
-	told   map[string]time.Duration
-	taught map[string]lesson
-	// misses counts the calls in a row that a pod did not answer.
+	// told is when the record was last sent, and acknowledged which record the pod has confirmed, by pod.
+	told         map[string]time.Duration
+	acknowledged map[string]acknowledgedRecord
+	// misses counts the consecutive unanswered calls by pod.
 	misses map[string]int
-	// deposal under way, and since when nobody writes any more; 0 before. What was measured before may have changed.
+	// deposal in progress, and since when there is no primary; 0 before. Measurements from before settled may be outdated.
 	deposal *permission.Deposal
 	settled time.Duration
-	// ended is when the writer before was known to have ended; 0 before.
+	// ended is when the former primary was known to have ended; 0 before.
 	ended time.Duration
-	// shut is since when Services lead to the writer no more although it may write, 0 while they do.
-	shut time.Duration
-	// heir is who is about to take over from a writer that hands over, and spared since when Services lead nobody to it; 0
-	// while they do.
-	heir   string
-	spared time.Duration
-	// pause of the writer.
+	// labelRemovedAt is when the primary label was removed from a primary that may still write; 0 if it was not.
+	labelRemovedAt time.Duration
+	// candidate is the pod that a switchover hands over to, and unlabelledSince since when it is without its role label; 0
+	// if it has it.
+	candidate       string
+	unlabelledSince time.Duration
+	// pause of the primary.
 	pause pause
-	// vouched is who had all that the writer had, when that took no more writes.
-	vouched vouched
+	// caughtUp is the member that had all data of the primary when that was paused.
+	caughtUp caughtUpMember
 }
 
-// vouched is a member that has all that was acknowledged before a term, provided that the writer before ended while it
-// was paused.
-type vouched struct {
+// caughtUpMember is a member that has all writes acknowledged before a term, provided that the former primary ended
+// while it was paused.
+type caughtUpMember struct {
 	member permission.Member
 	term   int64
-	// until is when the pause is over.
+	// until is the end of the pause.
 	until time.Duration
 }
 
-// Answer of an agent to a call.
+// Answer is the outcome of a call to an agent.
 type Answer struct {
-	// At is when it came, or when it was given up.
+	// At is when it arrived, or when the call was given up.
 	At time.Duration
-	// Member is what it said.
-	Member Known
-	// Problem says why there is none.
+	// Member is the membership state in the answer.
+	Member MemberState
+	// Problem is why there is no answer.
 	Problem string
-	// Refusal says that the agent is there and will not answer, for example since it does not know our certificate.
+	// Refusal says that the agent is alive but rejects the call, for example because of the certificate.
 	Refusal Refusal
 }
 
-// Refusal says whether an agent answered that it will not.
+// Refusal says whether an agent rejected the call.
 type Refusal string
 
 // Values of Refusal.
@@ -121,7 +120,7 @@ const (
 	Refused    Refusal = "Refused"
 )
 
-// Alive says whether whoever was called is there.
+// Alive says whether the agent that was called is alive.
 func (a Answer) Alive() bool { return a.Problem == "" || a.Refusal == Refused }
 
 type measured struct {
@@ -131,17 +130,17 @@ type measured struct {
 
 type pause struct {
 	attempt int
-	// prepared is when what comes before it was done, or given up; 0 before.
+	// prepared is when the proxies were ready, or given up; 0 before.
 	prepared time.Duration
-	// began is when it was decided to ask the writer, or what comes before it, and held since when it takes no writes; 0
-	// before.
+	// began is when the call was decided, of the proxies or of the pause itself. held is since when the primary takes no
+	// writes; 0 before.
 	began, held time.Duration
 	// failed is when the attempt failed, and why.
 	failed  time.Duration
 	problem string
 }
 
-// Answered takes note of what became of a call.
+// Answered records the outcome of a call.
 func (m *Memory) Answered(pod string, a Answer) {
 	if m.answers == nil {
 		m.answers, m.misses = map[string]Answer{}, map[string]int{}
@@ -152,25 +151,25 @@ func (m *Memory) Answered(pod string, a Answer) {
 	}
 }
 
-// lesson is what a member took in.
-type lesson struct {
+// acknowledgedRecord is the record that a member has confirmed.
+type acknowledgedRecord struct {
 	identity string
 	list     int64
 }
 
-// Told takes note of what became of telling a pod the record, of which the list had this version.
+// Told records the outcome of sending the record, with this version of its list.
 func (m *Memory) Told(pod string, list int64, a Answer) {
 	m.Answered(pod, a)
 	if m.told == nil {
-		m.told, m.taught = map[string]time.Duration{}, map[string]lesson{}
+		m.told, m.acknowledged = map[string]time.Duration{}, map[string]acknowledgedRecord{}
 	}
 	m.told[pod] = a.At
 	if a.Problem == "" {
-		m.taught[pod] = lesson{a.Member.Identity, list}
+		m.acknowledged[pod] = acknowledgedRecord{a.Member.Identity, list}
 	}
 }
 
-// Measured takes note of what a measurement gave.
+// Measured records a measurement.
 func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
 	if m.measures == nil {
 		m.measures, m.failures = map[string]measured{}, map[string]int{}
@@ -181,15 +180,14 @@ func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
 	}
 }
 
-// Prepared takes note that what comes before an attempt to pause the writer is done. The time for the pause itself
-// begins.
+// Prepared records that the proxies are ready for an attempt to pause the primary. The time of the pause begins.
 func (m *Memory) Prepared(attempt int, at time.Duration) {
 	if p := &m.pause; p.attempt == attempt && p.prepared == 0 {
 		p.prepared, p.began = at, at
 	}
 }
 
-// PauseOutcome is what became of the action that pauses the writer.
+// PauseOutcome is the outcome of the action that pauses the primary.
 type PauseOutcome string
 
 // Outcomes of a pause.
@@ -199,7 +197,7 @@ const (
 	PauseFailed  PauseOutcome = "Failed"
 )
 
-// Paused takes note of how an attempt to pause the writer stands.
+// Paused records the outcome of an attempt to pause the primary.
 func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, problem string) {
 	p := &m.pause
 	if p.attempt != attempt {
@@ -210,62 +208,64 @@ func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, pro
 		p.held = at
 	case PauseFailed:
 		p.failed, p.problem = at, problem
-		m.open()
+		m.restoreLabels()
 	}
 }
 
-// open has Services lead to whom they would.
-func (m *Memory) open() { m.shut, m.heir, m.spared = 0, "", 0 }
+// restoreLabels lets the primary and the candidate have their labels again.
+func (m *Memory) restoreLabels() { m.labelRemovedAt, m.candidate, m.unlabelledSince = 0, "", 0 }
 
-// Spared is the pod that is to be without the label that it has, as it is about to get the writer's: both are changes
-// of where Services lead. It is empty for none; rest is how long it stays so at most.
-func (m *Memory) Spared(now time.Duration) (heir string, rest time.Duration) {
-	if rest = m.spared + sparedFor - now; m.spared == 0 || rest <= 0 {
+// UnlabelledCandidate returns the pod that has to be without its role label because it is about to get the primary
+// label: both change the endpoints of Services. It is empty for none; rest is how long this lasts at most.
+func (m *Memory) UnlabelledCandidate(now time.Duration) (candidate string, rest time.Duration) {
+	if rest = m.unlabelledSince + maxUnlabelled - now; m.unlabelledSince == 0 || rest <= 0 {
 		return "", 0
 	}
-	return m.heir, rest
+	return m.candidate, rest
 }
 
-// IsShut says whether the writer of the record is to be without its label, so that Services lead nobody to it who is
-// not there yet.
-func (m *Memory) IsShut() bool { return m.shut != 0 }
+// PrimaryLabelRemoved says whether the named primary has to be without its label, so that Services send it no new
+// clients.
+func (m *Memory) PrimaryLabelRemoved() bool { return m.labelRemovedAt != 0 }
 
-// Wrote takes note that the record is this one since the answer that came at a time.
+// Wrote records that the API server has had this record since the answer at that time.
 func (m *Memory) Wrote(r permission.Record, at time.Duration) {
-	m.begin(r)
+	m.reset(r)
 	if r.Primary == nil {
 		if m.deposal == nil || m.deposal.Record.Term != r.Term {
-			m.attend(&permission.Deposal{Record: r, RecordedAt: at})
+			m.setDeposal(&permission.Deposal{Record: r, RecordedAt: at})
 		}
 	}
 }
 
-// attend begins with a deposal of which nothing is known yet; nil for none.
-func (m *Memory) attend(deposal *permission.Deposal) { m.deposal, m.settled, m.ended = deposal, 0, 0 }
-
-// Vouch takes note that a member has all that was acknowledged before a term: the record was written until a time at
-// which the writer before took no writes, and takes none for a moment longer.
-func (m *Memory) Vouch(member permission.Member, term int64, until time.Duration) {
-	m.vouched = vouched{member, term, until + pauseReserve}
+// setDeposal starts a deposal without answers; nil for none.
+func (m *Memory) setDeposal(deposal *permission.Deposal) {
+	m.deposal, m.settled, m.ended = deposal, 0, 0
 }
 
-// begin forgets what is of an earlier record.
-func (m *Memory) begin(r permission.Record) {
+// RecordCaughtUp records that a member has all writes acknowledged before a term: the record was written before the
+// time until which the former primary was paused, with a reserve.
+func (m *Memory) RecordCaughtUp(member permission.Member, term int64, until time.Duration) {
+	m.caughtUp = caughtUpMember{member, term, until + pauseReserve}
+}
+
+// reset drops the state of an earlier record.
+func (m *Memory) reset(r permission.Record) {
 	var named permission.Member
 	if r.Primary != nil {
 		named = *r.Primary
-		m.attend(nil)
+		m.setDeposal(nil)
 	}
 	if m.term == r.Term && m.named == named {
 		return
 	}
 	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures,
 		failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled, ended: m.ended,
-		vouched: m.vouched, heir: m.heir, spared: m.spared}
+		caughtUp: m.caughtUp, candidate: m.candidate, unlabelledSince: m.unlabelledSince}
 }
 
-// wrote takes down which history a writer says that its data has.
-func (m *Memory) wrote(history string) {
+// recordHistory stores the history that the primary reports.
+func (m *Memory) recordHistory(history string) {
 	if m.history != "" && m.history != history {
 		m.past = append(m.past, m.history)
 		m.past = m.past[max(0, len(m.past)-pastHistories):]
@@ -273,23 +273,22 @@ func (m *Memory) wrote(history string) {
 	m.history = history
 }
 
-// later says whether what was measured is of a history that the writer began after the one that other data has,
-// although it never came to say so: a process that is started again begins one, and may end before anybody asked. Those
-// of one writer follow one another, so that who heard of it last has the later one, unless it is known to be an earlier
-// one.
+// later says whether data is of a history that the primary began after that of other data, but did not report: a
+// restarted process begins one, and may end before it is asked. The histories of one primary follow one another. The
+// pod with the more recent contact has the later one, unless it is known as a former one.
 func (m *Memory) later(have, than Measurement) bool {
 	return have.History != "" && have.History != than.History && have.History != m.history &&
 		!slices.Contains(m.past, have.History) &&
-		have.Silence != nil && (than.Silence == nil || *have.Silence <= *than.Silence)
+		have.LastContact != nil && (than.LastContact == nil || *have.LastContact <= *than.LastContact)
 }
 
-// answer of a pod, when it is one that counts.
+// answer returns the answer of a pod, and whether it is recent enough.
 func (m *Memory) answer(pod string, now time.Duration) (a Answer, counts bool) {
 	a, found := m.answers[pod]
-	return a, found && now-a.At < fresh
+	return a, found && now-a.At < maxAnswerAge
 }
 
-// due says whether a call may be made now, or when.
+// due says whether a call is due, or when it will be.
 func due(last time.Duration, known bool, now, interval time.Duration) (at time.Duration, isDue bool) {
 	if !known || now-last >= interval {
 		return now, true
@@ -297,10 +296,10 @@ func due(last time.Duration, known bool, now, interval time.Duration) (at time.D
 	return last + interval, false
 }
 
-// slowest is how much rarer calls become that a pod does not answer.
-const slowest = 10
+// maxPaceFactor bounds how much less often a pod that does not answer is called.
+const maxPaceFactor = 10
 
-// pace is how soon a call is repeated: less and less often where nobody answers.
+// pace returns the interval of calls to a pod, with backoff while it does not answer.
 func (m *Memory) pace(pod string, interval time.Duration) time.Duration {
-	return interval * time.Duration(min(1+m.misses[pod], slowest))
+	return interval * time.Duration(min(1+m.misses[pod], maxPaceFactor))
 }

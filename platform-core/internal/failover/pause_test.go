@@ -19,7 +19,7 @@ func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 		m.Told(p.Name, 1, failover.Answer{At: f.Now, Member: p.Member})
 	}
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
-	shut(t, m, &f)
+	labelRemoved(t, m, &f)
 	d := failover.Plan(f, m)
 	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Pause || d.Steps[0].Attempt != 1 {
 		t.Fatalf("the steps are %v", d.Steps)
@@ -27,14 +27,14 @@ func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 	return f
 }
 
-// shut has the writer lose its label, and lets the time pass until it may be paused.
-func shut(t *testing.T, m *failover.Memory, f *failover.Facts) {
+// removePrimaryLabel has the writer lose its label, and lets the time pass until it may be paused.
+func labelRemoved(t *testing.T, m *failover.Memory, f *failover.Facts) {
 	t.Helper()
 	d := failover.Plan(*f, m)
-	if len(d.Steps) != 0 || d.Wake <= f.Now || d.Wake > f.Now+time.Second || !m.IsShut() {
+	if len(d.Steps) != 0 || d.Wake <= f.Now || d.Wake > f.Now+time.Second || !m.PrimaryLabelRemoved() {
 		t.Fatalf("the steps are %v, and it looks again after %s", d.Steps, d.Wake-f.Now)
 	}
-	f.Pods[0].Established = false
+	f.Pods[0].HasPrimaryLabel = false
 	f.Now = d.Wake
 }
 
@@ -103,13 +103,13 @@ func TestAPauseEnds(t *testing.T) {
 			t.Errorf("on a pause that is over it does %v", s)
 		}
 	}
-	if m.IsShut() {
+	if m.PrimaryLabelRemoved() {
 		t.Error("Services do not lead to it after a pause that failed")
 	}
 	f.Now += 10 * time.Second
-	f.Pods[0].Established = true
+	f.Pods[0].HasPrimaryLabel = true
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 2})
-	shut(t, &m, &f)
+	labelRemoved(t, &m, &f)
 	d = failover.Plan(f, &m)
 	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Pause || d.Steps[0].Attempt != 2 {
 		t.Errorf("it does not ask anew: %v", d.Steps)

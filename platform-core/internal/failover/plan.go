@@ -13,32 +13,32 @@ import (
 
 // Plan decides what to do now.
 func Plan(f Facts, m *Memory) Decision {
-	m.begin(f.Record)
+	m.reset(f.Record)
 	if f.Record.Founding() {
 		return f.bootstrap()
 	}
 	if promised := f.promised(); promised > f.Record.Term {
-		// The API server lost what came later, as after a restored backup, or what is read is behind: then the write is
-		// refused.
+		// The record is older than the members, for example after a restore of etcd. A stale read has the same effect; then
+		// the write is rejected.
 		d := Decision{State: Changing, Message: fmt.Sprintf("members have promised term %d, which the record does not know",
 			promised)}
-		f.resume(&d, f.Record, promised)
+		f.recoverTerm(&d, f.Record, promised)
 		return d
 	}
 	if f.Record.Primary == nil {
-		return f.succeed(m)
+		return f.electPrimary(m)
 	}
-	return f.reign(m)
+	return f.reconcilePrimary(m)
 }
 
-// bootstrap gives the set its first record, or the first one of other volumes.
+// bootstrap writes the first record of the set, or of its new volumes.
 func (f *Facts) bootstrap() Decision {
 	d := Decision{State: Starting}
 	var members []permission.Member
 	for i, name := range f.Wanted {
 		p := f.pod(name)
-		if i > 0 && f.Record.Term > 0 && p != nil && p.Blank {
-			// The first has the data of these volumes, and this one has none that could say otherwise.
+		if i > 0 && f.Record.Term > 0 && p != nil && p.WithoutVolume {
+			// The first pod has the data of these volumes, and this pod has no volume with other data.
 			continue
 		}
 		if p == nil || p.Presence != Alive || p.Member.Identity == "" {
@@ -52,15 +52,15 @@ func (f *Facts) bootstrap() Decision {
 		return d
 	}
 	d.Message = "the first writer is being named"
-	// What members know of a record that names nobody is no writer's term.
+	// A promised term that the record already has does not prove that there was a primary.
 	promised, known := f.promised(), f.Record.Term
 	if promised <= known {
-		// The others are members once they have its data.
+		// The others become members when they are in sync.
 		members = members[:1]
 	}
 	first, err := f.Record.Bootstrap(members)
 	if err == nil && promised > known {
-		f.resume(&d, first, promised)
+		f.recoverTerm(&d, first, promised)
 		return d
 	}
 	if err == nil {
@@ -74,11 +74,11 @@ func (f *Facts) bootstrap() Decision {
 	return d
 }
 
-// resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the
-// writer, if it is there: its data is the latest, and with its term nobody else can have a permission.
-func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
+// recoverTerm continues from a later term than the record's, which volumes have. The primary of that term is named
+// again if it exists: its data is the latest, and no other member can hold a write lease of its term.
+func (f *Facts) recoverTerm(d *Decision, next permission.Record, promised int64) {
 	next.Term, next.Primary = max(promised+1, next.Term), nil
-	// Who was named in between is not known: none that is promised the term proves then that nobody writes.
+	// The former primary is not known: only promises and the expiry of leases prove then that there is none.
 	var former *permission.Member
 	for _, p := range f.Pods {
 		if member, known := p.member(); known && p.Presence == Alive && p.Member.Term == promised && next.Eligible(member) {
@@ -86,11 +86,11 @@ func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 		}
 	}
 	change := &Change{Cause: Recovered, Why: fmt.Sprintf("volumes know of term %d", promised)}
-	d.write(Step{Record: next, Former: former, Unlabel: f.labelled(), Change: change}, "%s", change.Why)
+	d.write(Step{Record: next, Former: former, Unlabel: f.labelledPod(), Change: change}, "%s", change.Why)
 }
 
-// promised is the highest term that a pod has promised. What is beyond reason is not believed where there is a record
-// to say so.
+// promised returns the highest term that a pod has promised. Terms that exceed the record's by more than
+// permission.MaxJump are ignored as invalid.
 func (f *Facts) promised() int64 {
 	highest := int64(0)
 	for _, p := range f.Pods {
@@ -102,243 +102,243 @@ func (f *Facts) promised() int64 {
 	return highest
 }
 
-// labelled is a pod with the writer's label, if there is one.
-func (f *Facts) labelled() string {
+// labelledPod returns the name of a pod with the primary label; empty if there is none.
+func (f *Facts) labelledPod() string {
 	for _, p := range f.Pods {
-		if p.Established {
+		if p.HasPrimaryLabel {
 			return p.Name
 		}
 	}
 	return ""
 }
 
-// reign looks after a set with a named writer.
-func (f *Facts) reign(m *Memory) Decision {
-	writer := f.pod(f.Record.Primary.Name)
-	if writer != nil && writer.Established && writer.is(*f.Record.Primary) {
-		m.established = true
-		if writer.Member.Writing && writer.Health == report.Healthy && writer.History != "" {
-			m.wrote(writer.History)
+// reconcilePrimary plans for a set with a named primary.
+func (f *Facts) reconcilePrimary(m *Memory) Decision {
+	primary := f.pod(f.Record.Primary.Name)
+	if primary != nil && primary.HasPrimaryLabel && primary.is(*f.Record.Primary) {
+		m.seenWriting = true
+		if primary.Member.Writing && primary.Health == report.Healthy && primary.History != "" {
+			m.recordHistory(primary.History)
 		}
 	}
-	if writer != nil && f.Record.Previous != nil && writer.is(*f.Record.Primary) {
-		if next := f.Record.Confirm(writer.Member.Term, writer.Member.ListVersion); next.Previous == nil {
+	if primary != nil && f.Record.Previous != nil && primary.is(*f.Record.Primary) {
+		if next := f.Record.Confirm(primary.Member.Term, primary.Member.ListVersion); next.Previous == nil {
 			d := Decision{State: Steady}
-			d.write(Step{Record: next, Former: f.Record.Primary}, "%s goes by list %d", writer.Name, next.List.Version)
+			d.write(Step{Record: next, Former: f.Record.Primary}, "%s goes by list %d", primary.Name, next.List.Version)
 			return d
 		}
 	}
-	d := f.judge(m, writer)
+	d := f.checkPrimary(m, primary)
 	if len(d.Steps) == 0 || d.Steps[0].Action != Write {
 		if d.State == Steady {
-			f.changeList(m, writer, &d)
+			f.changeList(m, primary, &d)
 		}
 	}
 	if len(d.Steps) == 0 || d.Steps[0].Action != Write {
-		f.tell(m, &d)
+		f.tellRecord(m, &d)
 	}
 	return d
 }
 
-// judge says whether the writer stays.
-func (f *Facts) judge(m *Memory, writer *Pod) Decision {
+// checkPrimary decides whether the primary stays, hands over, or is replaced by a failover.
+func (f *Facts) checkPrimary(m *Memory, primary *Pod) Decision {
 	d := Decision{State: Steady}
-	f.expire(m, &d)
-	why, at := f.trouble(m, writer, &d)
-	if why != "" && !f.obeys(m, writer) {
+	f.expirePause(m, &d)
+	why, at := f.primaryFailure(m, primary, &d)
+	if why != "" && !f.isSwitchoverPaused(m, primary) {
 		d.State, d.Message = Down, why
-		if m.established || at <= f.Now {
+		if m.seenWriting || at <= f.Now {
 			d.State = Down
 		} else {
 			d.State = Starting
 		}
-		if f.alone(writer) && !f.takesOver() {
-			// Nobody could take over: what is wrong with the pod is told by itself.
+		if f.isOnlyPod(primary) && !f.isTakeOverOrdered() {
+			// There is no other pod that could take over. The conditions of the pod say what is wrong.
 			d.Message = ""
-			m.open()
+			m.restoreLabels()
 			return d
 		}
 		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
-			m.open()
+			m.restoreLabels()
 			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
 			if f.Order != nil {
 				d.Refused = d.Message
 			}
 			return d
 		}
-		if f.Now < at && !f.takesOver() {
-			f.foresee(m, &d, writer, at)
+		if f.Now < at && !f.isTakeOverOrdered() {
+			f.prepareFailover(m, &d, primary, at)
 			return d
 		}
-		return f.replace(m, d, why)
+		return f.failOver(m, d, why)
 	}
 	if f.Order != nil {
-		return f.obey(m, d, writer)
+		return f.executeSwitchover(m, d, primary)
 	}
-	m.open()
+	m.restoreLabels()
 	return d
 }
 
-// foresee gets ready for another writer, which there is when this one is not back at a time: who could that be, and
-// whom Services do not lead to.
-func (f *Facts) foresee(m *Memory, d *Decision, writer *Pod, at time.Duration) {
+// prepareFailover looks for a candidate, and removes the primary label, before the failover that is due at a time.
+func (f *Facts) prepareFailover(m *Memory, d *Decision, primary *Pod, at time.Duration) {
 	d.wakeAt(at)
-	// Half of the time is for a process that is started again in place: Services lead to it all along.
+	// The first half of the time is for a restart in place, during which the Service selects the primary.
 	if soon := at - min(proxyPeriod, f.After/2); f.Now < soon {
 		d.wakeAt(soon)
 		return
 	}
-	switch best, _ := f.heir(m, d); {
+	switch best, _ := f.takeoverCandidate(m, d); {
 	case best != nil:
-		f.shut(m, writer)
+		f.removePrimaryLabel(m, primary)
 	case !d.measuring:
-		m.open()
+		m.restoreLabels()
 	}
 }
 
-// shut has the writer's label go before it is deposed.
-func (f *Facts) shut(m *Memory, writer *Pod) {
-	if m.shut == 0 && writer != nil && writer.Established {
-		m.shut = f.Now
+// removePrimaryLabel removes the primary's Service label before it is deposed.
+func (f *Facts) removePrimaryLabel(m *Memory, primary *Pod) {
+	if m.labelRemovedAt == 0 && primary != nil && primary.HasPrimaryLabel {
+		m.labelRemovedAt = f.Now
 	}
 }
 
-// alone says whether no other pod is wanted than the one that writes, which is there with its volume.
-func (f *Facts) alone(writer *Pod) bool {
-	return writer != nil && writer.Presence == Alive && writer.is(*f.Record.Primary) && len(f.Wanted) == 1 &&
-		f.Wanted[0] == writer.Name
+// isOnlyPod says whether the primary is the only wanted pod, and exists with its volume.
+func (f *Facts) isOnlyPod(primary *Pod) bool {
+	return primary != nil && primary.Presence == Alive && primary.is(*f.Record.Primary) && len(f.Wanted) == 1 &&
+		f.Wanted[0] == primary.Name
 }
 
-// obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.
-func (f *Facts) obeys(m *Memory, writer *Pod) bool {
-	return f.Order != nil && writer != nil && m.pause.held != 0 && m.pause.failed == 0
+// isSwitchoverPaused says whether the primary is paused for a switchover, which looks like a failure.
+func (f *Facts) isSwitchoverPaused(m *Memory, primary *Pod) bool {
+	return f.Order != nil && primary != nil && m.pause.held != 0 && m.pause.failed == 0
 }
 
-// howToSwitch says what a person does to have another pod write.
+// howToSwitch tells a person how to change the primary.
 const howToSwitch = "run an Operation of template Failover"
 
-// takesOver says whether another pod is to take over at once.
-func (f *Facts) takesOver() bool { return f.Order != nil && f.Order.Way == TakeOver }
+// isTakeOverOrdered says whether an order asks for a failover at once.
+func (f *Facts) isTakeOverOrdered() bool { return f.Order != nil && f.Order.Way == TakeOver }
 
-// accepts says whether a loss of data is accepted.
-func (f *Facts) accepts() bool { return f.Order != nil && f.Order.Loss == Accepted }
+// acceptsLoss says whether the order accepts a loss of data.
+func (f *Facts) acceptsLoss() bool { return f.Order != nil && f.Order.Loss == Accepted }
 
-// trouble says what is wrong with the writer, and when that is reason enough; empty when nothing is.
-func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at time.Duration) {
+// primaryFailure returns what is wrong with the primary, and from when that justifies a failover; empty if nothing is
+// wrong.
+func (f *Facts) primaryFailure(m *Memory, primary *Pod, d *Decision) (why string, at time.Duration) {
 	name := f.Record.Primary.Name
 	grace := f.After
-	if !m.established {
-		grace = patience
+	if !m.seenWriting {
+		grace = firstWriteTimeout
 	}
 	since := func() time.Duration {
-		f.relapses(m)
-		if m.down == 0 {
-			m.down = f.Now
-			if writer != nil && writer.Health == report.Unhealthy {
-				failed := min(max(writer.FailedFor, 0), grace)
-				if !m.established {
-					// What it was before it was named is not held against it.
+		f.resumeDowntime(m)
+		if m.downSince == 0 {
+			m.downSince = f.Now
+			if primary != nil && primary.Health == report.Unhealthy {
+				failed := min(max(primary.FailedFor, 0), grace)
+				if !m.seenWriting {
+					// The time before it was named does not count.
 					failed = min(failed, f.NamedFor)
 				}
-				m.down = max(f.Now-failed, 1)
+				m.downSince = max(f.Now-failed, 1)
 			}
 		}
-		if m.established {
-			return m.down + grace
+		if m.seenWriting {
+			return m.downSince + grace
 		}
-		// It may have written for an engine before this one.
-		return min(m.down+grace, max(f.Now-f.NamedFor+patience, m.down+f.After))
+		// It may have written before this engine started.
+		return min(m.downSince+grace, max(f.Now-f.NamedFor+firstWriteTimeout, m.downSince+f.After))
 	}
 	switch {
-	case writer == nil:
+	case primary == nil:
 		return fmt.Sprintf("pod %s, which writes, is gone", name), since()
-	case writer.Presence == Leaving:
+	case primary.Presence == Leaving:
 		return fmt.Sprintf("pod %s, which writes, is on its way out", name), f.Now
-	case writer.Member.Identity != "" && !writer.is(*f.Record.Primary):
+	case primary.Member.Identity != "" && !primary.is(*f.Record.Primary):
 		return fmt.Sprintf("pod %s, which wrote, has another volume", name), f.Now
-	case writer.Presence == Unreachable:
+	case primary.Presence == Unreachable:
 		return fmt.Sprintf("pod %s, which writes, is on a node that nobody reaches", name), f.Now
-	case f.accused() && f.unanswered(m, writer, d):
+	case f.isPrimarySuspected() && f.isPrimaryUnreachable(m, primary, d):
 		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name),
 			f.Now
-	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
+	case !primary.Member.Writing || primary.Health == report.Unhealthy || primary.Health == report.Stopped:
 		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
-	case m.established && writer.Health != report.Healthy && !writer.OutOfConnections:
-		return fmt.Sprintf("the process of pod %s, which writes, has not come up yet", name), f.starts(m, since)
-	case !m.established && writer.Reluctance != "":
-		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, writer.Reluctance), since()
+	case m.seenWriting && primary.Health != report.Healthy && !primary.OutOfConnections:
+		return fmt.Sprintf("the process of pod %s, which writes, has not come up yet", name), f.startDeadline(m, since)
+	case !m.seenWriting && primary.NotWritingReason != "":
+		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, primary.NotWritingReason), since()
 	}
-	m.starts = 0
+	m.startingSince = 0
 	switch {
-	case !m.established:
-		m.down, m.well = 0, 0
-	case m.down != 0 && m.well == 0:
-		m.well = f.Now
+	case !m.seenWriting:
+		m.downSince, m.wellSince = 0, 0
+	case m.downSince != 0 && m.wellSince == 0:
+		m.wellSince = f.Now
 	}
 	return "", 0
 }
 
-// starts is when a writer that comes up has taken too long. Where it was down before, that time goes on. Else it may be
-// its agent that has begun anew and has yet to see that it works.
-func (f *Facts) starts(m *Memory, down func() time.Duration) time.Duration {
-	if m.down != 0 {
+// startDeadline returns when a starting primary counts as failed. The downtime before the start counts. Without any, it
+// may be the agent that has restarted and has not probed the process yet.
+func (f *Facts) startDeadline(m *Memory, down func() time.Duration) time.Duration {
+	if m.downSince != 0 {
 		return down()
 	}
-	if m.starts == 0 {
-		m.starts = f.Now
+	if m.startingSince == 0 {
+		m.startingSince = f.Now
 	}
-	return m.starts + max(patience, f.After)
+	return m.startingSince + max(firstWriteTimeout, f.After)
 }
 
-// relapses has a writer that is down again be down for as long as it was before, unless it was well for as long as
-// others wait: what comes back to die again is not waited for anew each time. When it was well for less than half of
-// that, it was never back.
-func (f *Facts) relapses(m *Memory) {
-	well := f.Now - m.well
+// resumeDowntime continues the downtime of a primary that fails again, unless it was healthy for as long as After: a
+// process in a crash loop does not get After again each time. Healthy periods shorter than half of After count as
+// downtime.
+func (f *Facts) resumeDowntime(m *Memory) {
+	well := f.Now - m.wellSince
 	switch {
-	case m.well == 0:
+	case m.wellSince == 0:
 	case well >= f.After:
-		m.down = 0
+		m.downSince = 0
 	case well >= f.After/2:
-		m.down += well
+		m.downSince += well
 	}
-	m.well = 0
+	m.wellSince = 0
 }
 
-// accused says whether a follower is not asked any more.
-func (f *Facts) accused() bool {
+// isPrimarySuspected says whether a member has not been asked for an acknowledgement for a while.
+func (f *Facts) isPrimarySuspected() bool {
 	return slices.ContainsFunc(f.Pods, func(p Pod) bool {
-		return p.Accuses && p.Presence == Alive && p.Name != f.Record.Primary.Name &&
+		return p.SuspectsPrimary && p.Presence == Alive && p.Name != f.Record.Primary.Name &&
 			f.Record.List.Has(permission.Member{Name: p.Name, Identity: p.Member.Identity})
 	})
 }
 
-// unanswered says whether the writer's agent does not answer; it is asked first.
-func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
-	if answer, counts := m.answer(writer.Name, f.Now); counts {
-		d.wakeAt(answer.At + fresh)
-		// One that refuses is there, whatever is wrong with its certificate.
+// isPrimaryUnreachable says whether the agent of the primary does not answer. It is asked first.
+func (f *Facts) isPrimaryUnreachable(m *Memory, primary *Pod, d *Decision) bool {
+	if answer, counts := m.answer(primary.Name, f.Now); counts {
+		d.wakeAt(answer.At + maxAnswerAge)
+		// An agent that refuses the call is alive, for example one that does not accept the certificate.
 		return answer.Problem != "" && !answer.Alive()
 	}
-	d.add(Step{Action: Ask, Pod: writer.Name}, "a follower has not been asked for a while")
+	d.add(Step{Action: Ask, Pod: primary.Name}, "a follower has not been asked for a while")
 	return false
 }
 
-// replace deposes the writer when another pod can take over.
-func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
-	best, problem := f.heir(m, &d)
+// failOver deposes the primary when there is a candidate.
+func (f *Facts) failOver(m *Memory, d Decision, why string) Decision {
+	best, problem := f.takeoverCandidate(m, &d)
 	if best == nil {
 		if !d.measuring {
-			m.open()
+			m.restoreLabels()
 		}
-		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.bereft())
-		if f.takesOver() && !d.measuring {
+		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.noCandidateReason())
+		if f.isTakeOverOrdered() && !d.measuring {
 			d.Refused = d.Message
 		}
 		return d
 	}
 	change := &Change{Cause: Failed, Why: why}
-	if f.Mode == Manual || f.takesOver() {
+	if f.Mode == Manual || f.isTakeOverOrdered() {
 		change.By = f.Order.By
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s: %s is to take over", why, best.Name)
@@ -347,18 +347,18 @@ func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	return d
 }
 
-// heir is the pod that takes over from a writer that failed. Where a person decides, it is the one that he named.
-func (f *Facts) heir(m *Memory, d *Decision) (*Pod, string) {
-	if f.Mode == Manual || f.takesOver() {
-		return f.chosen(m, d)
+// takeoverCandidate returns the candidate for a failover. Where a person decides, it is the pod that the order names.
+func (f *Facts) takeoverCandidate(m *Memory, d *Decision) (*Pod, string) {
+	if f.Mode == Manual || f.isTakeOverOrdered() {
+		return f.orderedCandidate(m, d)
 	}
 	return f.candidate(m, d, *f.Record.Primary)
 }
 
-// unsafe says why a candidate with this measurement may lack too much; empty when it does not.
-func (f *Facts) unsafe(have Measurement) string {
+// dataLossReason returns why a candidate may lack too much data; empty if it does not.
+func (f *Facts) dataLossReason(have Measurement) string {
 	switch {
-	case f.accepts():
+	case f.acceptsLoss():
 	case have.Problem != "":
 		return "cannot be measured: " + have.Problem
 	case f.MaxLag != nil && have.Lag == nil:
@@ -369,14 +369,14 @@ func (f *Facts) unsafe(have Measurement) string {
 	return ""
 }
 
-// outranks says whether a candidate is the better one.
+// outranks says whether one candidate is better than another.
 func (f *Facts) outranks(m *Memory, p *Pod, have Measurement, best *Pod, measurement Measurement) bool {
 	ours, theirs := have.follows(m.history), measurement.follows(m.history)
 	switch {
-	case f.accepts() && (f.prefers(p) || f.prefers(best)):
+	case f.acceptsLoss() && (f.prefers(p) || f.prefers(best)):
 		return f.prefers(p)
 	case have.Problem != "" || measurement.Problem != "":
-		// Where a loss is accepted: who can be measured comes first.
+		// A loss is accepted here: a candidate with a measurement is better than one without.
 		return have.Problem == ""
 	case have.descends(measurement):
 		return true
@@ -390,27 +390,27 @@ func (f *Facts) outranks(m *Memory, p *Pod, have Measurement, best *Pod, measure
 	return have.Order > measurement.Order || have.Order == measurement.Order && f.prefers(p)
 }
 
-// retry asks a pod that did not answer, now and then.
-func (f *Facts) retry(m *Memory, d *Decision, p *Pod) {
-	at, isDue := due(m.answers[p.Name].At, true, f.Now, m.pace(p.Name, again))
+// askAgain repeats a call to a pod that did not answer, with backoff.
+func (f *Facts) askAgain(m *Memory, d *Decision, p *Pod) {
+	at, isDue := due(m.answers[p.Name].At, true, f.Now, m.pace(p.Name, retryInterval))
 	if isDue {
 		d.add(Step{Action: Ask, Pod: p.Name}, "it may take over, and did not answer")
 	}
-	d.wakeAt(max(at, f.Now+again))
+	d.wakeAt(max(at, f.Now+retryInterval))
 }
 
-// prefers says whether a pod is the one that an order names.
+// prefers says whether the order names a pod.
 func (f *Facts) prefers(p *Pod) bool { return f.Order != nil && f.Order.To == p.Name }
 
-// measure gives a measurement of a pod that counts; or has one made.
+// measure returns a recent measurement of a pod, or adds a step for one; then pending is true.
 func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pending bool) {
 	if f.Measures == FromReports {
 		return p.Measurement, false
 	}
-	interval := fresh
+	interval := maxAnswerAge
 	last, known := m.measures[p.Name]
 	if last.Problem != "" {
-		interval = again
+		interval = retryInterval
 	}
 	at, isDue := due(last.at, known && last.at >= m.settled, f.Now, interval)
 	if isDue {
@@ -418,33 +418,33 @@ func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pendi
 	} else {
 		d.wakeAt(at)
 	}
-	// One failure says nothing of its data.
-	if isDue || last.Problem != "" && m.failures[p.Name] < tries {
+	// A failed measurement counts only after some attempts.
+	if isDue || last.Problem != "" && m.failures[p.Name] < maxMisses {
 		d.measuring = true
 		return Measurement{}, true
 	}
 	return last.Measurement, false
 }
 
-// tell has pods learn the record that do not know it.
-func (f *Facts) tell(m *Memory, d *Decision) {
+// tellRecord sends the record to the pods that do not have it.
+func (f *Facts) tellRecord(m *Memory, d *Decision) {
 	for _, p := range f.Pods {
-		if p.Presence != Alive || p.Member.Identity == "" || f.knows(m, p) {
+		if p.Presence != Alive || p.Member.Identity == "" || f.knowsRecord(m, p) {
 			continue
 		}
 		last, told := m.told[p.Name]
-		at, isDue := due(last, told, f.Now, m.pace(p.Name, fresh))
+		at, isDue := due(last, told, f.Now, m.pace(p.Name, maxAnswerAge))
 		if isDue {
 			d.add(Step{Action: Tell, Pod: p.Name}, "it does not know term %d, list %d", f.Record.Term, f.Record.List.Version)
 		}
-		d.wakeAt(max(at, f.Now+again))
+		d.wakeAt(max(at, f.Now+retryInterval))
 	}
 }
 
-// knows says whether a pod goes by the record, by its report or since it was told.
-func (f *Facts) knows(m *Memory, p Pod) bool {
+// knowsRecord says whether a pod has the record, by its report or by its acknowledgement.
+func (f *Facts) knowsRecord(m *Memory, p Pod) bool {
 	k, primary := p.Member, f.Record.Primary
-	if m.taught[p.Name] == (lesson{k.Identity, f.Record.List.Version}) {
+	if m.acknowledged[p.Name] == (acknowledgedRecord{k.Identity, f.Record.List.Version}) {
 		return true
 	}
 	if !p.is(*primary) {

@@ -22,12 +22,12 @@ func trio() failover.Facts {
 		f.Record.List.Members = append(f.Record.List.Members, permission.Member{Name: name, Identity: "of " + name})
 		f.Pods = append(f.Pods, failover.Pod{Name: name, Presence: failover.Alive, Health: report.Healthy,
 			Sync:   failover.InSync,
-			Member: failover.Known{Identity: "of " + name, Promised: 5, Primary: "a-0"}})
+			Member: failover.MemberState{Identity: "of " + name, Promised: 5, Primary: "a-0"}})
 	}
 	f.Record.Term, f.Record.List.Version, f.Record.Primary = 5, 1, &f.Record.List.Members[0]
 	f.Former = f.Record.Primary
 	writer := &f.Pods[0]
-	writer.Member.Term, writer.Member.ListVersion, writer.Member.Writing, writer.Established = 5, 1, true, true
+	writer.Member.Term, writer.Member.ListVersion, writer.Member.Writing, writer.HasPrimaryLabel = 5, 1, true, true
 	return f
 }
 
@@ -123,7 +123,7 @@ func TestTheTimeOfTheProbeCounts(t *testing.T) {
 func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 2 * time.Second: 28 * time.Second} {
 		f, m := trio(), failover.Memory{}
-		f.Pods[0].Member.Writing, f.Pods[0].Health, f.Pods[0].FailedFor, f.Pods[0].Established = false, report.Unhealthy,
+		f.Pods[0].Member.Writing, f.Pods[0].Health, f.Pods[0].FailedFor, f.Pods[0].HasPrimaryLabel = false, report.Unhealthy,
 			time.Hour, false
 		f.NamedFor = named
 		begun := f.Now
@@ -143,7 +143,7 @@ func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 // complains of is no reason.
 func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	f, m := trio(), failover.Memory{}
-	f.Pods[0].Established, f.Pods[0].Reluctance = false, "cannot promote: exit code 1; it is tried again"
+	f.Pods[0].HasPrimaryLabel, f.Pods[0].NotWritingReason = false, "cannot promote: exit code 1; it is tried again"
 	begun := f.Now
 	var d failover.Decision
 	for d = failover.Plan(f, &m); len(d.Steps) == 0 && f.Now < begun+time.Minute; d = failover.Plan(f, &m) {
@@ -179,7 +179,7 @@ func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	}
 
 	f, m = trio(), failover.Memory{}
-	f.Pods[0].Reluctance = "a hook failed"
+	f.Pods[0].NotWritingReason = "a hook failed"
 	if d := failover.Plan(f, &m); d.State != failover.Steady || d.Message != "" {
 		t.Errorf("a writer that complains is %s: %q", d.State, d.Message)
 	}
@@ -228,7 +228,7 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 	founded := f.Record.Term
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		p.Established, p.Member = false, failover.Known{Identity: "new of " + p.Name}
+		p.HasPrimaryLabel, p.Member = false, failover.MemberState{Identity: "new of " + p.Name}
 		if i > 0 {
 			p.Member.Promised = founded
 		}
@@ -245,11 +245,11 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 	// One that has no volume yet has nothing to say, but of the first it is waited for.
 	blank := f
 	blank.Pods = slices.Clone(f.Pods)
-	blank.Pods[2].Member, blank.Pods[2].Blank = failover.Known{}, true
+	blank.Pods[2].Member, blank.Pods[2].WithoutVolume = failover.MemberState{}, true
 	if d := failover.Plan(blank, &failover.Memory{}); len(d.Steps) != 1 || d.Steps[0].Record.Primary == nil {
 		t.Errorf("with one that has no volume it says %q", d.Message)
 	}
-	blank.Pods[0].Member, blank.Pods[0].Blank = failover.Known{}, true
+	blank.Pods[0].Member, blank.Pods[0].WithoutVolume = failover.MemberState{}, true
 	if d := failover.Plan(blank, &failover.Memory{}); len(d.Steps) != 0 {
 		t.Errorf("without the volume of the first it does %v", d.Steps)
 	}
@@ -273,7 +273,8 @@ func down(f *failover.Facts, m *failover.Memory, limit time.Duration,
 			return f.Now - begun
 		}
 		// The rollout goes by it.
-		f.Pods[0].Established = !m.IsShut() && (f.Pods[0].Established || f.Pods[0].Health == report.Healthy)
+		f.Pods[0].HasPrimaryLabel = !m.PrimaryLabelRemoved() &&
+			(f.Pods[0].HasPrimaryLabel || f.Pods[0].Health == report.Healthy)
 	}
 	return 0
 }
@@ -286,30 +287,31 @@ func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	others := func(f *failover.Facts, health report.Health) { f.Pods[1].Health, f.Pods[2].Health = health, health }
 	f, m := trio(), failover.Memory{}
 	failover.Plan(f, &m)
-	if down(&f, &m, 900*time.Millisecond, always); m.IsShut() {
+	if down(&f, &m, 900*time.Millisecond, always); m.PrimaryLabelRemoved() {
 		t.Error("Services do not lead to it more than a second before another one can")
 	}
-	if down(&f, &m, time.Second, always); !m.IsShut() {
+	if down(&f, &m, time.Second, always); !m.PrimaryLabelRemoved() {
 		t.Error("Services lead to it")
 	}
 	quick, m2 := trio(), failover.Memory{}
 	quick.After = time.Second
 	failover.Plan(quick, &m2)
-	if down(&quick, &m2, 400*time.Millisecond, always); m2.IsShut() {
+	if down(&quick, &m2, 400*time.Millisecond, always); m2.PrimaryLabelRemoved() {
 		t.Error("Services do not lead to one that has half of a second to come back")
 	}
-	if down(&quick, &m2, 500*time.Millisecond, always); !m2.IsShut() {
+	if down(&quick, &m2, 500*time.Millisecond, always); !m2.PrimaryLabelRemoved() {
 		t.Error("Services lead to one that is not back after half of the time")
 	}
 	others(&f, report.Unhealthy)
-	if at := down(&f, &m, 5*time.Second, always); at != 0 || m.IsShut() {
+	if at := down(&f, &m, 5*time.Second, always); at != 0 || m.PrimaryLabelRemoved() {
 		t.Errorf("no other can take over, and Services do not lead to it: it is deposed after %s", at)
 	}
 	others(&f, report.Healthy)
 	f, m = trio(), failover.Memory{}
 	failover.Plan(f, &m)
-	if down(&f, &m, 3*time.Second, func(since time.Duration) bool { return since < 1500*time.Millisecond }); m.IsShut() ||
-		!f.Pods[0].Established {
+	if down(&f, &m, 3*time.Second,
+		func(since time.Duration) bool { return since < 1500*time.Millisecond }); m.PrimaryLabelRemoved() ||
+		!f.Pods[0].HasPrimaryLabel {
 		t.Error("Services do not lead to it, and it is back")
 	}
 }
@@ -323,7 +325,7 @@ func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
 	f.Measures = failover.FromReports
 	if at := down(&f, &m, 5*time.Second,
 		func(since time.Duration) bool { return since >= time.Second && since < 2500*time.Millisecond }); at != 0 ||
-		m.IsShut() {
+		m.PrimaryLabelRemoved() {
 		t.Errorf("Services do not lead to it, and it is back: it is deposed after %s", at)
 	}
 }
@@ -354,7 +356,7 @@ func TestANewWriterIsGivenTime(t *testing.T) {
 	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 10 * time.Second: 20 * time.Second,
 		time.Hour: 2 * time.Second} {
 		f, m := trio(), failover.Memory{}
-		f.Pods[0].Established = false
+		f.Pods[0].HasPrimaryLabel = false
 		begun := f.Now
 		var at time.Duration
 		for at == 0 && f.Now < begun+time.Minute {
@@ -374,7 +376,7 @@ func TestANewWriterIsGivenTime(t *testing.T) {
 	}
 	// What it was down before it wrote counts for nothing.
 	f, m := trio(), failover.Memory{}
-	f.Pods[0].Established = false
+	f.Pods[0].HasPrimaryLabel = false
 	down(&f, &m, 20*time.Second, always)
 	down(&f, &m, 500*time.Millisecond, func(time.Duration) bool { return false })
 	if at := down(&f, &m, 5*time.Second, always); at < 1900*time.Millisecond {

@@ -41,7 +41,7 @@ func histories(t *testing.T, prepare, check func(w *world, seed int)) {
 		w.engines = []*engine{{world: w, name: "one", lag: true}, {world: w, name: "two", lag: true}}
 		prepare(w, seed)
 		for range 3 * 60 * 20 {
-			w.trouble()
+			w.problem()
 			w.step()
 		}
 		w.calm()
@@ -59,8 +59,8 @@ func (w *world) spares(p *pod) bool {
 	})
 }
 
-// trouble lets something go wrong, now and then.
-func (w *world) trouble() {
+// problem lets something go wrong, now and then.
+func (w *world) problem() {
 	p := w.pods[w.random.IntN(len(w.pods))]
 	if w.random.IntN(60) != 0 {
 		return

@@ -215,7 +215,7 @@ func (w *world) live(p *pod) {
 		p.nextRound = w.now + 2*time.Second
 		w.round(p)
 	}
-	w.tend(p)
+	w.reconcile(p)
 	p.disk = p.agent.State()
 	if p.runs && p.writer && p.paused < w.now {
 		if term := p.agent.State().Term; p.branch != term {
@@ -249,7 +249,7 @@ func (w *world) round(p *pod) {
 			}
 			acknowledged, promised := q.agent.Acknowledge(round.Term)
 			q.disk = q.agent.State()
-			w.obey(q)
+			w.executeSwitchover(q)
 			if acknowledged {
 				q.asked = w.now
 				p.agent.Acknowledged(round, m)
@@ -263,11 +263,11 @@ func (w *world) round(p *pod) {
 		p.agent.Read(w.now, w.record)
 		w.learnt(p, w.record)
 	}
-	w.obey(p)
+	w.executeSwitchover(p)
 }
 
-// obey ends the process of a writer that may not write any more, before anything else happens.
-func (w *world) obey(p *pod) {
+// executeSwitchover ends the process of a writer that may not write any more, before anything else happens.
+func (w *world) executeSwitchover(p *pod) {
 	if p.runs && p.writer && !p.agent.Valid(w.now) {
 		p.runs = false
 	}
@@ -284,8 +284,8 @@ func (w *world) learnt(p *pod, r permission.Record) {
 	}
 }
 
-// tend starts the process, and has it be what it should be.
-func (w *world) tend(p *pod) {
+// reconcile starts the process, and has it be what it should be.
+func (w *world) reconcile(p *pod) {
 	writer := p.agent.Named() && p.agent.Valid(w.now)
 	switch {
 	case p.breaks:
@@ -330,8 +330,9 @@ func (w *world) report(p *pod) {
 	if p.runs && !p.writer && p.full {
 		sync = failover.InSync
 	}
-	accuses := !p.agent.Named() && p.primary != "" && w.now-p.asked > 3*time.Second && w.record.List.Has(p.self)
-	next := failover.Pod{Name: p.name, Health: health, Sync: sync, Accuses: accuses, Member: w.known(p, state)}
+	suspectsPrimary := !p.agent.Named() && p.primary != "" && w.now-p.asked > 3*time.Second && w.record.List.Has(p.self)
+	next := failover.Pod{Name: p.name, Health: health, Sync: sync, SuspectsPrimary: suspectsPrimary,
+		Member: w.known(p, state)}
 	if w.copies.Wanted > 0 && p.runs && p.writer {
 		next.History = fmt.Sprint(p.branch)
 	}
@@ -341,8 +342,8 @@ func (w *world) report(p *pod) {
 	}
 }
 
-func (w *world) known(p *pod, state permission.State) failover.Known {
-	return failover.Known{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term,
+func (w *world) known(p *pod, state permission.State) failover.MemberState {
+	return failover.MemberState{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term,
 		ListVersion: state.List.Version,
 		Writing:     p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary}
 }

@@ -98,9 +98,9 @@ type DataState struct {
 	Writes, Serves string
 	// Message says what keeps pods from being ready; empty for nothing.
 	Message string
-	// Astray says why the set does not take up what its spec asks for, so that pods stay on the volumes that they have;
-	// empty when it does.
-	Astray string
+	// InvalidGeneration says why the set does not take up what its spec asks for, so that pods stay on the volumes that
+	// they have; empty when it does.
+	InvalidGeneration string
 	// Terms of the records of who wrote on volumes that the pods had before, by their generation.
 	Terms map[string]int64
 }
@@ -222,8 +222,8 @@ func (dataStep) settled(r *run, verb plugin.EngineVerb, prepared map[string]stri
 		return failedf("WorkloadSet %s is gone", set)
 	case state.Generation != generation:
 		return wait("WorkloadSet %s to take up the change", set)
-	case verb == plugin.EngineSwapData && state.Astray != "":
-		return verdict{failed: state.Astray, final: yes}
+	case verb == plugin.EngineSwapData && state.InvalidGeneration != "":
+		return verdict{failed: state.InvalidGeneration, final: yes}
 	case state.Elsewhere > 0:
 		return wait("%d pods of %s to end that have the volumes of before", state.Elsewhere, set)
 	case verb == plugin.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil &&

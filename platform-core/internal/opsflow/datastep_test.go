@@ -242,7 +242,7 @@ func cannotBeOpened(t *testing.T, retry *platformv1.OperationRetry) {
 // Pods that cannot go to the data are not waited for.
 func TestRestoreOntoNothing(t *testing.T) {
 	r := newRestoring(t, there, platformv1.Parameters{"safetyCopy": "Skip"})
-	r.facts.Data["s"] = DataState{Generation: "01234567", Elsewhere: 1, Astray: "there are no volumes of that"}
+	r.facts.Data["s"] = DataState{Generation: "01234567", Elsewhere: 1, InvalidGeneration: "there are no volumes of that"}
 	r.turn()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}

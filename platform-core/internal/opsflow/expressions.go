@@ -68,7 +68,7 @@ func (f Facts) target() map[string]any {
 		if pod.Access == platformv1.RoleReadWrite {
 			target["writers"] = target["writers"].(int64) + 1
 		}
-		ill, behind := pod.ailment(), f.behind(pod)
+		ill, behind := pod.unhealthyReason(), f.behind(pod)
 		if ill == "" {
 			healthy++
 		}

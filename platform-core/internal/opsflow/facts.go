@@ -195,9 +195,9 @@ func writes(pod Pod) int {
 	return 0
 }
 
-// ailment says what is wrong with a pod, to follow its name; empty for one that runs, is ready and reports that its
-// middleware is healthy.
-func (p *Pod) ailment() string {
+// unhealthyReason says what is wrong with a pod, to follow its name; empty for one that runs, is ready and reports that
+// its middleware is healthy.
+func (p *Pod) unhealthyReason() string {
 	said := ""
 	if p.Report.Message != "" {
 		said = ": " + p.Report.Message

@@ -127,7 +127,7 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	default:
 		return failedf("nobody ever took writes in %s, or nobody knows who did: the engine looks for one already", sets[0])
 	}
-	if v := r.facts.heir(from, to); !v.done() {
+	if v := r.facts.checkCandidate(from, to); !v.done() {
 		return v
 	}
 	step.Outputs = map[string]string{outputFrom: from, outputTo: to, outputSet: sets[0]}

@@ -146,7 +146,7 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 			r.facts.Target)
 	}
 	from, to := writers[0], values["to"]
-	if v := r.facts.heir(from, to); !v.done() {
+	if v := r.facts.checkCandidate(from, to); !v.done() {
 		return v
 	}
 	r.begin(step)
@@ -182,8 +182,8 @@ func (f Facts) componentOrAny(named string) (string, error) {
 	return f.componentFor(named)
 }
 
-// heir says what is wrong with the pod that is to take over from another one; nothing where any may.
-func (f Facts) heir(from, to string) verdict {
+// checkCandidate says what is wrong with the pod that is to take over from another one; nothing where any may.
+func (f Facts) checkCandidate(from, to string) verdict {
 	switch next := f.pod(to); {
 	case to == "":
 		return verdict{}

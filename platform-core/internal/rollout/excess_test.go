@@ -36,7 +36,7 @@ func TestAWriterIsNotScaledInWithoutAnother(t *testing.T) {
 		want   []string
 	}{
 		"it works":               {func(*rollout.Facts) {}, noMember},
-		"others were waited for": {func(f *rollout.Facts) { f.Heirs = rollout.HeirsExpected }, noMember},
+		"others were waited for": {func(f *rollout.Facts) { f.Candidates = rollout.CandidateExpected }, noMember},
 		"it is broken": {func(f *rollout.Facts) {
 			f.Pods[1].Ready, f.Pods[1].Report.Health = rollout.NotReady,
 				report.Unhealthy

@@ -103,7 +103,7 @@ func TestWhoIsAboutToTakeOverHasNoLabelButTheWriters(t *testing.T) {
 			[]string{`SetRole a-1 "primary": it reports role "primary"`}},
 	} {
 		f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles,
-			Authority: rollout.AuthorityEngine, Named: &tc.named, Spared: "a-1"}
+			Authority: rollout.AuthorityEngine, Named: &tc.named, Unlabelled: "a-1"}
 		others := rollout.Pod{Name: "a-2", Ordinal: 2, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
 			Role: "replica", Report: report.Report{Health: report.Healthy, ConfigDigest: "d1"}}
 		f.Replicas, f.Pods = 3, []rollout.Pod{others}

@@ -10,11 +10,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// wantedRole is the reported role, when the plugin declares it. While a pod
-// does not answer it keeps its label: it is out of every Service by not being ready.
+// wantedRole is the reported role, if the plugin declares it. A pod that does not answer keeps its label: it is not
+// ready, so that no Service selects it.
 func (f Facts) wantedRole(p Pod) string {
 	role := f.reportedRole(p)
-	if f.Named != nil && *f.Named != p.Name && f.writer(role) || f.Spared == p.Name && !f.writer(role) {
+	if f.Named != nil && *f.Named != p.Name && f.writer(role) || f.Unlabelled == p.Name && !f.writer(role) {
 		return ""
 	}
 	return role
@@ -30,15 +30,15 @@ func (f Facts) reportedRole(p Pod) string {
 	return p.Report.Role
 }
 
-// Declares says whether the plugin has a role of this name.
+// Declares says whether the plugin declares a role.
 func (f Facts) Declares(role string) bool {
 	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == role })
 }
 
-// planRoles takes a writer's label away before it gives one, so that two pods never have it but where the middleware
-// itself says that both write. Those of others wait until it has its label: what leads Services into the pods takes a
-// change over at once after a quiet while, and then once a second. A replica says for a moment that it follows nobody
-// when the writer changes.
+// planRoles removes the primary label of one pod before another one gets it, so that two pods have it only where the
+// middleware itself reports two primaries. Labels of replicas wait until the primary has its label: kube-proxy applies
+// the first change at once and further ones once a second. A replica may briefly report that it has no primary during a
+// failover.
 func planRoles(f Facts) []Step {
 	var take, give, others []Step
 	for _, p := range f.Pods {
@@ -49,7 +49,7 @@ func planRoles(f Facts) []Step {
 		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
 		if want == "" && f.writer(f.reportedRole(p)) {
 			step = stepFor(SetRole, p, "it is not the one that may write")
-		} else if p.Name == f.Spared && want == "" {
+		} else if p.Name == f.Unlabelled && want == "" {
 			step = stepFor(SetRole, p, "it is about to take over")
 		}
 		step.Role = want
@@ -58,11 +58,11 @@ func planRoles(f Facts) []Step {
 			give = append(give, step)
 		case f.writer(p.Role):
 			take = append(take, step)
-		case p.Name == f.Spared || f.Spared == "" && !f.succession():
+		case p.Name == f.Unlabelled || f.Unlabelled == "" && !f.succession():
 			others = append(others, step)
 		}
 	}
-	give = f.undisputed(give)
+	give = f.singlePrimary(give)
 	for _, step := range f.removePrimaryLabels(give) {
 		if !slices.ContainsFunc(take, func(s Step) bool { return s.Ordinal == step.Ordinal }) {
 			take = append(take, step)
@@ -76,7 +76,7 @@ func planRoles(f Facts) []Step {
 	return others
 }
 
-// succession says whether the pod that may write is well and about to have its label.
+// succession says whether the named primary is healthy and about to get its label.
 func (f Facts) succession() bool {
 	return f.Promoting && f.Named != nil && slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return *f.Named == p.Name && p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy &&
@@ -84,9 +84,9 @@ func (f Facts) succession() bool {
 	})
 }
 
-// undisputed leaves one writer when the engine has the say: the one that has the label and
-// still says that it writes, else the first that says so.
-func (f Facts) undisputed(give []Step) []Step {
+// singlePrimary returns at most one step, where the engine is the authority: none if a pod with the primary label still
+// reports to be the primary, or else the first.
+func (f Facts) singlePrimary(give []Step) []Step {
 	if f.Authority != AuthorityEngine || len(give) == 0 {
 		return give
 	}
@@ -97,14 +97,14 @@ func (f Facts) undisputed(give []Step) []Step {
 	return give[:1]
 }
 
-// holds says whether a pod keeps the label that it has by right: it lives and says so itself.
+// holds says whether a pod keeps its label: it is healthy and reports the role itself.
 func (f Facts) holds(p Pod) bool {
 	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
 }
 
-// removePrimaryLabels takes a writer's label from those that do not answer, are on a node that nobody reaches or are on
-// their way out when another takes over, or has: a middleware may elect another one before the probe of the former has
-// failed.
+// removePrimaryLabels removes the primary label of pods that do not answer, are on an unreachable node, or are
+// terminating, once another pod takes over or has the label: a middleware may elect a primary before the probe of the
+// former one has failed.
 func (f Facts) removePrimaryLabels(give []Step) []Step {
 	successor := ""
 	if len(give) > 0 {

@@ -1,39 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout decides what a WorkloadSet needs next. It is pure: facts in,
-// steps with reasons out, no client and no clock.
+// Package rollout plans the next steps of a WorkloadSet. It is pure: it takes [Facts] and returns steps with reasons,
+// without a client and without a clock.
 //
 // Rules, in order of weight:
-//   - A suspended set is left alone altogether. The pods of a stopped one go, the writer after all others.
-//   - A writer's label is taken from one pod before it is given to another.
-//   - Missing pods are made, all at once, or in order, each when those before it are ready. Pods beyond the
-//     wanted ones go one at a time while all wanted ones are ready; one that is broken goes at once. Excluded
-//     ordinals go first, then the highest, a writer after the others.
-//   - A pod that was evicted from a node that nobody reaches is forgotten when another one may run beside it, since
-//     it keeps nothing and is not counted (interchangeable). Any other stays until the node is back or its end is
-//     proved.
-//   - A pod that has ended for good (Failed, Succeeded) is replaced.
-//   - Where the middleware elects and members report whom, the pod that most of them name has a writer's label, once
-//     that is on record (Elect).
-//   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
-//     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
-//     at once, since the change may be what mends it. So is one that the others wait for, to be named the first writer.
-//   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer
-//     changes no other pod is touched. One that is not wanted any more stays for as long as no wanted pod can take
-//     over, working or broken: the record names nobody else.
-//   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
-//     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
-//   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another
-//     pod can take over.
-//   - Where processes have to start with the same configuration, all of them are restarted at once (RestartAllAtOnce):
-//     none would be ready while the others run with another one. So nobody waits for anybody there, and what has begun
-//     is not held by a window that closes.
-//   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
-//     the containers with another image, or another pod. What a process makes of its limit of memory is never above it:
-//     of a pod that gets less, the process takes over its configuration first, and of one that gets more once the node
-//     has given it.
-//   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks,
-//     stops or starts goes on; so does a pod that is in the midst of its change.
+//   - A suspended set is not changed. The pods of a stopped set are deleted, the primary last.
+//   - The primary label is removed from one pod before another one gets it.
+//   - Missing pods are created, all at once, or in order, each when its predecessors are ready. Excess pods are deleted
+//     one at a time while all wanted pods are ready; a broken one at once. Excluded ordinals go first, then the
+//     highest, a primary last.
+//   - A pod that was evicted from an unreachable node is force-deleted if another one may run beside it, because it has
+//     no data and no identity (interchangeable). Any other pod stays until the node is back, or proved to be down.
+//   - A pod that has ended (Failed, Succeeded) is replaced.
+//   - Where the members elect a primary and report it, the pod with the majority of reports gets the primary label,
+//     once that election is recorded (Elect).
+//   - Other changes are made one pod at a time: broken pods first, then replicas, the primary last; never while an
+//     updated pod is not ready. A broken pod is changed at once, since the change may repair it. So is a pod that
+//     others wait for until the first primary is named.
+//   - Where the engine is the authority, only the named primary has the primary label, and no other pod is changed
+//     during a failover or switchover. An unwanted primary stays, healthy or broken, while no wanted pod can take over.
+//   - Where the middleware supports switchover, a healthy primary hands over before it is disrupted, if another pod can
+//     take over, or soon can. If the handover fails, the set stalls until the user acts.
+//   - A requested switchover precedes all other changes, if there is a candidate.
+//   - Where all processes have to start with the same configuration, they are restarted together (RestartAllAtOnce):
+//     none would be ready while others have another configuration. A restart that has begun is not interrupted by the
+//     end of a maintenance window.
+//   - A change is the least disruptive one: a reload, new resources, a restart of the process, a restart of the
+//     containers with another image, or a new pod. What a process derives from its memory limit never exceeds the
+//     limit: a pod that shrinks gets its configuration first, one that grows gets it after the resize.
+//   - Outside of the maintenance windows no serving pod is restarted or replaced. Repairs, scaling, stop and start go
+//     on, and so does a change that has begun.
 package rollout
 
 import (
@@ -44,7 +40,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Facts are what is known of a set.
+// Facts are the observed state of a set.
 type Facts struct {
 	// Name of the WorkloadSet.
 	Name string
@@ -72,12 +68,12 @@ type Facts struct {
 	Roles []platformv1.SetRole
 	// Interchangeable says that a pod keeps nothing on a volume and has no role: two of one name do no harm.
 	Interchangeable bool
-	// Switchover says whether a writer can hand over.
+	// Switchover says whether the primary can hand over to a candidate before it is disrupted.
 	Switchover Switchover
 	// Handover is the latest attempt.
 	Handover Handover
-	// Heirs says whether to wait for pods that serve, but cannot take over yet.
-	Heirs Heirs
+	// Candidates says whether to wait for serving pods to become candidates.
+	Candidates CandidateWait
 	// Request to hand over, for its own sake.
 	Request Request
 	// Named is the pod that may write, where the engine decides it or follows an election: no other one gets the label of
@@ -86,8 +82,8 @@ type Facts struct {
 	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others
 	// wait for theirs.
 	Promoting bool
-	// Spared is the pod that is to have no label but the writer's, which it is about to get; empty for none.
-	Spared string
+	// Unlabelled is the pod that is to have no label but the writer's, which it is about to get; empty for none.
+	Unlabelled string
 	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when
 	// somebody else decided has to be changed before it is named.
 	Founding bool

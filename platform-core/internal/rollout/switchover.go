@@ -9,7 +9,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// Switchover says whether a writer can hand over to another pod before it is taken out.
+// Switchover says whether the primary can hand over to a candidate before it is disrupted.
 type Switchover string
 
 // Values of Switchover; the zero value is for a middleware that has no such thing.
@@ -18,7 +18,7 @@ const (
 	BySwitchover Switchover = "Declared"
 )
 
-// Handover is an attempt of a writer to hand over.
+// Handover is an attempt of a switchover.
 type Handover struct {
 	// From and To are pods by name; From is empty when there is none.
 	From, To string
@@ -28,22 +28,22 @@ type Handover struct {
 	Problem string
 }
 
-// Request asks a pod to hand over although nothing is to be done to it.
+// Request is an order of a switchover without another reason.
 type Request struct {
 	// From is the pod by name; empty for no request.
 	From string
-	// To is the pod that is to take over; any that can when empty.
+	// To is the candidate; empty for any.
 	To string
 }
 
-// HandoverState is where an attempt stands.
+// HandoverState is the state of an attempt.
 type HandoverState string
 
 // States of an attempt.
 const (
-	// HandoverUnderway: it was asked for, and is tried again when it fails.
+	// HandoverUnderway: the attempt is in progress, or is repeated after a failure.
 	HandoverUnderway HandoverState = "Underway"
-	// HandoverFailed: it failed as often as it is tried.
+	// HandoverFailed: all attempts have failed.
 	HandoverFailed HandoverState = "Failed"
 )
 
@@ -56,28 +56,28 @@ const (
 	CanTakeOver Candidacy = "CanTakeOver"
 )
 
-// Heirs says whether pods that cannot take over from the writer are expected to be able to soon.
-type Heirs string
+// CandidateWait says whether pods are expected to become candidates soon.
+type CandidateWait string
 
-// Values of Heirs; the zero value is a writer that need not wait for others.
+// Values of CandidateWait; the zero value does not wait.
 const (
-	NoHeirs Heirs = ""
-	// HeirsExpected: those that serve have yet to catch up, as after a restart.
-	HeirsExpected Heirs = "Expected"
+	NoneExpected CandidateWait = ""
+	// CandidateExpected: serving replicas are still catching up, for example after a restart.
+	CandidateExpected CandidateWait = "Expected"
 )
 
-// Heirless says whether pods serve beside this writer of which none can take over from it.
-func (f Facts) Heirless(writer string) bool {
+// LacksCandidate says whether other pods serve, but none of them can take over from the primary.
+func (f Facts) LacksCandidate(writer string) bool {
 	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && Serves(p) })
 	return others && !slices.ContainsFunc(f.Pods,
 		func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
 }
 
-// Outage says whether an action takes the process of a pod out for a while.
+// Outage says whether an action disrupts the process of a pod.
 func (a Action) Outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
 
-// spare puts a switchover before a step that takes the writer out, as long as another pod could take over. Without it
-// nothing is done to a writer that works; one that is out anyway is changed at once.
+// spare returns a switchover in place of a step that disrupts the primary, while there is a candidate. Without it a
+// healthy primary is not changed; one that is down is changed at once.
 func (f Facts) spare(step Step) Step {
 	p := f.podOf(step.Ordinal)
 	if f.Switchover == NoSwitchover || !step.Action.Outage() || p.Life != Alive || halfway(p) {
@@ -99,7 +99,7 @@ func (f Facts) spare(step Step) Step {
 	}
 	to, ok := f.successor(p, "")
 	switch {
-	case !ok && f.Heirs == HeirsExpected:
+	case !ok && f.Candidates == CandidateExpected:
 		return stepFor(Hold, p, "it writes, and no other pod has yet caught up so far that it could take over")
 	case !ok:
 		return step
@@ -112,15 +112,15 @@ func (f Facts) spare(step Step) Step {
 	return next
 }
 
-// awaitsLabel says whether a pod that writes is about to get its label. Where the members elect, one that no majority
-// names does not get it, and what others need may be what it takes for a majority to answer.
+// awaitsLabel says whether a primary is about to get its label. Where the members elect, a pod that no majority elected
+// gets none, and the change may be what restores the majority.
 func (f Facts) awaitsLabel(p Pod) bool {
 	unnamed := f.Authority == AuthorityMiddleware && f.Named != nil && *f.Named != p.Name
 	return !f.writer(p.Role) && !unnamed
 }
 
-// indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those
-// that are wanted can take over: once it is gone nobody writes. A set that is to have no pods needs no writer.
+// indispensable says whether an unwanted pod is the named primary and no wanted pod can take over: without it there
+// would be no primary. A set that scales to zero needs none.
 func (f Facts) indispensable(p Pod) bool {
 	if f.Authority == AuthorityMiddleware || !f.named(p) || p.Life != Alive || f.Wanted(p) || f.Replicas == 0 {
 		return false
@@ -129,10 +129,10 @@ func (f Facts) indispensable(p Pod) bool {
 	return !ok
 }
 
-// named says whether a pod is the one that the engine has named to write.
+// named says whether the engine has named a pod the primary.
 func (f Facts) named(p Pod) bool { return f.Named != nil && *f.Named == p.Name }
 
-// unable says of the wanted pods why they cannot take over.
+// unable returns why no wanted pod can take over.
 func (f Facts) unable() string {
 	var behind, out, why []string
 	for _, p := range f.Pods {
@@ -156,7 +156,7 @@ func (f Facts) unable() string {
 	return strings.Join(why, "; ")
 }
 
-// planRequest has the writer hand over when that is asked for. A request to a pod that does not write is done.
+// planRequest plans a requested switchover. A request to a pod that is not the primary is done.
 func planRequest(f Facts) (Step, bool) {
 	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Name == f.Request.From })
 	if f.Request.From == "" || f.Switchover == NoSwitchover || i < 0 {
@@ -180,7 +180,7 @@ func planRequest(f Facts) (Step, bool) {
 	return next, true
 }
 
-// writers are the pods that work and say that they write.
+// writers returns the healthy pods that report to be the primary.
 func (f Facts) writers() []Pod {
 	var writers []Pod
 	for _, p := range f.Pods {
@@ -191,9 +191,8 @@ func (f Facts) writers() []Pod {
 	return writers
 }
 
-// successor is the pod to hand over to: the one that was asked before, so that an attempt is finished; else one that
-// needs no change any more, so that the next writer is not the next one to be taken out. only names the one pod that
-// may; empty for any.
+// successor returns the candidate: that of the current attempt, or else one that needs no change any more, so that the
+// next primary is not disrupted again. only restricts it to one pod; empty for any.
 func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {

@@ -181,7 +181,7 @@ func TestWriterIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 	if steps := rollout.Plan(f); len(steps) != 1 || steps[0].Action != rollout.PushPlan {
 		t.Errorf("with nobody who could take over: %v", steps)
 	}
-	f.Heirs = rollout.HeirsExpected
+	f.Candidates = rollout.CandidateExpected
 	if steps := rollout.Plan(f); len(steps) != 1 ||
 		steps[0].String() != "Hold a-0: it writes, and no other pod has yet caught up so far that it could take over" {
 		t.Errorf("with some who soon can: %v", steps)

@@ -47,8 +47,8 @@ func (s *simulation) followHandover() {
 	}
 }
 
-// heirs are those that could take over from a pod.
-func (s *simulation) heirs(from *member) []*member {
+// candidateWaits are those that could take over from a pod.
+func (s *simulation) candidateWaits(from *member) []*member {
 	return slices.DeleteFunc(slices.Clone(s.pods), func(m *member) bool {
 		return m == from || !s.serves(m) || !m.known || m.claims || !s.wanted(m) || m.runs != m.image
 	})
@@ -57,7 +57,7 @@ func (s *simulation) heirs(from *member) []*member {
 func (s *simulation) checkSwitchover(step rollout.Step) {
 	from, to := s.member(step.Ordinal), s.memberNamed(step.To)
 	if s.switchover == rollout.NoSwitchover || s.spec.mode != rollout.Running || !from.claims ||
-		!slices.Contains(s.heirs(from), to) {
+		!slices.Contains(s.candidateWaits(from), to) {
 		s.failed("%s: that makes no sense", step)
 	}
 }
@@ -65,8 +65,8 @@ func (s *simulation) checkSwitchover(step rollout.Step) {
 // checkSpared holds that a writer that works is not taken out as long as another pod could take over.
 func (s *simulation) checkSpared(step rollout.Step, m *member) {
 	if s.switchover != rollout.NoSwitchover && disrupts(step.Action) && m.claims && m.known && m.runs == m.image &&
-		len(s.heirs(m)) > 0 {
-		s.failed("%s although pod %d could take over", step, s.heirs(m)[0].ordinal)
+		len(s.candidateWaits(m)) > 0 {
+		s.failed("%s although pod %d could take over", step, s.candidateWaits(m)[0].ordinal)
 	}
 }
 

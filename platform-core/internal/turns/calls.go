@@ -16,9 +16,9 @@ import (
 // RestartCall begins the idempotency keys of the calls by which a rollout restarts a process with another plan.
 const RestartCall = "plan"
 
-// unheard is a call to a pod that may take its process out before the pod's report says so: an agent answers as soon as
-// it has noted the call.
-type unheard struct {
+// unreported is a call to a pod that may take its process out before the pod's report says so: an agent answers as soon
+// as it has noted the call.
+type unreported struct {
 	pod types.UID
 	// before is the key of the last call that the pod had reported.
 	before string
@@ -27,7 +27,7 @@ type unheard struct {
 }
 
 // from says whether a report with this last call may be from before the call.
-func (u unheard) from(last string) bool {
+func (u unreported) from(last string) bool {
 	return last == u.before || strings.HasPrefix(last, u.weaker)
 }
 
@@ -41,17 +41,17 @@ func (t *Turns) Note(pod *corev1.Pod, key, weaker string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.unheard == nil {
-		t.unheard = map[types.NamespacedName]unheard{}
+	if t.unreported == nil {
+		t.unreported = map[types.NamespacedName]unreported{}
 	}
-	t.unheard[nameOf(pod)] = unheard{pod.UID, before, weaker}
+	t.unreported[nameOf(pod)] = unreported{pod.UID, before, weaker}
 }
 
 // ForgetSet drops what was noted of the pods of a set.
 func (t *Turns) ForgetSet(set types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.unheard, func(pod types.NamespacedName, _ unheard) bool {
+	maps.DeleteFunc(t.unreported, func(pod types.NamespacedName, _ unreported) bool {
 		return pod.Namespace == set.Namespace && strings.HasPrefix(pod.Name, set.Name+"-")
 	})
 }
@@ -60,25 +60,25 @@ func (t *Turns) ForgetSet(set types.NamespacedName) {
 func (t *Turns) Forget(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.unheard, nameOf(pod))
+	delete(t.unreported, nameOf(pod))
 }
 
-// Unheard says whether a call was noted that the report of a pod may be from before.
-func (t *Turns) Unheard(pod *corev1.Pod) bool {
+// Unreported says whether a call was noted that the report of a pod may be from before.
+func (t *Turns) Unreported(pod *corev1.Pod) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	call, noted := t.unheard[nameOf(pod)]
+	call, noted := t.unreported[nameOf(pod)]
 	if noted && call.pod == pod.UID && call.from(reported(pod).Key) {
 		return true
 	}
-	delete(t.unheard, nameOf(pod))
+	delete(t.unreported, nameOf(pod))
 	return false
 }
 
 // Restarting says whether a rollout has asked a pod to restart its process, and the pod has yet to say that it has.
 func (t *Turns) Restarting(pod *corev1.Pod) bool {
 	last := reported(pod)
-	return last.Phase == report.CallRunning && strings.HasPrefix(last.Key, RestartCall+"/") || t.Unheard(pod)
+	return last.Phase == report.CallRunning && strings.HasPrefix(last.Key, RestartCall+"/") || t.Unreported(pod)
 }
 
 // reported is the last call that a pod has reported; the zero one for none.

@@ -23,35 +23,35 @@ func pod(uid types.UID, key, phase string) *corev1.Pod {
 		Annotations: map[string]string{platformv1.ReportAnnotation: said.String()}}}
 }
 
-func TestCallsThatAreUnheardOf(t *testing.T) {
+func TestCallsThatAreNotReportedYet(t *testing.T) {
 	var turns Turns
 	before := pod("1", "one", report.CallSucceeded)
-	if turns.Note(before, "one", "reload/1"); turns.Unheard(before) {
+	if turns.Note(before, "one", "reload/1"); turns.Unreported(before) {
 		t.Error("a call that was reported counts")
 	}
-	if turns.Note(before, "two", "reload/1"); turns.Unheard(pod("2", "one", report.CallSucceeded)) {
+	if turns.Note(before, "two", "reload/1"); turns.Unreported(pod("2", "one", report.CallSucceeded)) {
 		t.Error("it counts for a pod that was made since")
 	}
-	if turns.Note(before, "two", "reload/1"); !turns.Unheard(before) || !turns.Restarting(before) {
+	if turns.Note(before, "two", "reload/1"); !turns.Unreported(before) || !turns.Restarting(before) {
 		t.Error("a call that was not reported does not count")
 	}
-	if !turns.Unheard(pod("1", "reload/1/2", report.CallFailed)) {
+	if !turns.Unreported(pod("1", "reload/1/2", report.CallFailed)) {
 		t.Error("it was heard of with the reload that it is in place of")
 	}
-	if turns.Unheard(pod("1", "three", report.CallSucceeded)) || len(turns.unheard) != 0 {
+	if turns.Unreported(pod("1", "three", report.CallSucceeded)) || len(turns.unreported) != 0 {
 		t.Error("it counts, or is kept, after a later call was reported")
 	}
 	turns.Note(before, "two", "reload/1")
-	if turns.Forget(before); turns.Unheard(before) {
+	if turns.Forget(before); turns.Unreported(before) {
 		t.Error("a call that was not made counts")
 	}
 	turns.Note(before, "two", "reload/1")
-	if turns.ForgetSet(types.NamespacedName{Namespace: "n", Name: "s"}); turns.Unheard(before) {
+	if turns.ForgetSet(types.NamespacedName{Namespace: "n", Name: "s"}); turns.Unreported(before) {
 		t.Error("a call counts whose set is gone")
 	}
-	if first := pod("1", "", ""); turns.Unheard(first) {
+	if first := pod("1", "", ""); turns.Unreported(first) {
 		t.Error("a call counts that nobody noted")
-	} else if turns.Note(first, "one", "reload/1"); !turns.Unheard(first) {
+	} else if turns.Note(first, "one", "reload/1"); !turns.Unreported(first) {
 		t.Error("the first call of a pod does not count")
 	}
 }

@@ -16,12 +16,12 @@ import (
 type Turns struct {
 	mu    sync.Mutex
 	taken map[types.NamespacedName]struct{}
-	// unheard are the latest calls that rollouts noted, by pod.
-	unheard map[types.NamespacedName]unheard
+	// unreported are the latest calls that rollouts noted, by pod.
+	unreported map[types.NamespacedName]unreported
 }
 
 // Take takes the turn of an Application and returns how it is given back; false when another one has it.
-func (t *Turns) Take(application types.NamespacedName) (giveBack func(), taken bool) {
+func (t *Turns) Take(application types.NamespacedName) (release func(), taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, is := t.taken[application]; is {

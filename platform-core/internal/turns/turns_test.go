@@ -11,7 +11,7 @@ import (
 func TestTake(t *testing.T) {
 	var turns Turns
 	a, b := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
-	giveBack, taken := turns.Take(a)
+	release, taken := turns.Take(a)
 	if !taken {
 		t.Fatal("nobody has it")
 	}
@@ -21,7 +21,7 @@ func TestTake(t *testing.T) {
 	if _, other := turns.Take(b); !other {
 		t.Error("that of another Application is taken")
 	}
-	giveBack()
+	release()
 	if _, again := turns.Take(a); !again {
 		t.Error("it was given back")
 	}

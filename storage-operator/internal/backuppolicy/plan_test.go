@@ -55,14 +55,14 @@ func placed(p *storagev1.BackupPolicy) func(*platformv1.Application) {
 	}
 }
 
-func alone(app *platformv1.Application)   { app.OwnerReferences = nil }
-func unheard(app *platformv1.Application) { app.Status.Schedules = nil }
-func asleep(app *platformv1.Application)  { app.Spec.Suspend = true }
-func unrun(app *platformv1.Application)   { app.Status.Schedules[0].LastTime = nil }
-func passed(app *platformv1.Application)  { app.Status.Schedules[0].Message = "passed over" }
-func itsOwn(app *platformv1.Application)  { delete(app.Annotations, annotationPrefix+"nightly") }
-func edited(app *platformv1.Application)  { app.Spec.Schedules[0].TimeZone = "Asia/Tokyo" }
-func leaving(app *platformv1.Application) { app.DeletionTimestamp = at(0) }
+func alone(app *platformv1.Application)      { app.OwnerReferences = nil }
+func unreported(app *platformv1.Application) { app.Status.Schedules = nil }
+func asleep(app *platformv1.Application)     { app.Spec.Suspend = true }
+func unrun(app *platformv1.Application)      { app.Status.Schedules[0].LastTime = nil }
+func passed(app *platformv1.Application)     { app.Status.Schedules[0].Message = "passed over" }
+func itsOwn(app *platformv1.Application)     { delete(app.Annotations, annotationPrefix+"nightly") }
+func edited(app *platformv1.Application)     { app.Spec.Schedules[0].TimeZone = "Asia/Tokyo" }
+func leaving(app *platformv1.Application)    { app.DeletionTimestamp = at(0) }
 func another(app *platformv1.Application) {
 	app.Annotations[annotationPrefix+"nightly"] = "the one before"
 }
@@ -111,7 +111,7 @@ var decideCases = map[string]struct {
 }{
 	"new": {one, instance(), nil, 0, 1, storagev1.SourceUncovered,
 		"has not taken the schedule up", false},
-	"placed, and nobody heard": {one, instance(placed(one), unheard), nil, 0, 0, storagev1.SourceUncovered,
+	"placed, and nobody heard": {one, instance(placed(one), unreported), nil, 0, 0, storagev1.SourceUncovered,
 		"is it installed", false},
 	"placed": {one, instance(placed(one), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
 	"backed up": {one, instance(placed(one)), []platformv1.Backup{earlier, whole}, time.Hour, 0,

@@ -146,12 +146,12 @@ func (f *forwarder) exchange(conn *net.TCPConn) error {
 	headers.Set(corev1.PortHeader, f.port)
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	trouble, err := tunnel.CreateStream(headers)
+	errorStream, err := tunnel.CreateStream(headers)
 	if err != nil {
 		return err
 	}
 	// Nothing is written to the stream of errors.
-	if err := trouble.Close(); err != nil {
+	if err := errorStream.Close(); err != nil {
 		return err
 	}
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
@@ -167,7 +167,7 @@ func (f *forwarder) exchange(conn *net.TCPConn) error {
 	if _, err := io.Copy(conn, data); err != nil {
 		return err
 	}
-	message, err := io.ReadAll(trouble)
+	message, err := io.ReadAll(errorStream)
 	if err == nil && len(message) > 0 {
 		err = errors.New(string(message))
 	}

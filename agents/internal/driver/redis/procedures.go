@@ -29,8 +29,9 @@ const (
 	stepTime = time.Minute
 	// waitTime is how long a call waits, at most, for what comes by itself.
 	waitTime = 10 * time.Second
-	// farewellTime is how long clients get, at most, to learn of the new owners of slots: go-redis asks anew after 10 s.
-	farewellTime = 12 * time.Second
+	// maxRedirectTime is the longest time for clients to learn the new owners of slots: go-redis asks
+	// again after 10 s.
+	maxRedirectTime = 12 * time.Second
 )
 
 type procedure func(ctx context.Context, d *Driver, words []string, statement driver.Statement) (driver.Table, error)
@@ -112,7 +113,7 @@ func stepCluster(ctx context.Context, d *Driver, words []string, statement drive
 	defer stepping.Unlock()
 	left := timeOf(ctx)
 	bringer := &cluster.Bringer{Transport: network, Login: login, Patience: min(left/4, waitTime), Budget: left / 2,
-		Farewell: min(left*2/5, farewellTime)}
+		RedirectTime: min(left*2/5, maxRedirectTime)}
 	if statement.Report != nil {
 		bringer.Report = func(r cluster.Result) { statement.Report(tableOfResult(r)) }
 	}

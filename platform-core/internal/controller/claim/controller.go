@@ -63,8 +63,8 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	// unclaimed holds the metadata of objects without a domain.
-	unclaimed client.Reader
-	speaker   *speaker
+	unclaimed     client.Reader
+	reporterLease *reporterLease
 }
 
 // Setup registers the controllers with a manager.
@@ -77,9 +77,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), unclaimed: unclaimed}
-	c.speaker = &speaker{identity: deps.Domain + "_" + string(uuid.NewUUID()), writer: mgr.GetClient(),
+	c.reporterLease = &reporterLease{identity: deps.Domain + "_" + string(uuid.NewUUID()), writer: mgr.GetClient(),
 		live: mgr.GetAPIReader(), now: deps.Now}
-	if err := mgr.Add(c.speaker); err != nil {
+	if err := mgr.Add(c.reporterLease); err != nil {
 		return err
 	}
 	gate := func(r reconcile.Reconciler) reconcile.Reconciler { return r }
@@ -188,7 +188,7 @@ func (c *Controller) claim(ctx context.Context, obj client.Object, others map[st
 // writeStatus writes a status when it is this operator's turn to speak, and if nobody has written the object since it
 // was read; else the result says when to look again.
 func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) (reconcile.Result, error) {
-	if wait, err := c.speaker.turn(ctx); err != nil || wait > 0 {
+	if wait, err := c.reporterLease.turn(ctx); err != nil || wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
 	bound := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

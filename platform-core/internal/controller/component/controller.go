@@ -208,7 +208,7 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if output, err = m.held(f, output).WithAddresses(f.services); err != nil {
 		return outcome.Failed(err)
 	}
-	return conditions.Worst(c.bring(ctx, component, f, output), c.tendMembers(ctx, component, m))
+	return conditions.Worst(c.bring(ctx, component, f, output), c.reconcileMembers(ctx, component, m))
 }
 
 // bring brings about what was rendered, and says how far that is.

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// Prospect is what a Component would come to.
-type Prospect struct {
+// ForecastResult is what a Component would come to.
+type ForecastResult struct {
 	// Changes of objects other than sets that are there already, whose own changes are those of their volumes and pods.
 	Changes []platformv1.PlannedChange
 	// Sets as they would be.
@@ -31,37 +31,37 @@ type Prospect struct {
 
 // Forecast says what would become of a Component that is as given: one that is there with another spec, or one that is
 // not there yet. It touches nothing.
-type Forecast func(ctx context.Context, component *platformv1.Component) (Prospect, error)
+type Forecast func(ctx context.Context, component *platformv1.Component) (ForecastResult, error)
 
 // forecast implements Forecast by what renders and applies, too.
-func (c *Controller) forecast(ctx context.Context, component *platformv1.Component) (Prospect, error) {
+func (c *Controller) forecast(ctx context.Context, component *platformv1.Component) (ForecastResult, error) {
 	f, err := c.observe(ctx, component)
 	if err != nil || component.Spec.Suspend {
-		return Prospect{}, err
+		return ForecastResult{}, err
 	}
 	output, refused := c.planWith(component, f,
 		func(bundle *plugin.Bundle, settings render.Settings, owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
 			return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
 		})
 	if refused != nil {
-		return Prospect{Refusal: refused.Message()}, nil
+		return ForecastResult{Refusal: refused.Message()}, nil
 	}
 	if output, err = output.WithAddresses(f.services); err != nil {
-		return Prospect{}, err
+		return ForecastResult{}, err
 	}
 	if o := c.preflight(ctx, component, f, output); o.Kind() != outcome.KindDone {
-		return Prospect{Refusal: o.Message()}, o.Err()
+		return ForecastResult{Refusal: o.Message()}, o.Err()
 	}
-	p := &prospect{Controller: c, component: component, facts: f, names: map[string]bool{}}
+	p := &forecastRun{Controller: c, component: component, facts: f, names: map[string]bool{}}
 	if err := p.compare(ctx, output); err != nil {
-		return Prospect{}, err
+		return ForecastResult{}, err
 	}
-	return p.Prospect, nil
+	return p.ForecastResult, nil
 }
 
-// prospect is a forecast on its way.
-type prospect struct {
-	Prospect
+// forecastRun is a forecast on its way.
+type forecastRun struct {
+	ForecastResult
 	*Controller
 	component *platformv1.Component
 	facts     *facts
@@ -70,7 +70,7 @@ type prospect struct {
 }
 
 // compare goes through what would be applied, and then through what would be deleted.
-func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) error {
+func (p *forecastRun) compare(ctx context.Context, output *render.ComponentOutput) error {
 	for _, obj := range wantedObjects(p.component, p.facts, output) {
 		p.names[keyOf(obj)] = true
 		set, isSet := obj.(*platformv1.WorkloadSet)
@@ -116,7 +116,7 @@ func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) 
 }
 
 // would adds what an apply of an object would do.
-func (p *prospect) would(ctx context.Context, by *apply.Applier, obj client.Object) error {
+func (p *forecastRun) would(ctx context.Context, by *apply.Applier, obj client.Object) error {
 	owned, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("a copy of %T is no object", obj)
@@ -141,7 +141,7 @@ func (p *prospect) would(ctx context.Context, by *apply.Applier, obj client.Obje
 	return nil
 }
 
-func (p *prospect) add(obj client.Object, action platformv1.PlannedAction) error {
+func (p *forecastRun) add(obj client.Object, action platformv1.PlannedAction) error {
 	gvk, err := apiutil.GVKForObject(obj, p.client.Scheme())
 	if err != nil {
 		return err

@@ -41,11 +41,11 @@ const (
 // changes nothing.
 type known struct {
 	mu sync.Mutex
-	by map[types.NamespacedName]*acquaintance
+	by map[types.NamespacedName]*membershipCache
 }
 
-// acquaintance with the members of one component, for its reconciles only.
-type acquaintance struct {
+// membershipCache with the members of one component, for its reconciles only.
+type membershipCache struct {
 	component types.UID
 	// settled is the print of members that were found as they are to be.
 	settled string
@@ -69,17 +69,17 @@ type question struct {
 	action agentclient.Action
 }
 
-func (k *known) of(component *platformv1.Component) *acquaintance {
+func (k *known) of(component *platformv1.Component) *membershipCache {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	name := client.ObjectKeyFromObject(component)
 	if k.by == nil {
-		k.by = map[types.NamespacedName]*acquaintance{}
+		k.by = map[types.NamespacedName]*membershipCache{}
 	}
 	if a := k.by[name]; a != nil && a.component == component.UID {
 		return a
 	}
-	k.by[name] = &acquaintance{component: component.UID}
+	k.by[name] = &membershipCache{component: component.UID}
 	return k.by[name]
 }
 
@@ -95,10 +95,10 @@ func (k *known) forget(name types.NamespacedName) {
 	delete(k.by, name)
 }
 
-// tendMembers sees that the members are what they are to be. Whenever their pods report anything new one of them is
-// asked, which changes nothing; only where something is to be done that is put on record, and then done by a call in
-// one pod.
-func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Component, m *members) outcome.Outcome {
+// reconcileMembers reconciles the members of the cluster. Whenever a pod reports a change, one member is asked for their
+// state, which has no effect. A change is recorded first, and then made by a call in one pod.
+func (c *Controller) reconcileMembers(ctx context.Context, component *platformv1.Component,
+	m *members) outcome.Outcome {
 	if m == nil || !component.Spec.IsRunning() {
 		component.Status.Membership = nil
 		tell(component, agentclient.ActionCall{})
@@ -132,7 +132,7 @@ func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Comp
 }
 
 // look asks a pod how far the members are. What one does not say at once it is asked for again.
-func (c *Controller) look(ctx context.Context, component *platformv1.Component, m *members, a *acquaintance,
+func (c *Controller) look(ctx context.Context, component *platformv1.Component, m *members, a *membershipCache,
 	now time.Time) outcome.Outcome {
 	if q := a.asked; q == nil || m.all[q.pod.UID] == nil {
 		a.asked = &question{pod: m.pick(a.failures), action: agentclient.Action{
@@ -220,7 +220,7 @@ func tell(component *platformv1.Component, call agentclient.ActionCall) {
 // followCall makes the call that is on record, or asks how it stands. No other one is made before it is known to have
 // ended: it is not begun after twice the time that it may take, and counts as ended after three times.
 func (c *Controller) followCall(ctx context.Context, component *platformv1.Component, m *members,
-	a *acquaintance) outcome.Outcome {
+	a *membershipCache) outcome.Outcome {
 	call, now := component.Status.Membership, c.Now()
 	pod, age, limit := m.all[call.PodUID], now.Sub(call.Since.Time), c.actionTime(m)
 	switch {
@@ -262,7 +262,7 @@ func (c *Controller) followCall(ctx context.Context, component *platformv1.Compo
 
 // ended takes a call off the record. What comes next is found out by looking again, after a while where it may be the
 // same.
-func (a *acquaintance) ended(component *platformv1.Component, m *members, now time.Time, pause time.Duration,
+func (a *membershipCache) ended(component *platformv1.Component, m *members, now time.Time, pause time.Duration,
 	message string) outcome.Outcome {
 	component.Status.Membership, a.settled, a.print = nil, "", m.print
 	a.again = now.Add(pause)

@@ -62,7 +62,7 @@ func (s *story) report(report agentreport.Report) {
 	s.m.lookAt([]corev1.Pod{memberPod("a-0", report), memberPod("a-1", agentreport.Report{Health: agentreport.Healthy})})
 }
 
-func (s *story) turn() outcome.Outcome { return s.c.tendMembers(s.Context(), s.component, s.m) }
+func (s *story) turn() outcome.Outcome { return s.c.reconcileMembers(s.Context(), s.component, s.m) }
 
 func answer(phase plugin.MembershipPhase) func(agentclient.Action) (agentclient.ActionCall, error) {
 	return func(action agentclient.Action) (agentclient.ActionCall, error) {

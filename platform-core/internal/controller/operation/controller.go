@@ -128,7 +128,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication),
 			builder.WithPredicates(backupMoved)).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication),
-			builder.WithPredicates(saysMore)).
+			builder.WithPredicates(reportChanged)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))
 	for of, kind := range deps.Kinds {

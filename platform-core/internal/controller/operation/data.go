@@ -447,7 +447,7 @@ func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.
 	if stalled := conditions.Get(set, platformv1.StalledCondition); stalled != nil &&
 		stalled.Status == metav1.ConditionTrue &&
 		stalled.Reason == platformv1.ReasonInvalidSpec && stalled.ObservedGeneration == set.Generation {
-		state.Astray = stalled.Message
+		state.InvalidGeneration = stalled.Message
 	}
 	if ready := conditionOf(set.Status.Conditions, platformv1.ReadyCondition); ready.Status != metav1.ConditionTrue {
 		state.Message = ready.Message

@@ -17,16 +17,16 @@ import (
 // Forecasts are the controllers that say what they would do. They touch nothing.
 type Forecasts struct {
 	// Component says what would become of one, which may not be there yet.
-	Component func(ctx context.Context, component *platformv1.Component) (Prospect, error)
+	Component func(ctx context.Context, component *platformv1.Component) (ForecastResult, error)
 	// Set says what would be done to the volumes and pods of a set with another spec, or with which sentence it would
 	// stall instead.
 	Set func(ctx context.Context, set *platformv1.WorkloadSet) (changes []platformv1.PlannedChange, refusal string,
 		err error)
 }
 
-// Prospect is what a Component would come to: changes of its objects, and the sets as they would be, or why it would
-// stall.
-type Prospect struct {
+// ForecastResult is what a Component would come to: changes of its objects, and the sets as they would be, or why it
+// would stall.
+type ForecastResult struct {
 	Changes []platformv1.PlannedChange
 	Sets    []*platformv1.WorkloadSet
 	Refusal string
@@ -111,12 +111,12 @@ func (c *Controller) rollOutComponent(ctx context.Context, app *platformv1.Appli
 	}
 	withRevisions(spec, live)
 	component.Spec = *spec
-	prospect, err := c.Forecast.Component(ctx, component)
-	if err != nil || prospect.Refusal != "" {
-		return nil, prospect.Refusal, err
+	componentForecast, err := c.Forecast.Component(ctx, component)
+	if err != nil || componentForecast.Refusal != "" {
+		return nil, componentForecast.Refusal, err
 	}
-	changes := prospect.Changes
-	for _, set := range prospect.Sets {
+	changes := componentForecast.Changes
+	for _, set := range componentForecast.Sets {
 		more, refusal, err := c.Forecast.Set(ctx, set)
 		if err != nil || refusal != "" {
 			return nil, refusal, err

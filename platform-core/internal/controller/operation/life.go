@@ -259,7 +259,7 @@ func (c *Controller) rehearse(ctx context.Context, op *platformv1.Operation, see
 	case answer.Failure == opsflow.FailureRefused:
 		return failed("%s", answer.Problem)
 	}
-	changes, refusal, err := c.foresee(ctx, object)
+	changes, refusal, err := c.forecastTarget(ctx, object)
 	if refusal != "" {
 		return failed("%s", refusal)
 	}

@@ -56,12 +56,12 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
-	giveBack, taken := c.starting.Take(key)
+	release, taken := c.starting.Take(key)
 	if !taken {
 		return reconcile.Result{RequeueAfter: startRetry}, nil
 	}
 	d, err := c.startOrWait(ctx, op, seen, earlier)
-	giveBack()
+	release()
 	if err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
 	}

@@ -26,11 +26,11 @@ func (c *Controller) callInTurn(ctx context.Context, seen *observation, effect *
 	if effect.Call.Method == plugin.AgentReload {
 		return c.call(ctx, pod, effect), nil
 	}
-	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: pod.Namespace, Name: seen.application})
+	release, taken := c.Turns.Take(types.NamespacedName{Namespace: pod.Namespace, Name: seen.application})
 	if !taken {
 		return later("another pod of it is being changed"), nil
 	}
-	defer giveBack()
+	defer release()
 	out, err := c.replaced(ctx, seen, pod)
 	switch {
 	case err != nil:

@@ -138,7 +138,7 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	f := newFixture(t, 2)
 	f.healthy(0)
 	f.healthy(1)
-	giveBack, _ := f.turns.Take(types.NamespacedName{Namespace: f.namespace, Name: "redis-a"})
+	release, _ := f.turns.Take(types.NamespacedName{Namespace: f.namespace, Name: "redis-a"})
 	f.controller(nil)
 	op := f.operation("restart", "Restart", nil)
 	says := func(text string) {
@@ -156,7 +156,7 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), writer, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	giveBack()
+	release()
 	says("pod " + podName(0) + " is being changed or replaced")
 	f.wantStarts(1, 1)
 	f.patch(writer, `{"metadata":{"finalizers":null}}`)

@@ -128,8 +128,8 @@ var ended = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// saysMore passes Applications that go, or that say something else of themselves.
-var saysMore = predicate.Funcs{
+// reportChanged passes Applications that go, or that say something else of themselves.
+var reportChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Application), e.ObjectNew.(*platformv1.Application)

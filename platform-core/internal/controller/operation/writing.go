@@ -87,11 +87,11 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 // rebuildInTurn deletes a pod while no other one of its set is being replaced.
 func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation,
 	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
-	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
+	release, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
 	if !taken {
 		return later("another pod of it is being changed"), nil
 	}
-	defer giveBack()
+	defer release()
 	if pod := seen.pods[wanted.Pod]; pod != nil {
 		out, err := c.replaced(ctx, seen, pod)
 		switch {

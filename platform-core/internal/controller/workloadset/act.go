@@ -51,7 +51,7 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	rights := rightsOf(set, f)
 	err := frame.Together(
 		func() error { return c.applyInTurn(ctx, set, rights) },
-		func() error { o = c.tendPods(ctx, set, f, steps); return nil },
+		func() error { o = c.reconcilePods(ctx, set, f, steps); return nil },
 	)
 	if err != nil {
 		return outcome.Worst(apply.Outcome(err), o)
@@ -59,13 +59,13 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	return o
 }
 
-// tendPods brings about what pods cannot start without, and takes the steps.
-func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+// reconcilePods applies what pods need to start, and executes the steps.
+func (c *Controller) reconcilePods(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	steps []rollout.Step) outcome.Outcome {
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
-	claims := c.tendClaims(ctx, set, f)
+	claims := c.reconcileClaims(ctx, set, f)
 	if claims.Kind() == outcome.KindFailed {
 		return claims
 	}
@@ -174,7 +174,7 @@ func tellLastLines(spec *corev1.PodSpec) {
 	}
 }
 
-// setRole patches the one label that decides which Services lead to a pod.
+// setRole patches the role label, which selects the pod for Services.
 func (c *Controller) setRole(ctx context.Context, pod *corev1.Pod, role string) error {
 	value := any(role)
 	if role == "" {
@@ -199,7 +199,7 @@ func addressOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
 	}
 }
 
-// updateImage gives the containers of a pod other images. The pod stays, with its address and its volumes.
+// updateImage patches the images of the containers. The pod keeps its address and its volumes.
 func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]

@@ -64,7 +64,7 @@ type Controller struct {
 	Deps
 	client client.Client
 	frame  *frame.Frame[*platformv1.WorkloadSet]
-	// live reads what is looked at too seldom to be cached.
+	// live reads from the API server: what is needed too seldom to be cached, or must not be stale.
 	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
@@ -76,9 +76,9 @@ type Controller struct {
 	retries waits
 	// refusals are the pods that cannot be resized.
 	refusals refusals
-	// heirs are the waits of writers for pods that they can hand over to.
-	heirs waits
-	// writers is what is remembered of sets whose writer the engine names.
+	// candidateWaits are the waits of primaries for candidates.
+	candidateWaits waits
+	// writers is the in-memory state of sets whose primary the engine names.
 	writers writers
 	// requests is the queue of the controller.
 	requests workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -102,7 +102,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {
-	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(wentOn), newRendered()
+	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(statusProgressed), newRendered()
 	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
 	building := ctrl.NewControllerManagedBy(mgr).Named(owner)
 	if c.Reissue != nil {
@@ -111,7 +111,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 	return building.
 		WatchesRawSource(source.Func(c.serve)).
 		For(&platformv1.WorkloadSet{}).
-		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
+		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, reportChanged)).
 		Watches(&corev1.Secret{}, made).
 		Watches(&corev1.ConfigMap{}, made).
 		Watches(&batchv1.Job{}, made).
@@ -144,8 +144,8 @@ func (c *Controller) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return requests
 }
 
-// saysMore says whether a pod reported something else, which may be who writes, or is on its way out.
-func saysMore(before, after client.Object) bool {
+// reportChanged says whether the report of a pod changed, its role included, or the pod is terminating.
+func reportChanged(before, after client.Object) bool {
 	return before.GetAnnotations()[platformv1.ReportAnnotation] != after.GetAnnotations()[platformv1.ReportAnnotation] ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
 }
@@ -170,7 +170,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		c.refusals.forgetPods(client.ObjectKeyFromObject(set))
 		c.Turns.ForgetSet(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
-		c.heirs.forget(client.ObjectKeyFromObject(set))
+		c.candidateWaits.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	asking, err := c.asks(ctx, set)
@@ -182,18 +182,18 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		return outcome.Failed(err)
 	}
 	defer func(asked *platformv1.SetData) { set.Spec.Data = asked }(set.Spec.Data)
-	if f, err = c.stay(ctx, set, f); err != nil {
+	if f, err = c.keepCurrentGeneration(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
 	f.asking = asking
 	if err := c.sweepPrepared(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
-	if o := c.tendGeneration(ctx, set, f); o != nil {
+	if o := c.reconcileGeneration(ctx, set, f); o != nil {
 		report(set, f)
 		return *o
 	}
-	changing, err := c.tendWriter(ctx, set, f)
+	changing, err := c.reconcilePrimary(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)
 	}
@@ -209,11 +209,11 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		}
 		steps = c.plan(set, f)
 	}
-	steps, giveBack, err := c.yield(ctx, set, f, steps)
+	steps, release, err := c.yield(ctx, set, f, steps)
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	defer giveBack()
+	defer release()
 	report(set, f)
 	if f.yields == "" && len(f.rollout.Held()) > 0 {
 		f.wakeAfter(f.opening.Sub(f.now))
@@ -225,8 +225,8 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if o.Kind() == outcome.KindDone && awaitsObjects(set, f) {
 		o = c.advance(ctx, set, f)
 	}
-	if f.astray != "" {
-		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.astray), o)
+	if f.invalidGeneration != "" {
+		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.invalidGeneration), o)
 	}
 	if o = sayFirst(f, outcome.Worst(changing, o)); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
 		return o
@@ -234,9 +234,9 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	return o.Within(f.wake)
 }
 
-// comeBack has the queue itself keep the clock of the writer, whatever becomes of the rest of the turn: beside an error
-// the clock of a result counts for nothing, and the back-off of something else that fails is none that a failover can
-// wait for. Of a request that is in the queue, the earlier time counts.
+// comeBack requeues the set for the primary, whatever the outcome of the rest is: with an error the requeue time of a
+// result is ignored, and a failover must not wait for the backoff of another failure. Of two requeues the earlier one
+// counts.
 func (c *Controller) comeBack(set *platformv1.WorkloadSet, after time.Duration) {
 	if after > 0 {
 		c.requests.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)}, after)

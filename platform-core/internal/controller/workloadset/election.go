@@ -14,9 +14,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// observeElection tells the rollout which pod may have the label of a primary, where the plugin says how the members
-// report whom they elected. An election that is yet to be recorded names nobody: the status of this turn has it, and
-// the next turn gives the label.
+// observeElection tells the rollout which pod may have the primary label, where the members elect and the plugin says
+// how they report it. An election that is not recorded names nobody: this reconcile writes it to the status, and the
+// next one sets the label.
 func (f *facts) observeElection(set *platformv1.WorkloadSet) {
 	if set.Spec.Election == nil {
 		return
@@ -28,8 +28,8 @@ func (f *facts) observeElection(set *platformv1.WorkloadSet) {
 	}
 }
 
-// readElection reads the recorded election as it is at this moment: a cache may show an earlier one. Before another one
-// is recorded the pods are read anew as well: in a cache of its own each report may be older than the record.
+// readElection reads the live record of the election. The pods are read live before another election is recorded: their
+// cache may be older than the record.
 func (c *Controller) readElection(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	if set.Spec.Election == nil {
 		return nil
@@ -42,7 +42,7 @@ func (c *Controller) readElection(ctx context.Context, set *platformv1.WorkloadS
 	return nil
 }
 
-// settleElection says of a set whose pods are all well why none of them has the label of a primary; nil where one has.
+// settleElection returns why none of the ready pods has the primary label; nil if one has.
 func settleElection(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	labelled := func(p rollout.Pod) bool { return f.rollout.Writes(p.Role) }
 	if set.Spec.Election == nil || len(f.rollout.Pods) == 0 || slices.ContainsFunc(f.rollout.Pods, labelled) {

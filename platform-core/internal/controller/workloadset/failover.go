@@ -23,19 +23,20 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// decisions is how often a turn decides anew on what its calls and writes gave, before another turn goes on.
+// decisions bounds how often one reconcile plans again with the outcome of its calls and writes.
 const decisions = 24
 
-// tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at
-// this moment.
-func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
+// reconcilePrimary decides on the primary, where the engine is the authority, and executes the steps until there is
+// nothing to do now.
+func (c *Controller) reconcilePrimary(ctx context.Context, set *platformv1.WorkloadSet,
+	f *facts) (outcome.Outcome, error) {
 	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) || takesOver(set, f) {
 		if f.rollout.Mode == rollout.Suspended {
 			if err := c.reopen(ctx, f, &c.writers.of(set, c.Now()).memory); err != nil {
 				return outcome.Done(), err
 			}
 		}
-		// What was remembered is of pods that are gone when it runs again.
+		// The in-memory state is of pods that will be gone when the set runs again.
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		return outcome.Done(), nil
 	}
@@ -60,8 +61,8 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 			return outcome.Done(), err
 		}
 	}
-	f.shut = turn.known.memory.IsShut()
-	f.rollout.Spared, _ = turn.known.memory.Spared(c.writers.since(c.Now()))
+	f.labelRemoved = turn.known.memory.PrimaryLabelRemoved()
+	f.rollout.Unlabelled, _ = turn.known.memory.UnlabelledCandidate(c.writers.since(c.Now()))
 	c.observeCandidates(set, f)
 	turn.noteOrder(decision)
 	if err := turn.finishOrder(ctx, decision); err != nil {
@@ -70,13 +71,13 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 	return turn.settle(decision), nil
 }
 
-// reopen gives pods their labels back that went for a change which nobody makes any more: the writer, and who was to
-// take over.
+// reopen restores the labels that were removed for a change of the primary that was abandoned: those of the primary and
+// of the candidate.
 func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) error {
-	spared, _ := m.Spared(c.writers.since(c.Now()))
+	unlabelled, _ := m.UnlabelledCandidate(c.writers.since(c.Now()))
 	for _, p := range f.rollout.Pods {
 		writes := f.rollout.Writes(p.Report.Role)
-		waits := m.IsShut() && p.Name == primaryOf(f.writer) && writes || p.Name == spared && !writes &&
+		waits := m.PrimaryLabelRemoved() && p.Name == primaryOf(f.writer) && writes || p.Name == unlabelled && !writes &&
 			f.rollout.Declares(p.Report.Role)
 		if !waits || p.Role != "" || p.Report.Health != agentreport.Healthy {
 			continue
@@ -88,20 +89,20 @@ func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) e
 	return nil
 }
 
-// writerTurn is one turn for the writer of a set.
+// writerTurn is one reconcile of the primary of a set.
 type writerTurn struct {
 	*Controller
 	*facts
 	set *platformv1.WorkloadSet
-	// known is what is remembered of it.
+	// known is the in-memory state of the set.
 	known *writer
-	// version of the set that a write of the record is guarded by.
+	// version of the set, the precondition of a write of the record.
 	version string
 }
 
-// settle says how it stands with the writer.
+// settle returns the outcome for the primary.
 func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
-	if d.State == failover.Changing || t.shut {
+	if d.State == failover.Changing || t.labelRemoved {
 		t.rollout.Busy = "the writer changes"
 	}
 	now := t.writers.since(t.Now())
@@ -111,7 +112,7 @@ func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
 	case d.Wake != 0:
 		t.writerWake = max(d.Wake-now, time.Millisecond)
 	}
-	if _, rest := t.known.memory.Spared(now); rest > 0 && (t.writerWake == 0 || rest < t.writerWake) {
+	if _, rest := t.known.memory.UnlabelledCandidate(now); rest > 0 && (t.writerWake == 0 || rest < t.writerWake) {
 		t.writerWake = rest
 	}
 	if d.Message == "" {
@@ -120,7 +121,7 @@ func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
 	return outcome.Waiting(platformv1.ReasonFailoverPending, d.Message)
 }
 
-// primaryOf is the pod that may write; empty between two writers.
+// primaryOf returns the name of the primary; empty if none is named.
 func primaryOf(w *platformv1.PrimaryRecord) string {
 	if w == nil || w.Member == nil {
 		return ""
@@ -128,13 +129,13 @@ func primaryOf(w *platformv1.PrimaryRecord) string {
 	return w.Member.Name
 }
 
-// labelPatience is how long pods wait for their labels while one that was named is about to have the writer's.
+// labelPatience is how long other label changes wait for the label of a newly named primary.
 const labelPatience = 5 * time.Second
 
-// observeCandidates tells the rollout who may have the writer's label, and who could take over from the writer.
+// observeCandidates tells the rollout which pod may have the primary label, and which pods can take over.
 func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 	defer func() {
-		if set.Spec.IsClosed() || f.shut {
+		if set.Spec.IsClosed() || f.labelRemoved {
 			f.rollout.Named = new("")
 		}
 	}()
@@ -145,7 +146,7 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
 	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding &&
 		slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
-		// Clients keep it until it is changed.
+		// It stays the primary for clients until a record names one.
 		f.rollout.Named = nil
 	}
 	if w := f.writer; w != nil && w.Since != nil {
@@ -165,12 +166,12 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 	}
 }
 
-// writesUnasked says whether a pod writes since before the engine was the one to decide that.
+// writesUnasked says whether a pod has been the primary since before the engine became the authority.
 func (f *facts) writesUnasked(p rollout.Pod) bool {
 	return f.rollout.Writes(p.Role) && p.Report.Member == nil
 }
 
-// observe gathers what the planner goes by.
+// observe returns the facts for the planner.
 func (t *writerTurn) observe() failover.Facts {
 	declared := t.set.Spec.Failover
 	f := failover.Facts{
@@ -209,11 +210,11 @@ func (t *writerTurn) observe() failover.Facts {
 	return f
 }
 
-// podOf is a pod as the planner sees it.
+// podOf returns the facts of a pod for the planner.
 func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health,
-		FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond,
-		Accuses:   p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role), Labelled: p.Role != ""}
+		FailedFor:       time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond,
+		SuspectsPrimary: p.Report.WriterUnreachable, HasPrimaryLabel: t.rollout.Writes(p.Role), HasRoleLabel: p.Role != ""}
 	pod.OutOfConnections = p.Report.OutOfConnections != ""
 	switch {
 	case p.Node == rollout.Unreachable:
@@ -221,13 +222,14 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	case p.Life != rollout.Alive:
 		pod.Presence = failover.Leaving
 	}
-	pod.Blank = t.blank(p.Name)
+	pod.WithoutVolume = t.blank(p.Name)
 	if m := p.Report.Member; m != nil {
-		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion,
-			Writing: m.Writing, Primary: m.Primary}
+		pod.Member = failover.MemberState{Identity: m.Identity, Promised: m.Promised, Term: m.Term,
+			ListVersion: m.ListVersion,
+			Writing:     m.Writing, Primary: m.Primary}
 	}
 	if p.Report.Health == agentreport.Healthy && !t.rollout.Writes(p.Report.Role) {
-		pod.Reluctance = p.Report.Message
+		pod.NotWritingReason = p.Report.Message
 	}
 	declared := t.set.Spec.Failover
 	pod.History = p.Report.Attributes[declared.HistoryAttribute]
@@ -249,7 +251,7 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	return pod
 }
 
-// blank says whether there is no node for a pod, and its volumes are yet to be made.
+// blank says whether a pod is unschedulable and its volumes are not provisioned.
 func (f *facts) blank(name string) bool {
 	pod := f.pods[name]
 	if podstart.Unschedulable(pod) == nil || pod.Spec.NodeName != "" {
@@ -267,7 +269,7 @@ func (f *facts) blank(name string) bool {
 	return true
 }
 
-// measurement is what attributes say of a candidate.
+// measurement returns the measurement in the attributes of a candidate.
 func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) failover.Measurement {
 	declared := t.set.Spec.Failover
 	order, err := plugin.OrderOf(declared.Order, p.Report.Role, attributes)
@@ -283,14 +285,14 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 		}
 	}
 	if text := strings.TrimSpace(attributes[declared.LastContactAttribute]); text != "" {
-		if m.Silence, problem = wholeNumber(declared.LastContactAttribute, text, "seconds"); problem != "" {
+		if m.LastContact, problem = wholeNumber(declared.LastContactAttribute, text, "seconds"); problem != "" {
 			return failover.Measurement{Problem: problem}
 		}
 	}
 	return m
 }
 
-// wholeNumber is what an attribute says, or what is wrong with it.
+// wholeNumber parses an attribute, or returns what is wrong with it.
 func wholeNumber(attribute, text, unit string) (number *int64, problem string) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil {

@@ -51,8 +51,8 @@ type simulatedMember struct {
 	resyncs bool
 	// offset is how far its data is, lag how many bytes that is behind.
 	offset, lag int64
-	// promises and lessons count calls.
-	promises, lessons int
+	// promises and learnCalls count calls.
+	promises, learnCalls int
 }
 
 // withFailover has the engine name the writer of a set.
@@ -192,7 +192,7 @@ func (c *memberClient) Learn(_ context.Context, r *agentv1.PrimaryRecord) (*agen
 	if p := r.GetPrimary(); p != nil {
 		record.Primary = &permission.Member{Name: p.GetName(), Identity: p.GetIdentity()}
 	}
-	return c.call(func(m *simulatedMember) { m.lessons++; m.agent.Learn(record) })
+	return c.call(func(m *simulatedMember) { m.learnCalls++; m.agent.Learn(record) })
 }
 
 func (c *memberClient) Member(context.Context) (*agentv1.MemberStatus, error) {
@@ -440,7 +440,7 @@ func TestAWriterAtRestCostsNothing(t *testing.T) {
 	set := h.create(3, withFailover)
 	h.writes(m, set, "0", 1)
 	testkit.WaitForReady(h, env.Client, set)
-	lessons := m.of[setName+"-1"].lessons
+	learnCalls := m.of[setName+"-1"].learnCalls
 	f.kill()
 	<-done
 	// The next process looks at all of it, and finds nothing to do before what it is asked then.
@@ -450,7 +450,7 @@ func TestAWriterAtRestCostsNothing(t *testing.T) {
 	if n := f.writes.Load(); n != 1 {
 		t.Errorf("%d writes, want that of the status", n)
 	}
-	if n := m.of[setName+"-1"].lessons - lessons; n > 1 {
+	if n := m.of[setName+"-1"].learnCalls - learnCalls; n > 1 {
 		t.Errorf("a follower was told the record %d times", n)
 	}
 }

@@ -24,10 +24,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/frame"
 )
 
-// actionPatience is how long the outcome of an action is waited for that ends soon.
+// actionPatience bounds the wait for the outcome of a short action.
 const actionPatience = 1500 * time.Millisecond
 
-// take carries out the steps of one decision: a write alone, calls at the same time.
+// take executes the steps of one decision: a write alone, or calls in parallel.
 func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
 	if steps[0].Action == failover.Write {
 		return t.write(ctx, steps[0])
@@ -51,11 +51,11 @@ func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
 	return err
 }
 
-// write writes the record if nobody else did meanwhile, and takes the label from the pod that loses it.
+// write writes the record if it has not changed meanwhile, and removes the label of the pod that loses it.
 func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 	planned := recordOf(t.writer)
 	if step.Until != 0 {
-		// What is written later would depose a writer that takes writes again, and tell nobody to ask who has them.
+		// A later write would depose a primary that takes writes again, without a measurement of its data.
 		left := step.Until - t.writers.since(t.Now())
 		if left <= 0 {
 			return nil // it is decided anew
@@ -81,16 +81,16 @@ func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 		return err
 	}
 	t.known.memory.Wrote(step.Record, t.writers.since(t.Now()))
-	if step.Vouched != nil {
-		t.known.memory.Vouch(*step.Vouched, step.Record.Term, step.Until)
+	if step.CaughtUp != nil {
+		t.known.memory.RecordCaughtUp(*step.CaughtUp, step.Record.Term, step.Until)
 	}
 	t.known.wrote, t.writer = next, next
 	t.announce(planned, since, step)
-	// Whoever goes on from here takes the label off as well: it is nobody's now.
+	// If this fails, the next reconcile removes the label: no record names the pod.
 	return t.unlabel(ctx, step.Unlabel)
 }
 
-// announce tells of a change of the writer.
+// announce emits the event and the metrics of a change of the primary.
 func (t *writerTurn) announce(before permission.Record, vacant *metav1.Time, step failover.Step) {
 	switch {
 	case step.Record.Primary == nil:
@@ -105,7 +105,7 @@ func (t *writerTurn) announce(before permission.Record, vacant *metav1.Time, ste
 	}
 }
 
-// read brings the record as it is at this moment, and the version of the set that it is guarded by.
+// read reads the live record, and the resource version that guards its next write.
 func (t *writerTurn) read(ctx context.Context) error {
 	live := &platformv1.WorkloadSet{}
 	if err := t.live.Get(ctx, client.ObjectKeyFromObject(t.set), live); err != nil {
@@ -135,7 +135,7 @@ func sameRecord(a, b permission.Record) bool {
 		(a.Previous == nil || same(*a.Previous, *b.Previous))
 }
 
-// unlabel takes the label of a role that writes from a pod, if it is there and has it.
+// unlabel removes the primary label of a pod, if it has it.
 func (t *writerTurn) unlabel(ctx context.Context, name string) error {
 	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == name && t.rollout.Writes(p.Role) })
 	if i < 0 {
@@ -148,7 +148,7 @@ func (t *writerTurn) unlabel(ctx context.Context, name string) error {
 	return nil
 }
 
-// call makes a call and returns what takes note of its outcome.
+// call makes a call, and returns the function that records its outcome.
 func (t *writerTurn) call(ctx context.Context, step failover.Step) func() {
 	memory := &t.known.memory
 	switch step.Action {
@@ -174,7 +174,7 @@ func (t *writerTurn) call(ctx context.Context, step failover.Step) func() {
 	return func() { memory.Answered(step.Pod, answer) }
 }
 
-// ask calls the agent of a pod about who may write.
+// ask calls the agent of a pod for its membership state, a promise, or to send the record.
 func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answer {
 	member, err := t.Members.DialPermission(ctx, t.pods[step.Pod])
 	var status *agentv1.MemberStatus
@@ -189,7 +189,7 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 			status, err = member.Member(ctx)
 		}
 	}
-	// The time is that after the answer.
+	// The time is taken after the answer.
 	answer := failover.Answer{At: t.writers.since(t.Now())}
 	if err != nil {
 		answer.Problem = agentclient.ProblemOf(err)
@@ -198,13 +198,14 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 		}
 		return answer
 	}
-	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(),
+	answer.Member = failover.MemberState{Identity: status.GetIdentity(), Promised: status.GetPromised(),
+		Term:        status.GetTerm(),
 		ListVersion: status.GetListVersion(),
 		Writing:     status.GetWriting(), Primary: status.GetPrimary()}
 	return answer
 }
 
-// measure runs the action that says how far the data of a pod is.
+// measure runs the action that measures the data of a pod.
 func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.Measurement {
 	pod := t.pods[step.Pod]
 	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == step.Pod })
@@ -228,8 +229,7 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 	return t.measurement(p, attributes)
 }
 
-// pause runs the action by which the writer stops taking writes. Its key names the attempt, so that a repeated one does
-// nothing again.
+// pause runs the action that pauses the primary. Its key identifies the attempt, so that a repeated call has no effect.
 func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
 	pod := t.pods[step.Pod]
 	t.events.Normal(t.set, "SwitchingOver", "%s", step)

@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// observeGeneration says whether the pods, or the record of who may write, are of other volumes than those that the
-// spec asks for. Then nothing begins: two writers on different data would be the end of both.
+// observeGeneration says whether the pods, or the record of the primary, belong to another generation of volumes than
+// the spec asks for. Then no pod starts: two primaries with different data would be a split brain.
 func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
 	f.moves = f.writer != nil && f.writer.Data != set.Spec.Generation()
 	for _, pod := range f.pods {
@@ -35,61 +35,61 @@ func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
 	}
 }
 
-// stay has a turn be about the volumes that the pods have, failover and all, where the spec asks for others that they
-// cannot go to: its facts are of those, and clients are led where they were, and nowhere when they were not: what the
-// spec says of that is asked for the others. The spec is changed for as long as the turn takes.
-func (c *Controller) stay(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (*facts, error) {
-	if astray(set, f) == "" {
+// keepCurrentGeneration makes this reconcile work with the generation that the pods have, failover included, if they
+// cannot change to the generation of the spec. Access to the set stays as it was: the spec's access is meant for the
+// new generation. It changes the spec in memory for this reconcile.
+func (c *Controller) keepCurrentGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (*facts, error) {
+	if invalidGeneration(set, f) == "" {
 		return f, nil
 	}
-	// Volumes that the cache does not show yet may be there all the same, or have been filled by now.
+	// Claims that are missing in the cache may exist, or have been restored by now.
 	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
 		return f, err
 	}
-	why := astray(set, f)
+	why := invalidGeneration(set, f)
 	if why == "" {
 		return f, nil
 	}
-	stays := &platformv1.SetData{Generation: present(set, f)}
+	stays := &platformv1.SetData{Generation: currentGeneration(set, f)}
 	if f.writer != nil {
 		stays.Access = f.writer.Access
 	}
 	set.Spec.Data = stays
 	staying, err := c.observe(ctx, set)
 	if err == nil {
-		staying.asked, staying.astray = f.asked, why
+		staying.asked, staying.invalidGeneration = f.asked, why
 	}
 	return staying, err
 }
 
-// astray says why pods cannot go to the volumes that the spec asks for; empty when they can, or are there.
-func astray(set *platformv1.WorkloadSet, f *facts) string {
+// invalidGeneration returns why pods cannot change to the generation of the spec; empty if they can, or have it.
+func invalidGeneration(set *platformv1.WorkloadSet, f *facts) string {
 	if set.Spec.Suspend || !f.moves {
 		return ""
 	}
 	generation := set.Spec.Generation()
 	former := formerOf(set.Status.FormerPrimaries, generation)
-	switch pod := begins(set, former); {
+	switch pod := firstPrimary(set, former); {
 	case former != nil && former.Member != nil && !set.Wants(pod):
-		// What others have may lack what it acknowledged.
+		// The other pods may lack acknowledged writes.
 		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any "+
 			"more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
-			generation, pod, pod, present(set, f))
-	case !there(set, f, pod):
-		// New ones would be empty.
+			generation, pod, pod, currentGeneration(set, f))
+	case !hasGeneration(set, f, pod):
+		// New volumes would be empty.
 		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those "+
-			"that they have; set it to what it was, %q", generation, pod, present(set, f))
+			"that they have; set it to what it was, %q", generation, pod, currentGeneration(set, f))
 	}
 	if f.writer == nil || f.writer.Data == generation || former != nil || untouched(set, f) {
 		return ""
 	}
 	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which "+
 		"one had the latest data: the pods stay with those that they have; set it to what it was, %q",
-		generation, present(set, f))
+		generation, currentGeneration(set, f))
 }
 
-// present is the generation of the volumes that the pods have.
-func present(set *platformv1.WorkloadSet, f *facts) string {
+// currentGeneration returns the generation of the volumes that the pods have.
+func currentGeneration(set *platformv1.WorkloadSet, f *facts) string {
 	if f.writer != nil {
 		return f.writer.Data
 	}
@@ -106,17 +106,17 @@ func present(set *platformv1.WorkloadSet, f *facts) string {
 	return ""
 }
 
-// begins is the pod that writes first on the volumes of the spec: that of the last time that the pods had them, and
-// else the first.
-func begins(set *platformv1.WorkloadSet, former *platformv1.PrimaryRecord) string {
+// firstPrimary returns the pod that becomes the first primary on the generation of the spec: the last primary of that
+// generation, or else the first pod.
+func firstPrimary(set *platformv1.WorkloadSet, former *platformv1.PrimaryRecord) string {
 	if former != nil && former.Member != nil {
 		return former.Member.Name
 	}
 	return set.FirstPod()
 }
 
-// there says whether a pod has all its volumes of the generation that the spec names.
-func there(set *platformv1.WorkloadSet, f *facts, pod string) bool {
+// hasGeneration says whether a pod has all of its volumes of the spec's generation.
+func hasGeneration(set *platformv1.WorkloadSet, f *facts, pod string) bool {
 	for _, volume := range set.Spec.Volumes {
 		if claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]; claim == nil || !ours(set, claim) ||
 			claim.DeletionTimestamp != nil {
@@ -126,8 +126,7 @@ func there(set *platformv1.WorkloadSet, f *facts, pod string) bool {
 	return pod != ""
 }
 
-// untouched says whether no pod but the first can have data of the generation that the spec names, so that it is the
-// one to begin.
+// untouched says whether only the first pod can have data of the spec's generation, so that it becomes the primary.
 func untouched(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, claim := range f.claims {
 		if claim.Labels[platformv1.GenerationLabel] == set.Spec.Generation() && ours(set, claim) &&
@@ -142,7 +141,7 @@ func firstOrdinal(set *platformv1.WorkloadSet) string {
 	return strconv.Itoa(int(set.Spec.Ordinals()[0]))
 }
 
-// restored says whether the volumes of the first pod are those that were filled with the data of a Backup.
+// restored says whether the volumes of the first pod are those that a Backup was restored to.
 func restored(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, set.FirstPod())]
@@ -153,9 +152,8 @@ func restored(set *platformv1.WorkloadSet, f *facts) bool {
 	return true
 }
 
-// unfilled says that no pod begins on other volumes since those of the first are not the ones that were filled:
-// somebody deleted them, or has another pod be the first. Once a writer is on record, its volumes are known by their
-// identity.
+// unfilled rejects other volumes whose first pod does not have the restored volumes: they were deleted, or another pod
+// is the first now. Once a primary is on record, its identity identifies the volumes.
 func unfilled(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	begun := f.writer != nil && !recordOf(f.writer).Founding() || f.writer == nil && !set.Spec.IsClosed()
 	if set.Spec.Generation() == "" || f.moves || begun || f.rollout.Mode != rollout.Running ||
@@ -168,7 +166,7 @@ func unfilled(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 		set.FirstPod(), set.Spec.Generation())))
 }
 
-// moving says how far the pods are on their way to other volumes.
+// moving returns the progress of a change to another generation.
 func moving(set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 	to := "the volumes that it was made with"
 	if set.Spec.Generation() != "" {
@@ -178,9 +176,9 @@ func moving(set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 		fmt.Sprintf("its pods go to %s: %d have to end before", to, len(f.rollout.Pods)))
 }
 
-// tendGeneration has the record of who may write be of the volumes that the pods are to have, before one is made on
-// them. It returns nil where nothing is to be done about that.
-func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+// reconcileGeneration updates the record of the primary to the generation of the spec, before a pod of it is created.
+// It returns nil if nothing is to be done.
+func (c *Controller) reconcileGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if set.Spec.Suspend {
 		return nil
 	}
@@ -198,7 +196,7 @@ func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.Workloa
 	if !f.moves || len(f.pods) > 0 || f.writer == nil || f.writer.Data == set.Spec.Generation() {
 		return nil
 	}
-	// What the cache does not show any more may be there all the same.
+	// Pods that are missing in the cache may still exist.
 	if err := c.observePods(ctx, c.live, set, f); err != nil {
 		return new(outcome.Failed(err))
 	}
@@ -208,8 +206,8 @@ func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.Workloa
 	return new(c.takeUpGeneration(ctx, set, f))
 }
 
-// noteAccess keeps in the record of who may write whether clients are led to the volumes that it is of, before they
-// are. It returns nil where that is so.
+// noteAccess stores in the record whether clients have access to its volumes, before they get it. It returns nil if it
+// is up to date.
 func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	access := set.Spec.Access()
 	if f.writer == nil || f.writer.Data != set.Spec.Generation() || f.writer.Access == access {

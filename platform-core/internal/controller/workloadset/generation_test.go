@@ -96,7 +96,7 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set, f := onVolumes("g2")
 			tc.change(set, f)
-			if why := astray(set, f); tc.says == "" && why != "" || !strings.Contains(why, tc.says) {
+			if why := invalidGeneration(set, f); tc.says == "" && why != "" || !strings.Contains(why, tc.says) {
 				t.Errorf("it says %q, want %q", why, tc.says)
 			}
 		})

@@ -197,7 +197,7 @@ func TestClaimsAreAskedForTheirSize(t *testing.T) {
 			set, s, recorded := testSet(), &server{refuses: test.refuses}, events.NewFakeRecorder(1)
 			set.Spec.Volumes[0].Size = resource.MustParse(test.size)
 			c := &Controller{client: s, events: event.New(recorded)}
-			o := c.tendClaims(t.Context(), set, growthFacts(test.claim))
+			o := c.reconcileClaims(t.Context(), set, growthFacts(test.claim))
 			if test.reason == "" && o.Kind() != outcome.KindDone ||
 				test.reason != "" && (o.Kind() != outcome.KindStalled || o.Reason() != test.reason ||
 					!strings.Contains(o.Message(), test.tells) || o.After() != quotaRecheck) {
@@ -232,7 +232,7 @@ func TestARefusedSizeKeepsNoNoteAway(t *testing.T) {
 	claim := growingClaim("9Gi")
 	claim.Status.Capacity = list("storage", "9Gi")
 	c := &Controller{client: s}
-	if o := c.tendClaims(t.Context(), set, growthFacts(claim)); o.Kind() != outcome.KindDone || len(s.asked) != 1 ||
+	if o := c.reconcileClaims(t.Context(), set, growthFacts(claim)); o.Kind() != outcome.KindDone || len(s.asked) != 1 ||
 		!strings.Contains(s.asked[0], "redis/7.2") {
 		t.Errorf("it says %+v and asked for %v", o, s.asked)
 	}

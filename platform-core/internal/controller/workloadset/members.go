@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// unsettledMembers says what the other members of the cluster are about: none is taken out while one is missing or
-// about to be, or while they are being brought together.
+// unsettledMembers returns what the other members of the cluster are busy with: no member is disrupted while another is
+// missing or being joined.
 func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	component := &platformv1.Component{}
 	key := client.ObjectKey{Namespace: set.Namespace,
@@ -66,12 +66,11 @@ func (c *Controller) awaitedOf(set *platformv1.WorkloadSet, pods []corev1.Pod) s
 	return ""
 }
 
-// midway says whether a pod that serves is in the midst of a change: a call that it has yet to carry out, or that its
-// report does not know of, or a resize that its node works on. One that the node has no room for leaves the pod as it
-// is.
+// midway says whether a serving pod is being changed: by a call that it has not executed or reported, or by a resize in
+// progress. An infeasible resize does not count.
 func (c *Controller) midway(pod *corev1.Pod, last *agentreport.Call) bool {
 	if reason, _, _ := resizeState(pod); reason == inProgress {
 		return true
 	}
-	return last != nil && last.Phase == agentreport.CallRunning || c.Turns.Unheard(pod)
+	return last != nil && last.Phase == agentreport.CallRunning || c.Turns.Unreported(pod)
 }

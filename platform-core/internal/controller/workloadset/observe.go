@@ -25,7 +25,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// facts are what one turn knows.
+// facts are the observed state of one reconcile.
 type facts struct {
 	// plan that the pods should run.
 	plan plan.Plan
@@ -37,12 +37,12 @@ type facts struct {
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
-	// moves says that pods, or who may write, are of other volumes than the spec asks for: all pods end before one begins
-	// on those.
+	// moves says that the pods or the record of the primary have another generation of volumes than the spec: all pods end
+	// before one starts with the new one.
 	moves bool
-	// asked is the generation of the volumes that the spec asks for, and astray why the pods cannot go there: then all
-	// else is of the volumes that they have. Empty for nothing.
-	asked, astray string
+	// asked is the generation of the spec, and invalidGeneration why the pods cannot change to it: then all other facts
+	// are of the generation that they have. Empty for none.
+	asked, invalidGeneration string
 	// claims by name; absent ones are missing.
 	claims map[string]*corev1.PersistentVolumeClaim
 	// certificates of the agents by name of the Secret.
@@ -59,19 +59,19 @@ type facts struct {
 	opening maintenance.Opening
 	// yields says what pods that serve wait for, beside a window; empty for nothing.
 	yields string
-	// hasTurn says that nobody else takes a pod of the Application out before the steps were taken.
+	// hasTurn says that this reconcile holds the disruption lock of the Application until the steps were executed.
 	hasTurn bool
-	// wake is how soon to look again at what no watch tells of; 0 for never.
+	// wake is when to reconcile again for what no watch reports; 0 for never.
 	wake time.Duration
-	// writerWake is the same for what concerns the writer.
+	// writerWake is the same for the primary.
 	writerWake time.Duration
-	// writer is the record of who may write, as far as it is known.
+	// writer is the record of the primary, as far as it is known.
 	writer *platformv1.PrimaryRecord
 	// recorded is the election that the status had when it was read, and election what the members report now.
 	recorded *platformv1.ElectionRecord
 	election rollout.Election
-	// shut says that the writer is to be without its label: another one is about to take over.
-	shut bool
+	// labelRemoved says that the primary must not have its label: a candidate is about to take over.
+	labelRemoved bool
 	// order to the writer to hand over that the rollout gave.
 	order *failover.Order
 	// asking is the Operation that asks for another writer; nil for none.

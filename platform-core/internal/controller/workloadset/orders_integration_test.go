@@ -183,12 +183,12 @@ func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
 	h.start(-1)
 	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) { s.Spec.Failover.Handover = "handover" })
 	h.writes(m, set, "0", 1)
-	labels := func(writer, heir string) {
+	labels := func(writer, candidate string) {
 		h.Helper()
-		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", writer, heir), func(context.Context) error {
+		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", writer, candidate), func(context.Context) error {
 			pods := h.pods()
 			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != writer ||
-				other != heir {
+				other != candidate {
 				return fmt.Errorf("they are %q and %q", w, other)
 			}
 			return nil

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// refusals remember which pods the API server does not resize as a generation of their set has it: another pod has to
-// come, and the turn that heard of it may end before that has begun, as where a writer hands over first. They are in
-// memory alone: after a restart of the operator the server is asked again. The zero value is ready to use.
+// refusals hold which pods the API server refused to resize for a generation of their set. These pods are replaced,
+// possibly by a later reconcile, for example after a switchover. They are in-memory state: after a restart of the
+// operator the server is asked again. The zero value is ready to use.
 type refusals struct {
 	mu sync.Mutex
 	by map[types.NamespacedName]refusal
@@ -24,7 +24,7 @@ type refusal struct {
 	why        string
 }
 
-// note that a pod is not resized.
+// note records that a resize of a pod was refused.
 func (r *refusals) note(pod *corev1.Pod, generation int64, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +34,7 @@ func (r *refusals) note(pod *corev1.Pod, generation int64, why string) {
 	r.by[client.ObjectKeyFromObject(pod)] = refusal{pod.UID, generation, why}
 }
 
-// of is why this very pod is not resized for a generation.
+// of returns why a resize of this pod was refused for a generation.
 func (r *refusals) of(pod *corev1.Pod, generation int64) (why string, refused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

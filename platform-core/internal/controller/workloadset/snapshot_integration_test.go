@@ -136,17 +136,17 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 			t.Errorf("VolumeSnapshot %s says %v, %v", left[i].GetName(), left[i].GetLabels(), left[i].GetAnnotations())
 		}
 	}
-	heir := newHarness(t)
+	candidate := newHarness(t)
 	for i := range left {
 		moved := left[i].DeepCopy()
-		moved.SetNamespace(heir.namespace)
+		moved.SetNamespace(candidate.namespace)
 		moved.SetResourceVersion("")
 		if err := env.Client.Create(t.Context(), moved); err != nil {
 			t.Fatal(err)
 		}
 	}
-	heir.start(-1)
-	heir.beginsWithSnapshots()
+	candidate.start(-1)
+	candidate.beginsWithSnapshots()
 }
 
 // refused is a set that goes under the policy Snapshot and stays, since its volume is of no driver that makes
@@ -189,20 +189,20 @@ func (h *harness) beginsWithSnapshots() {
 	if err := env.Client.Create(h.Context(), stray); err != nil {
 		h.Fatal(err)
 	}
-	heir := h.create(1, func(s *platformv1.WorkloadSet) {
+	candidate := h.create(1, func(s *platformv1.WorkloadSet) {
 		s.Labels[platformv1.ApplicationUIDLabel] = oldUID
 		s.Spec.AdoptVolumes, s.Spec.Topology = newUID, "sentinel"
 	})
-	h.says(heir, platformv1.ReasonAdoptionRefused, `of the generations ["" "0a1b2c3d"] of its volumes`)
+	h.says(candidate, platformv1.ReasonAdoptionRefused, `of the generations ["" "0a1b2c3d"] of its volumes`)
 	if err := env.Client.Delete(h.Context(), stray); err != nil {
 		h.Fatal(err)
 	}
-	h.wake(heir)
-	h.says(heir, platformv1.ReasonAdoptionRefused, `its topology is "replication" and has to be "sentinel"`)
-	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Topology = "replication" })
-	h.says(heir, platformv1.ReasonAdoptionRefused, "a volume of it has 2Gi at least, and 1Gi are asked for")
-	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
-	h.says(heir, platformv1.ReasonAdoptionRefused,
+	h.wake(candidate)
+	h.says(candidate, platformv1.ReasonAdoptionRefused, `its topology is "replication" and has to be "sentinel"`)
+	h.change(candidate, func(s *platformv1.WorkloadSet) { s.Spec.Topology = "replication" })
+	h.says(candidate, platformv1.ReasonAdoptionRefused, "a volume of it has 2Gi at least, and 1Gi are asked for")
+	h.change(candidate, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
+	h.says(candidate, platformv1.ReasonAdoptionRefused,
 		`it is of the CSI driver "disk.example.com", and StorageClass "standard" is of "example.com/none"`)
 	if pods := h.pods(); len(pods) != 0 {
 		h.Errorf("there are %d pods before the volumes", len(pods))
@@ -211,14 +211,14 @@ func (h *harness) beginsWithSnapshots() {
 	if err := env.Client.Create(h.Context(), class); err != nil && !apierrors.IsAlreadyExists(err) {
 		h.Fatal(err)
 	}
-	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].StorageClassName = new("disk") })
-	h.says(heir, platformv1.ReasonAdoptionRefused, "cannot be adopted while it is not ready to use")
+	h.change(candidate, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].StorageClassName = new("disk") })
+	h.says(candidate, platformv1.ReasonAdoptionRefused, "cannot be adopted while it is not ready to use")
 	env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"readyToUse": true, "restoreSize": "2Gi"})
-	h.wake(heir)
-	h.says(heir, platformv1.ReasonAdoptionRefused, "what Application "+newUID+
+	h.wake(candidate)
+	h.says(candidate, platformv1.ReasonAdoptionRefused, "what Application "+newUID+
 		" left cannot be adopted without VolumeSnapshot "+claimName(1)+"-")
-	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 2 })
-	testkit.WaitForReady(h, env.Client, heir)
+	h.change(candidate, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 2 })
+	testkit.WaitForReady(h, env.Client, candidate)
 	for _, ordinal := range []int32{0, 1} {
 		source := h.claim(ordinal).Spec.DataSource
 		if source == nil || source.Kind != "VolumeSnapshot" || *source.APIGroup != "snapshot.storage.k8s.io" ||
@@ -227,7 +227,7 @@ func (h *harness) beginsWithSnapshots() {
 		}
 	}
 	made := "Claim %s is made of VolumeSnapshot %[1]s-"
-	h.tells(heir, "AdoptingSnapshot", fmt.Sprintf(made, claimName(0)), fmt.Sprintf(made, claimName(1)))
+	h.tells(candidate, "AdoptingSnapshot", fmt.Sprintf(made, claimName(0)), fmt.Sprintf(made, claimName(1)))
 	// One that is lost later is no more made of old data.
 	lost, before := h.claim(1), h.pods()
 	if err := env.Client.Delete(h.Context(), lost); err != nil {

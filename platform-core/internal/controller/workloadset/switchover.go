@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// switchoverTries is how often a pod is asked to hand over for one generation of the spec.
+	// switchoverTries is the number of attempts for one generation of the spec.
 	switchoverTries = 3
-	// switchoverPause is the time between two tries.
+	// switchoverPause is the time between two attempts.
 	switchoverPause = 5 * time.Second
-	// switchoverPoll is how soon to ask again how an action stands.
+	// switchoverPoll is the interval of polls of a running action.
 	switchoverPoll = time.Second
-	// heirPatience is how long a writer that works is left in place for pods beside it that cannot take over yet. Those
-	// that have just restarted connect to it within a few seconds; more than that, and they may never.
-	heirPatience = 20 * time.Second
+	// candidateTimeout is how long a healthy primary waits for a candidate. Replicas that have just restarted connect to
+	// it within a few seconds. After that they may never do.
+	candidateTimeout = 20 * time.Second
 	// switchoverPatience is how long an agent may not answer, and how long the roles may take to change after the action.
 	switchoverPatience = 30 * time.Second
 )
 
-// observeSwitchover says who could take over from the writer, and how the latest attempt stands.
+// observeSwitchover says which pods can take over from the primary, and the state of the latest attempt.
 func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	declared := set.Spec.Switchover
 	if declared == nil {
@@ -50,7 +50,7 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	f.rollout.Handover = handoverOf(set, f)
 	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
 	if writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) {
-		// A pod that was made before the plugin had actions cannot run one.
+		// A pod without the ops agent cannot run an action.
 		return
 	}
 	source := f.memberOf(f.rollout.Pods[writer])
@@ -64,7 +64,7 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 			var err error
 			if fit, err = placeholder.CheckMembers(declared.When,
 				placeholder.Members{Source: source, Target: f.memberOf(*p)}); err != nil {
-				// It is tried, and the attempt says what is wrong: to go on without would be to guess.
+				// The attempt is made and reports the error: to ignore the candidate would be a guess.
 				fit = true
 			}
 		}
@@ -74,24 +74,25 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	}
 }
 
-// plan what the set needs. What it remembers of the waits for heirs is of work alone: a forecast waits for nobody.
+// plan returns the steps of the rollout. Waits for candidates are in-memory state of reconciles only: a forecast does
+// not wait.
 func (c *Controller) plan(set *platformv1.WorkloadSet, f *facts) []rollout.Step {
-	c.observeHeirs(set, f)
+	c.observeCandidateWait(set, f)
 	return rollout.Plan(f.rollout)
 }
 
-// observeHeirs says whether pods that cannot take over from the writer are worth waiting for.
-func (c *Controller) observeHeirs(set *platformv1.WorkloadSet, f *facts) {
-	f.rollout.Heirs = rollout.NoHeirs
+// observeCandidateWait says whether to wait for pods that cannot take over from the primary yet.
+func (c *Controller) observeCandidateWait(set *platformv1.WorkloadSet, f *facts) {
+	f.rollout.Candidates = rollout.NoneExpected
 	key := client.ObjectKeyFromObject(set)
 	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
 	if f.rollout.Switchover == rollout.NoSwitchover || writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) ||
-		!f.rollout.Heirless(f.rollout.Pods[writer].Name) {
-		c.heirs.forget(key)
+		!f.rollout.LacksCandidate(f.rollout.Pods[writer].Name) {
+		c.candidateWaits.forget(key)
 		return
 	}
-	if left := c.heirs.left(key, "heir", f.now, heirPatience); left > 0 {
-		f.rollout.Heirs = rollout.HeirsExpected
+	if left := c.candidateWaits.left(key, "candidate", f.now, candidateTimeout); left > 0 {
+		f.rollout.Candidates = rollout.CandidateExpected
 		f.wakeAfter(left)
 	}
 }
@@ -100,7 +101,7 @@ func hasOps(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == plugin.OpsContainer })
 }
 
-// reportsWriter says whether a pod works and says that it takes writes.
+// reportsWriter says whether a healthy pod reports that it is the primary.
 func (f *facts) reportsWriter(p rollout.Pod) bool {
 	return p.Life == rollout.Alive && p.Report.Health == agentreport.Healthy &&
 		slices.ContainsFunc(f.rollout.Roles, func(r platformv1.SetRole) bool {
@@ -113,7 +114,7 @@ func (f *facts) memberOf(p rollout.Pod) placeholder.Member {
 		Role: p.Report.Role, Version: p.Report.Version, Attributes: p.Report.Attributes}
 }
 
-// advanceSwitchover records what the pods say of the latest attempt.
+// advanceSwitchover updates the state of the latest attempt from the reports of the pods.
 func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	s := set.Status.Switchover
 	if s == nil || s.Phase != platformv1.SwitchoverRunning && s.Phase != platformv1.SwitchoverCalled {
@@ -121,11 +122,12 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	}
 	from := slices.IndexFunc(f.rollout.Pods,
 		func(p rollout.Pod) bool { return p.Name == s.From && f.pods[p.Name].UID == s.FromUID })
-	heir := slices.IndexFunc(f.rollout.Pods, func(p rollout.Pod) bool { return p.Name != s.From && f.reportsWriter(p) })
+	candidate := slices.IndexFunc(f.rollout.Pods,
+		func(p rollout.Pod) bool { return p.Name != s.From && f.reportsWriter(p) })
 	waited := f.now.Sub(s.Since.Time)
 	switch {
-	case heir >= 0 && (from < 0 || !f.reportsWriter(f.rollout.Pods[from])):
-		s.To = f.rollout.Pods[heir].Name
+	case candidate >= 0 && (from < 0 || !f.reportsWriter(f.rollout.Pods[from])):
+		s.To = f.rollout.Pods[candidate].Name
 		enter(s, platformv1.SwitchoverSucceeded, f.now, "")
 	case from < 0:
 		enter(s, platformv1.SwitchoverFailed, f.now, "the pod is gone")
@@ -137,12 +139,12 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	}
 }
 
-// enter brings an attempt into another phase.
+// enter changes the phase of an attempt.
 func enter(s *platformv1.SwitchoverState, phase platformv1.SwitchoverPhase, now time.Time, message string) {
 	s.Phase, s.Since, s.Message = phase, metav1.NewTime(now), message
 }
 
-// handoverOf tells the planner of the latest attempt.
+// handoverOf returns the latest attempt for the planner.
 func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
 	s := set.Status.Switchover
 	if s == nil || f.pods[s.From] == nil || f.pods[s.From].UID != s.FromUID {
@@ -158,14 +160,13 @@ func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
 	return handover
 }
 
-// sameOccasion says whether an attempt was for what is asked now: attempts are counted anew for another spec or
-// request.
+// sameOccasion says whether an attempt was for the current request: attempts are counted per spec and request.
 func sameOccasion(s *platformv1.SwitchoverState, set *platformv1.WorkloadSet) bool {
 	return s.Generation == set.Generation && s.Request == requestOf(set).Request
 }
 
-// switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that
-// whoever goes on makes the same one.
+// switchOver makes the primary hand over. The attempt is in the status before the call is made, so that a restarted
+// operator repeats the same call.
 func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	step rollout.Step) outcome.Outcome {
 	pod, s := f.pods[step.Pod], set.Status.Switchover
@@ -186,7 +187,7 @@ func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet
 			return switching(f, step.Pod, askedAgain(s))
 		}
 		if s.Attempt >= switchoverTries {
-			// It did each time, and took it back before it was changed.
+			// Each handover succeeded, but the pod became the primary again before it was changed.
 			enter(s, platformv1.SwitchoverFailed, f.now, "it takes writes again each time")
 			return stuck(s)
 		}
@@ -194,11 +195,11 @@ func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet
 	}
 	set.Status.Switchover = &next
 	c.events.Normal(set, "SwitchingOver", "%s", step)
-	// The write of the status brings the next turn.
+	// The write of the status triggers the next reconcile.
 	return switching(f, step.Pod, step.String())
 }
 
-// callSwitchover makes the call of the attempt that is recorded, or asks how it stands.
+// callSwitchover makes the call of the recorded attempt, or polls it.
 func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	step rollout.Step) outcome.Outcome {
 	s := set.Status.Switchover
@@ -243,8 +244,8 @@ func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agen
 	return ops.Run(ctx, action)
 }
 
-// switchoverAction is the call of an attempt. Its key names the attempt by what is recorded of it, so that a repeated
-// one does nothing again.
+// switchoverAction returns the call of an attempt. Its key identifies the recorded attempt, so that a repeated call has
+// no effect.
 func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action,
 	error) {
 	_, request := platformv1.HandoverRequest{Request: s.Request}.Operation()
@@ -284,7 +285,7 @@ func askedAgain(s *platformv1.SwitchoverState) string {
 	return fmt.Sprintf("it did not hand over to %s (%s), and is asked again", s.To, s.Message)
 }
 
-// hold is the outcome where a pod must not be touched now.
+// hold returns the outcome for a pod that must not be changed now.
 func hold(set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	if f.rollout.Handover.From == step.Pod && f.rollout.Handover.State == rollout.HandoverFailed {
 		return stuck(set.Status.Switchover)
@@ -296,7 +297,7 @@ func switching(f *facts, pod, why string) outcome.Outcome {
 	return outcome.Waiting(platformv1.ReasonSwitchoverPending, progress(f, pod, why))
 }
 
-// stuck is the user's turn: without a switchover clients would lose the writer although another pod could take over.
+// stuck stalls until the user acts: without a switchover clients would lose the primary although there is a candidate.
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 	return outcome.Stalled(platformv1.ReasonSwitchoverFailed,
 		fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
@@ -305,8 +306,8 @@ func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 			s.From, s.To, s.Attempt, s.Message, s.From))
 }
 
-// instead takes the step that a pod needs now that a weaker one turned out not to be enough. What takes the pod out
-// needs the turn, which the weaker one did not.
+// instead executes the stronger step that a pod needs after a weaker one was not enough. A disruptive step needs the
+// disruption lock, which the weaker one did not.
 func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod string,
 	change func(*rollout.Pod)) outcome.Outcome {
 	for i := range f.rollout.Pods {
@@ -316,12 +317,12 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 	}
 	steps := rollout.Plan(f.rollout)
 	if !f.hasTurn {
-		var giveBack func()
+		var release func()
 		var err error
-		if steps, giveBack, err = c.yield(ctx, set, f, steps); err != nil {
+		if steps, release, err = c.yield(ctx, set, f, steps); err != nil {
 			return outcome.Failed(err)
 		}
-		defer giveBack()
+		defer release()
 		if f.yields != "" {
 			return awaitTurn(f, f.rollout.Held())
 		}
@@ -334,8 +335,9 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 	return outcome.Done()
 }
 
-// wentOn says whether the latest switchover, election or restore did: the next turn goes by what the status says of it.
-func wentOn(before, after *platformv1.WorkloadSet) bool {
+// statusProgressed says whether the latest switchover, election or restore has progressed: the next reconcile depends
+// on the new status.
+func statusProgressed(before, after *platformv1.WorkloadSet) bool {
 	was, is := &before.Status, &after.Status
 	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) ||
 		!equality.Semantic.DeepEqual(was.Restore, is.Restore) ||

@@ -295,24 +295,24 @@ func TestPodWithoutTheAgentIsChangedWithout(t *testing.T) {
 func TestWriterWaitsForPodsThatCatchUp(t *testing.T) {
 	m := newMembers(t)
 	c := &Controller{}
-	expect := func(when, why string, want rollout.Heirs, wake time.Duration) {
+	expect := func(when, why string, want rollout.CandidateWait, wake time.Duration) {
 		t.Helper()
 		m.set.Spec.Switchover.When = when
 		f := m.facts()
 		observeSwitchover(m.set, f)
-		if c.observeHeirs(m.set, f); f.rollout.Heirs != want || f.wake != wake {
-			t.Errorf("%s: heirs are %q, it looks again after %v; want %q, %v", why, f.rollout.Heirs, f.wake, want, wake)
+		if c.observeCandidateWait(m.set, f); f.rollout.Candidates != want || f.wake != wake {
+			t.Errorf("%s: the wait is %q, it looks again after %v; want %q, %v", why, f.rollout.Candidates, f.wake, want, wake)
 		}
 	}
 	const can, cannot = "target.ordinal == 2", "target.ordinal > 5"
-	expect(can, "one can take over", rollout.NoHeirs, 0)
-	expect(cannot, "none can any more", rollout.HeirsExpected, heirPatience)
-	m.now = m.now.Add(heirPatience - time.Second)
-	expect(cannot, "none can for long", rollout.HeirsExpected, time.Second)
+	expect(can, "one can take over", rollout.NoneExpected, 0)
+	expect(cannot, "none can any more", rollout.CandidateExpected, candidateTimeout)
+	m.now = m.now.Add(candidateTimeout - time.Second)
+	expect(cannot, "none can for long", rollout.CandidateExpected, time.Second)
 	m.now = m.now.Add(time.Second)
-	expect(cannot, "none can for too long", rollout.NoHeirs, 0)
-	expect(can, "one can again", rollout.NoHeirs, 0)
-	expect(cannot, "none can once more", rollout.HeirsExpected, heirPatience)
+	expect(cannot, "none can for too long", rollout.NoneExpected, 0)
+	expect(can, "one can again", rollout.NoneExpected, 0)
+	expect(cannot, "none can once more", rollout.CandidateExpected, candidateTimeout)
 	m.bare = true
-	expect(cannot, "the writer cannot hand over at all", rollout.NoHeirs, 0)
+	expect(cannot, "the writer cannot hand over at all", rollout.NoneExpected, 0)
 }

@@ -149,7 +149,7 @@ func refuseFirstStart(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	return refuseLeftOut(set, f)
 }
 
-// hasVolumes says whether a volume of the set is its own.
+// hasVolumes says whether the set has volumes of its own.
 func hasVolumes(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, claim := range f.claims {
 		if ours(set, claim) {
@@ -214,9 +214,9 @@ func unplaced(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Spec.NodeName == ""
 }
 
-// tendClaims makes the claims that a pod waits for, and tends those that are there. While pods go to other volumes
+// reconcileClaims makes the claims that a pod waits for, and tends those that are there. While pods go to other volumes
 // nothing waits for one: those that wait are about to end.
-func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
+func (c *Controller) reconcileClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 	var o outcome.Outcome
 	if f.moves {
 		return o
@@ -227,7 +227,7 @@ func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet
 		case o.Kind() == outcome.KindFailed:
 		case claim != nil:
 			if ours(set, claim) && claim.DeletionTimestamp == nil {
-				o = outcome.Worst(o, c.tendClaim(ctx, set, f, ordinal, volume, claim))
+				o = outcome.Worst(o, c.reconcileClaim(ctx, set, f, ordinal, volume, claim))
 			}
 		case !made[ordinal] && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]):
 			made[ordinal] = true
@@ -237,9 +237,10 @@ func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet
 	return o
 }
 
-// tendClaim keeps on a claim whose data it holds, and asks for the wanted size: a larger one where it may grow, and a
-// smaller one where it has not grown yet. What the API server refuses keeps nobody from tending the pods.
-func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32,
+// reconcileClaim protects the data of a claim, and requests the wanted size: an expansion if the class allows it, or a
+// smaller size if the volume has not grown yet. A claim that the API server rejects does not stop the reconcile of
+// pods.
+func (c *Controller) reconcileClaim(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32,
 	volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
 	if !accept.IsNoted(&set.Spec, claim) {
 		noted := claim.DeepCopy()

@@ -11,21 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waits remember, for each set or pod that waits for something, until when: one thing at a time. They are in memory
-// alone: after a restart of the operator a wait begins anew. The zero value is ready to use.
+// waits hold, for each set or pod, until when it waits: one key at a time. They are in-memory state: after a restart of
+// the operator a wait begins again. The zero value is ready to use.
 type waits struct {
 	mu  sync.Mutex
 	due map[types.NamespacedName]wait
 }
 
 type wait struct {
-	// key of what is waited for, such as the call that failed.
+	// key of the wait, such as the call that failed.
 	key string
 	at  time.Time
 }
 
-// left is how long it is until the wait of this key is over: delay from when it is first asked for. It is not positive
-// once it is over.
+// left returns the rest of the wait with this key: delay from the first call. It is not positive once the wait is over.
 func (w *waits) left(set types.NamespacedName, key string, now time.Time, delay time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,14 +46,14 @@ func (w *waits) forgetPods(set types.NamespacedName) {
 	forgetPods(w.due, set)
 }
 
-// forgetPods takes out what is remembered of the pods of a set.
+// forgetPods drops the state of the pods of a set.
 func forgetPods[V any](by map[types.NamespacedName]V, set types.NamespacedName) {
 	maps.DeleteFunc(by, func(pod types.NamespacedName, _ V) bool {
 		return pod.Namespace == set.Namespace && strings.HasPrefix(pod.Name, set.Name+"-")
 	})
 }
 
-// forget a set that waits for nothing.
+// forget drops the wait of a set.
 func (w *waits) forget(set types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// writers remember, for each set whose writer the engine names, what the planner goes by. They are in memory alone:
-// after a restart of the operator a change of the writer takes longer, and is as safe. The zero value is ready to use.
+// writers hold the in-memory state of each set whose primary the engine names. After a restart of the operator a
+// failover takes longer, and is as safe. The zero value is ready to use.
 type writers struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]*writer
@@ -30,11 +30,11 @@ type writers struct {
 	began time.Time
 }
 
-// writer is what is remembered of one set. One turn at a time has it.
+// writer is the in-memory state of one set. Only one reconcile at a time uses it.
 type writer struct {
 	uid    types.UID
 	memory failover.Memory
-	// wrote is the record that this process wrote last, which a cache may not show yet.
+	// wrote is the record that this process wrote last; a cache may be older.
 	wrote *platformv1.PrimaryRecord
 }
 
@@ -58,21 +58,21 @@ func (w *writers) since(now time.Time) time.Duration {
 	return now.Sub(w.began)
 }
 
-// started tells this process from one before, for the keys of calls that must not be taken for one of that.
+// started identifies this process, so that keys of calls differ from those of a previous process.
 func (w *writers) started() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.began.Unix()
 }
 
-// forget a set whose writer nobody looks after.
+// forget drops the state of a set whose primary is not reconciled.
 func (w *writers) forget(set types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.known, set)
 }
 
-// behind says whether a record that was read is older than the one that this process wrote.
+// behind says whether a record is older than the one that this process wrote.
 func (w *writer) behind(read *platformv1.PrimaryRecord) bool {
 	wrote := w.wrote
 	switch {
@@ -88,8 +88,8 @@ func (w *writer) behind(read *platformv1.PrimaryRecord) bool {
 	return read.Previous != nil && wrote.Previous == nil
 }
 
-// writeRecord writes a record if the set still has the version that was read. It says whether it did: another writer
-// came first when not.
+// writeRecord writes a record with the resource version that was read as a precondition. It says whether it did;
+// otherwise there was a conflict.
 func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string,
 	record *platformv1.PrimaryRecord) (bool, error) {
 	data, err := json.Marshal(record)

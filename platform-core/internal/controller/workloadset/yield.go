@@ -21,39 +21,39 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// turnRetry is when a set looks again while something else is done to a pod of the Application.
+// turnRetry is the interval of attempts to acquire the disruption lock of the Application.
 const turnRetry = 500 * time.Millisecond
 
-// yield has pods that serve wait while an Operation works through the pods of the Application: as outside of a
-// maintenance window, what mends goes on. Else nobody begins with that until the steps that it returns were taken, and
-// it is told by the function.
+// yield makes disruptive steps wait while an Operation works on the pods of the Application: as outside of a
+// maintenance window, repairs go on. Otherwise it acquires the disruption lock for the returned steps. The returned
+// function releases it.
 func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) (
 	[]rollout.Step, func(), error) {
 	nothing := func() {}
 	if !f.rollout.Disturbs(steps) {
 		return steps, nothing, nil
 	}
-	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
+	release, taken := c.Turns.Take(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
 	if taken {
 		by, err := c.awaited(ctx, set)
 		if err == nil && by == "" {
 			f.hasTurn = true
-			return steps, giveBack, nil
+			return steps, release, nil
 		}
-		if giveBack(); err != nil {
+		if release(); err != nil {
 			return nil, nothing, err
 		}
 		f.yields = by
 	} else {
 		f.yields = "another pod of the Application"
 	}
-	// The watch tells of the Operation's end; of a turn nobody does.
+	// A watch reports the end of the Operation, but not the release of the lock.
 	f.wakeAfter(turnRetry)
 	f.rollout.Window = rollout.Closed
 	return rollout.Plan(f.rollout), nothing, nil
 }
 
-// awaited is what has to be over before a pod that serves is taken out; empty for nothing.
+// awaited returns what has to end before a serving pod is disrupted; empty for nothing.
 func (c *Controller) awaited(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	by, err := c.atWork(ctx, set)
 	if by != "" {
@@ -65,7 +65,7 @@ func (c *Controller) awaited(ctx context.Context, set *platformv1.WorkloadSet) (
 	return c.unsettledMembers(ctx, set)
 }
 
-// atWork names the Operation that works through pods of the Application at this moment; empty for none.
+// atWork returns the name of the Operation that works on pods of the Application; empty for none.
 func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	present, err := records.Present(ctx, c.live, c.client, client.InNamespace(set.Namespace),
 		client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
@@ -80,12 +80,12 @@ func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (s
 	return "", nil
 }
 
-// awaitTurn says which pods wait for an Operation.
+// awaitTurn returns the outcome of pods that wait for an Operation.
 func awaitTurn(f *facts, held []rollout.Step) outcome.Outcome {
 	return outcome.Waiting(platformv1.ReasonOperationAtWork, fmt.Sprintf("waits for %s: %s", f.yields, describeHeld(held)))
 }
 
-// ofOperation wakes the sets of the Application that an Operation works on.
+// ofOperation maps an Operation to the sets of its Application.
 func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []reconcile.Request {
 	var list platformv1.WorkloadSetList
 	application := obj.GetLabels()[platformv1.ApplicationLabel]

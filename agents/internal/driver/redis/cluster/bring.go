@@ -37,10 +37,10 @@ type Bringer struct {
 	Patience time.Duration
 	// Budget is how long a call begins new steps, without its Farewell.
 	Budget time.Duration
-	// Farewell is how long primaries that own nothing any more still send clients to the new owners, before they are
+	// RedirectTime is how long primaries that own nothing any more still send clients to the new owners, before they are
 	// dropped: a client that asks one of them later gets CLUSTERDOWN or no connection. Clients learn from the first MOVED,
 	// or by asking anew now and then.
-	Farewell time.Duration
+	RedirectTime time.Duration
 	// Report is told what was done and what comes next, whenever that changes; it may be nil.
 	Report func(Result)
 }
@@ -51,7 +51,7 @@ type Bringer struct {
 func (b *Bringer) Bring(ctx context.Context, shape *Shape) (Result, error) {
 	var result Result
 	var waited time.Time
-	begin, failures, how, pause, farewell := time.Now(), 0, deeply, shortPause, b.Farewell
+	begin, failures, how, pause, redirectTime := time.Now(), 0, deeply, shortPause, b.RedirectTime
 	for {
 		views := look(ctx, b.Transport, shape, how)
 		if err := ctx.Err(); err != nil {
@@ -82,11 +82,11 @@ func (b *Bringer) Bring(ctx context.Context, shape *Shape) (Result, error) {
 			continue
 		case time.Since(begin) > b.Budget:
 			return result, nil
-		case plan.Farewell && farewell > 0:
-			if err := sleep(ctx, farewell); err != nil {
+		case plan.RedirectsClients && redirectTime > 0:
+			if err := sleep(ctx, redirectTime); err != nil {
 				return result, err
 			}
-			begin, farewell = begin.Add(farewell), 0
+			begin, redirectTime = begin.Add(redirectTime), 0
 			continue
 		}
 		waited = time.Time{}

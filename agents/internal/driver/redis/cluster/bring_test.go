@@ -92,7 +92,7 @@ func TestScaleUnderLoad(t *testing.T) {
 	g.eventually(w, before)
 	g.leaving, g.shards = g.shards[1:2], append(g.shards[:1:1], g.shards[2:]...)
 	// The client asks anew after 10 s.
-	g.farewell = 11 * time.Second
+	g.redirectTime = 11 * time.Second
 	g.bring("Done")
 	g.sound()
 	for _, s := range g.leaving[0] {

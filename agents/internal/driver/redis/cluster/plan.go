@@ -15,7 +15,7 @@ func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
 		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned, p.givenUp,
-		p.acquaintance, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves,
+		p.agreeOnPrimaries, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves,
 		p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
@@ -267,8 +267,8 @@ func (p *picture) agreement() *Plan {
 	return nil
 }
 
-// acquaintance: all members know which of them are primaries.
-func (p *picture) acquaintance() *Plan {
+// agreeOnPrimaries: all members know which of them are primaries.
+func (p *picture) agreeOnPrimaries() *Plan {
 	for _, v := range p.counted() {
 		for _, o := range p.counted() {
 			// Right after they met, a node is neither.
@@ -371,7 +371,7 @@ func (p *picture) departures() *Plan {
 	leaving := slices.Clone(p.leaving)
 	slices.SortStableFunc(leaving, func(a, b *View) int { return rankOf(a) - rankOf(b) })
 	var forget, reset []Step
-	var farewell bool
+	var redirects bool
 	for _, v := range leaving {
 		if !v.seen() {
 			continue
@@ -379,7 +379,7 @@ func (p *picture) departures() *Plan {
 		for _, o := range p.staying {
 			if o.node(v.ID) != nil {
 				forget = append(forget, Step{Kind: Forget, On: o.Member, ID: v.ID, Reason: v.Member + " leaves, and owns no slots"})
-				farewell = farewell || v.primary()
+				redirects = redirects || v.primary()
 			}
 		}
 		if !v.fresh() {
@@ -389,7 +389,7 @@ func (p *picture) departures() *Plan {
 	if len(forget) > 0 {
 		plan := working(forget, "members that leave are dropped by all others, once clients have had time to learn who has "+
 			"their slots")
-		plan.Farewell = farewell
+		plan.RedirectsClients = redirects
 		return plan
 	}
 	return working(reset, "members that have left forget the cluster")

@@ -202,7 +202,7 @@ type group struct {
 	*testing.T
 	shards, leaving [][]*server
 	change          func(*cluster.Shape)
-	farewell        time.Duration
+	redirectTime    time.Duration
 }
 
 // newGroup starts shards of two members each.
@@ -248,8 +248,9 @@ func (g *group) all() []*server {
 // bringer has connections of its own, as each call has.
 func (g *group) bringer() (*cluster.Bringer, *cluster.Network) {
 	network := cluster.NewNetwork(login, nil)
-	return &cluster.Bringer{Transport: network, Login: login, Patience: patience, Budget: patience, Farewell: g.farewell,
-		Report: func(r cluster.Result) { g.Logf("%+v", r) }}, network
+	return &cluster.Bringer{Transport: network, Login: login, Patience: patience, Budget: patience,
+		RedirectTime: g.redirectTime,
+		Report:       func(r cluster.Result) { g.Logf("%+v", r) }}, network
 }
 
 // bring has the cluster get its shape, or the phase.

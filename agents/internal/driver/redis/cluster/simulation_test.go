@@ -193,7 +193,7 @@ func (w *world) lose(n *node) {
 		o := w.members[name]
 		return o.up && o.primary == n.id && !o.lacking && (w.leaves(n) || !w.leaves(o)) &&
 			slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
-	}) || w.astray(n) || w.orphaned() {
+	}) || w.importsUnknownKeys(n) || w.orphaned() {
 		return
 	}
 	w.log = append(w.log, n.member+" has lost its volume, as "+n.id)
@@ -208,8 +208,8 @@ func (w *world) orphaned() bool {
 	})
 }
 
-// astray says whether the node has keys that its replicas do not know the owner of: what it imports.
-func (w *world) astray(n *node) bool {
+// importsUnknownKeys says whether the node has keys that its replicas do not know the owner of: what it imports.
+func (w *world) importsUnknownKeys(n *node) bool {
 	for slot := range n.keys {
 		if n.master() && n.owner[slot] != n.id && !slices.ContainsFunc(w.names, func(name string) bool {
 			o := w.members[name]

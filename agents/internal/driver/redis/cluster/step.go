@@ -27,8 +27,8 @@ type Plan struct {
 	Steps  []Step
 	// Left is how many slots have not yet the owner that they are to have.
 	Left int
-	// Farewell says that the steps take primaries away that clients may still turn to.
-	Farewell bool
+	// RedirectsClients says that the steps take primaries away that clients may still turn to.
+	RedirectsClients bool
 }
 
 // Kind of a step.

@@ -44,7 +44,7 @@ func (l *Limiter) Accept() { _ = l.Wait(context.Background()) } // This context 
 // Wait implements flowcontrol.RateLimiter.
 func (l *Limiter) Wait(ctx context.Context) error {
 	for {
-		wait, changed, giveBack := l.reserve()
+		wait, changed, release := l.reserve()
 		if wait == 0 {
 			return nil
 		}
@@ -53,9 +53,9 @@ func (l *Limiter) Wait(ctx context.Context) error {
 		case <-turn.C:
 			return nil
 		case <-changed:
-			giveBack()
+			release()
 		case <-ctx.Done():
-			giveBack()
+			release()
 			turn.Stop()
 			return ctx.Err()
 		}
@@ -64,7 +64,7 @@ func (l *Limiter) Wait(ctx context.Context) error {
 }
 
 // reserve takes a turn, and returns how long it is until then and what tells of other limits.
-func (l *Limiter) reserve() (wait time.Duration, changed <-chan struct{}, giveBack func()) {
+func (l *Limiter) reserve() (wait time.Duration, changed <-chan struct{}, release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	turn := l.bucket.Reserve() // Never refused: a burst is at least 1.

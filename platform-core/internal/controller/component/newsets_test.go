@@ -14,7 +14,7 @@ import (
 )
 
 // What serves is told of a new set once that runs.
-func TestSetsThatRestartTogetherAwaitNewcomers(t *testing.T) {
+func TestSetsThatRestartTogetherAwaitNewSets(t *testing.T) {
 	named := func(sets ...string) platformv1.WorkloadSetSpec {
 		text := ""
 		for _, set := range sets {

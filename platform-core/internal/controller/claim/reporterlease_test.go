@@ -16,7 +16,7 @@ func TestATermOfAnother(t *testing.T) {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(renewed))}}
 	}
-	s := &speaker{identity: "database_1"}
+	s := &reporterLease{identity: "database_1"}
 	for _, tc := range []struct {
 		what  string
 		lease *coordinationv1.Lease
@@ -42,14 +42,14 @@ func TestATermOfAnother(t *testing.T) {
 
 func TestTakingTheLease(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	s, lease := &speaker{identity: "database_1"}, &coordinationv1.Lease{}
+	s, lease := &reporterLease{identity: "database_1"}, &coordinationv1.Lease{}
 	s.take(lease, now)
 	s.take(lease, now.Add(time.Minute))
 	if lease.Name != leaseName || *lease.Spec.HolderIdentity != s.identity || *lease.Spec.LeaseTransitions != 1 ||
 		!lease.Spec.AcquireTime.Time.Equal(now) || !lease.Spec.RenewTime.Time.Equal(now.Add(time.Minute)) {
 		t.Errorf("got %+v", lease.Spec)
 	}
-	(&speaker{identity: "message_1"}).take(lease, now.Add(time.Hour))
+	(&reporterLease{identity: "message_1"}).take(lease, now.Add(time.Hour))
 	if *lease.Spec.HolderIdentity != "message_1" || *lease.Spec.LeaseTransitions != 2 ||
 		!lease.Spec.AcquireTime.Time.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", lease.Spec)

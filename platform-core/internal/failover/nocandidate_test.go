@@ -17,7 +17,8 @@ func TestMembersThatAreNotWantedAreNotGone(t *testing.T) {
 		"; the members that are left are not wanted any more: scale back so that pods a-1, a-2 are wanted", "restore a backup"
 	// Pod 0 is wanted, and was made anew since.
 	anew := func(f *failover.Facts) {
-		f.Wanted, f.Pods[0].Member, f.Pods[0].Sync = f.Wanted[:1], failover.Known{Identity: "another"}, failover.OutOfSync
+		f.Wanted, f.Pods[0].Member, f.Pods[0].Sync = f.Wanted[:1],
+			failover.MemberState{Identity: "another"}, failover.OutOfSync
 		f.Record.Primary, f.Former = &f.Record.List.Members[1], &f.Record.List.Members[1]
 	}
 	for name, tc := range map[string]struct {
@@ -40,7 +41,8 @@ func TestMembersThatAreNotWantedAreNotGone(t *testing.T) {
 			f.Pods = []failover.Pod{f.Pods[0], f.Pods[2]}
 		}, one},
 		"two that have other volumes": {func(f *failover.Facts) {
-			f.Pods[1].Member, f.Pods[2].Member = failover.Known{Identity: "a third"}, failover.Known{Identity: "a fourth"}
+			f.Pods[1].Member, f.Pods[2].Member = failover.MemberState{Identity: "a third"},
+				failover.MemberState{Identity: "a fourth"}
 		}, gone},
 		"one that is wanted as well": {func(f *failover.Facts) {
 			f.Record.List.Members[0].Identity, f.Pods[0].Health, f.Pods = "another", report.Unhealthy, f.Pods[:1]

@@ -10,7 +10,7 @@ import (
 )
 
 // Files that are under way are no reason to worry, however full the volume is.
-func TestWorry(t *testing.T) {
+func TestWarning(t *testing.T) {
 	const gib = 1 << 30
 	for what, c := range map[string]struct {
 		waiting int

@@ -13,8 +13,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// prospect is what applying one object would do.
-type prospect struct {
+// plannedObject is what applying one object would do.
+type plannedObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
@@ -32,19 +32,19 @@ type prospect struct {
 }
 
 // String names the object.
-func (p *prospect) String() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
+func (p *plannedObject) String() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-func (p *prospect) reference() platformv1.TargetReference {
+func (p *plannedObject) reference() platformv1.TargetReference {
 	return platformv1.TargetReference{APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name}
 }
 
 // changes says whether anything would change.
-func (p *prospect) changes() bool {
+func (p *plannedObject) changes() bool {
 	return p.New || len(p.Fields) > 0 || len(p.Changes) > 0 || len(p.Plan) > 0
 }
 
 // print writes it for people.
-func (p *prospect) print(out io.Writer) {
+func (p *plannedObject) print(out io.Writer) {
 	switch {
 	case p.Template != "":
 		p.printRun(out)
@@ -71,7 +71,7 @@ func (p *prospect) print(out io.Writer) {
 }
 
 // printRun writes what an Operation would do.
-func (p *prospect) printRun(out io.Writer) {
+func (p *plannedObject) printRun(out io.Writer) {
 	within := ""
 	if p.Timeout != nil {
 		within = fmt.Sprintf(", within %s at most", p.Timeout.Duration)
@@ -86,7 +86,7 @@ func (p *prospect) printRun(out io.Writer) {
 }
 
 // steps writes the changes by component, numbered, in columns.
-func (p *prospect) steps(out io.Writer) {
+func (p *plannedObject) steps(out io.Writer) {
 	action, object := 0, 0
 	for _, change := range p.Changes {
 		action, object = max(action, len(change.Action)), max(object, utf8.RuneCountInString(objectOf(change)))
@@ -119,7 +119,7 @@ func objectOf(change platformv1.PlannedChange) string {
 }
 
 // summary counts the changes by what they are.
-func (p *prospect) summary() string {
+func (p *plannedObject) summary() string {
 	var order []string
 	counts := map[string]int{}
 	for _, change := range p.Changes {

@@ -25,7 +25,7 @@ func (f *facts) awaits(wanted *platformv1.WorkloadSet, output *render.ComponentO
 			!bytes.Contains(wanted.Spec.Plan.Raw, pods) {
 			continue
 		}
-		if newcomer, made := f.sets[other.Name]; !made || newcomer.Status.UpdatedReplicas < other.Spec.Replicas {
+		if added, made := f.sets[other.Name]; !made || added.Status.UpdatedReplicas < other.Spec.Replicas {
 			return true
 		}
 	}

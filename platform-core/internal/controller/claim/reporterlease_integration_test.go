@@ -19,8 +19,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// speakers returns the domains of the operators that wrote statuses of Applications in a namespace.
-func speakers(t *testing.T, namespace string) []string {
+// reporterDomains returns the domains of the operators that wrote statuses of Applications in a namespace.
+func reporterDomains(t *testing.T, namespace string) []string {
 	t.Helper()
 	var found []string
 	for _, domain := range domains {
@@ -74,14 +74,14 @@ func TestOneOperatorSpeaksAndAnotherWhenItDies(t *testing.T) {
 	first := env.Namespace(t)
 	told(first, unknownAfter+3*time.Second)
 	was := holder(t)
-	if got := speakers(t, first); !slices.Equal(got, []string{was}) {
+	if got := reporterDomains(t, first); !slices.Equal(got, []string{was}) {
 		t.Fatalf("%v spoke, and %q holds the Lease", got, was)
 	}
 	kill[was]()
 	second := env.Namespace(t)
 	told(second, term+unknownAfter+3*time.Second)
 	is := holder(t)
-	if got := speakers(t, second); is == was || !slices.Equal(got, []string{is}) {
+	if got := reporterDomains(t, second); is == was || !slices.Equal(got, []string{is}) {
 		t.Fatalf("%v spoke, %q holds the Lease, %q held it before", got, is, was)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// succeed finds a writer for a term that has none.
-func (f *Facts) succeed(m *Memory) Decision {
+// electPrimary names a primary for a term that has none.
+func (f *Facts) electPrimary(m *Memory) Decision {
 	d := Decision{State: Changing, Message: "nobody writes: another pod is to take over"}
 	if m.deposal == nil || m.deposal.Record.Term != f.Record.Term {
-		m.attend(&permission.Deposal{RecordedAt: f.Now})
+		m.setDeposal(&permission.Deposal{RecordedAt: f.Now})
 	}
 	m.deposal.Record = f.Record
 	if former := f.Former; former != nil && m.history == "" {
-		// What it said last, to an engine before this one.
+		// The last report of the former primary, which a previous process of the engine received.
 		if p := f.pod(former.Name); p != nil && p.is(*former) {
 			m.history = p.History
 		}
@@ -35,19 +35,19 @@ func (f *Facts) succeed(m *Memory) Decision {
 	if m.settled == 0 && (m.deposal.Stopped || step == permission.StepCheck || step == permission.StepName) {
 		m.settled = f.Now
 	}
-	if step != permission.StepChoose && !f.able(m) {
-		f.release(m)
+	if step != permission.StepChoose && !f.isCandidateUsable(m) {
+		f.resetCandidate(m)
 		step = permission.StepChoose
 	}
 	if step == permission.StepCheck || step == permission.StepName {
-		// Who did not answer until now is not waited for.
+		// Members that have not answered by now are not waited for.
 		d.Steps = slices.DeleteFunc(d.Steps, func(s Step) bool { return s.Pod != m.deposal.Candidate.Name })
 	}
 	switch step {
 	case permission.StepChoose:
-		f.choose(m, &d)
+		f.chooseCandidate(m, &d)
 	case permission.StepPromise:
-		// It is among those that are asked already.
+		// All members have been asked to promise, the candidate included.
 		d.Message = fmt.Sprintf("nobody writes: %s is to take over", m.deposal.Candidate.Name)
 	case permission.StepWait:
 		d.Message = fmt.Sprintf("%s takes over when the permission of the writer before has run out",
@@ -56,23 +56,23 @@ func (f *Facts) succeed(m *Memory) Decision {
 	case permission.StepCheck:
 		d.add(Step{Action: Ask, Pod: m.deposal.Candidate.Name}, "it is about to be named")
 	case permission.StepName:
-		if f.chosenAgain(m, &d) {
-			f.name(m, &d)
+		if f.confirmCandidate(m, &d) {
+			f.namePrimary(m, &d)
 		}
 	}
 	return d
 }
 
-// collect has all members promise the term, and takes note of what they said.
+// collect asks all members to promise the term, and evaluates their answers.
 func (f *Facts) collect(m *Memory, d *Decision) {
 	deposal := m.deposal
 	for _, p := range f.Pods {
 		member, known := p.member()
-		if !known || !f.counts(member) {
+		if !known || !f.mustPromise(member) {
 			continue
 		}
 		answer, answered := m.answers[p.Name]
-		// An answer of an earlier process on this pod is none of this member.
+		// An answer of an earlier process on this pod does not count.
 		answered = answered && answer.At >= deposal.RecordedAt
 		kept := answered && answer.Problem == "" && answer.Member.Identity == member.Identity &&
 			answer.Member.Promised == f.Record.Term
@@ -83,11 +83,11 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 			}
 		case kept, p.Presence != Alive && p.Presence != Leaving:
 		default:
-			at, isDue := due(answer.At, answered, f.Now, m.pace(p.Name, again))
+			at, isDue := due(answer.At, answered, f.Now, m.pace(p.Name, retryInterval))
 			if isDue {
 				d.add(Step{Action: Promise, Pod: p.Name}, "term %d has no writer", f.Record.Term)
 			}
-			d.wakeAt(max(at, f.Now+again))
+			d.wakeAt(max(at, f.Now+retryInterval))
 		}
 		if member != deposal.Candidate {
 			continue
@@ -101,33 +101,33 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 	}
 }
 
-// counts says whether the writer before may need the acknowledgement of a member, or is it.
-func (f *Facts) counts(member permission.Member) bool {
+// mustPromise says whether the former primary may need the acknowledgement of a member, or is that member.
+func (f *Facts) mustPromise(member permission.Member) bool {
 	return f.Record.List.Has(member) || f.Record.Previous != nil && f.Record.Previous.Has(member) || f.Former != nil &&
 		*f.Former == member
 }
 
-// able says whether the candidate can still take over.
-func (f *Facts) able(m *Memory) bool {
+// isCandidateUsable says whether the candidate can still take over.
+func (f *Facts) isCandidateUsable(m *Memory) bool {
 	p := f.pod(m.deposal.Candidate.Name)
-	return p != nil && p.Presence == Alive && p.is(m.deposal.Candidate) && m.misses[p.Name] < tries &&
+	return p != nil && p.Presence == Alive && p.is(m.deposal.Candidate) && m.misses[p.Name] < maxMisses &&
 		slices.Contains(f.Wanted, p.Name) &&
-		(p.Health == report.Healthy || f.returns(p) || f.remains(p))
+		(p.Health == report.Healthy || f.isFormerPrimary(p) || f.isOnlySurvivor(p))
 }
 
-// remains says whether a pod is the only one that can still be named: the volumes of all others are gone.
-func (f *Facts) remains(p *Pod) bool {
-	return !f.guarded() && !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
+// isOnlySurvivor says whether a pod is the only one that can still be named: the volumes of all others are gone.
+func (f *Facts) isOnlySurvivor(p *Pod) bool {
+	return !f.isSynchronous() && !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
 		other := f.pod(member.Name)
 		gone := !slices.Contains(f.Wanted, member.Name) || other != nil && other.Member.Identity != "" && !other.is(member)
 		return member.Name != p.Name && f.Record.Eligible(member) && !gone
 	})
 }
 
-// bereft says what a person can do when no member is left that can come back: when those that have their volumes are
-// not wanted any more, or the volumes of all of them are gone. A pod that was no member has other data, and nobody can
-// prove without the members that the writer before has ended: it went by acknowledgements of those alone.
-func (f *Facts) bereft() string {
+// noCandidateReason tells a person what to do when no member can come back: the members that have their volumes are not
+// wanted, or the volumes of all members are gone. A pod that was not a member has other data. Without the members
+// nothing proves that the former primary has ended, since its lease depends on their acknowledgements only.
+func (f *Facts) noCandidateReason() string {
 	var unwanted []string
 	for _, member := range f.Record.List.Members {
 		other := f.pod(member.Name)
@@ -162,54 +162,54 @@ func names(members []permission.Member) []string {
 	return all
 }
 
-// returns says whether a pod is the writer before, which may be named again: nobody has newer data.
-func (f *Facts) returns(p *Pod) bool { return f.Former != nil && p.is(*f.Former) }
+// isFormerPrimary says whether a pod is the former primary, which may be named again: no other pod has newer data.
+func (f *Facts) isFormerPrimary(p *Pod) bool { return f.Former != nil && p.is(*f.Former) }
 
-// release lets go of a candidate.
-func (f *Facts) release(m *Memory) {
+// resetCandidate drops the candidate.
+func (f *Facts) resetCandidate(m *Memory) {
 	d := m.deposal
 	m.deposal = &permission.Deposal{Record: d.Record, RecordedAt: d.RecordedAt, Stopped: d.Stopped}
 }
 
-// choose finds the candidate: the most advanced of those that can; where none can, the last resort.
-func (f *Facts) choose(m *Memory, d *Decision) {
+// chooseCandidate chooses the most advanced candidate, or the last resort if there is none.
+func (f *Facts) chooseCandidate(m *Memory, d *Decision) {
 	var former []permission.Member
 	if f.Former != nil {
 		former = append(former, *f.Former)
 	}
 	best, problem := f.candidate(m, d, former...)
 	if best == nil && !d.measuring {
-		best = f.last(m)
+		best = f.lastResort(m)
 	}
 	if best == nil {
-		d.Message = "nobody writes, and no pod can take over: " + problem + f.bereft()
-		d.wakeAt(f.Now + again)
+		d.Message = "nobody writes, and no pod can take over: " + problem + f.noCandidateReason()
+		d.wakeAt(f.Now + retryInterval)
 		return
 	}
 	member, _ := best.member()
 	m.deposal.Candidate = member
 	d.Message = fmt.Sprintf("nobody writes: %s is to take over", best.Name)
-	// What it answered before it was chosen counts.
-	f.recall(m, member)
+	// Its answers from before it was chosen count.
+	f.applyEarlierPromise(m, member)
 	d.wakeAt(f.Now + pausePoll)
 }
 
-// last is a pod whose process need not run to be named: the writer before, or the only one that is left.
-func (f *Facts) last(m *Memory) *Pod {
+// lastResort returns a pod whose process need not run to be named: the former primary, or the only survivor.
+func (f *Facts) lastResort(m *Memory) *Pod {
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		member, known := p.member()
 		if known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) &&
-			m.misses[p.Name] < tries && (f.returns(p) || f.remains(p)) {
+			m.misses[p.Name] < maxMisses && (f.isFormerPrimary(p) || f.isOnlySurvivor(p)) {
 			return p
 		}
 	}
 	return nil
 }
 
-// chosenAgain says whether the candidate is still the best now that nobody writes any more. Another one is taken where
-// it is not.
-func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
+// confirmCandidate says whether the candidate is still the best one now that there is no primary. It is replaced if it
+// is not.
+func (f *Facts) confirmCandidate(m *Memory, d *Decision) bool {
 	if f.Measures == FromReports {
 		return true
 	}
@@ -222,16 +222,16 @@ func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 	case d.measuring:
 		return false
 	case best == nil:
-		// Only the last resort, whose process need not run.
+		// Only the last resort is left. Its process need not run.
 		p := f.pod(m.deposal.Candidate.Name)
-		if f.returns(p) || f.remains(p) {
+		if f.isFormerPrimary(p) || f.isOnlySurvivor(p) {
 			return true
 		}
-		f.release(m)
+		f.resetCandidate(m)
 	case !best.is(m.deposal.Candidate):
-		f.release(m)
+		f.resetCandidate(m)
 		m.deposal.Candidate, _ = best.member()
-		f.recall(m, m.deposal.Candidate)
+		f.applyEarlierPromise(m, m.deposal.Candidate)
 	default:
 		return true
 	}
@@ -239,8 +239,8 @@ func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 	return false
 }
 
-// recall takes note of a promise that the candidate has made before it was chosen.
-func (f *Facts) recall(m *Memory, member permission.Member) {
+// applyEarlierPromise applies a promise that the candidate made before it was chosen.
+func (f *Facts) applyEarlierPromise(m *Memory, member permission.Member) {
 	answer, found := m.answers[member.Name]
 	if found && answer.At >= m.deposal.RecordedAt && answer.Problem == "" && answer.Member.Identity == member.Identity &&
 		answer.Member.Promised == f.Record.Term {
@@ -248,7 +248,7 @@ func (f *Facts) recall(m *Memory, member permission.Member) {
 	}
 }
 
-// measured is what is known of the data of a pod; nil where nothing is.
+// measured returns the latest measurement of a pod; nil if there is none.
 func (f *Facts) measured(m *Memory, name string) *Measurement {
 	if p := f.pod(name); f.Measures == FromReports && p != nil && p.Measurement.Problem == "" {
 		return &p.Measurement
@@ -259,14 +259,14 @@ func (f *Facts) measured(m *Memory, name string) *Measurement {
 	return nil
 }
 
-func (f *Facts) name(m *Memory, d *Decision) {
+func (f *Facts) namePrimary(m *Memory, d *Decision) {
 	next, err := f.Record.Name(m.deposal.Candidate)
 	if err != nil {
 		d.Message = err.Error()
 		return
 	}
 	why := "its data is the most advanced"
-	if f.vouched(m, f.pod(m.deposal.Candidate.Name)) {
+	if f.isCaughtUp(m, f.pod(m.deposal.Candidate.Name)) {
 		why = "it has all that the writer before had"
 	}
 	if m.deposal.Stopped {

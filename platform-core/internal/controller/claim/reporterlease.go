@@ -23,12 +23,12 @@ const (
 // term is how long the holder of the Lease speaks for all others after it took or renewed it.
 const term = 10 * time.Second
 
-// farewell is how long an operator that ends takes at most to give the Lease back.
-const farewell = 2 * time.Second
+// releaseTimeout is how long an operator that ends takes at most to give the Lease back.
+const releaseTimeout = 2 * time.Second
 
-// speaker finds out which operator speaks about what nobody claims: the one that holds the Lease. It is taken
+// reporterLease finds out which operator speaks about what nobody claims: the one that holds the Lease. It is taken
 // when there is something to say, and left alone when there is not, so that rest costs nothing.
-type speaker struct {
+type reporterLease struct {
 	// identity of this process.
 	identity string
 	writer   client.Writer
@@ -45,7 +45,7 @@ type speaker struct {
 
 // turn returns 0 when it is this operator's turn to speak, else how soon to ask again: whoever
 // holds the Lease sees the same objects, and speaks unless it dies.
-func (s *speaker) turn(ctx context.Context) (time.Duration, error) {
+func (s *reporterLease) turn(ctx context.Context) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -82,7 +82,7 @@ func (s *speaker) turn(ctx context.Context) (time.Duration, error) {
 
 // left returns for how long another operator holds the Lease: until its term ends by the time that it wrote, or at the
 // latest when nothing was heard of it for a term, whatever its clock says.
-func (s *speaker) left(lease *coordinationv1.Lease, now time.Time) time.Duration {
+func (s *reporterLease) left(lease *coordinationv1.Lease, now time.Time) time.Duration {
 	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
 	if holder == nil || *holder == "" || *holder == s.identity || renewed == nil {
 		return 0
@@ -93,7 +93,7 @@ func (s *speaker) left(lease *coordinationv1.Lease, now time.Time) time.Duration
 	return min(renewed.Add(term).Sub(now), s.seen.Add(term).Sub(now))
 }
 
-func (s *speaker) take(lease *coordinationv1.Lease, now time.Time) {
+func (s *reporterLease) take(lease *coordinationv1.Lease, now time.Time) {
 	changes := int32(0)
 	if lease.Spec.LeaseTransitions != nil {
 		changes = *lease.Spec.LeaseTransitions
@@ -109,14 +109,14 @@ func (s *speaker) take(lease *coordinationv1.Lease, now time.Time) {
 }
 
 // Start implements manager.Runnable: it gives the Lease back at the end, for the next one not to wait.
-func (s *speaker) Start(ctx context.Context) error {
+func (s *reporterLease) Start(ctx context.Context) error {
 	<-ctx.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.until.After(s.now()) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
 	if err := s.live.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease); err != nil {

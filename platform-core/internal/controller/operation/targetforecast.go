@@ -46,8 +46,8 @@ func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, t
 	return seen, opsflow.Check(op, target, "", seen.facts.Template), nil
 }
 
-// foresee works out what would come of a target that is not there, as it would be stored.
-func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructured) (
+// forecastTarget works out what would come of a target that is not there, as it would be stored.
+func (c *Controller) forecastTarget(ctx context.Context, object *unstructured.Unstructured) (
 	changes []platformv1.PlannedChange, refusal string, err error) {
 	kind := c.Kinds[object.GroupVersionKind().GroupKind()]
 	app, err := c.editor.Compile(object, kind, &platformv1.Application{})
@@ -105,7 +105,7 @@ func (c *Controller) introduce(ctx context.Context, op *platformv1.Operation, se
 	if err != nil {
 		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: err.Error()}, nil
 	}
-	changes, refusal, err := c.foresee(ctx, asked(op, spec))
+	changes, refusal, err := c.forecastTarget(ctx, asked(op, spec))
 	if refusal != "" {
 		return nil, &opsflow.Refusal{Reason: opsflow.ReasonStepFailed, Message: refusal}, nil
 	}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package words checks that names of Go identifiers and files use standard terms. It refuses the words of the left
+// column of the glossary that have no ordinary meaning in this code.
+package words
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/zeroinfra/hack/checks/internal/tree"
+)
+
+// terms has the standard term for each refused word. A word of several parts is written in camel case.
+var terms = map[string]string{
+	"accuse": "suspect", "accused": "suspected", "accuses": "suspects",
+	"acquaintance": "membership state",
+	"ailment":      "unhealthyReason", "trouble": "failureReason", "troubles": "failures", "worry": "warning",
+	"astray":     "invalidGeneration",
+	"bereft":     "noCandidateReason",
+	"dispossess": "revoke", "dispossessed": "revoked", "undisputed": "single",
+	"farewell": "release timeout",
+	"foresee":  "forecast", "foresees": "forecasts", "foreseen": "forecast", "foresight": "forecast",
+	"giveBack": "release",
+	"heir":     "candidate", "heirs": "candidates", "heirless": "noCandidate",
+	"lesson": "acknowledged record", "lessons": "acknowledged records", "taught": "acknowledged",
+	"newcomer": "new object", "newcomers": "new objects",
+	"obey": "execute", "obeys": "executes", "obeyed": "executed",
+	"prospect": "forecast or dry run", "prospects": "forecasts or dry runs",
+	"reign": "term or reconcilePrimary", "reigns": "terms",
+	"saysMore": "reportChanged", "wentOn": "statusProgressed",
+	"speaker": "reporter", "speakers": "reporters",
+	"tend": "reconcile", "tends": "reconciles",
+	"unheard": "unreachable or unacknowledged",
+}
+
+// part matches one word of a name in camel case.
+var part = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+
+// Check returns the identifiers and files whose names have a refused word: each name once per file.
+func Check(t *tree.Tree) []tree.Violation {
+	var violations []tree.Violation
+	for _, file := range t.Files {
+		if file.IsGenerated() {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(file.Path), ".go"), "_")
+		if word := refused(name); word != "" {
+			violations = append(violations, tree.Violation{Path: file.Path, Message: message("file name", name, word)})
+		}
+		reported := map[string]bool{}
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok {
+				// The selected name is reported where it is declared, or belongs to another project.
+				ast.Inspect(selector.X, func(inner ast.Node) bool {
+					violations = append(violations, identifier(t, file, inner, reported)...)
+					return true
+				})
+				return false
+			}
+			violations = append(violations, identifier(t, file, node, reported)...)
+			return true
+		})
+	}
+	return violations
+}
+
+func identifier(t *tree.Tree, file *tree.File, node ast.Node, reported map[string]bool) []tree.Violation {
+	id, ok := node.(*ast.Ident)
+	if !ok || reported[id.Name] {
+		return nil
+	}
+	word := refused(id.Name)
+	if word == "" {
+		return nil
+	}
+	reported[id.Name] = true
+	return []tree.Violation{{Path: file.Path, Line: t.Line(id.Pos()), Message: message("name", id.Name, word)}}
+}
+
+func message(kind, name, word string) string {
+	return fmt.Sprintf("%s %s has the word %q, which is no term: use %q, or another term of the glossary", kind, name,
+		word, terms[word])
+}
+
+// refused returns the first refused word of a name; empty for none.
+func refused(name string) string {
+	previous := ""
+	for _, word := range part.FindAllString(name, -1) {
+		lower := strings.ToLower(word)
+		if terms[lower] != "" {
+			return lower
+		}
+		if pair := previous + strings.ToUpper(lower[:1]) + lower[1:]; previous != "" && terms[pair] != "" {
+			return pair
+		}
+		previous = lower
+	}
+	return ""
+}
