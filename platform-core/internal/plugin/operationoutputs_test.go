@@ -118,7 +118,7 @@ func TestOutputsOfAnotherTypeAreRefused(t *testing.T) {
 			"undefined field 'changed'"},
 		"truth as a text": {"&& steps.look.outputs.ready &&", "&& steps.look.outputs.ready == 'true' &&",
 			"when: steps.keep", "no matching overload"},
-		"list in a text": {"of ${steps.look.outputs.size}", "of ${steps.look.outputs.names}", "apply:",
+		"list in a text": {"of ${steps.look.outputs.size}", "of ${steps.look.outputs.names}", "text: \"of",
 			"it gives a list: it must give text or a whole number or a number or true or false"},
 		"list in a ConfigMap": {"content: {spec:", "content: {data: {names: \"${steps.look.outputs.names}\"}, spec:",
 			"apply:", "it gives a list: it must give text or a whole number or a number or true or false"},
