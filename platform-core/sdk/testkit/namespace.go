@@ -50,8 +50,8 @@ func (e *Env) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// sweep deletes the leftovers, once there are mostLeftovers, with all that is in them, whatever finalizers that has. What
-// there is of a resource is listed once for all of them, since most namespaces hold nothing of most resources.
+// sweep deletes the leftovers, once there are mostLeftovers, with all that is in them, whatever finalizers that has.
+// What there is of a resource is listed once for all of them, since most namespaces hold nothing of most resources.
 func (e *Env) sweep(ctx context.Context) error {
 	if len(e.leftovers.namespaces) < mostLeftovers {
 		return nil

@@ -95,8 +95,8 @@ func (k *known) forget(name types.NamespacedName) {
 	delete(k.by, name)
 }
 
-// reconcileMembers reconciles the members of the cluster. Whenever a pod reports a change, one member is asked for their
-// state, which has no effect. A change is recorded first, and then made by a call in one pod.
+// reconcileMembers reconciles the members of the cluster. Whenever a pod reports a change, one member is asked for
+// their state, which has no effect. A change is recorded first, and then made by a call in one pod.
 func (c *Controller) reconcileMembers(ctx context.Context, component *platformv1.Component,
 	m *members) outcome.Outcome {
 	if m == nil || !component.Spec.IsRunning() {
