@@ -104,9 +104,27 @@ type ModelVersion struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).compareTo(quantity('10T')) <= 0",message="size must be above 0 and at most 10T"
 	Size *resource.Quantity `json:"size,omitempty"`
+	// parameters say what weights the file has. They are notes for people and for tools that read the registry.
+	// +optional
+	Parameters *ModelParameters `json:"parameters,omitempty"`
 	// source of the file.
 	// +required
 	Source ModelSource `json:"source"`
+}
+
+// ModelParameters say what weights a file has.
+// +kubebuilder:validation:MinProperties=1
+type ModelParameters struct {
+	// count of them, such as 350M, 1.1B or 1T: in thousands, millions, billions or trillions.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}([.][0-9]{1,3})?[KMBT]?$`
+	// +kubebuilder:validation:MaxLength=9
+	Count string `json:"count,omitempty"`
+	// quantisation of them, such as Q4_K_M or F16.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
+	Quantisation string `json:"quantisation,omitempty"`
 }
 
 // ModelSource is where a file is.

@@ -56,8 +56,15 @@ func TestModelCreate(t *testing.T) {
 		"no digest": {"x", `versions: [{name: a, ` + fromHTTP + `}]`, "sha256"},
 		"digest in upper case": {"x", `versions: [{name: a, sha256: ` + strings.Repeat("A", 64) + `, ` + fromHTTP + `}]`,
 			"sha256"},
-		"size":           {"x", `versions: [` + version("1", `size: 0, `+fromHTTP) + `]`, "size must be above 0"},
-		"another scheme": {"x", `versions: [` + version("1", `source: {http: {url: "ftp://a/b"}}`) + `]`, "url"},
+		"size": {"x", `versions: [` + version("1", `size: 0, `+fromHTTP) + `]`, "size must be above 0"},
+		"parameters": {"f", `versions: [` +
+			version("1", `parameters: {count: 1.1B, quantisation: Q4_K_M}, `+fromHTTP) + `]`, ""},
+		"a count in words": {"x", `versions: [` + version("1", `parameters: {count: many}, `+fromHTTP) + `]`,
+			"parameters.count"},
+		"quantised by two": {"x", `versions: [` + version("1", `parameters: {quantisation: Q4 Q8}, `+fromHTTP) + `]`,
+			"parameters.quantisation"},
+		"empty parameters": {"x", `versions: [` + version("1", `parameters: {}, `+fromHTTP) + `]`, "parameters"},
+		"another scheme":   {"x", `versions: [` + version("1", `source: {http: {url: "ftp://a/b"}}`) + `]`, "url"},
 		"a path upwards": {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: a/../b}}`) + `]`,
 			"two dots"},
 		"an absolute path":    {"x", `versions: [` + version("1", `source: {pvc: {claimName: a, path: /a}}`) + `]`, "path"},
@@ -95,6 +102,9 @@ func TestModelChange(t *testing.T) {
 		"another format":               {`{format: ONNX, ` + two + `}`, "format is immutable"},
 		"a stage":                      {`{stages: {Production: "2.0"}, ` + two + `}`, ""},
 		"a stage of a version not set": {`{stages: {Production: "3.0"}, ` + two + `}`, "not in versions"},
+		"notes on a version": {`versions: [` + version("1.0", `parameters: {count: 7B}, `+fromHTTP) + `, ` +
+			version("2.0", fromHTTP) + `]`,
+			"a version is immutable"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			changed := newModel(t, namespace, "a", c.spec)
