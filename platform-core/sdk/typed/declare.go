@@ -26,8 +26,12 @@ const (
 	parameterTag = "parameter"
 	// maxParameter is how long a parameter of an Entity may be, in characters.
 	maxParameter = 4096
-	yes, no      = "yes", "no"
+	// Yes and No are a bool as a parameter.
+	Yes, No = "yes", "no"
 )
+
+// yesOrNo is a bool as a parameter.
+var yesOrNo = map[bool]platformv1.ParameterValue{true: Yes, false: No}
 
 // EntityOf returns the Entity that a struct of the API declares, by the names of its fields in JSON. declared is a
 // pointer to the struct; what the rules do not cover the kind adds to the result.
@@ -84,7 +88,7 @@ func parameterName(field *reflect.StructField) string {
 func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 	switch said := value.Interface().(type) {
 	case *bool:
-		return YesNo(said == nil || *said), true
+		return yesOrNo[said == nil || *said], true
 	case *metav1.Time:
 		if said == nil {
 			return "", true
@@ -101,7 +105,7 @@ func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 	}
 	switch value.Kind() {
 	case reflect.Bool:
-		return YesNo(value.Bool()), true
+		return yesOrNo[value.Bool()], true
 	case reflect.Int32, reflect.Int64:
 		return Number(value.Int()), true
 	case reflect.String:
@@ -110,11 +114,11 @@ func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 		if value.Type().Elem().Kind() != reflect.String {
 			return "", false
 		}
-		var words []string
+		var texts []string
 		for i := range value.Len() {
-			words = append(words, value.Index(i).String())
+			texts = append(texts, value.Index(i).String())
 		}
-		return Words(words), true
+		return Words(texts), true
 	}
 	return "", false
 }
@@ -138,7 +142,7 @@ func FillStatus(status any, reported map[string]string) {
 		case reflect.String:
 			value.SetString(text)
 		case reflect.Bool:
-			value.SetBool(text == yes)
+			value.SetBool(text == Yes)
 		case reflect.Int32, reflect.Int64:
 			number, err := strconv.ParseInt(text, 10, value.Type().Bits())
 			if err != nil {
@@ -147,14 +151,6 @@ func FillStatus(status any, reported map[string]string) {
 			value.SetInt(number)
 		}
 	}
-}
-
-// YesNo is a bool as a parameter.
-func YesNo(is bool) platformv1.ParameterValue {
-	if is {
-		return yes
-	}
-	return no
 }
 
 // Number is a whole number as a parameter.
@@ -169,9 +165,9 @@ func Lower[T ~string](word T) platformv1.ParameterValue {
 
 // Words are the words of a list as a parameter: with blanks between, in alphabetical order, since their order means
 // nothing.
-func Words[T ~string](words []T) platformv1.ParameterValue {
-	texts := make([]string, 0, len(words))
-	for _, word := range words {
+func Words[T ~string](list []T) platformv1.ParameterValue {
+	texts := make([]string, 0, len(list))
+	for _, word := range list {
 		texts = append(texts, string(word))
 	}
 	slices.Sort(texts)

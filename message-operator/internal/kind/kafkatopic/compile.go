@@ -54,7 +54,7 @@ func topicOf(spec *messagev1.KafkaTopicSpec) platformv1.Parameters {
 		}
 	}
 	if spec.DeleteWhileConsumed {
-		parameters[whileConsumedParameter] = typed.YesNo(true)
+		parameters[whileConsumedParameter] = typed.Yes
 	}
 	if config := configOf(spec); len(config) > 0 {
 		parameters[configParameter] = typed.JSON(config)
