@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command generate writes the files of the repository that are made from others:
-// CustomResourceDefinitions with their revisions, accessors of statuses, the charts, and the page of conditions and
-// reasons. Its subcommand newkind writes what a new typed kind begins with.
+// CustomResourceDefinitions with their revisions, accessors of statuses, the charts, the page of conditions and
+// reasons, and the table of the lines of kinds. Its subcommand newkind writes what a new typed kind begins with.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/hack/generate/internal/accessors"
 	"github.com/zeroinfra/hack/generate/internal/charts"
 	"github.com/zeroinfra/hack/generate/internal/crds"
+	"github.com/zeroinfra/hack/generate/internal/kindlines"
 	"github.com/zeroinfra/hack/generate/internal/newkind"
 	"github.com/zeroinfra/hack/generate/internal/plugins"
 	"github.com/zeroinfra/hack/generate/internal/reasons"
@@ -25,11 +26,11 @@ import (
 func main() {
 	root := &cobra.Command{
 		Use:   "generate",
-		Short: "Package the plugins into config/plugins, write charts/ and docs/conditions.md, or what a subcommand says",
+		Short: "Package the plugins into config/plugins, write charts/ and tables of docs/, or what a subcommand says",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return withRoot(func(root string) error {
-				return errors.Join(plugins.Write(root), charts.Write(root), reasons.Write(root))
+				return errors.Join(plugins.Write(root), charts.Write(root), reasons.Write(root), kindlines.Write(root))
 			})
 		},
 		SilenceUsage:  true,
@@ -55,6 +56,12 @@ func main() {
 			Short: "Write docs/conditions.md from the comments of condition types and reasons",
 			Args:  cobra.NoArgs,
 			RunE:  func(*cobra.Command, []string) error { return withRoot(reasons.Write) },
+		},
+		&cobra.Command{
+			Use:   "kindlines",
+			Short: "Write into docs/kinds/authoring.md how many hand-written lines each kind has",
+			Args:  cobra.NoArgs,
+			RunE:  func(*cobra.Command, []string) error { return withRoot(kindlines.Write) },
 		},
 		&cobra.Command{
 			Use: "accessors FOLDER...",

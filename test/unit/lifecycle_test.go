@@ -97,6 +97,33 @@ func TestLifecycleOperationsOfThePages(t *testing.T) {
 	}
 }
 
+// withoutInstance are the pages of kinds that run no instance, to which the operations do not apply.
+var withoutInstance = []string{"backuppolicy", "cronjob", "dataset", "kafkatopic", "model", "workflow"}
+
+// noOperations begins what the page of a kind without an instance says of operations; a reason follows the colon.
+const noOperations = "## Operations\n\nIt has none of the [operations of an instance](../operations.md): "
+
+// The page of each kind has a table of operations, or says why it has none.
+func TestEachPageTellsOfOperations(t *testing.T) {
+	for english, chinese := range translated(t) {
+		name, isKind := strings.CutPrefix(strings.TrimSuffix(english, ".md"), "kinds/")
+		if _, table := lifecyclePages["docs/"+english]; table || !isKind || name == "instance" {
+			continue
+		}
+		if !slices.Contains(withoutInstance, name) {
+			t.Errorf("docs/%s has no table of operations: add one, and name it in lifecyclePages", english)
+			continue
+		}
+		_, after, found := strings.Cut(read(t, filepath.Join("../../docs", english)), noOperations)
+		if why, _, _ := strings.Cut(after, "."); !found || len(why) < 10 {
+			t.Errorf("docs/%s lacks %q, with the reason", english, noOperations)
+		}
+		if !strings.Contains(read(t, filepath.Join("../../docs", chinese)), "\n## 操作\n") {
+			t.Errorf("docs/%s lacks the part 操作", chinese)
+		}
+	}
+}
+
 func checkLifecycle(t *testing.T, where string, plugin lifecyclePlugin, kind map[string]string, head, body string) {
 	t.Helper()
 	topologies := cells(head)

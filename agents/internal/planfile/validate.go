@@ -126,7 +126,7 @@ func (d Dirs) validateEntities(p *plan.Plan) error {
 
 // validateTarget: a driver leaves the pod by settings alone, and only where its protocol is of what is never there.
 func validateTarget(driver *plan.Driver) error {
-	if needs := plan.DriverSettings(driver.Protocol); len(needs) > 0 {
+	if needs := plan.DriverFor(driver.Protocol).Settings; len(needs) > 0 {
 		if has := slices.Sorted(maps.Keys(driver.Settings)); driver.Address != "" || !slices.Equal(has, needs) {
 			return fmt.Errorf("protocol %q has the address %q and the settings %s: it needs %s and no address", driver.Protocol,
 				driver.Address, has, needs)

@@ -20,7 +20,7 @@ type MySQLUser struct {
 	// +kubebuilder:default="%"
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.%:-]{1,60}$`
 	// +kubebuilder:validation:MaxLength=60
-	Host string `json:"host,omitempty"`
+	Host string `json:"host,omitempty" parameter:"-"`
 	// passwordFrom names a Secret in the same namespace and the key that holds the password. MySQL follows a change of
 	// it.
 	// +required

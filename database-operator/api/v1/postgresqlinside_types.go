@@ -35,10 +35,10 @@ type PostgreSQLRole struct {
 	Inherit *bool `json:"inherit,omitempty"`
 	// createDatabase lets it make databases.
 	// +optional
-	CreateDatabase bool `json:"createDatabase,omitempty"`
+	CreateDatabase bool `json:"createDatabase,omitempty" parameter:"-"`
 	// bypassRowSecurity has it see rows that policies of tables hide.
 	// +optional
-	BypassRowSecurity bool `json:"bypassRowSecurity,omitempty"`
+	BypassRowSecurity bool `json:"bypassRowSecurity,omitempty" parameter:"-"`
 	// connectionLimit is how many sessions it may have at once; -1 for any number. Default -1.
 	// +optional
 	// +kubebuilder:default=-1

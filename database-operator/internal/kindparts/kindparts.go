@@ -6,7 +6,6 @@ package kindparts
 
 import (
 	"fmt"
-	"strconv"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -47,11 +46,6 @@ func Autoscaling(a *databasev1.ReplicaAutoscaling) *platformv1.Autoscaling {
 		MinReplicas: from.MinReplicas + 1, MaxReplicas: from.MaxReplicas + 1,
 		CPUUtilization: from.CPUUtilization, MemoryUtilization: from.MemoryUtilization,
 	}
-}
-
-// Number is a whole number as a parameter.
-func Number(n int32) platformv1.ParameterValue {
-	return platformv1.ParameterValue(strconv.Itoa(int(n)))
 }
 
 // ReportReplicated tells of the primary and the replicas that a component of an Application has. The number of

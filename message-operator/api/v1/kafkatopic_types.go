@@ -193,7 +193,7 @@ type KafkaTopicStatus struct {
 	Partitions int32 `json:"partitions,omitempty"`
 	// replicas of each partition, as read back; such as 1-3 where partitions differ.
 	// +optional
-	Replicas string `json:"replicas,omitempty"`
+	Replicas string `json:"replicas,omitempty" parameter:"replication-factor"`
 	// driftRepairs is how often the topic or a quota was found changed or gone, and was put right.
 	// +optional
 	DriftRepairs int64 `json:"driftRepairs,omitempty"`

@@ -4,11 +4,8 @@
 package kafkaparts
 
 import (
-	"strconv"
-
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 )
@@ -26,18 +23,12 @@ const ClusterKind = "KafkaCluster"
 // QuotaOf returns the Entity of a quota. The name is one of user/<name>, client/<id> and user/<name>/client/<id>. It
 // holds no data, so it goes with what declares it.
 func QuotaOf(name string, rates *messagev1.KafkaRates) platformv1.EntitySpec {
-	parameters := platformv1.Parameters{}
-	for parameter, rate := range map[string]*resource.Quantity{
-		"producer-byte-rate": rates.ProducerByteRate, "consumer-byte-rate": rates.ConsumerByteRate,
-	} {
-		if rate != nil {
-			parameters[parameter] = Number(rate.Value())
-		}
+	quota := typed.EntityOf(Quota, rates)
+	quota.Name = name
+	if rates.RequestPercentage == 0 {
+		delete(quota.Parameters, "request-percentage")
 	}
-	if rates.RequestPercentage > 0 {
-		parameters["request-percentage"] = Number(int64(rates.RequestPercentage))
-	}
-	return platformv1.EntitySpec{Type: Quota, Name: name, Parameters: parameters, DeletionPolicy: platformv1.EntityDelete}
+	return quota
 }
 
 // QuotaName is the name of the quota of a user, of a client, or of a client as a user; an empty one is left out.
@@ -49,9 +40,4 @@ func QuotaName(user, clientID string) string {
 		return "client/" + clientID
 	}
 	return "user/" + user + "/client/" + clientID
-}
-
-// Number is a whole number as a parameter.
-func Number(n int64) platformv1.ParameterValue {
-	return platformv1.ParameterValue(strconv.FormatInt(n, 10))
 }

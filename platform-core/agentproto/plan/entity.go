@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -30,9 +31,24 @@ type EntityKind struct {
 	Password bool
 }
 
-// driverKinds are by protocol and name.
-var driverKinds = map[string]map[string]EntityKind{
-	ProtocolKafka: {
+// DriverProtocol is what plugins and plans may ask of the driver for one protocol.
+type DriverProtocol struct {
+	// Kinds of objects that it keeps, by name; none for one that is only asked.
+	Kinds map[string]EntityKind
+	// Settings are what it has to be told to find what is not in its pod, in alphabetical order; empty for a protocol
+	// whose process has an address there.
+	Settings []string
+	// Databases says that a query may name the database that it is asked of.
+	Databases bool
+	// Authorities says that the process itself goes to servers elsewhere, and may be given authorities for them.
+	Authorities bool
+	// Forgets says that the process forgets its objects when it is restarted, unless EntitiesFile keeps them.
+	Forgets bool
+}
+
+// driverProtocols is the one table of them: those who load plugins, check plans and open drivers go by it.
+var driverProtocols = map[string]DriverProtocol{
+	ProtocolKafka: {Kinds: map[string]EntityKind{
 		// What a user, a client or both may use: user/<name>, client/<id> or user/<name>/client/<id>.
 		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage",
 			"controller-mutation-rate"}},
@@ -40,14 +56,14 @@ var driverKinds = map[string]map[string]EntityKind{
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 		// A credential for SCRAM-SHA-512.
 		"user": {Parameters: []string{"iterations"}, Password: true},
-	},
+	}},
 	// Users are made where the cluster is looked after.
-	ProtocolKafkaExternal: {
+	ProtocolKafkaExternal: {Kinds: map[string]EntityKind{
 		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage",
 			"controller-mutation-rate"}},
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
-	},
-	ProtocolMinIO: {
+	}, Settings: []string{SettingBootstrap, SettingMechanism, SettingSecurity}},
+	ProtocolMinIO: {Authorities: true, Kinds: map[string]EntityKind{
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
 			"lifecycle", "quota"}},
 		// What users may be allowed, by name.
@@ -58,18 +74,18 @@ var driverKinds = map[string]map[string]EntityKind{
 			Password: true},
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
-	},
-	ProtocolMySQL: {
+	}},
+	ProtocolMySQL: {Kinds: map[string]EntityKind{
 		"database": {Parameters: []string{"charset", "collation"}},
 		// <user> or <user>@<host>, and below that a database and a table.
 		"grant": {Parameters: []string{"privileges"}},
 		"user": {Parameters: []string{"global-privileges", "keep-previous-password", "locked", "max-connections",
 			"require-tls"}, Password: true},
-	},
+	}},
 	// They have no objects that are kept: they are asked.
 	ProtocolNginx:     {},
 	ProtocolPgBouncer: {},
-	ProtocolPostgreSQL: {
+	ProtocolPostgreSQL: {Databases: true, Kinds: map[string]EntityKind{
 		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},
 		"role": {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"},
 			Password: true},
@@ -77,20 +93,23 @@ var driverKinds = map[string]map[string]EntityKind{
 		"extension": {Parameters: []string{"version", "schema"}},
 		// <role>/<database>, and below that a schema and a table.
 		"grant": {Parameters: []string{"privileges"}},
-	},
-	ProtocolRedis: {
+	}},
+	ProtocolRedis: {Forgets: true, Kinds: map[string]EntityKind{
 		// A user of the access control list.
 		"acl-user": {Parameters: []string{"enabled", "keys", "channels", "commands"}, Password: true},
-	},
-	ProtocolS3: {
+	}},
+	ProtocolS3: {Kinds: map[string]EntityKind{
 		// What S3 has words for: how much may be in a bucket is not among it, and neither are users.
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
 			"lifecycle"}},
-	},
+	}, Settings: []string{SettingAddressing, SettingEndpoint, SettingRegion}},
 }
 
-// DriverKinds are the kinds of objects that the driver for a protocol keeps, by name.
-func DriverKinds(protocol string) map[string]EntityKind { return driverKinds[protocol] }
+// DriverProtocols are the names of all protocols, in alphabetical order.
+func DriverProtocols() []string { return slices.Sorted(maps.Keys(driverProtocols)) }
+
+// DriverFor is what may be asked of the driver for a protocol; nothing of one that is unknown.
+func DriverFor(protocol string) DriverProtocol { return driverProtocols[protocol] }
 
 // Settings of ProtocolS3.
 const (
@@ -112,23 +131,13 @@ const (
 	SettingSecurity = "security"
 )
 
-// driverSettings are by protocol; none for one whose process is in the pod.
-var driverSettings = map[string][]string{
-	ProtocolKafkaExternal: {SettingBootstrap, SettingMechanism, SettingSecurity},
-	ProtocolS3:            {SettingAddressing, SettingEndpoint, SettingRegion},
-}
-
-// DriverSettings are what the driver for a protocol has to be told to find what is not in its pod; empty for one that
-// has an address there.
-func DriverSettings(protocol string) []string { return slices.Clone(driverSettings[protocol]) }
-
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
 type Driver struct {
 	// Protocol is one of those above.
 	Protocol string `json:"protocol"`
 	// Address of the process in its pod: host and port. Empty where Settings say where it is.
 	Address string `json:"address,omitempty"`
-	// Settings are those of DriverSettings by name.
+	// Settings are those of DriverProtocol by name.
 	Settings map[string]string `json:"settings,omitempty"`
 	// TLS says that the process speaks TLS there; its certificate must lead to CAFile.
 	TLS bool `json:"tls,omitempty"`

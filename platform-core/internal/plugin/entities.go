@@ -21,7 +21,7 @@ type Driver struct {
 	Protocol string `json:"protocol"`
 	// Address of the process within its pod: host and port. Empty for a protocol of what is elsewhere, which has Settings.
 	Address string `json:"address,omitempty"`
-	// Settings are the parameters of the component that say where it is: those of plan.DriverSettings.
+	// Settings are the parameters of the component that say where it is: those of plan.DriverProtocol.
 	Settings []string `json:"settings,omitempty"`
 	// Account is the credential whose password is the name that the driver logs in as, for a protocol with Settings.
 	Account string `json:"account,omitempty"`
@@ -171,15 +171,16 @@ func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) 
 
 // checkElsewhere: a driver has either an address in its pod, or all that its protocol needs to find what is not there.
 func (l *loader) checkElsewhere(path document.Path, c *Component) {
-	d, needs := c.Driver, plan.DriverSettings(c.Driver.Protocol)
-	if d.CA != "" && (len(needs) > 0 || d.Protocol == plan.ProtocolMinIO) {
+	d, protocol := c.Driver, plan.DriverFor(c.Driver.Protocol)
+	needs := protocol.Settings
+	if d.CA != "" && (len(needs) > 0 || protocol.Authorities) {
 		l.oneOf(path.With("ca"), d.CA, "credential of the component", slices.Clone(c.Credentials))
 	}
 	if len(needs) == 0 {
 		switch {
 		case d.Address == "":
 			l.wrong(path, "has no address: add that of the process within the pod")
-		case len(d.Settings) > 0 || d.Account != "" || d.CA != "" && d.Protocol != plan.ProtocolMinIO:
+		case len(d.Settings) > 0 || d.Account != "" || d.CA != "" && !protocol.Authorities:
 			l.wrong(path, "has settings, account or ca, which are for what is not in the pod, and the process of %s is there: "+
 				"take them out", d.Protocol)
 		}
@@ -209,6 +210,10 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 	if d == nil {
 		return
 	}
+	if known := plan.DriverProtocols(); !slices.Contains(known, d.Protocol) {
+		l.oneOf(path.With("protocol"), d.Protocol, "protocol", known)
+		return
+	}
 	l.checkElsewhere(path, c)
 	if d.Credential != "" {
 		l.oneOf(path.With("credential"), d.Credential, "credential of the component", l.certain(c.Credentials))
@@ -223,7 +228,7 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 		l.wrong(path, "is used by no entity, action or metric: add an entity of component %q with a driver, an action with "+
 			"a query or monitoring.queries, or take it out", c.Name)
 	}
-	if d.EntitiesFile != "" && d.Protocol != plan.ProtocolRedis {
+	if d.EntitiesFile != "" && !plan.DriverFor(d.Protocol).Forgets {
 		l.wrong(path.With("entitiesFile"), "is for a middleware that forgets what it had when it is restarted, and this "+
 			"one does not: take it out")
 	}
@@ -277,7 +282,7 @@ func (l *loader) checkEntity(path document.Path, e *Entity) {
 
 // checkEntityDriver: what users can say must be what the driver knows.
 func (l *loader) checkEntityDriver(path document.Path, c *Component, e *Entity, parameters []string) {
-	kinds := plan.DriverKinds(c.Driver.Protocol)
+	kinds := plan.DriverFor(c.Driver.Protocol).Kinds
 	kind, known := kinds[e.Driver]
 	if !known {
 		l.oneOf(path.With("driver"), e.Driver, "kind of the driver for "+c.Driver.Protocol, slices.Collect(maps.Keys(kinds)))

@@ -42,7 +42,7 @@ func (l *loader) checkQueries(at document.Path, c *Component) {
 
 func (l *loader) checkQuery(path document.Path, c *Component, q *plan.MetricsQuery, taken map[string]string) {
 	unique(l, path.With("labels"), q.Labels, func(label string) string { return label })
-	if c.Driver != nil && c.Driver.Protocol != plan.ProtocolPostgreSQL && q.Database != "" {
+	if c.Driver != nil && !plan.DriverFor(c.Driver.Protocol).Databases && q.Database != "" {
 		l.wrong(path.With("database"), "is for a middleware with databases by name, and this one has none: take it out")
 	}
 	for i, metric := range q.Metrics {

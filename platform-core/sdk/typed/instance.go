@@ -37,7 +37,7 @@ type Instance struct {
 }
 
 // Application returns what an object with this spec compiles to: topology and the number of pods are the kind's to
-// add. The first component is Component.
+// add. The first component is Component, whose parameters are never nil: the kind sets those that are its fields.
 func (i *Instance) Application(from *platformv1.InstanceSpec,
 	version platformv1.PluginVersion) *platformv1.Application {
 	spec := from.DeepCopy()
@@ -68,6 +68,9 @@ func (i *Instance) Application(from *platformv1.InstanceSpec,
 	if spec.Running != nil && !*spec.Running {
 		// It is written down only where it is false: true is the default.
 		app.Spec.Running = spec.Running
+	}
+	if main := &app.Spec.Components[0]; main.Parameters == nil {
+		main.Parameters = platformv1.Parameters{}
 	}
 	return app
 }

@@ -43,6 +43,9 @@ func compile[T Object](kind Kind[T], obj T, domain string, referents Referents) 
 	}
 	for i := range out.Entities {
 		spec := &out.Entities[i]
+		if err := checkLengths(spec); err != nil {
+			return nil, err
+		}
 		switch {
 		case spec.ApplicationRef.Name != "":
 		case out.Application == nil:

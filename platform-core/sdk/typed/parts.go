@@ -14,6 +14,8 @@ const (
 	Healthy = "Healthy"
 	// PasswordKey is the key of a Secret that holds a password, for a reference that names none.
 	PasswordKey = "password"
+	// AuthorityKey is the key of a Secret that holds authorities as PEM, for a reference that names none.
+	AuthorityKey = "ca.crt"
 )
 
 // HealthyPods counts the pods of a role, empty for any, whose server answers.
@@ -46,4 +48,17 @@ func Credentials(name string, from *platformv1.SecretKeyReference) []platformv1.
 		return nil
 	}
 	return []platformv1.Credential{{Name: name, PasswordFrom: *PasswordFrom(from)}}
+}
+
+// Supplied returns a credential that a user has put under a key of a Secret.
+func Supplied(credential, secret, key string) platformv1.Credential {
+	return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: key}}
+}
+
+// Authority returns the one credential that is the authorities which a user supplies; nil for none.
+func Authority(credential string, from *platformv1.AuthorityReference) []platformv1.Credential {
+	if from == nil {
+		return nil
+	}
+	return []platformv1.Credential{Supplied(credential, from.Name, cmp.Or(from.Key, AuthorityKey))}
 }

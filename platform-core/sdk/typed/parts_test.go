@@ -39,3 +39,15 @@ func TestPasswordFromHasADefaultKey(t *testing.T) {
 		}
 	}
 }
+
+func TestAuthorityHasADefaultKey(t *testing.T) {
+	if Authority("ca", nil) != nil {
+		t.Error("a reference is made of none")
+	}
+	for key, want := range map[string]string{"": "ca.crt", "other": "other"} {
+		got := Authority("ca", &platformv1.AuthorityReference{Name: "s", Key: key})
+		if len(got) != 1 || got[0] != Supplied("ca", "s", want) {
+			t.Errorf("%q: got %v", key, got)
+		}
+	}
+}

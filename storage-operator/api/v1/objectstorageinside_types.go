@@ -33,7 +33,7 @@ type ObjectStorageBucket struct {
 	// access of anybody, without a key: None; Download, to list and read objects; Upload, to put objects there; or Public,
 	// all that and to remove objects. Default None.
 	// +optional
-	Access Access `json:"access,omitempty"`
+	Access Access `json:"access,omitempty" parameter:"-"`
 	// policy in place of access, as JSON.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
@@ -50,7 +50,7 @@ type ObjectStorageBucket struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
 	// +kubebuilder:validation:MaxLength=17
-	Quota string `json:"quota,omitempty"`
+	Quota string `json:"quota,omitempty" parameter:"-"`
 	// replication has what is written to the bucket go to buckets elsewhere, one for each rule. Needs versioning Enabled,
 	// at both ends.
 	// +optional

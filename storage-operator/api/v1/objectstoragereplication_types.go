@@ -30,7 +30,7 @@ type ObjectStorageReplication struct {
 	// +required
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
 	// +kubebuilder:validation:MaxLength=63
-	Bucket string `json:"bucket"`
+	Bucket string `json:"bucket" parameter:"target-bucket"`
 	// accessKey names the account at the target that objects are put there with.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{2,127}$`

@@ -5,6 +5,7 @@ package message
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,11 @@ func TestKafkaUnderLoad(t *testing.T) {
 	k.WaitReady()
 	p.goesOn()
 	k.expectDynamic("log.retention.ms", "86400000")
+	before := k.ProcessStarts()
+	k.operation("Reload")
+	if now := k.ProcessStarts(); !maps.Equal(before, now) {
+		t.Errorf("for a Reload processes were started: since %v, and since %v", before, now)
+	}
 
 	t.Log("from three nodes to five, and back")
 	k.become(5)

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
 	"github.com/zeroinfra/database-operator/internal/mysqlparts"
 )
 
@@ -60,7 +59,7 @@ func parameters(spec *databasev1.MySQLClusterSpec) platformv1.Parameters {
 		out["group_replication_unreachable_majority_timeout"] = seconds(spec.UnreachableMajorityTimeout)
 	}
 	if spec.AutoRejoinTries != nil {
-		out["group_replication_autorejoin_tries"] = kindparts.Number(*spec.AutoRejoinTries)
+		out["group_replication_autorejoin_tries"] = typed.Number(*spec.AutoRejoinTries)
 	}
 	if len(out) == 0 {
 		return spec.Parameters
@@ -71,5 +70,5 @@ func parameters(spec *databasev1.MySQLClusterSpec) platformv1.Parameters {
 
 // seconds of a duration, which has no fraction of one.
 func seconds(d *metav1.Duration) platformv1.ParameterValue {
-	return kindparts.Number(int32(d.Seconds()))
+	return typed.Number(int32(d.Seconds()))
 }

@@ -5,7 +5,6 @@ package postgresql
 import (
 	"cmp"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -40,33 +39,32 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	spec := &p.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
-	main.Autoscaling, main.Parameters = kindparts.Autoscaling(spec.Autoscaling), parameters(spec)
+	main.Autoscaling = kindparts.Autoscaling(spec.Autoscaling)
 	if main.Autoscaling == nil {
 		main.Replicas = new(spec.Replicas + 1)
 	}
-	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover),
-		kindparts.ArchiveIn(spec.Archive)
+	maps.Copy(main.Parameters, kindparts.ArchiveParameters(spec.Archive))
+	maps.Copy(main.Parameters, hbaParameters(spec.HBA))
+	maps.Copy(main.Parameters, synchronous(spec.Synchronous))
+	app.Spec.Topology, app.Spec.Failover = topology, kindparts.Failover(spec.Failover)
+	app.Spec.Archive = kindparts.ArchiveIn(spec.Archive)
 	app.Spec.Credentials = append(credentials(spec), kindparts.ArchiveCredentials(spec.Archive)...)
 	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)
 	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
 
-// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps
-// the two apart. What is not said is the plugin's to say.
-func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
-	out := platformv1.Parameters{}
-	maps.Copy(out, spec.Parameters)
-	maps.Copy(out, kindparts.ArchiveParameters(spec.Archive))
-	maps.Copy(out, hbaParameters(spec.HBA))
-	s := spec.Synchronous
+// synchronous is how replicas take part in commits, as parameters. What is not said is the plugin's to say.
+func synchronous(s *databasev1.PostgreSQLSynchronous) platformv1.Parameters {
 	if s == nil {
-		return out
+		return nil
+	}
+	out := platformv1.Parameters{
+		"synchronous.method":   typed.Lower(cmp.Or(s.Method, databasev1.SynchronousAny)),
+		"synchronous.shortage": typed.Lower(cmp.Or(s.Shortage, platformv1.ShortageWait)),
 	}
 	if s.Replicas != nil {
-		out["synchronous.replicas"] = kindparts.Number(*s.Replicas)
+		out["synchronous.replicas"] = typed.Number(*s.Replicas)
 	}
-	out["synchronous.method"] = inWords(cmp.Or(s.Method, databasev1.SynchronousAny))
-	out["synchronous.shortage"] = inWords(cmp.Or(s.Shortage, platformv1.ShortageWait))
 	return out
 }
 
@@ -76,7 +74,7 @@ func poolers(spec *databasev1.PostgreSQLSpec) []platformv1.ApplicationComponent 
 	if p == nil {
 		return nil
 	}
-	set := platformv1.Parameters{"pool_mode": inWords(cmp.Or(p.Mode, databasev1.PoolTransaction))}
+	set := platformv1.Parameters{"pool_mode": typed.Lower(cmp.Or(p.Mode, databasev1.PoolTransaction))}
 	maps.Copy(set, p.Parameters)
 	return []platformv1.ApplicationComponent{{
 		Name:       pooler,
@@ -87,9 +85,4 @@ func poolers(spec *databasev1.PostgreSQLSpec) []platformv1.ApplicationComponent 
 		Scheduling: spec.Scheduling.DeepCopy(),
 		Monitoring: spec.Monitoring.DeepCopy(),
 	}}
-}
-
-// inWords is a value as the plugin writes it.
-func inWords[T ~string](value T) platformv1.ParameterValue {
-	return platformv1.ParameterValue(strings.ToLower(string(value)))
 }

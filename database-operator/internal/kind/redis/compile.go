@@ -129,7 +129,7 @@ func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
 	// also where a client waited for a replica.
 	servers.Persistence.AppendFsync = cmp.Or(servers.Persistence.AppendFsync, databasev1.AppendFsyncAlways)
 	out := redisparts.Parameters(spec.Parameters, &servers)
-	out["min-replicas-to-write"] = kindparts.Number(d.MinReplicas)
-	out["min-replicas-max-lag"] = kindparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
+	out["min-replicas-to-write"] = typed.Number(d.MinReplicas)
+	out["min-replicas-max-lag"] = typed.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
 	return out
 }

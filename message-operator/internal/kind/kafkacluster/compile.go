@@ -115,7 +115,7 @@ func users(all []messagev1.KafkaUser) []platformv1.EntitySpec {
 			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		}
 		if u.Iterations > 0 {
-			user.Parameters = platformv1.Parameters{"iterations": kafkaparts.Number(int64(u.Iterations))}
+			user.Parameters = platformv1.Parameters{"iterations": typed.Number(u.Iterations)}
 		}
 		specs = append(specs, user)
 		if u.Quota != nil {

@@ -19,8 +19,6 @@ const (
 	keeper   = "keeper"
 	// keeperVersion is that of the pod's image: that of the cluster is not known.
 	keeperVersion = "4.4"
-	// authorityKey is the key of the Secret with an authority where no other is named.
-	authorityKey = "ca.crt"
 )
 
 // externalInstance is what that pod has of an InstanceSpec.
@@ -41,15 +39,8 @@ func compileExternal(spec *messagev1.KafkaClusterSpec) (*platformv1.Application,
 		"security":  platformv1.ParameterValue(cmp.Or(b.Security, messagev1.SecurityTLS)),
 	}
 	secret := b.CredentialsSecretRef.Name
-	app.Spec.Credentials = []platformv1.Credential{supplied("account", secret, "username"),
-		supplied("account-password", secret, "password")}
-	if ca := b.CASecretRef; ca != nil {
-		app.Spec.Credentials = append(app.Spec.Credentials, supplied("brokers-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
-	}
+	app.Spec.Credentials = append([]platformv1.Credential{
+		typed.Supplied("account", secret, "username"), typed.Supplied("account-password", secret, typed.PasswordKey),
+	}, typed.Authority("brokers-ca", b.CASecretRef)...)
 	return app, nil
-}
-
-// supplied is a credential that a user has put into a Secret.
-func supplied(credential, name, key string) platformv1.Credential {
-	return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: name, Key: key}}
 }

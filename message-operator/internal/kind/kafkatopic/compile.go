@@ -4,12 +4,9 @@ package kafkatopic
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -27,18 +24,11 @@ const (
 	whileConsumedParameter = "delete-while-consumed"
 )
 
-// maxText is the longest text that an Entity can have as a parameter, in characters.
-const maxText = 4096
-
 // Compile implements typed.Kind.
 func (Kind) Compile(k *messagev1.KafkaTopic) (*typed.Output, error) {
 	spec := &k.Spec
-	topic, err := topicOf(spec)
-	if err != nil {
-		return nil, err
-	}
 	entities := []platformv1.EntitySpec{{
-		Type: kafkaparts.Topic, Name: topicName(k), Parameters: topic,
+		Type: kafkaparts.Topic, Name: topicName(k), Parameters: topicOf(spec),
 		DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.EntityRetain), Adopt: spec.Adopt,
 	}}
 	for _, q := range spec.Quotas {
@@ -56,30 +46,23 @@ func (Kind) Compile(k *messagev1.KafkaTopic) (*typed.Output, error) {
 func topicName(k *messagev1.KafkaTopic) string { return cmp.Or(k.Spec.TopicName, k.Name) }
 
 // topicOf is a topic in the words of the plugin.
-func topicOf(spec *messagev1.KafkaTopicSpec) (platformv1.Parameters, error) {
+func topicOf(spec *messagev1.KafkaTopicSpec) platformv1.Parameters {
 	parameters := platformv1.Parameters{}
 	for name, number := range map[string]int32{partitionsParameter: spec.Partitions, factorParameter: spec.Replicas} {
 		if number > 0 {
-			parameters[name] = kafkaparts.Number(int64(number))
+			parameters[name] = typed.Number(number)
 		}
 	}
 	if spec.DeleteWhileConsumed {
-		parameters[whileConsumedParameter] = "yes"
+		parameters[whileConsumedParameter] = typed.Yes
 	}
-	for _, said := range []struct {
-		parameter, field string
-		value            any
-	}{{configParameter, "spec.config", configOf(spec)}, {accessParameter, "spec.acls", accessOf(spec.ACLs)}} {
-		text := encoded(said.value)
-		if n := utf8.RuneCountInString(text); n > maxText {
-			return nil, fmt.Errorf("%s takes %d characters as JSON, and at most %d are allowed: say less there",
-				said.field, n, maxText)
-		}
-		if text != empty {
-			parameters[said.parameter] = platformv1.ParameterValue(text)
-		}
+	if config := configOf(spec); len(config) > 0 {
+		parameters[configParameter] = typed.JSON(config)
 	}
-	return parameters, nil
+	if access := accessOf(spec.ACLs); len(access) > 0 {
+		parameters[accessParameter] = typed.JSON(access)
+	}
+	return parameters
 }
 
 // configOf is the configuration by Kafka's names. The CRD keeps config and the fields apart.
@@ -122,20 +105,4 @@ func accessOf(acls []messagev1.KafkaACL) map[string][]string {
 		access["User:"+acl.User] = words
 	}
 	return access
-}
-
-// empty is a map with nothing in it, as JSON.
-const empty = "{}"
-
-// encoded is a map as JSON, with its keys in order and without the escapes that only HTML needs: as the driver reads it
-// back.
-func encoded(value any) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	// Texts, and lists of them.
-	if err := encoder.Encode(value); err != nil {
-		panic(err)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -3,9 +3,8 @@
 package kafkatopic
 
 import (
-	"strconv"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 	"github.com/zeroinfra/message-operator/internal/kafkaparts"
@@ -20,11 +19,6 @@ func (Kind) ReportEntities(k *messagev1.KafkaTopic, entities []platformv1.Entity
 		if entity.Spec.Type != kafkaparts.Topic {
 			continue
 		}
-		// The driver tells a number; before it was asked there is none.
-		partitions, err := strconv.ParseInt(entity.Status.Observed[partitionsParameter], 10, 32)
-		if err == nil {
-			s.Partitions = int32(partitions)
-		}
-		s.Replicas = entity.Status.Observed[factorParameter]
+		typed.FillStatus(s, entity.Status.Observed)
 	}
 }

@@ -3,10 +3,8 @@
 package objectstorage
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -38,7 +36,7 @@ func (k Kind) Compile(o *storagev1.ObjectStorage) (*typed.Output, error) {
 // no API server before them.
 func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (*typed.Output, error) {
 	spec := &o.Spec
-	if err := checkInside(spec); err != nil {
+	if err := checkDocuments(spec); err != nil {
 		return nil, err
 	}
 	if spec.Backend != storagev1.BackendExternal {
@@ -55,13 +53,14 @@ func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (
 func compileMinio(spec *storagev1.ObjectStorageSpec) *platformv1.Application {
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
-	app.Spec.Topology, main.Sets, main.Parameters = standalone, sets(spec.Pools), parameters(spec)
+	app.Spec.Topology, main.Sets = standalone, sets(spec.Pools)
 	if len(spec.Pools) > 0 {
 		app.Spec.Topology = distributed
 	}
-	if ca := spec.TrustedCASecretRef; ca != nil {
-		app.Spec.Credentials = []platformv1.Credential{supplied("trusted-ca", ca.Name, cmp.Or(ca.Key, authorityKey))}
+	if spec.Parity != nil {
+		main.Parameters["storage_class_standard"] = "EC:" + typed.Number(*spec.Parity)
 	}
+	app.Spec.Credentials = typed.Authority("trusted-ca", spec.TrustedCASecretRef)
 	return app
 }
 
@@ -74,40 +73,16 @@ func sets(pools []storagev1.ObjectStoragePool) []platformv1.ComponentSet {
 	return sets
 }
 
-// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps
-// the two apart.
-func parameters(spec *storagev1.ObjectStorageSpec) platformv1.Parameters {
-	out := platformv1.Parameters{}
-	maps.Copy(out, spec.Parameters)
-	if spec.Parity != nil {
-		out["storage_class_standard"] = platformv1.ParameterValue(fmt.Sprintf("EC:%d", *spec.Parity))
-	}
-	return out
-}
-
-// maxText is the longest text that an Entity can have as a parameter, in characters.
-const maxText = 4096
-
-// checkInside says what no Entity could say.
-func checkInside(spec *storagev1.ObjectStorageSpec) error {
+// checkDocuments refuses policies that are no JSON.
+func checkDocuments(spec *storagev1.ObjectStorageSpec) error {
 	for _, b := range spec.Buckets {
 		if b.Policy != "" && !json.Valid([]byte(b.Policy)) {
 			return fmt.Errorf("policy of bucket %q is no JSON: mend it, or set access in its place", b.Name)
-		}
-		if n := len(lifecycle(b.Lifecycle)); n > maxText {
-			return fmt.Errorf("lifecycle of bucket %q takes %d characters, and at most %d are allowed: use fewer rules or "+
-				"shorter prefixes", b.Name, n, maxText)
 		}
 	}
 	for _, p := range spec.Policies {
 		if !json.Valid([]byte(p.Document)) {
 			return fmt.Errorf("document of policy %q is no JSON: mend it", p.Name)
-		}
-	}
-	for _, u := range spec.Users {
-		if n := len(grants(u.Grants)); n > maxText {
-			return fmt.Errorf("grants of user %q take %d characters, and at most %d are allowed: use fewer of them, or policies",
-				u.Name, n, maxText)
 		}
 	}
 	return nil

@@ -27,17 +27,10 @@ func TestEntities(t *testing.T) {
 		func(in storagev1.ObjectStorage) (any, error) { return entities(&in, nil), nil })
 }
 
-func TestWhatNoEntityCouldSayIsRefused(t *testing.T) {
+func TestADocumentThatIsNoJSONIsRefused(t *testing.T) {
 	for want, spec := range map[string]storagev1.ObjectStorageSpec{
 		`policy of bucket "a" is no JSON`:   {Buckets: []storagev1.ObjectStorageBucket{{Name: "a", Policy: "{"}}},
 		`document of policy "p" is no JSON`: {Policies: []storagev1.ObjectStoragePolicy{{Name: "p", Document: "{]"}}},
-		`lifecycle of bucket "a" takes`: {Buckets: []storagev1.ObjectStorageBucket{
-			{Name: "a", Lifecycle: []storagev1.ObjectStorageRule{
-				{Name: "r", Prefix: strings.Repeat("x", maxText), ExpireDays: 1},
-			}}}},
-		`grants of user "u" take`: {Users: []storagev1.ObjectStorageUser{{Name: "u", Grants: []storagev1.ObjectStorageGrant{
-			{Bucket: "a", Access: storagev1.GrantRead, Prefix: strings.Repeat("x", maxText)},
-		}}}},
 	} {
 		_, err := Kind{}.Compile(&storagev1.ObjectStorage{Spec: spec})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -3,11 +3,9 @@
 package objectstorage
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,99 +27,83 @@ const (
 const ofGrants = ".grants"
 
 // entities are what is inside the storage: buckets and their replications, policies, and users with what they are
-// granted. Buckets that a Backup has become what the object says: nobody else could have made them.
+// granted.
 func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, b := range o.Spec.Buckets {
-		specs = append(specs, platformv1.EntitySpec{
-			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend),
-			DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt || o.Spec.RestoreFrom != nil,
-		})
+		specs = append(specs, bucket(&b, &o.Spec))
 		for _, r := range b.Replication {
 			specs = append(specs, replication(b.Name, &r, referents))
 		}
 	}
 	for _, p := range o.Spec.Policies {
-		specs = append(specs, policy(p.Name, compact(p.Document)))
+		specs = append(specs, policy(p.Name, json.RawMessage(p.Document)))
 	}
 	for _, u := range o.Spec.Users {
-		policies := slices.Clone(u.Policies)
+		user := typed.EntityOf(userType, &u)
 		if len(u.Grants) > 0 {
 			specs = append(specs, policy(u.Name+ofGrants, grants(u.Grants)))
-			policies = append(policies, u.Name+ofGrants)
+			user.Parameters["policies"] = typed.Words(append(slices.Clone(u.Policies), u.Name+ofGrants))
 		}
-		slices.Sort(policies)
-		specs = append(specs, platformv1.EntitySpec{
-			Type: userType, Name: u.Name, DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
-			Parameters: platformv1.Parameters{"enabled": yesUnless(u.Enabled),
-				"policies": platformv1.ParameterValue(strings.Join(policies, " "))},
-			PasswordFrom: typed.PasswordFrom(&u.SecretKeyFrom),
-		})
+		specs = append(specs, user)
 	}
 	return specs
 }
 
 // policy is adopted where it is there: its name is this object's to give, and a policy holds nothing.
-func policy(name, document string) platformv1.EntitySpec {
+func policy(name string, document any) platformv1.EntitySpec {
 	return platformv1.EntitySpec{
-		Type: policyType, Name: name, Parameters: platformv1.Parameters{"document": platformv1.ParameterValue(document)},
+		Type: policyType, Name: name, Parameters: platformv1.Parameters{"document": typed.JSON(document)},
 		DeletionPolicy: platformv1.EntityDelete, Adopt: true,
 	}
 }
 
-// bucket is a bucket in the words of the backend's plugin. What is left out is said too, so that it is taken away.
-func bucket(b *storagev1.ObjectStorageBucket, backend storagev1.Backend) platformv1.Parameters {
-	lock, mode, days := "no", "", int32(0)
-	if b.ObjectLock {
-		lock = "yes"
-	}
-	if b.Retention != nil {
-		mode, days = strings.ToLower(b.Retention.Mode), b.Retention.Days
-	}
-	access := strings.ToLower(string(cmp.Or(b.Access, storagev1.AccessNone)))
+// bucket is a bucket in the words of the backend's plugin. One that a Backup has becomes what the object says: nobody
+// else could have made it.
+func bucket(b *storagev1.ObjectStorageBucket, spec *storagev1.ObjectStorageSpec) platformv1.EntitySpec {
+	entity := typed.EntityOf(bucketType, b)
+	entity.Adopt = b.Adopt || spec.RestoreFrom != nil
+	p := entity.Parameters
+	p["versioning"] = typed.Lower(cmp.Or(b.Versioning, storagev1.VersioningOff))
+	p["policy"] = typed.Lower(cmp.Or(b.Access, storagev1.AccessNone))
 	if b.Policy != "" {
-		access = compact(b.Policy)
+		p["policy"] = typed.JSON(json.RawMessage(b.Policy))
 	}
-	parameters := platformv1.Parameters{
-		"versioning":     platformv1.ParameterValue(strings.ToLower(string(cmp.Or(b.Versioning, storagev1.VersioningOff)))),
-		"object-lock":    platformv1.ParameterValue(lock),
-		"retention-mode": platformv1.ParameterValue(mode),
-		"retention-days": platformv1.ParameterValue(strconv.Itoa(int(days))),
-		"policy":         platformv1.ParameterValue(access),
-		"lifecycle":      platformv1.ParameterValue(lifecycle(b.Lifecycle)),
+	retention := cmp.Or(b.Retention, &storagev1.ObjectStorageRetention{})
+	p["retention-mode"], p["retention-days"] = typed.Lower(retention.Mode), typed.Number(retention.Days)
+	p["lifecycle"] = lifecycle(b.Lifecycle)
+	if spec.Backend != storagev1.BackendExternal {
+		p["quota"] = bytes(b.Quota)
 	}
-	if backend != storagev1.BackendExternal {
-		parameters["quota"] = platformv1.ParameterValue(strconv.FormatInt(quantity(b.Quota), 10))
-	}
-	return parameters
+	return entity
 }
 
-// quantity in bytes; 0 for none. The CRD lets nothing else through than a quantity.
-func quantity(text string) int64 {
+// bytes of a quantity; 0 for none. The CRD lets nothing else through than a quantity.
+func bytes(text string) platformv1.ParameterValue {
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
-		return 0
+		return typed.Number(0)
 	}
-	return parsed.Value()
+	return typed.Number(parsed.Value())
 }
 
 // lifecycle is rules as the driver reads them back, in the order of their names; empty for none.
-func lifecycle(rules []storagev1.ObjectStorageRule) string {
+func lifecycle(rules []storagev1.ObjectStorageRule) platformv1.ParameterValue {
 	type rule struct {
-		ID             string `json:"id"`
+		Name           string `json:"id"`
 		Prefix         string `json:"prefix,omitempty"`
 		ExpireDays     int32  `json:"expireDays,omitempty"`
 		NoncurrentDays int32  `json:"noncurrentDays,omitempty"`
 	}
-	var all []rule
-	for _, r := range rules {
-		all = append(all, rule{r.Name, r.Prefix, r.ExpireDays, r.NoncurrentDays})
-	}
-	if len(all) == 0 {
+	if len(rules) == 0 {
 		return ""
 	}
-	slices.SortFunc(all, func(a, b rule) int { return strings.Compare(a.ID, b.ID) })
-	return encoded(all)
+	var all []rule
+	for _, r := range rules {
+		all = append(all, rule(r))
+	}
+	slices.SortFunc(all, func(a, b rule) int { return strings.Compare(a.Name, b.Name) })
+	return typed.JSON(all)
 }
 
 // What grants allow, of the bucket, where it is first, and of the objects in it.
@@ -142,7 +124,7 @@ var (
 )
 
 // grants are a policy.
-func grants(all []storagev1.ObjectStorageGrant) string {
+func grants(all []storagev1.ObjectStorageGrant) map[string]any {
 	type statement struct {
 		Action    []string                       `json:"Action"`
 		Condition map[string]map[string][]string `json:"Condition,omitempty"`
@@ -164,33 +146,5 @@ func grants(all []storagev1.ObjectStorageGrant) string {
 			statement{Effect: "Allow", Action: ofObjects[g.Access],
 				Resource: []string{resource + g.Bucket + "/" + g.Prefix + "*"}})
 	}
-	return encoded(map[string]any{"Version": "2012-10-17", "Statement": statements})
-}
-
-// compact is a document on one line. What is no JSON, Compile has refused.
-func compact(document string) string {
-	var out bytes.Buffer
-	if err := json.Compact(&out, []byte(document)); err != nil {
-		return "{}"
-	}
-	return out.String()
-}
-
-// encoded is a value as JSON, without the escapes that only HTML needs.
-func encoded(value any) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	// Texts, numbers, lists and maps of them.
-	if err := encoder.Encode(value); err != nil {
-		panic(err)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
-func yesUnless(set *bool) platformv1.ParameterValue {
-	if set != nil && !*set {
-		return "no"
-	}
-	return "yes"
+	return map[string]any{"Version": "2012-10-17", "Statement": statements}
 }

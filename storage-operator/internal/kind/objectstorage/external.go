@@ -25,8 +25,8 @@ const (
 const (
 	// defaultRegion is what storages take that know no regions.
 	defaultRegion = "us-east-1"
-	// Keys of the Secret with the keys of an account, and of one with an authority.
-	accountKey, accountSecretKey, authorityKey = "accessKey", "secretKey", "ca.crt"
+	// Keys of the Secret with the keys of an account.
+	accountKey, accountSecretKey = "accessKey", "secretKey"
 )
 
 // addressing is where the name of a bucket is, in the words of the plugin.
@@ -51,19 +51,11 @@ func compileExternal(spec *storagev1.ObjectStorageSpec) (*platformv1.Application
 		"region":     platformv1.ParameterValue(cmp.Or(e.Region, defaultRegion)),
 		"addressing": addressing[e.AddressingStyle],
 	}
-	app.Spec.Credentials = []platformv1.Credential{
-		supplied("access-key", e.CredentialsSecretRef.Name, accountKey),
-		supplied("secret-key", e.CredentialsSecretRef.Name, accountSecretKey),
-	}
-	if ca := e.CASecretRef; ca != nil {
-		app.Spec.Credentials = append(app.Spec.Credentials, supplied("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
-	}
+	secret := e.CredentialsSecretRef.Name
+	app.Spec.Credentials = append([]platformv1.Credential{
+		typed.Supplied("access-key", secret, accountKey), typed.Supplied("secret-key", secret, accountSecretKey),
+	}, typed.Authority("storage-ca", e.CASecretRef)...)
 	return app, nil
-}
-
-// supplied is a credential that a user has put into a Secret.
-func supplied(credential, name, key string) platformv1.Credential {
-	return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: name, Key: key}}
 }
 
 // externalEndpoint is the host and the port of a URL, which the CRD has checked.

@@ -5,7 +5,6 @@ package objectstorage
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,27 +47,15 @@ func targetOf(r *storagev1.ObjectStorageReplication) typed.Reference {
 // and it holds nothing.
 func replication(bucket string, r *storagev1.ObjectStorageReplication,
 	referents typed.Referents) platformv1.EntitySpec {
-	endpoint := r.Endpoint
+	entity := typed.EntityOf(replicationType, r)
+	entity.Name, entity.Adopt = bucket+"/"+r.Name, true
+	entity.Parameters["bandwidth"] = bytes(r.Bandwidth)
 	if r.ObjectStorageRef != nil {
 		target, _ := referents[targetOf(r)].(*storagev1.ObjectStorage)
-		endpoint = endpointFor(target)
+		entity.Parameters["endpoint"] = platformv1.ParameterValue(endpointFor(target))
 	}
-	parameters := platformv1.Parameters{
-		"endpoint": platformv1.ParameterValue(endpoint), "target-bucket": platformv1.ParameterValue(r.Bucket),
-		"access-key": platformv1.ParameterValue(r.AccessKey),
-		"prefix":     platformv1.ParameterValue(r.Prefix), "delete-markers": yesOrNo[r.DeleteMarkers],
-		"deletes":          yesOrNo[r.Deletes],
-		"existing-objects": yesOrNo[r.ExistingObjects], "synchronous": yesOrNo[r.Synchronous],
-		"bandwidth": platformv1.ParameterValue(strconv.FormatInt(quantity(r.Bandwidth), 10)),
-	}
-	return platformv1.EntitySpec{
-		Type: replicationType, Name: bucket + "/" + r.Name, Parameters: parameters, DeletionPolicy: platformv1.EntityDelete,
-		Adopt:        true,
-		PasswordFrom: typed.PasswordFrom(&r.SecretKeyFrom),
-	}
+	return entity
 }
-
-var yesOrNo = map[bool]platformv1.ParameterValue{true: "yes", false: "no"}
 
 // endpointFor is the URL of another storage; empty where it is not there or has none yet, which the driver refuses
 // until it has.
@@ -95,18 +82,9 @@ func (Kind) ReportEntities(o *storagev1.ObjectStorage, entities []platformv1.Ent
 		if !ok || entity.Spec.Type != replicationType || len(facts) == 0 || !entity.DeletionTimestamp.IsZero() {
 			continue
 		}
-		count := func(fact string) int64 {
-			// What is no number, an agent of another version says in other words.
-			n, _ := strconv.ParseInt(facts[fact], 10, 64)
-			return n
-		}
-		o.Status.Replications = append(o.Status.Replications, storagev1.ObjectStorageReplicationStatus{
-			Bucket: bucket, Name: name, Online: facts["online"] == "yes", ExistingObjects: facts["existing-objects"],
-			QueuedObjects: count("queued-objects"), QueuedBytes: count("queued-bytes"),
-			ReplicatedObjects: count("replicated-objects"), ReplicatedBytes: count("replicated-bytes"),
-			FailedAttempts: count("failed-attempts"), FailedBytes: count("failed-bytes"),
-			FailedLastHour: count("failed-last-hour"),
-		})
+		status := storagev1.ObjectStorageReplicationStatus{Bucket: bucket, Name: name}
+		typed.FillStatus(&status, facts)
+		o.Status.Replications = append(o.Status.Replications, status)
 	}
 	slices.SortFunc(o.Status.Replications, func(a, b storagev1.ObjectStorageReplicationStatus) int {
 		return cmp.Or(strings.Compare(a.Bucket, b.Bucket), strings.Compare(a.Name, b.Name))

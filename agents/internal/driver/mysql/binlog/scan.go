@@ -30,7 +30,6 @@ const (
 	eventAnonymousGTID  = 34
 	eventPreviousGTIDs  = 35
 	eventTaggedGTID     = 42
-	flagOfOpenLog       = 1
 	checksumBytes       = 4
 	checksumCRC32       = 1
 	uuidBytes           = 16
@@ -46,9 +45,6 @@ var (
 	magic          = []byte{0xfe, 'b', 'i', 'n'}
 	magicEncrypted = []byte{0xfd, 'b', 'i', 'n'}
 )
-
-// errOpen says that a log was not closed: its server goes on with it, or has crashed.
-var errOpen = errors.New("the log is not closed")
 
 // Head is what a log begins with.
 type Head struct {
