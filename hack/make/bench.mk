@@ -26,6 +26,22 @@ bench-records: $(DEVCLUSTER) ## Measure an operator beside 10,000 Operations tha
 	@cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration -timeout 30m ./internal/controller/operation \
 	  -run '^$$' -bench '^BenchmarkRecords$$' -benchtime 1x
 
+# How many objects bench-workflows and bench-cronjobs make.
+BENCH_WORKFLOWS ?= 2000
+BENCH_CRONJOBS ?= 20000
+
+.PHONY: bench-workflows
+bench-workflows: $(DEVCLUSTER) ## Measure how many Workflows of one pod an operator ends in a minute where pods take no time, and what each costs (BENCH_WORKFLOWS=200 for less)
+	@$(DEVCLUSTER) build >/dev/null
+	@cd batch-operator && BENCH_WORKFLOWS=$(BENCH_WORKFLOWS) KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration \
+	  -timeout 60m ./internal/workflow -run '^$$' -bench '^BenchmarkWorkflows$$' -benchtime 1x
+
+.PHONY: bench-cronjobs
+bench-cronjobs: $(DEVCLUSTER) ## Measure how late runs of CronJobs begin that are due in one minute, and what each costs (BENCH_CRONJOBS=500 for less)
+	@$(DEVCLUSTER) build >/dev/null
+	@cd batch-operator && BENCH_CRONJOBS=$(BENCH_CRONJOBS) KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration \
+	  -timeout 60m ./internal/workflow -run '^$$' -bench '^BenchmarkCronJobs$$' -benchtime 1x
+
 .PHONY: bench-agents
 bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memory and CPU at rest; fails when a budget is missed (root)
 	@E2E_HOLD_BUDGETS=1 hack/cluster/e2e.sh -run '^TestAgent(Calls|sAtRest)$$' -v

@@ -60,6 +60,9 @@ type CronJobSpec struct {
 	// +listMapKey=kind
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
+	// synchronization says what each run has to hold while it is under way. Nothing when left out.
+	// +optional
+	Synchronization *Synchronization `json:"synchronization,omitempty"`
 	// serviceAccountName is the account that makes the pods of the runs and reads the Secrets of calls. Whoever sets it,
 	// or changes the task, needs the verb impersonate on it.
 	// +optional
@@ -244,6 +247,9 @@ type ActiveRun struct {
 	Operation string `json:"operation"`
 	// time of the schedule that it runs for.
 	Time metav1.Time `json:"time"`
+	// message says for which mutex or semaphore it waits.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // RunFailure is a run that failed.

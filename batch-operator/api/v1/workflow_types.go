@@ -14,12 +14,13 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.templateFrom) != has(self.tasks)",message="set one of tasks and templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.parameters) && !has(self.onExit)",message="parameters and onExit are those of the template: leave them out with templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.outputs)",message="outputs are those of the template: leave them out with templateFrom"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.synchronization), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) == has(oldSelf.templateOnly) && (!has(self.templateOnly) || self.templateOnly == oldSelf.templateOnly)",message="templateOnly is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks) && has(self.onExit) == has(oldSelf.onExit) && (!has(self.onExit) || self.onExit == oldSelf.onExit)",message="tasks and onExit are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.outputs) == has(oldSelf.outputs) && (!has(self.outputs) || self.outputs == oldSelf.outputs)",message="outputs are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.templateFrom) == has(oldSelf.templateFrom) && (!has(self.templateFrom) || self.templateFrom == oldSelf.templateFrom) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.arguments) == has(oldSelf.arguments) && (!has(self.arguments) || self.arguments == oldSelf.arguments) && has(self.parallelism) == has(oldSelf.parallelism) && (!has(self.parallelism) || self.parallelism == oldSelf.parallelism) && has(self.activeDeadline) == has(oldSelf.activeDeadline) && (!has(self.activeDeadline) || duration(self.activeDeadline) == duration(oldSelf.activeDeadline))",message="templateFrom, parameters, arguments, parallelism and activeDeadline are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName)",message="author and serviceAccountName are immutable: create another Workflow"
+// +kubebuilder:validation:XValidation:rule="has(self.synchronization) == has(oldSelf.synchronization) && (!has(self.synchronization) || self.synchronization == oldSelf.synchronization)",message="synchronization is immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="!has(self.tasks) || self.tasks.all(t, !has(t.dependsOn) || t.dependsOn.all(d, self.tasks.exists(o, o.name == d.name)))",fieldPath=".tasks",message="dependsOn names a task that does not exist"
 // +kubebuilder:validation:XValidation:rule="!has(self.tasks) || self.tasks.filter(t, has(t.approval)).size() <= 1",fieldPath=".tasks",message="a Workflow has one approval at most"
 // +kubebuilder:validation:XValidation:rule="!has(self.tasks) || !has(self.onExit) || self.onExit.all(e, self.tasks.all(t, t.name != e.name))",fieldPath=".onExit",message="tasks and onExit have a name in common"
@@ -88,6 +89,9 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// synchronization says what the run has to hold while it is under way. Nothing when left out.
+	// +optional
+	Synchronization *Synchronization `json:"synchronization,omitempty"`
 	// suspend begins no task and no attempt. What is under way goes on.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

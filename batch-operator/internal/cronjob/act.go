@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/semaphore"
 )
 
 // act creates, cancels and deletes runs. A run is created once, whatever crashes: its name follows from its time.
@@ -23,6 +24,9 @@ func (c *Controller) act(ctx context.Context, cj *batchv1.CronJob, text string, 
 	}
 	for _, one := range p.create {
 		op := operationOf(cj, text, one)
+		if err := semaphore.Mark(op, cj.Spec.Synchronization); err != nil {
+			return err
+		}
 		if err := controllerutil.SetControllerReference(cj, op, c.client.Scheme()); err != nil {
 			return err
 		}

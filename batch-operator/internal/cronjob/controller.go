@@ -25,6 +25,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/semaphore"
 )
 
 const (
@@ -68,11 +69,14 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		c.now = time.Now
 	}
 	c.apply = apply.NewWithReader(c.client, c.live, owner)
+	c.locks = semaphore.New(c.client, c.live, owner, c.now)
 	c.frame = frame.NewReporting(c.client, c.work).Counting(owner)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&batchv1.CronJob{}).
 		Owns(&platformv1.Operation{}, builder.WithPredicates(runMoved)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
+			builder.WithPredicates(semaphore.Released)).
 		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(succeeded)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.users), builder.WithPredicates(workflowMoved)).
 		WithOptions(queue.Options(s.Workers)).
@@ -84,15 +88,19 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	apply  *apply.Applier
+	locks  *semaphore.Locker
 	// check says what is wrong with an inline template.
 	check func(text string) error
 	now   func() time.Time
 	frame *frame.Frame[*batchv1.CronJob]
 }
 
-// runMoved passes Operations that were deleted, have ended, or were asked to.
+// runMoved passes Operations that were deleted, have ended, or wait for a mutex or a semaphore.
 var runMoved = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*platformv1.Operation).Status.Phase.Ended() },
+	CreateFunc: func(e event.CreateEvent) bool {
+		op := e.Object.(*platformv1.Operation)
+		return op.Status.Phase.Ended() || semaphore.Waits(op)
+	},
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.(*platformv1.Operation).Status.Phase.Ended() != e.ObjectNew.(*platformv1.Operation).
 			Status.Phase.Ended()
@@ -180,7 +188,12 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	waiting, err := c.synchronize(ctx, cj, f.runs)
+	if err != nil {
+		return outcome.Failed(err)
+	}
 	p := decide(cj, schedule, f)
+	tellWaiting(&p, waiting, f.now)
 	switch err := c.act(ctx, cj, text, p); {
 	case errors.Is(err, apply.ErrStale):
 		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())

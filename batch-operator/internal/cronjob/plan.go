@@ -46,6 +46,8 @@ type run struct {
 	failure string
 	// cancels says that it was asked to end.
 	cancels cancelling
+	// synchronized is its Operation where that has to hold something; nil otherwise.
+	synchronized *platformv1.Operation
 }
 
 // cancelling says whether a run was asked to end.

@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/semaphore"
 	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
@@ -66,12 +67,15 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		c.now = time.Now
 	}
 	c.apply = apply.NewWithReader(c.client, c.live, owner)
+	c.locks = semaphore.New(c.client, c.live, owner, c.now)
 	c.frame = frame.New(c.client, c.work, func(*batchv1.Workflow, outcome.Outcome) {}).AtOnce(turned).Counting(owner)
 	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&batchv1.Workflow{}, builder.WithPredicates(changed)).
 		Owns(&platformv1.Operation{}).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
+			builder.WithPredicates(semaphore.Released)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.dependents),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(queue.Options(s.Workers)).
@@ -83,6 +87,7 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	apply  *apply.Applier
+	locks  *semaphore.Locker
 	// check says what is wrong with an inline template.
 	check func(text string) error
 	now   func() time.Time
@@ -126,6 +131,9 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 		return outcome.Done()
 	}
 	f, err := c.observe(ctx, wf)
+	if err == nil {
+		f.waiting, err = c.synchronize(ctx, wf, f.operation)
+	}
 	if err != nil {
 		return outcome.Failed(err)
 	}

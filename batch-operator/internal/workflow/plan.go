@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/semaphore"
 	"github.com/zeroinfra/batch-operator/internal/taskgraph"
 )
 
@@ -34,6 +35,8 @@ type facts struct {
 	library taskgraph.Library
 	// check says what is wrong with an inline template.
 	check func(text string) error
+	// waiting says for which mutex or semaphore the run waits; empty when it holds all that it needs.
+	waiting string
 }
 
 // plan is what to do now, in this order.
@@ -100,7 +103,7 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 		s.Message = fmt.Sprintf("Operation %q was deleted before it ended", s.Operation)
 		return plan{}
 	}
-	return follow(wf, f.operation)
+	return follow(wf, f)
 }
 
 // checkTemplate checks a Workflow that does not run.
@@ -132,6 +135,9 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 		return plan{invalid: err}
 	}
 	op := operationOf(wf, text, s.Attempt+1)
+	if err := semaphore.Mark(op, wf.Spec.Synchronization); err != nil {
+		return plan{invalid: err}
+	}
 	if before := f.operation; finished(s) && before != nil && before.Spec.Template == text {
 		op.Spec.RetryOf = before.Name
 	}
@@ -178,8 +184,8 @@ func operationOf(wf *batchv1.Workflow, text string, attempt int32) *platformv1.O
 }
 
 // follow mirrors an Operation, and has it do what the spec says.
-func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
-	s := &wf.Status
+func follow(wf *batchv1.Workflow, f facts) plan {
+	s, op := &wf.Status, f.operation
 	s.OperationUID, s.StartTime = op.UID, op.Status.StartTime
 	mirror(s.Tasks, op)
 	s.Progress = progress(s.Tasks)
@@ -192,13 +198,16 @@ func follow(wf *batchv1.Workflow, op *platformv1.Operation) plan {
 		return plan{}
 	}
 	var p plan
-	if op.Spec.Suspend != wf.Spec.Suspend {
-		p.suspend = new(wf.Spec.Suspend)
+	if suspend := wf.Spec.Suspend || f.waiting != ""; op.Spec.Suspend != suspend {
+		p.suspend = &suspend
 	}
 	if wf.Spec.Stop && !op.Spec.Cancel {
 		p.cancel = op.Name
 	}
 	s.Phase, s.Message = phaseOf(wf, op), messageOf(op)
+	if f.waiting != "" {
+		s.Phase, s.Message, p.wake = batchv1.WorkflowPending, f.waiting, f.now.Add(semaphore.Poll)
+	}
 	return p
 }
 

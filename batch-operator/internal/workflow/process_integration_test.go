@@ -26,6 +26,7 @@ import (
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	"github.com/zeroinfra/batch-operator/config/crd"
+	"github.com/zeroinfra/batch-operator/internal/cronjob"
 )
 
 const (
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asOperator) != "" {
 		operator.Main(operator.Options{
 			Domain: domain, AddToScheme: []func(*runtime.Scheme) error{batchv1.AddToScheme},
-			Controllers: []operator.Controller{Kind{}}, CRDs: []fs.FS{crd.FS}, Version: "1.2.3",
+			Controllers: []operator.Controller{Kind{}, cronjob.Kind{}}, CRDs: []fs.FS{crd.FS}, Version: "1.2.3",
 		})
 		return
 	}
@@ -54,7 +55,14 @@ func TestMain(m *testing.M) {
 
 // serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in
 // order.
-func serve(t *testing.T) (kill func()) {
+func serve(t testing.TB) (kill func()) {
+	t.Helper()
+	_, kill = start(t)
+	return kill
+}
+
+// start is serve, and tells which process it is.
+func start(t testing.TB) (pid int, kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
 		"--agent-image=agent:test",
@@ -91,18 +99,18 @@ func serve(t *testing.T) (kill func()) {
 		}
 	}
 	t.Cleanup(kill)
-	return kill
+	return command.Process.Pid, kill
 }
 
 // bench is a namespace with an account that may do what tasks do.
 type bench struct {
-	*testing.T
+	testing.TB
 	namespace string
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
-	b := &bench{T: t, namespace: env.Namespace(t)}
+	b := &bench{TB: t, namespace: env.Namespace(t)}
 	meta := metav1.ObjectMeta{Namespace: b.namespace, Name: "worker"}
 	b.create(&corev1.ServiceAccount{ObjectMeta: meta})
 	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{

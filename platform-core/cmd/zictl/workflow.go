@@ -28,14 +28,18 @@ func workflowCommand() *cobra.Command {
 
 func graphCommand() *cobra.Command {
 	var from cluster
-	var file string
+	var file, format string
 	command := &cobra.Command{
 		Use:   "graph [NAME | -f FILE]",
-		Short: "Print the tasks of a Workflow, what each depends on, and how far it is",
+		Short: "Print the tasks of a Workflow, what each depends on, and how far it is, as a table or a picture",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (file != "") {
 				return fmt.Errorf("name a Workflow, or a file with one by -f")
+			}
+			show := map[string]func(io.Writer, *unstructured.Unstructured) error{"text": printGraph, "svg": drawGraph}[format]
+			if show == nil {
+				return fmt.Errorf("--output is %q: it takes text and svg", format)
 			}
 			wf := &unstructured.Unstructured{}
 			if file != "" {
@@ -46,16 +50,17 @@ func graphCommand() *cobra.Command {
 				if err := yaml.Unmarshal(data, &wf.Object); err != nil {
 					return fmt.Errorf("%s: cannot read YAML: %w", file, err)
 				}
-				return printGraph(cmd.OutOrStdout(), wf)
+				return show(cmd.OutOrStdout(), wf)
 			}
 			if err := from.get(cmd.Context(), cmd.ErrOrStderr(), args[0], wf); err != nil {
 				return err
 			}
-			return printGraph(cmd.OutOrStdout(), wf)
+			return show(cmd.OutOrStdout(), wf)
 		},
 	}
 	from.bind(command.Flags())
 	command.Flags().StringVarP(&file, "file", "f", "", "file with a Workflow; - is the standard input")
+	command.Flags().StringVarP(&format, "output", "o", "text", "text, or svg for a picture")
 	return command
 }
 
@@ -175,10 +180,18 @@ func mapsAt(object map[string]any, path ...string) []map[string]any {
 	return all
 }
 
-// printGraph prints one line for each task, indented by how many come before it.
-func printGraph(out io.Writer, wf *unstructured.Unstructured) error {
+// checkWorkflow refuses an object of another kind.
+func checkWorkflow(wf *unstructured.Unstructured) error {
 	if wf.GetKind() != "Workflow" || wf.GetAPIVersion() != workflowVersion {
 		return fmt.Errorf("it is a %s of %s, and no Workflow of %s", wf.GetKind(), wf.GetAPIVersion(), workflowVersion)
+	}
+	return nil
+}
+
+// printGraph prints one line for each task, indented by how many come before it.
+func printGraph(out io.Writer, wf *unstructured.Unstructured) error {
+	if err := checkWorkflow(wf); err != nil {
+		return err
 	}
 	phase, found, _ := unstructured.NestedString(wf.Object, "status", "phase")
 	progress, _, _ := unstructured.NestedString(wf.Object, "status", "progress")

@@ -3,12 +3,14 @@
 package plugin
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/zeroinfra/platform-core/internal/memo"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
@@ -31,11 +33,20 @@ const (
 	maxInlineDepth = 4
 	// maxInlineErrors is how many errors of an inline template are told at a time.
 	maxInlineErrors = 5
+	// keptInline is how many compiled inline templates are kept while Operations are at work.
+	keptInline = 128
 )
 
+// keptTemplates has the inline templates that are in use, by the digest of their text. The templates are shared: nobody
+// changes them.
+var keptTemplates = memo.New[[sha256.Size]byte, OperationTemplate](keptInline)
+
 // ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors,
-// with its line and its path.
-func ParseInline(text string) (OperationTemplate, error) { return parseInline(text, 1) }
+// with its line and its path. A text that was read not long ago is not compiled again: callers must not change the
+// template.
+func ParseInline(text string) (OperationTemplate, error) {
+	return keptTemplates.Of(sha256.Sum256([]byte(text)), func() (OperationTemplate, error) { return parseInline(text, 1) })
+}
 
 // parseInline reads an inline template at a depth, which is 1 for that of the Operation.
 func parseInline(text string, depth int) (OperationTemplate, error) {

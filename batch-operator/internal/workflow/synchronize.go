@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workflow
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+// synchronize acquires what a run has to hold before it begins, and releases it when the run has ended. waiting says
+// for what it waits; empty for nothing.
+func (c *Controller) synchronize(
+	ctx context.Context, wf *batchv1.Workflow, op *platformv1.Operation,
+) (waiting string, err error) {
+	s := &wf.Status
+	switch {
+	case wf.Spec.Synchronization == nil || finished(s):
+		return "", nil
+	case op == nil:
+		if s.OperationUID == "" {
+			return "", nil
+		}
+		return "", c.locks.Release(ctx, wf.Namespace, wf.Spec.Synchronization, s.OperationUID)
+	case op.Status.Phase.Ended():
+		return "", c.locks.Release(ctx, wf.Namespace, wf.Spec.Synchronization, op.UID)
+	case !op.Spec.Suspend || wf.Spec.Suspend || wf.Spec.Stop || op.Spec.Cancel:
+		// It has begun, or is not to begin.
+		return "", nil
+	}
+	return c.locks.Acquire(ctx, op)
+}
+
+// waiting wakes the Workflows that may wait for what the run of an Operation held.
+func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list batchv1.WorkflowList
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list Workflows")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		wf := &list.Items[i]
+		if wf.Spec.Synchronization != nil && wf.Status.Operation != "" && wf.Status.Phase == batchv1.WorkflowPending {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
+		}
+	}
+	return requests
+}

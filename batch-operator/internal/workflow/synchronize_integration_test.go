@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workflow
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+)
+
+// turn is a Workflow that holds a mutex until a ConfigMap of that name exists.
+func turn(name string) string {
+	return `
+synchronization: {mutexes: [{name: database}]}
+tasks: [{name: wait, wait: {apiVersion: v1, kind: ConfigMap, name: ` + name + `, until: 'has(object.metadata)'}}]
+`
+}
+
+// suspended reads whether the Operation of a Workflow is.
+func (b *bench) suspended(wf *batchv1.Workflow) bool {
+	b.Helper()
+	op, key := &platformv1.Operation{}, client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}
+	if err := env.Client.Get(b.Context(), key, op); err != nil {
+		b.Fatal(err)
+	}
+	return op.Spec.Suspend
+}
+
+// The operator is killed while one holds the mutex, and while it releases it; another one holds it and is deleted.
+func TestRunsTakeTurnsAlthoughTheOperatorIsKilled(t *testing.T) {
+	b := newBench(t)
+	kill := serve(t)
+	first := b.run("first", turn("first"))
+	b.reaches(first, batchv1.WorkflowRunning, "")
+	held := `waiting for mutex "database", held by Operation "` + first.Status.Operation + `"`
+	second := b.run("second", turn("second"))
+	b.reaches(second, batchv1.WorkflowPending, held)
+	stopped := b.run("stopped", turn("stopped"))
+	b.reaches(stopped, batchv1.WorkflowPending, held)
+	if b.suspended(first) || !b.suspended(second) {
+		t.Error("the one that has its turn is not the one that is under way")
+	}
+	b.edit(stopped, func() { stopped.Spec.Stop = true })
+	b.reaches(stopped, batchv1.WorkflowStopped, "")
+	kill()
+	b.create(b.configMap("first", nil))
+	serve(t)
+	b.reaches(first, batchv1.WorkflowSucceeded, "")
+	b.reaches(second, batchv1.WorkflowRunning, "")
+	third := b.run("third", turn("third"))
+	b.reaches(third, batchv1.WorkflowPending, `held by Operation "`+second.Status.Operation+`"`)
+	if err := env.Client.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	// There is no garbage collector here.
+	op := &platformv1.Operation{}
+	op.Namespace, op.Name = b.namespace, second.Status.Operation
+	if err := env.Client.Delete(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+	b.reaches(third, batchv1.WorkflowRunning, "")
+	b.create(b.configMap("third", nil))
+	b.reaches(third, batchv1.WorkflowSucceeded, "")
+	testkit.WaitFor(t, env.Client, b.configMap("batch-mutex.database", nil), "is there", nil)
+}
+
+func TestSynchronizationIsRefused(t *testing.T) {
+	b := newBench(t)
+	const tasks = "\ntasks: [{name: a, delete: {apiVersion: v1, kind: ConfigMap, name: a}}]"
+	for title, c := range map[string]struct{ spec, want string }{
+		"nothing":  {"synchronization: {}", "set mutexes, semaphores or both"},
+		"a name":   {"synchronization: {mutexes: [{name: A.b}]}", "mutexes[0].name"},
+		"template": {"templateOnly: true\nsynchronization: {mutexes: [{name: a}]}", "a template has tasks"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			testkit.Refused(t, env.Client.Create(t.Context(), b.workflow("refused", c.spec+tasks)), c.want)
+		})
+	}
+}
