@@ -61,7 +61,7 @@ func serve(t *testing.T) (kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
 		"--agent-image=agent:test",
-		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=warn")
+		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=info")
 	command.Env = append(os.Environ(), asOperator+"=1")
 	output, err := os.CreateTemp(t.TempDir(), "log")
 	if err != nil {
@@ -106,6 +106,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{T: t, namespace: env.Namespace(t)}
+	t.Cleanup(b.describe)
 	meta := b.meta("preparer")
 	b.create(&corev1.ServiceAccount{ObjectMeta: meta})
 	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"batch"},
@@ -114,6 +115,26 @@ func newBench(t *testing.T) *bench {
 		Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: meta.Name}}})
 	return b
+}
+
+// describe says of a test that failed which Operations and Jobs there are.
+func (b *bench) describe() {
+	if !b.Failed() {
+		return
+	}
+	var operations platformv1.OperationList
+	var jobs batchv1.JobList
+	for _, list := range []client.ObjectList{&operations, &jobs} {
+		if err := env.Client.List(context.Background(), list, client.InNamespace(b.namespace)); err != nil {
+			b.Error(err)
+		}
+	}
+	for _, op := range operations.Items {
+		b.Logf("Operation %s, made %s: %+v", op.Name, op.CreationTimestamp, op.Status)
+	}
+	for _, job := range jobs.Items {
+		b.Logf("Job %s, made %s: %+v", job.Name, job.CreationTimestamp, job.Status)
+	}
 }
 
 func (b *bench) meta(name string) metav1.ObjectMeta {
