@@ -101,20 +101,27 @@ func turned(before, after *batchv1.Workflow) bool {
 
 // dependents wakes the Workflows that wait for a template, or are templates that run it.
 func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.wake(ctx, obj.GetNamespace(), func(wf *batchv1.Workflow) bool {
+		named := wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == obj.GetName()
+		// What it runs may run the template in turn.
+		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly &&
+			(wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
+		return wf.Status.Operation == "" && (named || nested)
+	})
+}
+
+// wake returns the Workflows of a namespace that something concerns.
+func (c *Controller) wake(ctx context.Context, namespace string,
+	concerned func(*batchv1.Workflow) bool) []reconcile.Request {
 	var list batchv1.WorkflowList
-	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Workflows")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		wf := &list.Items[i]
-		named := wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == obj.GetName()
-		// What it runs may run the template in turn.
-		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly &&
-			(wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
-		if wf.Status.Operation == "" && (named || nested) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
+		if concerned(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests

@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -39,17 +38,7 @@ func (c *Controller) synchronize(
 
 // waiting wakes the Workflows that may wait for what the run of an Operation held.
 func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
-	var list batchv1.WorkflowList
-	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list Workflows")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		wf := &list.Items[i]
-		if wf.Spec.Synchronization != nil && wf.Status.Operation != "" && wf.Status.Phase == batchv1.WorkflowPending {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(wf)})
-		}
-	}
-	return requests
+	return c.wake(ctx, obj.GetNamespace(), func(wf *batchv1.Workflow) bool {
+		return wf.Spec.Synchronization != nil && wf.Status.Operation != "" && wf.Status.Phase == batchv1.WorkflowPending
+	})
 }
