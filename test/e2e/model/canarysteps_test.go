@@ -68,7 +68,7 @@ func expectPhase(s *framework.Namespace, i *unstructured.Unstructured, phase str
 		if status["phase"] != phase || status["step"] != step {
 			return fmt.Errorf("it is %v", status)
 		}
-		return nil
+		return framework.Current(i)
 	})
 }
 
