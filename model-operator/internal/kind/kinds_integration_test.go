@@ -220,22 +220,51 @@ func TestInferenceWithACanary(t *testing.T) {
 	}
 }
 
-// A Model is of no use without those that it requires, and keeps them.
+// A Model is of no use without those that it requires, and keeps them. Until they are there it is not served, nor is a
+// version of it that is put into a stage.
 func TestRequiredModelsStay(t *testing.T) {
 	namespace := env.Namespace(t)
-	kindtest.Serve(t, env, of[*aiv1.Model](t))
+	kindtest.Serve(t, env, kind.All()...)
 	adapter, base := modelOf(namespace, "adapter"), modelOf(namespace, "base")
 	adapter.Spec.Requires = []aiv1.ModelReference{{Name: "base"}}
 	create(t, adapter)
 	says(t, adapter, platformv1.ReasonReferenceNotFound, `spec.requires[0] names Model "base", which does not exist`)
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
+	i.Spec.Version, i.Spec.ModelRef = "0.7", aiv1.InferenceModelReference{Name: "adapter", Stage: "Production"}
+	create(t, i)
+	says(t, i, platformv1.ReasonReferenceNotReady,
+		`spec.modelRef names Model "adapter", which is not ready: spec.requires[0] names Model "base", which does not exist`)
 	create(t, base)
 	testkit.WaitForReady(t, env.Client, adapter)
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
+	serves(t, app, "1")
+	testkit.WaitForReady(t, env.Client, i)
 	testkit.WaitFor(t, env.Client, base, "is in use", func() error {
 		if base.Status.InUse != 1 {
 			return fmt.Errorf("inUse is %d", base.Status.InUse)
 		}
 		return nil
 	})
+
+	// A version is promoted together with a requirement that nothing meets: pods go on with the one before.
+	if err := testkit.Edit(t.Context(), env.Client, adapter, func() {
+		adapter.Spec.Requires = append(adapter.Spec.Requires, aiv1.ModelReference{Name: "tokenizer"})
+		adapter.Spec.Stages["Production"] = "2.0"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, i, platformv1.ReasonReferenceNotReady, `names Model "tokenizer", which does not exist`)
+	serves(t, app, "1")
+	if err := testkit.Edit(t.Context(), env.Client, adapter, func() {
+		adapter.Spec.Requires = adapter.Spec.Requires[:1]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serves(t, app, "2")
+	if err := env.Client.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, i)
 	if err := env.Client.Delete(t.Context(), base); err != nil {
 		t.Fatal(err)
 	}

@@ -85,6 +85,9 @@ const (
 	// ReasonReferenceNotAllowed: the spec names an object in another namespace. The operator does not read it.
 	// Name an object in the namespace of this one.
 	ReasonReferenceNotAllowed = "ReferenceNotAllowed"
+	// ReasonReferenceNotReady: an object that the spec names lacks something itself, such as a Model that it requires.
+	// What runs goes on. Give that object what the message says, or name another one.
+	ReasonReferenceNotReady = "ReferenceNotReady"
 	// ReasonApplicationNotFound: the Application that an Entity names does not exist. The operator goes on as soon
 	// as it does. Create the Application, or name another one.
 	ReasonApplicationNotFound = "ApplicationNotFound"

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
@@ -97,7 +98,7 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if !found {
 		return nil
 	}
-	version, err := versionOf("spec.modelRef", &i.Spec.ModelRef, m)
+	version, err := usable("spec.modelRef", &i.Spec.ModelRef, m)
 	if err != nil {
 		return err
 	}
@@ -114,10 +115,23 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if m, found = referents[canaryReference(i)].(*aiv1.Model); !found {
 		return nil
 	}
-	if version, err = versionOf("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
+	if version, err = usable("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
 		return err
 	}
 	return serveCanary(app, canary, m, version)
+}
+
+// usable finds the version that is to be served, once its Model has all that it requires.
+func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
+	switch stalled := conditions.Get(m, platformv1.StalledCondition); {
+	case len(m.Spec.Requires) > 0 && m.Status.ObservedGeneration != m.Generation:
+		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
+			"%s names Model %q, of which is not known yet whether what it requires exists: wait a moment", field, m.Name))
+	case stalled != nil && stalled.Status == metav1.ConditionTrue:
+		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
+			"%s names Model %q, which is not ready: %s", field, m.Name, stalled.Message))
+	}
+	return versionOf(field, ref, m)
 }
 
 // versionOf finds the version that is to be served.

@@ -3,6 +3,7 @@
 package inference
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
@@ -80,6 +83,35 @@ func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a Model requires is there before a version of it is served; a Model that requires nothing need not be looked at.
+func TestCompileRefusesAModelThatIsNotReady(t *testing.T) {
+	i := &aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}}}
+	m := modelNamed("chat")
+	m.Generation = 2
+	refused := func(want string) {
+		t.Helper()
+		_, err := compiled(i, m)
+		var refusal *typed.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != platformv1.ReasonReferenceNotReady ||
+			!strings.Contains(refusal.Message, want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	served := func() {
+		t.Helper()
+		if _, err := compiled(i, m); err != nil {
+			t.Error(err)
+		}
+	}
+	served()
+	m.Spec.Requires = []aiv1.ModelReference{{Name: "base"}}
+	refused("not known yet whether what it requires exists")
+	m.Status.ObservedGeneration = 2
+	served()
+	conditions.Report(m, outcome.Stalled(platformv1.ReasonReferenceNotFound, "spec.requires[0] names nothing"), "")
+	refused(`spec.modelRef names Model "chat", which is not ready: spec.requires[0] names nothing`)
 }
 
 // At admission nothing can be read, and what has no need of the Model is judged all the same.
