@@ -42,6 +42,8 @@ type Dirs struct {
 	PodName string
 	// HostIP is the address of the pod's node, for a plan by which the pod is reached there.
 	HostIP string
+	// Pod holds what the operator writes onto the pod once it is on a node, for a plan that asks for it.
+	Pod string
 }
 
 // Parse reads a plan and checks it as it is for this pod; it is returned as it was written. Fields that it does not
@@ -76,6 +78,7 @@ func (d Dirs) Expand(p *plan.Plan) (*plan.Plan, error) {
 // pod is what a plan can ask of this pod.
 func (d Dirs) pod(p *plan.Plan) podtext.Pod {
 	pod := podtext.PodOf(d.PodName, p.Domain)
+	pod.Zone = d.zone()
 	if p.External == nil {
 		return pod
 	}
@@ -83,6 +86,22 @@ func (d Dirs) pod(p *plan.Plan) podtext.Pod {
 		pod.External = podtext.External{Host: cmp.Or(address.Host, d.HostIP), Port: address.Port}
 	}
 	return pod
+}
+
+// zone of the pod's node; nil while the operator has not told it, and in a pod whose plan does not ask for it.
+func (d Dirs) zone() *string {
+	if d.Pod == "" {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(d.Pod, plan.ZoneFile))
+	if err != nil {
+		return nil
+	}
+	var zone *string
+	if json.Unmarshal(data, &zone) != nil {
+		return nil
+	}
+	return zone
 }
 
 // Mounted reads the plan that the pod mounts.

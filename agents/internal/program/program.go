@@ -70,6 +70,8 @@ func AddDirs(cmd *cobra.Command, dirs *planfile.Dirs) {
 		"name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
 	flags.StringVar(&dirs.HostIP, "host-ip", os.Getenv(plan.HostIPVariable),
 		"address of the pod's node, for plans that ask for it (default: environment variable "+plan.HostIPVariable+")")
+	flags.StringVar(&dirs.Pod, "pod-dir", plan.PodDir,
+		"folder with what is true of the pod's node, for plans that ask for it")
 	flags.StringVar(&dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
 	flags.StringVar(&dirs.Certificates, "certificates-dir", plan.CertificatesDir,
 		"folder with the middleware's tls.crt, tls.key and ca.crt")

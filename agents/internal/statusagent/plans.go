@@ -3,6 +3,7 @@
 package statusagent
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/probe"
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
 // planWatch has the probe of the mounted plan. Before each probe it looks whether
@@ -34,8 +36,7 @@ func (w *planWatch) current() (*probe.Probe, error) {
 	switch {
 	case err != nil:
 		w.seen, err = nil, fmt.Errorf("cannot read the mounted plan: %w", err)
-	case w.seen != nil && os.SameFile(w.seen, info) && w.seen.ModTime().Equal(info.ModTime()) &&
-		w.seen.Size() == info.Size():
+	case w.hasSeen(info) && !errors.Is(w.err, podtext.ErrZoneUnknown):
 		err = w.err
 	default:
 		w.seen = info
@@ -49,6 +50,12 @@ func (w *planWatch) current() (*probe.Probe, error) {
 		return w.probe, nil
 	}
 	return nil, err
+}
+
+// hasSeen says whether the file is the one of the last look.
+func (w *planWatch) hasSeen(info os.FileInfo) bool {
+	return w.seen != nil && os.SameFile(w.seen, info) && w.seen.ModTime().Equal(info.ModTime()) &&
+		w.seen.Size() == info.Size()
 }
 
 func (w *planWatch) load() error {

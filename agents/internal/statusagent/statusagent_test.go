@@ -78,7 +78,7 @@ type pod struct {
 func start(t *testing.T, probe plan.Probe) *pod {
 	t.Helper()
 	root := t.TempDir()
-	p := &pod{T: t, dirs: planfile.Dirs{Plan: root, Config: root + "/config", Run: root, Secrets: root},
+	p := &pod{T: t, dirs: planfile.Dirs{Plan: root, Config: root + "/config", Run: root, Secrets: root, Pod: root},
 		manager: &manager{status: up(7, 1), changed: make(chan struct{})}}
 	p.mount(probe)
 	socket := filepath.Join(root, "s")
@@ -246,6 +246,19 @@ func TestPlanThatCannotBeUsed(t *testing.T) {
 	if got := len(p.reports); got != 3 {
 		t.Errorf("%d reports: %+v", got, p.reports)
 	}
+}
+
+// A plan that asks for the zone of the node is used once the operator has told the pod, although it is the same file.
+func TestPlanThatAsksForTheZone(t *testing.T) {
+	p := start(t, plan.Probe{Command: []string{"echo", "zone=${pod.zone}"},
+		Attributes: map[string]string{"zone": "fields['zone']"}})
+	p.await("the reason", func(r report.Report) bool {
+		return r.Health == report.Unhealthy && strings.Contains(r.Message, "zone of the pod's node is not known yet")
+	})
+	if err := os.WriteFile(filepath.Join(p.dirs.Pod, plan.ZoneFile), []byte(`"eu-1a"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.await("the zone", func(r report.Report) bool { return isHealthy(r) && r.Attributes["zone"] == "eu-1a" })
 }
 
 func TestReadyz(t *testing.T) {

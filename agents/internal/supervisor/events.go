@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
 // Defaults of plan.Stop and plan.Backoff.
@@ -27,6 +28,8 @@ const (
 	defaultResetSeconds   = 60
 	// lockInterval is the time between looks at the lock of the data folder.
 	lockInterval = 200 * time.Millisecond
+	// zoneInterval is the time between looks for the zone of the node, which comes within a second or two.
+	zoneInterval = 200 * time.Millisecond
 )
 
 // resume takes up what the container before has left: calls without an outcome, and the intent.
@@ -66,6 +69,10 @@ func (s *Supervisor) start() {
 	}
 	if waits, ok := errors.AsType[hookAtWork](err); ok {
 		s.message = waits.Error()
+		return
+	}
+	if errors.Is(err, podtext.ErrZoneUnknown) {
+		s.enterWaiting(before, err.Error(), zoneInterval)
 		return
 	}
 	if refused, ok := errors.AsType[notYet](err); ok {

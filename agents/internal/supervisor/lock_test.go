@@ -5,6 +5,7 @@ package supervisor_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -166,5 +167,26 @@ func TestAnotherDataFolderIsToldOf(t *testing.T) {
 		h.mount(p)
 		h.advance(time.Minute)
 		h.want(running)
+	})
+}
+
+// A plan that asks for the zone of the node starts nothing until the operator has told the pod.
+func TestWaitsForTheZone(t *testing.T) {
+	inPod(t, func(h *harness) {
+		h.dirs.Pod = t.TempDir()
+		p := h.plan(1)
+		p.Process.Command = []string{"server", "${pod.zone}"}
+		h.mount(p)
+		h.begin()
+		h.advance(time.Minute)
+		if got := h.status(); got.GetState() != starting || h.launcher.count() != 0 ||
+			!strings.Contains(got.GetMessage(), "zone of the pod's node is not known yet") {
+			t.Errorf("%d starts, status is %v", h.launcher.count(), got)
+		}
+		h.write(filepath.Join(h.dirs.Pod, plan.ZoneFile), `"eu-1a"`)
+		h.advance(200 * time.Millisecond)
+		if got := h.status(); h.launcher.count() != 1 || got.GetMessage() != "" {
+			t.Errorf("%d starts, status is %v", h.launcher.count(), got)
+		}
 	})
 }

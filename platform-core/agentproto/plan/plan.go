@@ -46,6 +46,10 @@ const (
 	CAFile = "ca.crt"
 	// ProcessPort is where the process manager serves gRPC with mutual TLS.
 	ProcessPort = 4880
+	// PodDir holds what the operator writes onto the pod once it is on a node, where the plan asks for that.
+	PodDir = "/zeroinfra/pod"
+	// ZoneFile is the file below it with the zone of the node, as a text of JSON; empty while it is not known.
+	ZoneFile = "zone"
 	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
 	StatusPort = 4881
 	// OpsPort is where the ops agent serves gRPC with mutual TLS.
@@ -68,8 +72,8 @@ type Plan struct {
 	// pod has digests of its own.
 	External *External `json:"external,omitempty"`
 	// Process to run. In its texts, and in those of Files and Probe (Rewrite says which), the agents replace ${pod.name},
-	// ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and ${pod.external.port} by what is true of their pod; $${ is a
-	// literal ${ (package podtext).
+	// ${pod.ordinal}, ${pod.fqdn}, ${pod.zone}, ${pod.external.host} and ${pod.external.port} by what is true of their
+	// pod; $${ is a literal ${ (package podtext).
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`

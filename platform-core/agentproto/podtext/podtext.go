@@ -7,6 +7,7 @@
 //	${pod.fqdn}     the name, a dot and the plan's domain
 //	${pod.external.host}, ${pod.external.port}
 //	                where clients outside of the cluster reach the pod, for a pod that has a Service of its own
+//	${pod.zone}     the zone of the pod's node; empty for a node that is in none
 //	${primary.fqdn} the same of the writer, in the arguments of a follower only
 //	$${             a literal ${
 //
@@ -17,6 +18,7 @@
 package podtext
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,9 +27,15 @@ import (
 const (
 	open    = "${"
 	escaped = "$${"
+	// ZoneReference stands for the zone of the pod's node.
+	ZoneReference = "${pod.zone}"
 	// maxQuoted bounds what an error repeats of a text.
 	maxQuoted = 40
 )
+
+// ErrZoneUnknown is of a text that asks for the zone before the operator has told the pod. It does so once the pod is
+// on a node, so that asking again soon helps.
+var ErrZoneUnknown = errors.New("the zone of the pod's node is not known yet: the operator writes it onto the pod")
 
 // Pod is what texts can ask for.
 type Pod struct {
@@ -39,6 +47,8 @@ type Pod struct {
 	FQDN string
 	// External is the address that clients outside of the cluster have for the pod; the zero value when it has none.
 	External External
+	// Zone of the pod's node, empty for a node that is in none; nil while it is not known.
+	Zone *string
 	// Primary is the DNS name of the writer that the pod follows; empty when it follows none.
 	Primary string
 }
@@ -120,13 +130,18 @@ func (p Pod) value(reference string) (string, error) {
 		return p.FQDN, nil
 	case "${pod.external.host}", "${pod.external.port}":
 		return p.External.value(reference)
+	case ZoneReference:
+		if p.Zone == nil {
+			return "", ErrZoneUnknown
+		}
+		return *p.Zone, nil
 	case "${primary.fqdn}":
 		if p.Primary != "" {
 			return p.Primary, nil
 		}
 	}
-	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} "+
-		"and ${pod.external.port}; write %s for a literal %s",
+	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.zone}, "+
+		"${pod.external.host} and ${pod.external.port}; write %s for a literal %s",
 		shorten(reference), escaped, open)
 }
 
@@ -148,9 +163,16 @@ func (e External) value(reference string) (string, error) {
 // no reference right behind one that ends in $: the two would read as an escape.
 func Escape(text string) string { return strings.ReplaceAll(text, open, escaped) }
 
+// Sample is a pod that has everything.
+func Sample() Pod {
+	pod := PodOf("sample-component-main-0", "sample.example")
+	pod.External, pod.Zone = External{Host: "sample.example", Port: 1}, new("zone")
+	return pod
+}
+
 // Check says whether Expand knows all that the text asks for, given a pod that has everything.
 func Check(text string) error {
-	_, err := Expand(text, Pod{Name: "pod-0", FQDN: "pod-0.domain", External: External{Host: "host", Port: 1}})
+	_, err := Expand(text, Sample())
 	return err
 }
 

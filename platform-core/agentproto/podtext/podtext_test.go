@@ -3,6 +3,7 @@
 package podtext_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -12,7 +13,7 @@ import (
 
 var pod = func() podtext.Pod {
 	pod := podtext.PodOf("redis-orders-node-a-12", "redis-orders.shop.svc")
-	pod.External = podtext.External{Host: "192.0.2.7", Port: 30100}
+	pod.External, pod.Zone = podtext.External{Host: "192.0.2.7", Port: 30100}, new("eu-1a")
 	return pod
 }()
 
@@ -25,6 +26,7 @@ func TestExpand(t *testing.T) {
 		"${pod.fqdn}:6379":                  "redis-orders-node-a-12.redis-orders.shop.svc:6379",
 		"${pod.external.host}":              "192.0.2.7",
 		"=${pod.external.port};":            "=30100;",
+		"${pod.zone}":                       "eu-1a",
 		"${pod.name}${pod.ordinal}":         "redis-orders-node-a-1212",
 		"$${pod.name}":                      "${pod.name}",
 		"$$${pod.name}":                     "$${pod.name}",
@@ -152,5 +154,16 @@ func TestThePrimaryIsKnownToFollowersOnly(t *testing.T) {
 	}
 	if _, err := podtext.Expand("${primary.fqdn}", pod); err == nil || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("without a primary: %v", err)
+	}
+}
+
+func TestZone(t *testing.T) {
+	nowhere := podtext.PodOf("broker-0", "")
+	if got, err := podtext.Expand("a ${pod.zone}", nowhere); !errors.Is(err, podtext.ErrZoneUnknown) {
+		t.Errorf("got %q, %v of a zone that is not known", got, err)
+	}
+	nowhere.Zone = new("")
+	if got, err := podtext.Expand("a ${pod.zone}.", nowhere); got != "a ." || err != nil {
+		t.Errorf("got %q, %v of a node in no zone", got, err)
 	}
 }

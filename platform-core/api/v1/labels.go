@@ -86,6 +86,9 @@ const (
 	PluginImagesAnnotation = "platform.zeroinfra.github.com/plugin-images"
 	// ResourcesAnnotation names the resources that the engine gave to the containers of a pod; others came from elsewhere.
 	ResourcesAnnotation = "platform.zeroinfra.github.com/resources"
+	// ZoneAnnotation is on a pod whose agents ask for the zone of its node: that zone as a text of JSON, since an empty
+	// one tells of a node that is in none.
+	ZoneAnnotation = "platform.zeroinfra.github.com/zone"
 	// DataAnnotation says whose data is on a volume: the plugin, the version of the middleware and the topology, as
 	// "redis/7.2/replication". Volumes of before topologies were noted have none.
 	DataAnnotation = "platform.zeroinfra.github.com/data"

@@ -186,6 +186,9 @@ type PodState struct {
 	// node that the pod is on.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// zone of the node as the pod was told it, where its plugin asks for that.
+	// +optional
+	Zone string `json:"zone,omitempty"`
 	// set that the pod is part of, in the status of a Component or an Application.
 	// +optional
 	Set string `json:"set,omitempty"`

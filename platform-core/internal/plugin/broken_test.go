@@ -146,7 +146,7 @@ func TestBrokenProcesses(t *testing.T) {
 		"placeholder of pod": c("mode: \"0600\"\n", "mode: \"${pod.name}\"\n", "pod.name",
 			"the agents fill it in in commands"),
 		"expression of pod": c("args: [/data]", `args: ["${pod.name + 'x'}"]`, "pod.name",
-			"pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and ${pod.external.port}"),
+			"pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.zone}, ${pod.external.host} and ${pod.external.port}"),
 		"placeholder open": c("args: [/data]", `args: ["${app.name"]`, "${app.name", `"}" is missing`),
 		"placeholder where none can be": c("username: default", "username: ${app.name}", "username: $",
 			"a placeholder is not allowed here"),

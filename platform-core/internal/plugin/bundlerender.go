@@ -96,8 +96,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 // cannot hold is refused here and not in the pod.
 func checkFile(file plan.File) error {
 	lookup := func(plan.SecretRef) (string, error) { return "password", nil }
-	pod := podtext.PodOf("sample-component-main-0", "sample.example")
-	pod.External = podtext.External{Host: "sample.example", Port: 1}
+	pod := podtext.Sample()
 	entries := slices.Clone(file.Entries)
 	for i := range entries {
 		entries[i].Args = slices.Clone(entries[i].Args)
@@ -246,4 +245,10 @@ func (b *Bundle) RenderPodTemplate(component *Component, v placeholder.Values) (
 func (b *Bundle) UsesPodFQDN(component *Component) bool {
 	template, ok := b.templates[component.PodTemplate]
 	return ok && template.usesFQDN
+}
+
+// UsesPodZone says whether the plan of a component needs the zone of a pod's node.
+func (b *Bundle) UsesPodZone(component string) bool {
+	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+	return slices.ContainsFunc(b.plans.below(componentPath(index)), func(t leafTemplate) bool { return t.UsesZone() })
 }

@@ -4,9 +4,7 @@ package plugin
 
 import (
 	"errors"
-	"maps"
 	"regexp"
-	"slices"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -30,10 +28,8 @@ func partial(t *placeholder.Template, v placeholder.Values) (any, error) {
 func (l *loader) checkPodServices(at document.Path, c *Component) {
 	path := at.With("podServices")
 	if c.PodServices == nil {
-		templates := l.components.tree.templates
-		for _, key := range slices.Sorted(maps.Keys(templates)) {
-			if text := templates[key]; len(text.path) > len(at) && slices.Equal(text.path[:len(at)], at) &&
-				text.UsesExternal() {
+		for _, text := range l.components.tree.below(at) {
+			if text.UsesExternal() {
 				l.wrong(text.path, "uses pod.external, and the component declares no podServices: declare them, or "+
 					"take it out")
 			}

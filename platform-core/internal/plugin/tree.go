@@ -5,7 +5,9 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
@@ -33,6 +35,17 @@ type leafError struct {
 
 func (e *leafError) Error() string { return fmt.Sprintf("%s: %v", e.path, e.err) }
 func (e *leafError) Unwrap() error { return e.err }
+
+// below are the texts below a path, in order of their paths.
+func (t *tree) below(at document.Path) []leafTemplate {
+	var below []leafTemplate
+	for _, key := range slices.Sorted(maps.Keys(t.templates)) {
+		if text := t.templates[key]; len(text.path) > len(at) && slices.Equal(text.path[:len(at)], at) {
+			below = append(below, text)
+		}
+	}
+	return below
+}
 
 func newTree() *tree { return &tree{templates: map[string]leafTemplate{}} }
 

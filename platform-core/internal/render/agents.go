@@ -26,6 +26,7 @@ const (
 	volumeTLS     = plugin.VolumePrefix + "tls"
 	volumeToken   = plugin.VolumePrefix + "token"
 	volumeCerts   = plugin.VolumePrefix + "certs"
+	volumePod     = plugin.VolumePrefix + "pod"
 )
 
 const (

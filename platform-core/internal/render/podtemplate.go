@@ -76,6 +76,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 		spec.Containers = append(spec.Containers, c.metricsContainer(image))
 	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
+	c.tellZone(t)
 	c.mountArchive(t)
 	c.mount(t)
 	confine(spec)

@@ -49,6 +49,8 @@ type structure struct {
 	Archive string `json:"archive,omitempty"`
 	// HostIP says that the containers are told the address of their node.
 	HostIP bool `json:"hostIP,omitempty"`
+	// Zone says that the containers are told the zone of their node.
+	Zone bool `json:"zone,omitempty"`
 	// Mounts are the volumes that a user gives the component, and where they are mounted.
 	Mounts []structureMount `json:"mounts,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
@@ -98,6 +100,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
 		HostIP:      c.spec.External.OnNode(),
+		Zone:        c.bundle.UsesPodZone(c.spec.Component),
 		Actions:     c.needsOps(),
 		Metrics:     c.tellsMetrics(),
 	}

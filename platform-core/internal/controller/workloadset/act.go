@@ -51,6 +51,7 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	rights := rightsOf(set, f)
 	err := frame.Together(
 		func() error { return c.applyInTurn(ctx, set, rights) },
+		func() error { return c.tellZones(ctx, f) },
 		func() error { o = c.reconcilePods(ctx, set, f, steps); return nil },
 	)
 	if err != nil {

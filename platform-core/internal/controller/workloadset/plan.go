@@ -195,6 +195,7 @@ func podStates(f *facts) []platformv1.PodState {
 			Health:  string(p.Report.Health),
 			Version: p.Report.Version,
 			Node:    f.pods[p.Name].Spec.NodeName,
+			Zone:    zoneTold(f.pods[p.Name]),
 			Message: strings.TrimSpace(cmp.Or(p.Report.Message, p.Report.OutOfConnections)),
 
 			CertificateDigest: p.Report.CertificateDigest,

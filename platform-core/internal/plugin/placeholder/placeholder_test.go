@@ -77,7 +77,7 @@ func TestCompileRefuses(t *testing.T) {
 		"${secret}":   {Plan, "known here: app, component, set, params, peers"},
 		"${pod.name}": {Defaults, "undeclared reference to 'pod'"},
 		"${pod.name + 'a'}": {Plan,
-			"pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and ${pod.external.port}"},
+			"pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.zone}, ${pod.external.host} and ${pod.external.port}"},
 		"${peers}":         {Plan, "it gives list(placeholder.Peer)"},
 		"${peers[0].name}": {PodTemplate, "undeclared reference to 'peers'"},
 		"${set.replicas}":  {PodTemplate, "scaling would replace every pod"},

@@ -97,7 +97,7 @@ const (
 	// Rules of parameters: app, component, set, params.
 	Rules Scope = "rules"
 	// Plan of the agents: app, component, set, params, peers, sets; and ${pod.name}, ${pod.ordinal}, ${pod.fqdn},
-	// ${pod.external.host} and ${pod.external.port} as they stand here, which the agents fill in.
+	// ${pod.zone}, ${pod.external.host} and ${pod.external.port} as they stand here, which the agents fill in.
 	Plan Scope = "plan"
 	// Objects that a component has once: app, component, params.
 	Objects Scope = "objects"
@@ -182,7 +182,7 @@ func newEnvironment(scope Scope) *cel.Env {
 func known(scope Scope) string {
 	list := strings.Join(variables[scope], ", ")
 	if scope == Plan {
-		return list + ", and pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and " +
+		return list + ", and pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.zone}, ${pod.external.host} and " +
 			"${pod.external.port} with nothing else between the braces"
 	}
 	return list

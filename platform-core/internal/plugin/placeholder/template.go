@@ -36,6 +36,8 @@ type Template struct {
 	usesFQDN bool
 	// usesExternal: see UsesExternal.
 	usesExternal bool
+	// usesZone: see UsesZone.
+	usesZone bool
 	// usesSource: see UsesSource.
 	usesSource bool
 	// params is what the expressions look at among the parameters.
@@ -119,6 +121,9 @@ func (t *Template) UsesFQDN() bool { return t.usesFQDN }
 // UsesExternal says whether the text needs the address that clients outside of the cluster have for the pod.
 func (t *Template) UsesExternal() bool { return t.usesExternal }
 
+// UsesZone says whether the text needs the zone of the pod's node.
+func (t *Template) UsesZone() bool { return t.usesZone }
+
 // UsesSource says whether the text is another one for each pod that data is taken from.
 func (t *Template) UsesSource() bool { return t.usesSource }
 
@@ -130,6 +135,7 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	if scope == Plan && ofPod[source] {
 		t.usesFQDN = t.usesFQDN || source == "pod.fqdn"
 		t.usesExternal = t.usesExternal || strings.HasPrefix(source, "pod.external.")
+		t.usesZone = t.usesZone || source == "pod.zone"
 		return segment{source: source, late: true}, Text, nil
 	}
 	env := environments[scope]()
@@ -183,7 +189,8 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 
 // ofPod are the expressions of a plan that the agents fill in. They know no others.
 var ofPod = map[string]bool{
-	"pod.name": true, "pod.ordinal": true, "pod.fqdn": true, "pod.external.host": true, "pod.external.port": true,
+	"pod.name": true, "pod.ordinal": true, "pod.fqdn": true, "pod.zone": true, "pod.external.host": true,
+	"pod.external.port": true,
 }
 
 // canPrecede refuses a text right before what the agents fill in: in a plan, a "$" there would make a literal of that.
