@@ -71,6 +71,7 @@ type Node struct {
 
 	cluster            *Cluster
 	dir, log, internal string
+	rack               string
 	cmd                *exec.Cmd
 	exited             chan struct{}
 }
@@ -79,9 +80,20 @@ type Node struct {
 // server.properties.
 func New(t *testing.T, nodes int, settings ...string) *Cluster {
 	t.Helper()
+	racks := make([]string, nodes)
+	for i := range racks {
+		racks[i] = fmt.Sprintf("rack-%d", i+1)
+	}
+	return NewInRacks(t, racks, settings...)
+}
+
+// NewInRacks is New with a node in each of these racks.
+func NewInRacks(t *testing.T, racks []string, settings ...string) *Cluster {
+	t.Helper()
 	c := newCluster(t, settings)
-	for id := 1; id <= nodes; id++ {
-		n := c.node(id)
+	for i, rack := range racks {
+		n := c.node(i + 1)
+		n.rack = rack
 		n.Address, n.internal, n.Controller = freeAddress(t), freeAddress(t), freeAddress(t)
 		c.Nodes = append(c.Nodes, n)
 	}
@@ -208,7 +220,7 @@ rootLogger.appenderRef.out.ref = out
 
 const properties = `process.roles=broker,controller
 node.id=%[1]d
-broker.rack=rack-%[1]d
+broker.rack=%[10]s
 log.dirs=%[2]s
 listeners=CLIENT://%[3]s,INTERNAL://%[4]s,CONTROLLER://%[5]s
 advertised.listeners=CLIENT://%[3]s,INTERNAL://%[4]s,CONTROLLER://%[5]s
@@ -250,7 +262,7 @@ func (n *Node) configure() {
 	}
 	keystore := n.keystore()
 	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.Controller,
-		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3), c.CAFile)
+		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3), c.CAFile, n.rack)
 	c.write(n.properties(), text+strings.Join(c.settings, "\n")+"\n")
 }
 

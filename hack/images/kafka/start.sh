@@ -27,7 +27,8 @@ umask 077
 mkdir -p "$KAFKA_RUN"
 plain="org.apache.kafka.common.security.plain.PlainLoginModule required username=\"$KAFKA_USERNAME\" password=\"$KAFKA_PASSWORD\""
 {
-  cat "$KAFKA_CONFIG"
+  # A broker without a rack has no such line: an empty one would be the name of a rack.
+  grep -v '^broker\.rack=$' "$KAFKA_CONFIG"
   echo
   for listener in $KAFKA_LISTENERS; do
     echo "listener.name.$listener.plain.sasl.jaas.config=$plain user_$KAFKA_USERNAME=\"$KAFKA_PASSWORD\";"

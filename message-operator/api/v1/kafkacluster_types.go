@@ -17,6 +17,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap)",message="bootstrap can neither be added nor taken out: whether brokers run here is decided when the object is made. Create another KafkaCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.version)",fieldPath=".version",message="version is of brokers that run here, and with bootstrap none do: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.profile)",fieldPath=".profile",message="profile is of brokers that run here, and with bootstrap none do: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.replicaSelector)",fieldPath=".replicaSelector",message="replicaSelector is of brokers that run here, and with bootstrap none do: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.parameters)",fieldPath=".parameters",message="parameters are of brokers that run here, and with bootstrap none do: take them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.storage)",fieldPath=".storage",message="storage is of brokers that run here, and with bootstrap none do: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.controllers)",fieldPath=".controllers",message="controllers are of brokers that run here, and with bootstrap none do: take them out"
@@ -55,6 +56,10 @@ type KafkaClusterSpec struct {
 	// Default: none, which are Kafka's own values.
 	// +optional
 	Profile KafkaProfile `json:"profile,omitempty"`
+	// replicaSelector says which replica consumers read from: Leader, or with RackAware an in-sync one in the zone that a
+	// consumer names by client.rack, where there is one. The rack of a broker is the zone of its node. Default: Leader.
+	// +optional
+	ReplicaSelector KafkaReplicaSelector `json:"replicaSelector,omitempty"`
 	// auth says where the password of the user "admin" comes from, who may do everything. When left out, a password is
 	// generated; status.bindingName names the Secret that holds it.
 	// +optional
@@ -177,6 +182,18 @@ const (
 	ProfileDurability KafkaProfile = "Durability"
 )
 
+// KafkaReplicaSelector says which replica a consumer reads from.
+// +kubebuilder:validation:Enum=Leader;RackAware
+type KafkaReplicaSelector string
+
+// Values of KafkaReplicaSelector.
+const (
+	// SelectorLeader has consumers read from the leader of a partition.
+	SelectorLeader KafkaReplicaSelector = "Leader"
+	// SelectorRackAware has them read from an in-sync replica in their own rack, where there is one.
+	SelectorRackAware KafkaReplicaSelector = "RackAware"
+)
+
 // Auth says where the password of the instance's own user comes from.
 type Auth struct {
 	// passwordFrom names a Secret in the same namespace and the key that holds the password.
@@ -242,6 +259,19 @@ type KafkaClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	ExternalAddresses []KafkaExternalAddress `json:"externalAddresses,omitempty"`
+	// racks are the zones of the nodes that brokers are on; absent for a broker whose node is in none.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	Racks []KafkaRack `json:"racks,omitempty"`
+}
+
+// KafkaRack is where one broker is.
+type KafkaRack struct {
+	// pod of the broker.
+	Pod string `json:"pod"`
+	// rack that the broker is in, which is the zone of its node.
+	Rack string `json:"rack"`
 }
 
 // KafkaExternalAddress is where clients outside of the Kubernetes cluster reach one broker.

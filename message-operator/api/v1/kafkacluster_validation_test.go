@@ -234,6 +234,7 @@ func TestBootstrapOfACluster(t *testing.T) {
 		"auth": "{passwordFrom: {name: a, key: b}}", "users": "[{name: shop, passwordFrom: {name: a, key: b}}]",
 		"podDisruptionBudget": "{maxUnavailable: 1}", "networkPolicy": "{}", "monitoring": "{enabled: true}",
 		"adoptVolumes": "0a0a0a0a-0000-4000-8000-000000000000", "replicas": "1", "deletionPolicy": "Delete",
+		"replicaSelector": "Leader",
 	} {
 		refused[field] = creation{strings.ToLower(field), alone + "\n" + field + ": " + value, "with bootstrap"}
 	}

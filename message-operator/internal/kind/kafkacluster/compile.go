@@ -96,13 +96,23 @@ var profiles = map[messagev1.KafkaProfile]platformv1.Parameters{
 	},
 }
 
-// parameters of the brokers: those of the profile, but for what the user says himself.
+// selectors are parameters of brokers by the replica that consumers read from. Leader is Kafka's own.
+var selectors = map[messagev1.KafkaReplicaSelector]platformv1.Parameters{
+	messagev1.SelectorRackAware: {
+		"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+	},
+}
+
+// parameters of the brokers: those of the profile and the selector, but for what the user says himself.
 func parameters(spec *messagev1.KafkaClusterSpec) platformv1.Parameters {
-	if spec.Profile == "" {
-		return maps.Clone(spec.Parameters)
+	out := platformv1.Parameters{}
+	for _, some := range []platformv1.Parameters{profiles[spec.Profile], selectors[spec.ReplicaSelector],
+		spec.Parameters} {
+		maps.Copy(out, some)
 	}
-	out := maps.Clone(profiles[spec.Profile])
-	maps.Copy(out, spec.Parameters)
+	if len(out) == 0 {
+		return nil
+	}
 	return out
 }
 

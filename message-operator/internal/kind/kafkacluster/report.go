@@ -13,7 +13,7 @@ import (
 func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 	s := &k.Status
 	instance.Report(&s.InstanceStatus, app)
-	s.Brokers, s.Controllers, s.ExternalAddresses = "", "", nil
+	s.Brokers, s.Controllers, s.ExternalAddresses, s.Racks = "", "", nil, nil
 	if b := k.Spec.Bootstrap; b != nil && len(b.Servers) > 0 {
 		s.Endpoint = b.Servers[0]
 	}
@@ -22,6 +22,9 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 		case component:
 			s.Brokers = typed.HealthyOf(&c)
 			for _, pod := range c.Pods {
+				if pod.Zone != "" {
+					s.Racks = append(s.Racks, messagev1.KafkaRack{Pod: pod.Name, Rack: pod.Zone})
+				}
 				if pod.External != "" {
 					s.ExternalAddresses = append(s.ExternalAddresses,
 						messagev1.KafkaExternalAddress{Pod: pod.Name, Address: pod.External})

@@ -22,13 +22,13 @@ func TestReport(t *testing.T) {
 		Binding:   &platformv1.Binding{Name: "kafkacluster-events-binding"},
 		Components: []platformv1.ComponentState{{Name: component, Replicas: 3, Pods: []platformv1.PodState{
 			{Name: "kafkacluster-events-kafka-main-0", Health: "Healthy", External: "192.0.2.7:31092"},
-			{Name: "kafkacluster-events-kafka-main-1", Health: "Healthy"},
+			{Name: "kafkacluster-events-kafka-main-1", Health: "Healthy", Zone: "eu-1b"},
 			{Name: "kafkacluster-events-kafka-main-2", Health: "Starting", External: "192.0.2.9:31094"},
 		}}},
 	}
 	separate := app.DeepCopy()
 	apart := []platformv1.PodState{
-		{Name: "kafkacluster-events-controller-main-0", Health: "Healthy", External: "not told"}}
+		{Name: "kafkacluster-events-controller-main-0", Health: "Healthy", External: "not told", Zone: "eu-1a"}}
 	separate.Status.Components = append(separate.Status.Components,
 		platformv1.ComponentState{Name: controller, Replicas: 3, Pods: apart})
 	want := messagev1.KafkaClusterStatus{
@@ -41,6 +41,7 @@ func TestReport(t *testing.T) {
 			{Pod: "kafkacluster-events-kafka-main-0", Address: "192.0.2.7:31092"},
 			{Pod: "kafkacluster-events-kafka-main-2", Address: "192.0.2.9:31094"},
 		},
+		Racks: []messagev1.KafkaRack{{Pod: "kafkacluster-events-kafka-main-1", Rack: "eu-1b"}},
 	}
 	wantSeparate := *want.DeepCopy()
 	wantSeparate.Controllers = "1/3"
@@ -60,6 +61,7 @@ func TestReport(t *testing.T) {
 				InstanceStatus: platformv1.InstanceStatus{Version: "4.3.0", Endpoint: "old:1", BindingName: "old"},
 				Brokers:        "9/9", Controllers: "9/9",
 				ExternalAddresses: []messagev1.KafkaExternalAddress{{Pod: "old", Address: "old:1"}},
+				Racks:             []messagev1.KafkaRack{{Pod: "old", Rack: "old"}},
 			}}
 			Kind{}.Report(k, c.app)
 			if !reflect.DeepEqual(k.Status, c.want) {

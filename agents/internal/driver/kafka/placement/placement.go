@@ -81,7 +81,8 @@ type Balance string
 const (
 	// KeepInPlace moves nothing that can stay.
 	KeepInPlace Balance = ""
-	// Even moves replicas until no broker has two more than another one that could have them.
+	// Even moves replicas until each partition is on as many racks as it can be, and no broker has two more than another
+	// one that could have them.
 	Even Balance = "even"
 )
 
@@ -111,6 +112,11 @@ func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
 		targets[i] = next
 	}
 	if goal.Balance == Even {
+		for _, i := range order {
+			if !partitions[i].Moving() {
+				targets[i] = p.spread(partitions[i], targets[i])
+			}
+		}
 		p.even(partitions, targets, order)
 	}
 	var moves []Move
@@ -263,6 +269,38 @@ func truth(is bool) int {
 		return 1
 	}
 	return 0
+}
+
+// spread moves replicas that share their rack with another one of the partition to racks that have none, as long as
+// there is a broker. The one that is dispensable moves: not the leader, where another one is in the same rack.
+func (p *planner) spread(partition Partition, target []int32) []int32 {
+	p.count(target, -1)
+	for {
+		at := p.crowded(partition, target)
+		if at < 0 {
+			break
+		}
+		others := without(target, at)
+		to, found := p.candidate(others, at)
+		if !found || slices.ContainsFunc(others, func(id int32) bool { return p.rack(id) == p.rack(to) }) {
+			break
+		}
+		target = slices.Insert(others, at, to)
+	}
+	p.count(target, 1)
+	return target
+}
+
+// crowded is the index of the replica that is moved first of those that share their rack with another one; negative for
+// none.
+func (p *planner) crowded(partition Partition, target []int32) int {
+	crowd := slices.DeleteFunc(slices.Clone(target), func(id int32) bool {
+		return !slices.ContainsFunc(target, func(other int32) bool { return other != id && p.rack(other) == p.rack(id) })
+	})
+	if len(crowd) == 0 {
+		return -1
+	}
+	return slices.Index(target, crowd[p.dispensable(partition, crowd)])
 }
 
 // even moves one replica after the other from the broker with the most to one that has at least two fewer. Each move

@@ -55,6 +55,16 @@ func TestPlan(t *testing.T) {
 		"new brokers get their share": {racks("", ""),
 			[]Partition{{Topic: "t", ID: 0, Replicas: []int32{0}}, {Topic: "t", ID: 1, Replicas: []int32{0}}},
 			Goal{Balance: Even}, "[{t 0 [1] [1]}]"},
+		"replicas that share a rack are spread over others": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{0, 3, 1}, ISR: []int32{0, 1, 3}, Leader: 0}},
+			Goal{Balance: Even}, "[{t 0 [0 2 1] [2]}]"},
+		"replicas that share a rack stay in place without Even": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{0, 3, 1}, ISR: []int32{0, 1, 3}, Leader: 0}}, Goal{}, "[]"},
+		"a leader that shares its rack stays": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{3, 0}, ISR: []int32{0, 3}, Leader: 0}},
+			Goal{Balance: Even}, "[{t 0 [1 0] [1]}]"},
+		"more replicas than racks": {racks("a", "a", "b"),
+			[]Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1, 2}, Leader: 0}}, Goal{Balance: Even}, "[]"},
 		"spreading keeps racks apart": {racks("a", "b", "a"),
 			[]Partition{{Topic: "t", ID: 0, Replicas: []int32{0, 1}}, {Topic: "t", ID: 1, Replicas: []int32{0, 1}}},
 			Goal{Balance: Even}, "[{t 0 [2 1] [2]}]"},
@@ -173,6 +183,9 @@ func checkPlan(t *testing.T, seed uint64, brokers []Broker, before, after []Part
 		}
 		// What is added goes to new racks as long as there are some; what stays was not put there by this plan.
 		want := min(len(was)+max(factor-kept, 0), len(left), factor)
+		if goal.Balance == Even {
+			want = min(len(left), factor)
+		}
 		if len(spread) < want {
 			t.Errorf("seed %d: %s-%d is on %d racks, want %d: %v before, %v after", seed, partition.Topic, partition.ID,
 				len(spread), want, before[i].Replicas, partition.Replicas)
