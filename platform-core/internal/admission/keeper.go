@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/zeroinfra/platform-core/internal/namedcache"
 	"github.com/zeroinfra/platform-core/internal/pki"
-	"github.com/zeroinfra/platform-core/internal/singleton"
 )
 
 // Names of the two controllers.
@@ -60,9 +60,9 @@ func (k *keeper) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // setup has every replica follow the Secret, and the leader keep it and the configuration.
 func (k *keeper) setup(mgr ctrl.Manager) error {
-	own, err := singleton.Cache(mgr, map[client.Object]cache.ByObject{
-		&corev1.Secret{}: singleton.InNamespace(k.secret),
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}: singleton.InCluster(k.configuration),
+	own, err := namedcache.New(mgr, map[client.Object]cache.ByObject{
+		&corev1.Secret{}: namedcache.InNamespace(k.secret),
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: namedcache.InCluster(k.configuration),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot watch the certificate of the webhook: %w", err)
@@ -70,8 +70,8 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 	k.client, k.seen = mgr.GetClient(), own
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(ofReplicas).
-		WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
-		WatchesRawSource(source.Func(singleton.First)).
+		WatchesRawSource(source.Kind(own, &corev1.Secret{}, namedcache.Enqueue[*corev1.Secret]())).
+		WatchesRawSource(source.Func(namedcache.EnqueueAtStart)).
 		WithOptions(controller.Options{NeedLeaderElection: new(false)}).
 		Complete(reconcile.Func(k.serve))
 	if err != nil {
@@ -79,10 +79,10 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ofLeader).
-		WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
+		WatchesRawSource(source.Kind(own, &corev1.Secret{}, namedcache.Enqueue[*corev1.Secret]())).
 		WatchesRawSource(source.Kind(own, &admissionregistrationv1.ValidatingWebhookConfiguration{},
-			singleton.Any[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
-		WatchesRawSource(source.Func(singleton.First)).
+			namedcache.Enqueue[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
+		WatchesRawSource(source.Func(namedcache.EnqueueAtStart)).
 		Complete(reconcile.Func(k.publish))
 }
 

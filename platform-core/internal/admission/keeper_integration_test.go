@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/zeroinfra/platform-core/internal/singleton"
+	"github.com/zeroinfra/platform-core/internal/namedcache"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -233,7 +233,7 @@ func atRest(t *testing.T, k *keeper) {
 	}
 	before := version()
 	for range 3 {
-		if _, err := k.publish(t.Context(), singleton.Request); err != nil {
+		if _, err := k.publish(t.Context(), namedcache.Request); err != nil {
 			t.Error(err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestAConfigurationIsNotMade(t *testing.T) {
 		if k.served.Load() == nil {
 			return errors.New("it has no certificate")
 		}
-		_, err := k.publish(t.Context(), singleton.Request)
+		_, err := k.publish(t.Context(), namedcache.Request)
 		return err
 	})
 	err := env.Client.Get(t.Context(), client.ObjectKey{Name: release},

@@ -33,6 +33,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/retention"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/pki"
@@ -42,7 +43,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -147,7 +147,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
 	var forecast operation.Forecasts
-	taking := &turns.Turns{}
+	locks := &disruption.Locks{}
 	setups := []func() error{
 		func() error {
 			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings,
@@ -164,12 +164,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		func() (err error) {
 			forecast.Set, err = workloadset.Setup(mgr,
 				workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer,
-					Settings: o.Settings, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
+					Settings: o.Settings, Locks: locks, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds,
-				Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate,
+				Settings: o.Settings, Forecast: forecast, Locks: locks, Domain: o.Domain, Workers: o.Workers, Gate: gate,
 				Traces: o.Traces})
 		},
 		func() error { return setupBackups(mgr, o, index, dialer, stores, gate) },

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroinfra/platform-core/internal/memo"
+	"github.com/zeroinfra/platform-core/internal/lrucache"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
@@ -39,13 +39,14 @@ const (
 
 // keptTemplates has the inline templates that are in use, by the digest of their text. The templates are shared: nobody
 // changes them.
-var keptTemplates = memo.New[[sha256.Size]byte, OperationTemplate](keptInline)
+var keptTemplates = lrucache.New[[sha256.Size]byte, OperationTemplate](keptInline)
 
 // ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors,
 // with its line and its path. A text that was read not long ago is not compiled again: callers must not change the
 // template.
 func ParseInline(text string) (OperationTemplate, error) {
-	return keptTemplates.Of(sha256.Sum256([]byte(text)), func() (OperationTemplate, error) { return parseInline(text, 1) })
+	key := sha256.Sum256([]byte(text))
+	return keptTemplates.Get(key, func() (OperationTemplate, error) { return parseInline(text, 1) })
 }
 
 // parseInline reads an inline template at a depth, which is 1 for that of the Operation.

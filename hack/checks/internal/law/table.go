@@ -27,7 +27,7 @@ var pure = []string{
 	"platform-core/internal/schedule/...", "platform-core/internal/maintenance/...",
 	"platform-core/internal/scheduling/...",
 	// What it keeps is made of its key alone.
-	"platform-core/internal/memo",
+	"platform-core/internal/lrucache",
 }
 
 // table is the import law. The first rule that matches a package holds; a package

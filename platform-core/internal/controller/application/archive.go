@@ -15,7 +15,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/instance"
-	"github.com/zeroinfra/platform-core/internal/sure"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -36,7 +36,7 @@ func (c *Controller) ofRepository(ctx context.Context, repository client.Object)
 // observeArchive reads the BackupRepositories that the spec names, and which credentials the one of the archive
 // supplies.
 func (c *Controller) observeArchive(ctx context.Context, app *platformv1.Application, f *facts) (err error) {
-	f.archive, f.logs, err = instance.Places(ctx, sure.Reader{Cached: c.client, Live: c.live}, c.live, app)
+	f.archive, f.logs, err = instance.Places(ctx, livereader.Reader{Cached: c.client, Live: c.live}, c.live, app)
 	f.supplied = archive.Supplied(app, archive.Facts{Bundle: f.state.Bundle, Components: f.components, Place: f.archive})
 	return err
 }

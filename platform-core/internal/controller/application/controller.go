@@ -22,9 +22,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -108,7 +108,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Component{}, queue.OwnerOf(mgr, &platformv1.Application{})).
 		Watches(&corev1.Secret{}, made).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
-			builder.WithPredicates(madefrom.PluginChanged)).
+			builder.WithPredicates(pluginindex.PluginChanged)).
 		// A class that comes or goes can only matter to those that wait for one.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -129,7 +129,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 
 // ofPlugin wakes the Applications that are made from a plugin whose state changed.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj))
+	return pluginindex.Requests(pluginindex.Dependents(ctx, c.client, &platformv1.ApplicationList{}, obj))
 }
 
 // ofBackup wakes the Applications that wait for a Backup to begin with, and the one that it is of once it has ended

@@ -15,11 +15,11 @@ import (
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/instance"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/secretvalue"
-	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -178,7 +178,7 @@ func (c *Controller) reportOperation(ctx context.Context, app *platformv1.Applic
 
 // observeBackup reads the Backup that the instance is to begin with.
 func (c *Controller) observeBackup(ctx context.Context, app *platformv1.Application, f *facts) (err error) {
-	f.backup, err = instance.Source(ctx, sure.Reader{Cached: c.client, Live: c.live}, app)
+	f.backup, err = instance.Source(ctx, livereader.Reader{Cached: c.client, Live: c.live}, app)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/frame"
@@ -93,7 +93,7 @@ func isEdited(component *platformv1.Component) bool { return len(component.Manag
 
 func refused(r *render.Refusal) *outcome.Outcome {
 	if r.Reason == platformv1.ReasonPluginNotFound || r.Reason == platformv1.ReasonPluginMissing {
-		return new(outcome.StalledFor(madefrom.Recheck, r.Reason, r.Message))
+		return new(outcome.StalledFor(pluginindex.Recheck, r.Reason, r.Message))
 	}
 	return new(outcome.Stalled(r.Reason, r.Message))
 }

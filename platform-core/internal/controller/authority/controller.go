@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/namedcache"
 	"github.com/zeroinfra/platform-core/internal/pki"
-	"github.com/zeroinfra/platform-core/internal/singleton"
 )
 
 // Names of the two controllers.
@@ -71,7 +71,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (<-chan event.GenericEvent, error) {
 		Deps: deps, secret: types.NamespacedName{Namespace: deps.Namespace, Name: pki.SecretName(deps.Domain)},
 		client: mgr.GetClient(), changed: make(chan event.GenericEvent, 1),
 	}
-	own, err := singleton.Cache(mgr, map[client.Object]cache.ByObject{&corev1.Secret{}: singleton.InNamespace(c.secret)})
+	own, err := namedcache.New(mgr, map[client.Object]cache.ByObject{&corev1.Secret{}: namedcache.InNamespace(c.secret)})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the CA of the agents: %w", err)
 	}
@@ -84,8 +84,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (<-chan event.GenericEvent, error) {
 		{ofLeader, c.keep, controller.Options{SkipNameValidation: new(true)}}} {
 		err := ctrl.NewControllerManagedBy(mgr).
 			Named(of.name).
-			WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
-			WatchesRawSource(source.Func(singleton.First)).
+			WatchesRawSource(source.Kind(own, &corev1.Secret{}, namedcache.Enqueue[*corev1.Secret]())).
+			WatchesRawSource(source.Func(namedcache.EnqueueAtStart)).
 			WithOptions(of.options).
 			Complete(of.work)
 		if err != nil {

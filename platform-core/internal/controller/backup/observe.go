@@ -19,10 +19,10 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/stores"
-	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/objectcache"
 )
 
@@ -92,7 +92,8 @@ func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observ
 // job reads one of the Jobs of a Backup; nil when there is none. That it is not there has consequences.
 func (c *Controller) job(ctx context.Context, b *platformv1.Backup, name string) (*jobstate.State, error) {
 	job := &batchv1.Job{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, job)
+	key := client.ObjectKey{Namespace: b.Namespace, Name: name}
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx, key, job)
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(job, b) {
 		return nil, nil
 	}
@@ -105,7 +106,7 @@ func (c *Controller) job(ctx context.Context, b *platformv1.Backup, name string)
 
 func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup, seen *observation) error {
 	repository := &platformv1.BackupRepository{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx,
 		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
 	if apierrors.IsNotFound(err) {
 		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q", b.Spec.RepositoryRef.Name,
@@ -125,7 +126,7 @@ func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup
 func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, seen *observation) error {
 	f := &seen.facts
 	app := &platformv1.Application{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx,
 		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}, app)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && !app.DeletionTimestamp.IsZero():

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/sdk/objectcache"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
@@ -91,7 +91,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Named(ofApplications).
 		WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), enqueue)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.allApplications),
-			builder.WithPredicates(madefrom.PluginChanged)).
+			builder.WithPredicates(pluginindex.PluginChanged)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(gate(reconcile.Func(c.reconcileApplication)))
 	if err != nil {

@@ -26,9 +26,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -130,7 +130,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
-			builder.WithPredicates(madefrom.PluginChanged)).
+			builder.WithPredicates(pluginindex.PluginChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.ofTrust), builder.WithPredicates(onlyMade)).
@@ -146,7 +146,7 @@ var specChanged = predicate.GenerationChangedPredicate{}
 
 // ofPlugin wakes the Components that are made from a plugin whose state changed.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ComponentList{}, obj))
+	return pluginindex.Requests(pluginindex.Dependents(ctx, c.client, &platformv1.ComponentList{}, obj))
 }
 
 func requestsFor(list platformv1.ComponentList) []reconcile.Request {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/frame"
@@ -32,7 +32,7 @@ func (c *Controller) planWith(component *platformv1.Component, f *facts,
 	pinned := component.Spec.Plugin
 	bundle := f.state.Bundle
 	if bundle == nil {
-		o := outcome.StalledFor(madefrom.Recheck, platformv1.ReasonPluginMissing,
+		o := outcome.StalledFor(pluginindex.Recheck, platformv1.ReasonPluginMissing,
 			plugin.Unusable(pinned.Name, pinned.Version, f.state))
 		return nil, &o
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/memo"
+	"github.com/zeroinfra/platform-core/internal/lrucache"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -19,11 +19,11 @@ const renderedSize = 256
 
 // rendered keeps what comes of components, since one that is at work is looked at again and again.
 type rendered struct {
-	outputs memo.Memo[outputKey, *render.ComponentOutput]
+	outputs lrucache.Cache[outputKey, *render.ComponentOutput]
 }
 
 func newRendered() rendered {
-	return rendered{memo.New[outputKey, *render.ComponentOutput](renderedSize)}
+	return rendered{lrucache.New[outputKey, *render.ComponentOutput](renderedSize)}
 }
 
 // outputKey is all that the rendering of a component depends on.
@@ -43,7 +43,7 @@ func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, own
 		return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
 	}
 	key := outputKey{component.UID, component.Generation, bundle, settings, owner}
-	output, err := r.outputs.Of(key, func() (*render.ComponentOutput, error) {
+	output, err := r.outputs.Get(key, func() (*render.ComponentOutput, error) {
 		output, refusal := render.Component(bundle, settings, owner, &component.Spec)
 		if refusal != nil {
 			return nil, refusal

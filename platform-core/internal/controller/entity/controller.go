@@ -18,8 +18,8 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -82,7 +82,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 			builder.WithPredicates(applicationChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
-			builder.WithPredicates(madefrom.PluginChanged)).
+			builder.WithPredicates(pluginindex.PluginChanged)).
 		WatchesRawSource(secrets.Source()).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -108,7 +108,7 @@ func (c *Controller) observeOwners(ctx context.Context, seen *observation) error
 // observeApplication reads the Application. Objects are let go of when it is absent.
 func (c *Controller) observeApplication(ctx context.Context, seen *observation) error {
 	app := &platformv1.Application{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, seen.key, app)
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx, seen.key, app)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

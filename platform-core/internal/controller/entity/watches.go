@@ -16,7 +16,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 )
 
 const (
@@ -111,7 +111,7 @@ func (c *Controller) withEntities(ctx context.Context, obj client.Object) []reco
 // ofPlugin wakes the Applications with Entities that are made from a plugin.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
 	var all []reconcile.Request
-	for _, app := range madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj) {
+	for _, app := range pluginindex.Dependents(ctx, c.client, &platformv1.ApplicationList{}, obj) {
 		all = append(all, c.withEntities(ctx, app)...)
 	}
 	return all

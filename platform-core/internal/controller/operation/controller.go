@@ -21,12 +21,12 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/settings"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -52,8 +52,8 @@ type Deps struct {
 	Settings *settings.Live
 	// Forecast says what would be done, for dry runs.
 	Forecast Forecasts
-	// Turns of those who take pods out.
-	Turns *turns.Turns
+	// Locks of disruptions, which the WorkloadSet and Operation controllers share.
+	Locks *disruption.Locks
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -77,7 +77,7 @@ type Controller struct {
 	// editor changes the objects that declare Applications.
 	editor   outermost.Editor
 	events   *event.Recorder
-	starting turns.Turns
+	starting disruption.Locks
 	started  started
 	written  versions
 	// pace of what is written of records while the instance is on its way.

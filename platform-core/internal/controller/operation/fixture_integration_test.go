@@ -31,13 +31,13 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/internal/trim"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -53,7 +53,7 @@ type fixture struct {
 	t         testing.TB
 	namespace string
 	authority *pki.Authority
-	turns     turns.Turns
+	locks     disruption.Locks
 	port      int
 	index     *plugin.Index
 	// config and settings of the controller.
@@ -357,7 +357,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain,
+	if err := Setup(manager, Deps{Index: f.index, Locks: &f.locks, Dialer: dialer, Domain: testDomain,
 		Settings: f.settings, Traces: f.traces, Dial: f.dial}); err != nil {
 		f.t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
-	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
@@ -111,7 +111,7 @@ func (h historian) application(ctx context.Context, request reconcile.Request) (
 		return nil, nil
 	}
 	app := &platformv1.Application{}
-	err := sure.Reader{Cached: h.client, Live: h.live}.Get(ctx, request.NamespacedName, app)
+	err := livereader.Reader{Cached: h.client, Live: h.live}.Get(ctx, request.NamespacedName, app)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/sure"
 )
 
 // unclaimedRetry is when an Operation looks again whose Application no operator has claimed yet.
@@ -125,7 +125,7 @@ func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) 
 	if opsflow.ParentOf(op) == "" {
 		return false, nil
 	}
-	parent, err := parentIn(ctx, sure.Reader{Cached: c.client, Live: c.live}, op)
+	parent, err := parentIn(ctx, livereader.Reader{Cached: c.client, Live: c.live}, op)
 	if parent == nil || err != nil {
 		return err == nil, err
 	}
@@ -197,7 +197,7 @@ func (c *Controller) resolve(ctx context.Context, namespace string, target opsfl
 
 // get reads an object that has to be there, or the Operation ends.
 func (c *Controller) get(ctx context.Context, key types.NamespacedName, obj client.Object) error {
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, key, obj)
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx, key, obj)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot read the target of an Operation, %T %q: %w", obj, key, err)
 	}

@@ -56,8 +56,8 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
-	release, taken := c.starting.Take(key)
-	if !taken {
+	release, acquired := c.starting.TryAcquire(key)
+	if !acquired {
 		return reconcile.Result{RequeueAfter: startRetry}, nil
 	}
 	d, err := c.startOrWait(ctx, op, seen, earlier)

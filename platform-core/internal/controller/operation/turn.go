@@ -13,9 +13,9 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/podchange"
 )
 
 // callInTurn makes a call, one that takes the process out only while the rollout takes out no other pod of the set.
@@ -26,8 +26,8 @@ func (c *Controller) callInTurn(ctx context.Context, seen *observation, effect *
 	if effect.Call.Method == plugin.AgentReload {
 		return c.call(ctx, pod, effect), nil
 	}
-	release, taken := c.Turns.Take(types.NamespacedName{Namespace: pod.Namespace, Name: seen.application})
-	if !taken {
+	release, acquired := c.Locks.TryAcquire(types.NamespacedName{Namespace: pod.Namespace, Name: seen.application})
+	if !acquired {
 		return later("another pod of it is being changed"), nil
 	}
 	defer release()
@@ -60,7 +60,12 @@ func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev
 		}
 	}
 	for _, name := range seen.beside(pod) {
-		if other := there[name]; other == nil || serves(other) && (podchange.Restarting(other) || c.Turns.Restarting(other)) {
+		other := there[name]
+		if other == nil {
+			return name, nil
+		}
+		restarts := inplaceupdate.Restarting(other) || c.Locks.Restarting(other)
+		if restarts && serves(other) {
 			return name, nil
 		}
 	}

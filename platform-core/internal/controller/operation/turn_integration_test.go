@@ -138,7 +138,7 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	f := newFixture(t, 2)
 	f.healthy(0)
 	f.healthy(1)
-	release, _ := f.turns.Take(types.NamespacedName{Namespace: f.namespace, Name: "redis-a"})
+	release, _ := f.locks.TryAcquire(types.NamespacedName{Namespace: f.namespace, Name: "redis-a"})
 	f.controller(nil)
 	op := f.operation("restart", "Restart", nil)
 	says := func(text string) {

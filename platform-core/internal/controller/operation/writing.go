@@ -87,8 +87,8 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 // rebuildInTurn deletes a pod while no other one of its set is being replaced.
 func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation,
 	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
-	release, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
-	if !taken {
+	release, acquired := c.Locks.TryAcquire(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
+	if !acquired {
 		return later("another pod of it is being changed"), nil
 	}
 	defer release()

@@ -28,12 +28,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/stores"
-	"github.com/zeroinfra/platform-core/internal/sure"
 )
 
 // owner names the controller.
@@ -147,7 +147,8 @@ func (c *Controller) observe(ctx context.Context, r *platformv1.BackupRepository
 // job reads one of the Jobs of a repository; nil when there is none.
 func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, name string) (*jobstate.State, error) {
 	job := &batchv1.Job{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, job)
+	key := client.ObjectKey{Namespace: r.Namespace, Name: name}
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx, key, job)
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(job, r) {
 		return nil, nil
 	}

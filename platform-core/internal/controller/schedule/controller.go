@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/event"
 )
@@ -64,7 +64,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Application{}, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, recordChanged))).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
-			builder.WithPredicates(madefrom.PluginChanged)).
+			builder.WithPredicates(pluginindex.PluginChanged)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }
@@ -77,8 +77,8 @@ var recordChanged = predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bo
 
 // ofPlugin wakes the Applications whose schedules the templates of a plugin may have to do with.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	made := madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj)
-	return madefrom.Requests(slices.DeleteFunc(made,
+	made := pluginindex.Dependents(ctx, c.client, &platformv1.ApplicationList{}, obj)
+	return pluginindex.Requests(slices.DeleteFunc(made,
 		func(app client.Object) bool { return len(app.(*platformv1.Application).Spec.Schedules) == 0 }))
 }
 

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -30,7 +30,7 @@ const quotaRecheck = time.Minute
 
 // Calls to a process manager, as they begin the idempotency key.
 const (
-	restartCall = turns.RestartCall
+	restartCall = disruption.RestartCall
 	reloadCall  = "reload"
 )
 

@@ -46,10 +46,10 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err != nil {
 		return unanswered(pod, err)
 	}
-	c.Turns.Note(pod, key, callKey(reloadCall, set, f, pod))
+	c.Locks.Note(pod, key, callKey(reloadCall, set, f, pod))
 	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
 	if agentclient.IsRefused(err) {
-		c.Turns.Forget(pod)
+		c.Locks.Forget(pod)
 	}
 	if err != nil {
 		return c.uncalled(ctx, set, f, pod, err)

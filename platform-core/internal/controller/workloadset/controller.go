@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/internal/settings"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/frame"
@@ -51,8 +51,8 @@ type Deps struct {
 	Members agentclient.PermissionDialer
 	// Settings that Jobs are rendered with.
 	Settings *settings.Live
-	// Turns of those who take pods out.
-	Turns *turns.Turns
+	// Locks of disruptions, which the WorkloadSet and Operation controllers share.
+	Locks *disruption.Locks
 	// Options of the controller: workers and rate limits.
 	Options controller.Options
 	// Now tells the time; time.Now in production.
@@ -168,7 +168,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forgetPods(client.ObjectKeyFromObject(set))
 		c.refusals.forgetPods(client.ObjectKeyFromObject(set))
-		c.Turns.ForgetSet(client.ObjectKeyFromObject(set))
+		c.Locks.ForgetSet(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		c.candidateWaits.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)

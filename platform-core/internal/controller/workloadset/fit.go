@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/podchange"
 	"github.com/zeroinfra/platform-core/internal/podstart"
 )
 
@@ -38,9 +38,9 @@ func agentImage(pod *corev1.Pod) string {
 // it came from.
 func imageChanges(live, want *corev1.Pod) map[string]string {
 	changes := map[string]string{}
-	wanted := podchange.Running(&want.Spec)
+	wanted := inplaceupdate.Running(&want.Spec)
 	had, has := pluginImages(live), pluginImages(want)
-	for _, container := range podchange.Running(&live.Spec) {
+	for _, container := range inplaceupdate.Running(&live.Spec) {
 		c := named(wanted, container.Name)
 		if c == nil || c.Image == container.Image {
 			continue
@@ -77,10 +77,10 @@ func imagePatch(live, want *corev1.Pod) ([]byte, error) {
 		Name  string `json:"name"`
 		Image string `json:"image"`
 	}
-	before, changes := podchange.ImagesBefore(live), imageChanges(live, want)
+	before, changes := inplaceupdate.ImagesBefore(live), imageChanges(live, want)
 	for name := range changes {
-		if id := podchange.ContainerID(live, name); before[name].ID != id || id == "" {
-			before[name] = podchange.RanBefore{ID: id, Image: named(podchange.Running(&live.Spec), name).Image}
+		if id := inplaceupdate.ContainerID(live, name); before[name].ID != id || id == "" {
+			before[name] = inplaceupdate.RanBefore{ID: id, Image: named(inplaceupdate.Running(&live.Spec), name).Image}
 		}
 	}
 	images := []image{}
@@ -130,7 +130,7 @@ func given(container *corev1.Container) map[string]resource.Quantity {
 // agents need comes with the next pod.
 func resized(spec *corev1.PodSpec) []corev1.Container {
 	agents := []string{plugin.StatusContainer, plugin.OpsContainer, plugin.MetricsContainer}
-	return slices.DeleteFunc(podchange.Running(spec),
+	return slices.DeleteFunc(inplaceupdate.Running(spec),
 		func(c corev1.Container) bool { return slices.Contains(agents, c.Name) })
 }
 
@@ -204,7 +204,7 @@ func tightens(live, want *corev1.Pod) bool {
 		if limit == nil {
 			continue
 		}
-		have, limited := named(podchange.Running(&live.Spec), container).Resources.Limits[corev1.ResourceMemory]
+		have, limited := named(inplaceupdate.Running(&live.Spec), container).Resources.Limits[corev1.ResourceMemory]
 		if !limited || have.Cmp(*limit) > 0 {
 			return true
 		}

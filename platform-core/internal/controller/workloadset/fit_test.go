@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/podchange"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
@@ -168,7 +168,7 @@ func TestRestartFit(t *testing.T) {
 	}
 	expect := func(when string, want bool) {
 		t.Helper()
-		if got := podchange.Restarting(live); got != want {
+		if got := inplaceupdate.Restarting(live); got != want {
 			t.Errorf("%s: restarting is %t", when, got)
 		}
 	}

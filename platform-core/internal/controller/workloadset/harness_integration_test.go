@@ -38,12 +38,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -186,7 +186,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	}
 	err = setup(mgr, &Controller{
 		Deps: Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue,
-			Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
+			Locks: &disruption.Locks{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

@@ -72,5 +72,5 @@ func (c *Controller) midway(pod *corev1.Pod, last *agentreport.Call) bool {
 	if reason, _, _ := resizeState(pod); reason == inProgress {
 		return true
 	}
-	return last != nil && last.Phase == agentreport.CallRunning || c.Turns.Unreported(pod)
+	return last != nil && last.Phase == agentreport.CallRunning || c.Locks.Unreported(pod)
 }

@@ -11,7 +11,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/turns"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 )
 
 // member is a pod that is ready and healthy, with a change.
@@ -68,7 +68,7 @@ func TestMembersThatAreAwaited(t *testing.T) {
 	} {
 		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"},
 			Spec: platformv1.WorkloadSetSpec{Replicas: 1}}
-		got := (&Controller{Deps: Deps{Turns: &turns.Turns{}}}).awaitedOf(set, []corev1.Pod{member("s-0", test.change)})
+		got := (&Controller{Deps: Deps{Locks: &disruption.Locks{}}}).awaitedOf(set, []corev1.Pod{member("s-0", test.change)})
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/klog/v2"
 
-	"github.com/zeroinfra/platform-core/internal/podchange"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 )
 
 // takes says whether a pod could be on a node that is otherwise empty.
@@ -51,7 +51,7 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 // requests of a pod while it runs.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{}
-	for _, container := range podchange.Running(&pod.Spec) {
+	for _, container := range inplaceupdate.Running(&pod.Spec) {
 		for name, quantity := range container.Resources.Requests {
 			total := resource.Quantity{}
 			if before, found := sum[name]; found {

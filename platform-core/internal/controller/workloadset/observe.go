@@ -19,8 +19,8 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
-	"github.com/zeroinfra/platform-core/internal/podchange"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
@@ -247,7 +247,7 @@ func factsOf(pod *corev1.Pod, ordinal int32) rollout.Pod {
 			p.Ready = rollout.Ready
 		}
 	}
-	if podchange.Restarting(pod) {
+	if inplaceupdate.Restarting(pod) {
 		p.Restart = rollout.Underway
 	}
 	p.Report = agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/memo"
+	"github.com/zeroinfra/platform-core/internal/lrucache"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -17,10 +17,10 @@ const renderedSize = 512
 
 // rendered keeps pods as they would be made, since a set that is at work compares its own with them again and again.
 type rendered struct {
-	pods memo.Memo[podKey, *corev1.Pod]
+	pods lrucache.Cache[podKey, *corev1.Pod]
 }
 
-func newRendered() rendered { return rendered{memo.New[podKey, *corev1.Pod](renderedSize)} }
+func newRendered() rendered { return rendered{lrucache.New[podKey, *corev1.Pod](renderedSize)} }
 
 // podKey is what a rendered pod depends on.
 type podKey struct {
@@ -37,5 +37,5 @@ func (r rendered) pod(set *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, 
 		return render.Pod(set, ordinal)
 	}
 	key := podKey{set.UID, set.Generation, ordinal, set.Spec.Generation()}
-	return r.pods.Of(key, func() (*corev1.Pod, error) { return render.Pod(set, ordinal) })
+	return r.pods.Get(key, func() (*corev1.Pod, error) { return render.Pod(set, ordinal) })
 }

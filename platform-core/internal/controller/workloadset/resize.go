@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/zeroinfra/platform-core/internal/podchange"
+	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
@@ -164,7 +164,7 @@ func seen(pod *corev1.Pod) bool {
 	if pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
 		return false
 	}
-	containers := podchange.Running(&pod.Spec)
+	containers := inplaceupdate.Running(&pod.Spec)
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		container := named(containers, status.Name)
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

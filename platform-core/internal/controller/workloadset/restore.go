@@ -20,10 +20,10 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/internal/stores"
-	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -160,7 +160,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return failedFor(set, state)
 	}
 	job := &batchv1.Job{}
-	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx,
+	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx,
 		client.ObjectKey{Namespace: set.Namespace, Name: restoreName(set, state)}, job)
 	if apierrors.IsNotFound(err) {
 		return c.beginFill(ctx, set, f, state)

@@ -23,11 +23,11 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
+	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
-	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -80,7 +80,7 @@ func NewManager(t testing.TB, env *testkit.Env, o Options) ctrl.Manager {
 		t.Fatal(err)
 	}
 	err = operation.Setup(mgr, operation.Deps{
-		Index: plugin.NewIndex(), Turns: &turns.Turns{}, Domain: o.Domain, Settings: settings.New(render.Settings{}),
+		Index: plugin.NewIndex(), Locks: &disruption.Locks{}, Domain: o.Domain, Settings: settings.New(render.Settings{}),
 		Dial: o.Dial,
 	})
 	if err != nil {

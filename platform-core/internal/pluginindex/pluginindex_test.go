@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package madefrom_test
+package pluginindex_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/pluginindex"
 )
 
 func TestPluginChanged(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPluginChanged(t *testing.T) {
 		is := was.DeepCopy()
 		is.ResourceVersion = "2"
 		tc.change(is)
-		if got := madefrom.PluginChanged.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != tc.want {
+		if got := pluginindex.PluginChanged.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != tc.want {
 			t.Errorf("%s: passed is %v", name, got)
 		}
 	}

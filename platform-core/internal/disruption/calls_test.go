@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package turns
+package disruption
 
 import (
 	"testing"
@@ -24,34 +24,34 @@ func pod(uid types.UID, key, phase string) *corev1.Pod {
 }
 
 func TestCallsThatAreNotReportedYet(t *testing.T) {
-	var turns Turns
+	var locks Locks
 	before := pod("1", "one", report.CallSucceeded)
-	if turns.Note(before, "one", "reload/1"); turns.Unreported(before) {
+	if locks.Note(before, "one", "reload/1"); locks.Unreported(before) {
 		t.Error("a call that was reported counts")
 	}
-	if turns.Note(before, "two", "reload/1"); turns.Unreported(pod("2", "one", report.CallSucceeded)) {
+	if locks.Note(before, "two", "reload/1"); locks.Unreported(pod("2", "one", report.CallSucceeded)) {
 		t.Error("it counts for a pod that was made since")
 	}
-	if turns.Note(before, "two", "reload/1"); !turns.Unreported(before) || !turns.Restarting(before) {
+	if locks.Note(before, "two", "reload/1"); !locks.Unreported(before) || !locks.Restarting(before) {
 		t.Error("a call that was not reported does not count")
 	}
-	if !turns.Unreported(pod("1", "reload/1/2", report.CallFailed)) {
+	if !locks.Unreported(pod("1", "reload/1/2", report.CallFailed)) {
 		t.Error("it was heard of with the reload that it is in place of")
 	}
-	if turns.Unreported(pod("1", "three", report.CallSucceeded)) || len(turns.unreported) != 0 {
+	if locks.Unreported(pod("1", "three", report.CallSucceeded)) || len(locks.unreported) != 0 {
 		t.Error("it counts, or is kept, after a later call was reported")
 	}
-	turns.Note(before, "two", "reload/1")
-	if turns.Forget(before); turns.Unreported(before) {
+	locks.Note(before, "two", "reload/1")
+	if locks.Forget(before); locks.Unreported(before) {
 		t.Error("a call that was not made counts")
 	}
-	turns.Note(before, "two", "reload/1")
-	if turns.ForgetSet(types.NamespacedName{Namespace: "n", Name: "s"}); turns.Unreported(before) {
+	locks.Note(before, "two", "reload/1")
+	if locks.ForgetSet(types.NamespacedName{Namespace: "n", Name: "s"}); locks.Unreported(before) {
 		t.Error("a call counts whose set is gone")
 	}
-	if first := pod("1", "", ""); turns.Unreported(first) {
+	if first := pod("1", "", ""); locks.Unreported(first) {
 		t.Error("a call counts that nobody noted")
-	} else if turns.Note(first, "one", "reload/1"); !turns.Unreported(first) {
+	} else if locks.Note(first, "one", "reload/1"); !locks.Unreported(first) {
 		t.Error("the first call of a pod does not count")
 	}
 }
@@ -68,7 +68,7 @@ func TestRestarting(t *testing.T) {
 		"a reload":           {pod("1", "reload/d2/1/1", report.CallRunning), false},
 		"it would not do so": {pod("1", "plan/d2/1/1", report.CallFailed), false},
 	} {
-		if got := (&Turns{}).Restarting(test.pod); got != test.want {
+		if got := (&Locks{}).Restarting(test.pod); got != test.want {
 			t.Errorf("%s: it is %t", name, got)
 		}
 	}

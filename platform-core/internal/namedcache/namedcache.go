@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package singleton is for controllers of a few objects that are known by name, such as an operator's own Secret: a
-// cache of nothing else, in every replica, and one request whatever happened to any of them.
-package singleton
+// Package namedcache is for controllers of a few objects with fixed names, such as the operator's own Secret. It has a
+// cache of only these objects in every replica, and one request for all their events.
+package namedcache
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Request is the only one of such a controller.
-var Request = reconcile.Request{NamespacedName: types.NamespacedName{Name: "singleton"}}
+// Request is the only request of such a controller.
+var Request = reconcile.Request{NamespacedName: types.NamespacedName{Name: "named"}}
 
-// Cache returns a cache of the selected objects, which the manager runs in every replica.
-func Cache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
+// New returns a cache of the selected objects, which the manager runs in every replica.
+func New(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
 	own, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient:       mgr.GetHTTPClient(),
 		Scheme:           mgr.GetScheme(),
@@ -31,37 +31,36 @@ func Cache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache.Ca
 		DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a cache of single objects: %w", err)
+		return nil, fmt.Errorf("cannot create a cache of named objects: %w", err)
 	}
 	return own, mgr.Add(everyReplica{own})
 }
 
-// everyReplica is a cache that runs in replicas that do not lead, too. One of selected objects does not say so itself,
-// and a manager then starts it in the leader alone: the others would never be ready, and an upgrade would wait for
-// ever.
+// everyReplica is a cache that also runs in replicas that are not the leader. By default a manager starts such a cache
+// only in the leader: the other replicas would never be ready, and an upgrade would never finish.
 type everyReplica struct{ cache.Cache }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-// InNamespace selects the object of that name in a namespace.
+// InNamespace selects one namespaced object.
 func InNamespace(key types.NamespacedName) cache.ByObject {
 	return cache.ByObject{Namespaces: map[string]cache.Config{key.Namespace: {FieldSelector: named(key.Name)}}}
 }
 
-// InCluster selects the object of that name of a kind that belongs to no namespace.
+// InCluster selects one cluster-scoped object.
 func InCluster(name string) cache.ByObject { return cache.ByObject{Field: named(name)} }
 
 func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
-// Any turns every event into Request.
-func Any[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
+// Enqueue maps every event to Request.
+func Enqueue[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(
 		func(context.Context, T) []reconcile.Request { return []reconcile.Request{Request} })
 }
 
-// First is the source that wakes a controller once at its start: of what is absent no watch tells.
-func First(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// EnqueueAtStart is a source that triggers one reconcile at the start. A watch sends no event for a missing object.
+func EnqueueAtStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	queue.Add(Request)
 	return nil
 }

@@ -33,8 +33,8 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 	if !f.rollout.Disturbs(steps) {
 		return steps, nothing, nil
 	}
-	release, taken := c.Turns.Take(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
-	if taken {
+	release, acquired := c.Locks.TryAcquire(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
+	if acquired {
 		by, err := c.awaited(ctx, set)
 		if err == nil && by == "" {
 			f.hasTurn = true

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sure reads objects whose absence has consequences: to end or to let go of something since an object is not
-// there, a cache is not enough.
-package sure
+// Package livereader reads objects whose absence has consequences, such as a deletion. A cache alone cannot prove that
+// an object is absent.
+package livereader
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type Reader struct {
 	Cached, Live client.Reader
 }
 
-// Get reads one object. The error says that it is not found when the API server has none.
+// Get reads one object. It returns a NotFound error only if the API server has no such object.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	err := r.Cached.Get(ctx, key, obj, options...)
 	if apierrors.IsNotFound(err) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package madefrom finds what is made from a plugin, to be looked at again when the state of that changes.
-package madefrom
+// Package pluginindex finds the objects that use a plugin, so that they are reconciled when the state of the plugin
+// changes.
+package pluginindex
 
 import (
 	"context"
@@ -19,12 +20,12 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Recheck is after how long what lacks its bundle looks for it again. One that was away for a moment comes back under a
-// Plugin object that says the same as before, which wakes nobody.
+// Recheck is the interval at which an object whose bundle is missing is reconciled. A bundle that was missing for a
+// moment comes back under an unchanged Plugin object, which triggers no event.
 const Recheck = 30 * time.Second
 
-// PluginChanged passes Plugins whose state changed. How many instances there are is none of it: each one that comes
-// would wake all others.
+// PluginChanged passes the updates of Plugins whose state changed. The number of instances does not count: each new
+// instance would trigger the reconciles of all others.
 var PluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*platformv1.Plugin), e.ObjectNew.(*platformv1.Plugin)
 	before, after := was.Status, is.Status
@@ -33,38 +34,39 @@ var PluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before, after)
 }}
 
-// Plugin returns the objects of a list that are made from a plugin, out of a cache; shared, and not to be changed. The
-// list tells which kind is meant: Applications or Components.
-func Plugin(ctx context.Context, reader client.Reader, list client.ObjectList, plugin client.Object) []client.Object {
+// Dependents returns the objects that use a plugin. The type of list selects the kind: Applications or Components. The
+// objects are those of the cache: callers must not change them.
+func Dependents(ctx context.Context, reader client.Reader, list client.ObjectList,
+	plugin client.Object) []client.Object {
 	published := plugin.(*platformv1.Plugin).Spec
-	var made []client.Object
+	var dependents []client.Object
 	err := reader.List(ctx, list, client.UnsafeDisableDeepCopy)
 	if err == nil {
 		err = meta.EachListItem(list, func(item runtime.Object) error {
 			if name, version, obj := usedBy(item); name == published.Plugin && version == published.Version {
-				made = append(made, obj)
+				dependents = append(dependents, obj)
 			}
 			return nil
 		})
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot list what is made from a plugin", "plugin", published.Plugin, "version",
+		log.FromContext(ctx).Error(err, "cannot list the objects that use a plugin", "plugin", published.Plugin, "version",
 			published.Version)
 	}
-	return made
+	return dependents
 }
 
 func usedBy(item runtime.Object) (name, version string, obj client.Object) {
-	switch made := item.(type) {
+	switch user := item.(type) {
 	case *platformv1.Application:
-		return made.Spec.Plugin, platformv1.CanonicalPluginVersion(made.Spec.PluginVersion), made
+		return user.Spec.Plugin, platformv1.CanonicalPluginVersion(user.Spec.PluginVersion), user
 	case *platformv1.Component:
-		return made.Spec.Plugin.Name, made.Spec.Plugin.Version, made
+		return user.Spec.Plugin.Name, user.Spec.Plugin.Version, user
 	}
 	return "", "", nil
 }
 
-// Requests has each of the objects looked at.
+// Requests returns one request for each object.
 func Requests(objects []client.Object) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(objects))
 	for _, obj := range objects {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podchange reads off a pod what it is in the midst of since it was changed in place. It is pure.
-package podchange
+// Package inplaceupdate reads from a pod the state of an in-place update of its images. It is pure.
+package inplaceupdate
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Running returns the containers of a pod that run as long as it does, sidecars first.
+// Running returns the containers that run for the lifetime of the pod, sidecars first.
 func Running(spec *corev1.PodSpec) []corev1.Container {
 	var containers []corev1.Container
 	for _, c := range spec.InitContainers {
@@ -23,7 +23,7 @@ func Running(spec *corev1.PodSpec) []corev1.Container {
 	return append(containers, spec.Containers...)
 }
 
-// RanBefore is a container as it was when its image was last changed in place.
+// RanBefore is the state of a container when its image was last changed in place.
 type RanBefore struct {
 	// ID of the container that ran then.
 	ID string `json:"id"`
@@ -31,15 +31,15 @@ type RanBefore struct {
 	Image string `json:"image"`
 }
 
-// ImagesBefore reads what a pod's containers were before their images changed in place.
+// ImagesBefore returns the containers of a pod before their images were changed in place, by name.
 func ImagesBefore(pod *corev1.Pod) map[string]RanBefore {
 	before := map[string]RanBefore{}
-	// What cannot be read counts as none: then nothing is waited for.
+	// An annotation that cannot be parsed counts as none: then no restart is awaited.
 	_ = json.Unmarshal([]byte(pod.Annotations[platformv1.ImagesAnnotation]), &before)
 	return before
 }
 
-// ContainerID is the id of the container of this name as the node reports it; empty where there is none.
+// ContainerID returns the ID of a container as the node reports it; empty if there is none.
 func ContainerID(pod *corev1.Pod, container string) string {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name == container {
@@ -49,8 +49,8 @@ func ContainerID(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// Restarting says whether a container that was given another image has yet to restart: until then its pod is ready with
-// the old one.
+// Restarting says whether a container has yet to restart with its new image. Until then the pod is ready with the old
+// image.
 func Restarting(pod *corev1.Pod) bool {
 	before := ImagesBefore(pod)
 	for _, container := range Running(&pod.Spec) {

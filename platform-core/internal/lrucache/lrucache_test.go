@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package memo_test
+package lrucache_test
 
 import (
 	"errors"
@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroinfra/platform-core/internal/memo"
+	"github.com/zeroinfra/platform-core/internal/lrucache"
 )
 
-func TestOf(t *testing.T) {
+func TestGet(t *testing.T) {
 	made := 0
 	var fails error
-	m := memo.New[string, int](2)
+	m := lrucache.New[string, int](2)
 	expect := func(key string, want int) {
 		t.Helper()
-		got, err := m.Of(key, func() (int, error) { made++; return made, fails })
+		got, err := m.Get(key, func() (int, error) { made++; return made, fails })
 		if got != want || !errors.Is(err, fails) {
 			t.Errorf("%s: got %d, %v; want %d, %v", key, got, err, want, fails)
 		}
@@ -37,12 +37,12 @@ func TestOf(t *testing.T) {
 func TestNothingIsKeptAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
-		m := memo.New[string, int](2)
+		m := lrucache.New[string, int](2)
 		expect := func(after time.Duration, want int) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if got, err := m.Of("a", func() (int, error) { made++; return made, nil }); got != want || err != nil {
+			if got, err := m.Get("a", func() (int, error) { made++; return made, nil }); got != want || err != nil {
 				t.Errorf("%v later: got %d, %v; want %d", after, got, err, want)
 			}
 		}
