@@ -128,7 +128,7 @@ func (f *Facts) ineligibleReason(m *Memory, d *Decision, p *Pod) string {
 	case p.Presence != Alive:
 		return "is not there"
 	case !known || !f.Record.Eligible(member):
-		return "is no member, since it did not have the writer's data"
+		return "is no member, since it did not have the primary's data"
 	}
 	return f.unreachableReason(m, d, p)
 }

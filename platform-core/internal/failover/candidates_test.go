@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// leaving is the trio whose writer is on its way out, with these measurements of the two others.
+// leaving is the trio whose primary is on its way out, with these measurements of the two others.
 func leaving(one, two failover.Measurement) failover.Facts {
 	f := trio()
 	f.Pods[0].Presence = failover.Leaving
@@ -31,7 +31,7 @@ func deposed(f failover.Facts, m *failover.Memory) *failover.Step {
 // TestDataOfAnotherHistory: how far data is counts within one stream of writes only.
 func TestDataOfAnotherHistory(t *testing.T) {
 	for name, tc := range map[string]struct {
-		writer   string
+		primary  string
 		one, two failover.Measurement
 		want     string
 	}{
@@ -41,30 +41,30 @@ func TestDataOfAnotherHistory(t *testing.T) {
 			failover.Measurement{Order: 110, History: "y", Earlier: "x"}, "a-2"},
 		"the same, the other way round": {"", failover.Measurement{Order: 110, History: "y", Earlier: "x"},
 			failover.Measurement{Order: 120, History: "x"}, "a-1"},
-		"one has another history than the writer": {"y", failover.Measurement{Order: 120, History: "x"},
+		"one has another history than the primary": {"y", failover.Measurement{Order: 120, History: "x"},
 			failover.Measurement{Order: 10, History: "y"}, "a-2"},
 		"both have another one": {"z", failover.Measurement{Order: 120, History: "x"},
 			failover.Measurement{Order: 10, History: "y"}, "a-1"},
-		"nobody knows the writer's": {"", failover.Measurement{Order: 120, History: "x"},
+		"nobody knows the primary's": {"", failover.Measurement{Order: 120, History: "x"},
 			failover.Measurement{Order: 10, History: "y"}, "a-1"},
-		"the writer began another one, and did not come to say so": {"x",
+		"the primary began another one, and did not come to say so": {"x",
 			failover.Measurement{Order: 120, History: "x", LastContact: new(int64(4))},
 			failover.Measurement{Order: 10, History: "y", LastContact: new(int64(1))}, "a-2"},
 		"that, the other way round": {"x", failover.Measurement{Order: 10, History: "y", LastContact: new(int64(1))},
 			failover.Measurement{Order: 120, History: "x", LastContact: new(int64(4))}, "a-1"},
-		"the writer began another one before": {"x",
+		"the primary began another one before": {"x",
 			failover.Measurement{Order: 10, History: "x", LastContact: new(int64(1))},
 			failover.Measurement{Order: 120, History: "y", LastContact: new(int64(4))}, "a-1"},
-		"the writer had that one before": {"x y", failover.Measurement{Order: 120, History: "x", LastContact: new(int64(1))},
+		"the primary had that one before": {"x y", failover.Measurement{Order: 120, History: "x", LastContact: new(int64(1))},
 			failover.Measurement{Order: 10, History: "y", LastContact: new(int64(4))}, "a-2"},
-		"one has heard of no writer since it started": {"x",
+		"one has heard of no primary since it started": {"x",
 			failover.Measurement{Order: 10, History: "x", LastContact: new(int64(4))},
 			failover.Measurement{Order: 120, History: "y"}, "a-1"},
 		"the plugin has no word for it": {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
-			for history := range strings.FieldsSeq(tc.writer) {
+			for history := range strings.FieldsSeq(tc.primary) {
 				well := trio()
 				well.Pods[0].History = history
 				failover.Plan(well, &m)
@@ -77,8 +77,8 @@ func TestDataOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestTheHistoryIsKnownFromTheFormerWriter, to an engine that has just begun: its report is still there.
-func TestTheHistoryIsKnownFromTheFormerWriter(t *testing.T) {
+// TestTheHistoryIsKnownFromTheFormerPrimary, to an engine that has just begun: its report is still there.
+func TestTheHistoryIsKnownFromTheFormerPrimary(t *testing.T) {
 	f := leaving(failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"})
 	f.Record = f.Record.Depose()
 	f.Pods[0].History = "y"
@@ -151,12 +151,12 @@ func TestOneThatWasNoMemberIsNeverNamed(t *testing.T) {
 	d := failover.Plan(f, &failover.Memory{})
 	if len(d.Steps) > 0 && d.Steps[0].Action == failover.Write || !strings.Contains(d.Refused, "a-2 is no member") ||
 		strings.Contains(d.Refused, "are gone") {
-		t.Errorf("while the writer can come back it does %v and says %q", d.Steps, d.Refused)
+		t.Errorf("while the primary can come back it does %v and says %q", d.Steps, d.Refused)
 	}
 	f.Pods[0].Member.Identity, f.Pods[0].Member.Writing, f.Pods[0].Health = "empty", false, report.Unhealthy
 	for name, change := range map[string]func(f *failover.Facts){
 		"by order": func(*failover.Facts) {}, "by itself": func(f *failover.Facts) { f.Order = nil },
-		"in a term without a writer": func(f *failover.Facts) { f.Record = f.Record.Depose() },
+		"in a term without a primary": func(f *failover.Facts) { f.Record = f.Record.Depose() },
 	} {
 		f := f
 		change(&f)
@@ -232,7 +232,7 @@ func TestAnAcceptedLoss(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatRefusesIsThere: the writer is not deposed when nothing is wrong with it but a certificate.
+// TestAnAgentThatRefusesIsThere: the primary is not deposed when nothing is wrong with it but a certificate.
 func TestAnAgentThatRefusesIsThere(t *testing.T) {
 	for refusal, want := range map[failover.Refusal]bool{failover.NotRefused: true, failover.Refused: false} {
 		var m failover.Memory

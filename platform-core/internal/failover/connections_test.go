@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// TestOutOfConnectionsIsNotDown: a writer whose clients have all of its connections stays the writer, however long that
-// lasts. Its agent goes by what it knew of it, or, after a start, by nothing but that it answers.
+// TestOutOfConnectionsIsNotDown: a primary whose clients have all of its connections stays the primary, however long
+// that lasts. Its agent goes by what it knew of it, or, after a start, by nothing but that it answers.
 func TestOutOfConnectionsIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		health   report.Health

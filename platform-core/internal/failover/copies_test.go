@@ -12,7 +12,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// withCopies is the trio of which so many have a copy of each write, and whose writer is on its way out.
+// withCopies is the trio of which so many have a copy of each write, and whose primary is on its way out.
 func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 	f := leaving(failover.Measurement{Order: 9}, failover.Measurement{Order: 7})
 	f.Record.List.SynchronousReplicas, f.SynchronousReplicas = copies,
@@ -21,7 +21,7 @@ func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 	return f
 }
 
-// takenOff has a-1 be of no list but the one that the writer has not confirmed the end of.
+// takenOff has a-1 be of no list but the one that the primary has not confirmed the end of.
 func takenOff(f *failover.Facts) {
 	all := f.Record.List
 	f.Record.Previous = &all

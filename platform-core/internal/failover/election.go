@@ -27,7 +27,7 @@ func (f *Facts) electPrimary(m *Memory) Decision {
 	f.collect(m, &d)
 	if m.deposal.Stopped && f.Record.Previous != nil {
 		if next, err := f.Record.Ended(); err == nil {
-			d.write(Step{Record: next, Former: f.Former}, "the writer before has ended")
+			d.write(Step{Record: next, Former: f.Former}, "the previous primary has ended")
 			return d
 		}
 	}
@@ -50,7 +50,7 @@ func (f *Facts) electPrimary(m *Memory) Decision {
 		// All members have been asked to promise, the candidate included.
 		d.Message = fmt.Sprintf("nobody writes: %s is to take over", m.deposal.Candidate.Name)
 	case permission.StepWait:
-		d.Message = fmt.Sprintf("%s takes over when the permission of the writer before has run out",
+		d.Message = fmt.Sprintf("%s takes over when the permission of the previous primary has run out",
 			m.deposal.Candidate.Name)
 		d.wakeAt(until)
 	case permission.StepCheck:
@@ -85,7 +85,7 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 		default:
 			at, isDue := due(answer.At, answered, f.Now, m.pace(p.Name, retryInterval))
 			if isDue {
-				d.add(Step{Action: Promise, Pod: p.Name}, "term %d has no writer", f.Record.Term)
+				d.add(Step{Action: Promise, Pod: p.Name}, "term %d has no primary", f.Record.Term)
 			}
 			d.wakeAt(max(at, f.Now+retryInterval))
 		}
@@ -267,12 +267,12 @@ func (f *Facts) namePrimary(m *Memory, d *Decision) {
 	}
 	why := "its data is the most advanced"
 	if f.isCaughtUp(m, f.pod(m.deposal.Candidate.Name)) {
-		why = "it has all that the writer before had"
+		why = "it has all that the previous primary had"
 	}
 	if m.deposal.Stopped {
-		why += ", and the writer before has ended"
+		why += ", and the previous primary has ended"
 	} else if next.Term > 1 {
-		why += ", and the permission of the writer before has run out"
+		why += ", and the permission of the previous primary has run out"
 	}
 	d.State, d.Message = Changing, next.Primary.Name+" takes over"
 	d.write(Step{Record: next, Former: next.Primary, Chosen: f.measured(m, next.Primary.Name)}, "%s", why)

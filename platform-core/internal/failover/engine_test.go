@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// turn observes, plans and acts until there is nothing to do now.
-func (e *engine) turn() {
+// round observes, plans and acts until there is nothing to do now.
+func (e *engine) round() {
 	if e.cut || e.apiDown {
 		return
 	}
@@ -54,7 +54,7 @@ func (e *engine) facts(seen stored) failover.Facts {
 	return f
 }
 
-// labels gives the writer's label, as the rollout does.
+// labels gives the primary label, as the rollout does.
 func (e *engine) labels(seen stored) {
 	for _, p := range e.pods {
 		if p.labelled && e.memory.PrimaryLabelRemoved() {
@@ -76,7 +76,7 @@ func (e *engine) labels(seen stored) {
 	}
 }
 
-// take carries out a step; false ends the turn.
+// take carries out a step; false ends the round.
 func (e *engine) take(seen stored, s failover.Step) bool {
 	e.note("%s", s)
 	switch s.Action {
@@ -149,11 +149,11 @@ func (e *engine) ask(seen stored, s failover.Step) failover.Answer {
 
 // ordered is the order, as long as it is about the pod that writes, or wrote until now.
 func (e *engine) ordered(seen stored) *failover.Order {
-	writer := seen.record.Primary
-	if writer == nil {
-		writer = seen.former
+	primary := seen.record.Primary
+	if primary == nil {
+		primary = seen.former
 	}
-	if e.order == nil || writer == nil || writer.Name != e.orderFrom {
+	if e.order == nil || primary == nil || primary.Name != e.orderFrom {
 		return nil
 	}
 	return e.order

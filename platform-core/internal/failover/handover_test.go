@@ -11,17 +11,17 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// pausedFor is a trio whose writer is paused for a-2, and what both were measured to have then.
-func pausedFor(t *testing.T, m *failover.Memory, writer, candidate failover.Measurement) failover.Facts {
+// pausedFor is a trio whose primary is paused for a-2, and what both were measured to have then.
+func pausedFor(t *testing.T, m *failover.Memory, primary, candidate failover.Measurement) failover.Facts {
 	t.Helper()
 	f := handingOver(t, m)
 	m.Paused(1, f.Now, failover.PauseHeld, "")
-	m.Measured("a-0", f.Now, writer)
+	m.Measured("a-0", f.Now, primary)
 	m.Measured("a-2", f.Now, candidate)
 	return f
 }
 
-// TestCandidateLosesItsLabelBeforeThePrimary, a second before, until it has the writer's label or ten seconds are over;
+// TestCandidateLosesItsLabelBeforeThePrimary, a second before, until it has the primary label or ten seconds are over;
 // one that no Service leads to is not waited for.
 func TestCandidateLosesItsLabelBeforeThePrimary(t *testing.T) {
 	var m failover.Memory
@@ -57,7 +57,7 @@ func TestCandidateLosesItsLabelBeforeThePrimary(t *testing.T) {
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
 	step := deposed(f, &m)
 	if step == nil {
-		t.Fatal("the writer is not deposed")
+		t.Fatal("the primary is not deposed")
 	}
 	f.Record = step.Record
 	m.Wrote(f.Record, f.Now)
@@ -72,7 +72,7 @@ func TestCandidateLosesItsLabelBeforeThePrimary(t *testing.T) {
 	unlabelled("")
 }
 
-// TestCandidateIsWithoutItsLabelForABoundedTime than ten seconds, nor when the writer does not hand over.
+// TestCandidateIsWithoutItsLabelForABoundedTime than ten seconds, nor when the primary does not hand over.
 func TestCandidateIsWithoutItsLabelForABoundedTime(t *testing.T) {
 	for name, ends := range map[string]func(*failover.Facts, *failover.Memory){
 		"after ten seconds": func(f *failover.Facts, _ *failover.Memory) { f.Now += 10 * time.Second },
@@ -102,8 +102,8 @@ func TestCandidateIsWithoutItsLabelForABoundedTime(t *testing.T) {
 // TestWhoHasAnotherHistoryHasNotCaughtUp, however far it is.
 func TestWhoHasAnotherHistoryHasNotCaughtUp(t *testing.T) {
 	for name, tc := range map[string]struct {
-		writer, candidate failover.Measurement
-		want              bool
+		primary, candidate failover.Measurement
+		want               bool
 	}{
 		"the same": {failover.Measurement{Order: 5, History: "x"},
 			failover.Measurement{Order: 5, History: "x"}, true},
@@ -117,7 +117,7 @@ func TestWhoHasAnotherHistoryHasNotCaughtUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
-			f := pausedFor(t, &m, tc.writer, tc.candidate)
+			f := pausedFor(t, &m, tc.primary, tc.candidate)
 			if step := deposed(f, &m); (step != nil) != tc.want {
 				t.Errorf("it does %v", step)
 			}
@@ -144,7 +144,7 @@ func TestADeposalAfterAPauseIsWrittenInTime(t *testing.T) {
 }
 
 // TestOneThatHasAllIsNamedAtOnce: what others have does not matter, nor that they do not say it. Where nobody has
-// caught up in this term, or the writer before has ended when its pause was over, they are waited for.
+// caught up in this term, or the previous primary has ended when its pause was over, they are waited for.
 func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recordCaughtUp func(m *failover.Memory, candidate permission.Member, s *failover.Step)
@@ -154,7 +154,7 @@ func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 		"it has all": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
 			m.RecordCaughtUp(candidate, s.Record.Term, s.Until)
 		}, time.Second, true},
-		"the writer ended too late": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
+		"the primary ended too late": {func(m *failover.Memory, candidate permission.Member, s *failover.Step) {
 			m.RecordCaughtUp(candidate, s.Record.Term, s.Until)
 		}, 6 * time.Second, false},
 		"the record came too late": {func(*failover.Memory, permission.Member, *failover.Step) {}, time.Second, false},
@@ -170,7 +170,7 @@ func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 			f := pausedFor(t, &m, failover.Measurement{Order: 1}, failover.Measurement{Order: 1})
 			step := deposed(f, &m)
 			if step == nil {
-				t.Fatal("the writer is not deposed")
+				t.Fatal("the primary is not deposed")
 			}
 			f.Record = step.Record
 			m.Wrote(f.Record, f.Now)
@@ -194,9 +194,9 @@ func TestOneThatHasAllIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAWriterThatComesUpForLongIsReplaced: the time in which it was down before goes on. One that was not down is given
-// longer, since it may be its agent that has begun anew.
-func TestAWriterThatComesUpForLongIsReplaced(t *testing.T) {
+// TestAPrimaryThatComesUpForLongIsReplaced: the time in which it was down before goes on. One that was not down is
+// given longer, since it may be its agent that has begun anew.
+func TestAPrimaryThatComesUpForLongIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down     time.Duration
 		from, to time.Duration

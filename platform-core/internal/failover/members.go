@@ -91,7 +91,7 @@ func (f *Facts) nextMembers(m *Memory, d *Decision) (members []permission.Member
 		if known && p.isHealthyReplica() && slices.Contains(f.Wanted, p.Name) && f.knowsRecord(m, p) &&
 			!slices.Contains(f.Record.List.Members, member) {
 			members = append(members, member)
-			changes = append(changes, p.Name+" has the writer's data")
+			changes = append(changes, p.Name+" has the primary's data")
 		}
 	}
 	return members, changes

@@ -48,11 +48,11 @@ func TestMembersThatAreNotWantedAreNotGone(t *testing.T) {
 			f.Record.List.Members[0].Identity, f.Pods[0].Health, f.Pods = "another", report.Unhealthy, f.Pods[:1]
 		}, ""},
 	} {
-		for _, named := range []string{"with a writer that is gone", "in a term without a writer"} {
+		for _, named := range []string{"with a primary that is gone", "in a term without a primary"} {
 			f := trio()
 			anew(&f)
 			tc.change(&f)
-			if named == "in a term without a writer" {
+			if named == "in a term without a primary" {
 				f.Record = f.Record.Depose()
 			}
 			var d failover.Decision

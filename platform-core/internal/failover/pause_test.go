@@ -10,7 +10,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// handingOver is the trio with a writer that was paused at once, for a pod that has less than it has.
+// handingOver is the trio with a primary that was paused at once, for a pod that has less than it has.
 func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 	t.Helper()
 	f := trio()
@@ -27,7 +27,7 @@ func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 	return f
 }
 
-// removePrimaryLabel has the writer lose its label, and lets the time pass until it may be paused.
+// removePrimaryLabel has the primary lose its label, and lets the time pass until it may be paused.
 func labelRemoved(t *testing.T, m *failover.Memory, f *failover.Facts) {
 	t.Helper()
 	d := failover.Plan(*f, m)
@@ -67,7 +67,7 @@ func TestWhatComesBeforeAPause(t *testing.T) {
 			}
 			if took := paused - begun; paused == 0 || done && took > 1200*time.Millisecond || !done &&
 				(took < 2*time.Second || took > 3200*time.Millisecond) {
-				t.Errorf("the writer is paused after %s", took)
+				t.Errorf("the primary is paused after %s", took)
 			}
 			// The pause has all of its time.
 			f.Now = paused + 2500*time.Millisecond
@@ -116,8 +116,8 @@ func TestAPauseEnds(t *testing.T) {
 	}
 }
 
-// TestAWriterThatIsGoneWhilePausedIsReplaced, and one that died in its pause too.
-func TestAWriterThatIsGoneWhilePausedIsReplaced(t *testing.T) {
+// TestAPrimaryThatIsGoneWhilePausedIsReplaced, and one that died in its pause too.
+func TestAPrimaryThatIsGoneWhilePausedIsReplaced(t *testing.T) {
 	for name, lose := range map[string]func(f *failover.Facts){
 		"gone": func(f *failover.Facts) { f.Pods = f.Pods[1:] },
 		"down": func(f *failover.Facts) { f.Pods[0].Health, f.Pods[0].Member.Writing = report.Stopped, false },
@@ -136,7 +136,7 @@ func TestAWriterThatIsGoneWhilePausedIsReplaced(t *testing.T) {
 					return
 				}
 			}
-			t.Error("the writer is not replaced")
+			t.Error("the primary is not replaced")
 		})
 	}
 }

@@ -42,7 +42,7 @@ func (f *Facts) bootstrap() Decision {
 			continue
 		}
 		if p == nil || p.Presence != Alive || p.Member.Identity == "" {
-			d.Message = fmt.Sprintf("the first writer is named when all %d pods are there: waiting for %s", len(f.Wanted), name)
+			d.Message = fmt.Sprintf("the first primary is named when all %d pods are there: waiting for %s", len(f.Wanted), name)
 			return d
 		}
 		member, _ := p.member()
@@ -51,7 +51,7 @@ func (f *Facts) bootstrap() Decision {
 	if len(members) == 0 {
 		return d
 	}
-	d.Message = "the first writer is being named"
+	d.Message = "the first primary is being named"
 	// A promised term that the record already has does not prove that there was a primary.
 	promised, known := f.promised(), f.Record.Term
 	if promised <= known {

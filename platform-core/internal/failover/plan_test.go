@@ -26,13 +26,13 @@ func trio() failover.Facts {
 	}
 	f.Record.Term, f.Record.List.Version, f.Record.Primary = 5, 1, &f.Record.List.Members[0]
 	f.Former = f.Record.Primary
-	writer := &f.Pods[0]
-	writer.Member.Term, writer.Member.ListVersion, writer.Member.Writing, writer.HasPrimaryLabel = 5, 1, true, true
+	primary := &f.Pods[0]
+	primary.Member.Term, primary.Member.ListVersion, primary.Member.Writing, primary.HasPrimaryLabel = 5, 1, true, true
 	return f
 }
 
-// TestALaterTermWithoutItsWriterHasNoFormer, since another one than the record names may have written in between.
-func TestALaterTermWithoutItsWriterHasNoFormer(t *testing.T) {
+// TestALaterTermWithoutItsPrimaryHasNoFormer, since another one than the record names may have written in between.
+func TestALaterTermWithoutItsPrimaryHasNoFormer(t *testing.T) {
 	f := trio()
 	f.Pods[1].Member.Promised = 7
 	d := failover.Plan(f, &failover.Memory{})
@@ -40,13 +40,13 @@ func TestALaterTermWithoutItsWriterHasNoFormer(t *testing.T) {
 		t.Fatalf("the steps are %v", d.Steps)
 	}
 	if s := d.Steps[0]; s.Record.Term != 8 || s.Record.Primary != nil || s.Former != nil {
-		t.Errorf("it writes %v with the former writer %v", s, s.Former)
+		t.Errorf("it writes %v with the former primary %v", s, s.Former)
 	}
 	f.Pods[1].Member.Term = 7
 	d = failover.Plan(f, &failover.Memory{})
 	if s := d.Steps[0]; s.Record.Primary == nil || s.Record.Primary.Name != "a-1" || s.Former == nil ||
 		*s.Former != *s.Record.Primary {
-		t.Errorf("it writes %v with the former writer %v", s, s.Former)
+		t.Errorf("it writes %v with the former primary %v", s, s.Former)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestTheTimeOfTheProbeCounts(t *testing.T) {
 }
 
 // TestTheTimeBeforeItWasNamedDoesNotCount: a pod that was down for long, and is named since nobody else can be, has the
-// time of a new writer to begin.
+// time of a new primary to begin.
 func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 2 * time.Second: 28 * time.Second} {
 		f, m := trio(), failover.Memory{}
@@ -139,7 +139,7 @@ func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestOneThatDoesNotComeToWriteIsReplaced: its process is well, and no writer all the same. What a writer's process
+// TestOneThatDoesNotComeToWriteIsReplaced: its process is well, and no primary all the same. What a primary's process
 // complains of is no reason.
 func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	f, m := trio(), failover.Memory{}
@@ -181,7 +181,7 @@ func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	f, m = trio(), failover.Memory{}
 	f.Pods[0].NotWritingReason = "a hook failed"
 	if d := failover.Plan(f, &m); d.State != failover.Steady || d.Message != "" {
-		t.Errorf("a writer that complains is %s: %q", d.State, d.Message)
+		t.Errorf("a primary that complains is %s: %q", d.State, d.Message)
 	}
 }
 
@@ -220,8 +220,8 @@ func TestOneAloneIsNotAwaited(t *testing.T) {
 	}
 }
 
-// TestOtherVolumesHaveANewFirstWriter: the first pod has the data, whatever term the others have heard of.
-func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
+// TestOtherVolumesHaveANewFirstPrimary: the first pod has the data, whatever term the others have heard of.
+func TestOtherVolumesHaveANewFirstPrimary(t *testing.T) {
 	f := trio()
 	f.Record = f.Record.Refound()
 	f.Former = nil
@@ -260,8 +260,8 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 	}
 }
 
-// down lets time pass in steps, with a writer that is down as often as is said, and returns when it was deposed; 0 when
-// it was not.
+// down lets time pass in steps, with a primary that is down as often as is said, and returns when it was deposed; 0
+// when it was not.
 func down(f *failover.Facts, m *failover.Memory, limit time.Duration,
 	isDown func(since time.Duration) bool) time.Duration {
 	for begun := f.Now; f.Now < begun+limit; f.Now += 100 * time.Millisecond {
@@ -281,7 +281,7 @@ func down(f *failover.Facts, m *failover.Memory, limit time.Duration,
 
 func always(time.Duration) bool { return true }
 
-// TestServicesLeadToNobodyBeforeAnotherTakesOver: the label of a writer that is down goes before its time is over,
+// TestServicesLeadToNobodyBeforeAnotherTakesOver: the label of a primary that is down goes before its time is over,
 // where another one can take over. It is not kept from one that is back, and comes back when no other can any more.
 func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	others := func(f *failover.Facts, health report.Health) { f.Pods[1].Health, f.Pods[2].Health = health, health }
@@ -316,7 +316,7 @@ func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	}
 }
 
-// TestAnotherFailureWhileAnOrderWaits: a writer that did not hand over and was down for a moment meanwhile is one that
+// TestAnotherFailureWhileAnOrderWaits: a primary that did not hand over and was down for a moment meanwhile is one that
 // Services lead to.
 func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
 	var m failover.Memory
@@ -330,9 +330,9 @@ func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
 	}
 }
 
-// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up,
-// and that of a moment with it; one that stays has all of the time again.
-func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
+// TestAPrimaryThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds
+// up, and that of a moment with it; one that stays has all of the time again.
+func TestAPrimaryThatKeepsDyingIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down, up, want time.Duration
 	}{
@@ -350,9 +350,9 @@ func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
 	}
 }
 
-// TestANewWriterIsGivenTime, and one that has been one for long is not given that again by an engine that knows
+// TestANewPrimaryIsGivenTime, and one that has been one for long is not given that again by an engine that knows
 // nothing.
-func TestANewWriterIsGivenTime(t *testing.T) {
+func TestANewPrimaryIsGivenTime(t *testing.T) {
 	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 10 * time.Second: 20 * time.Second,
 		time.Hour: 2 * time.Second} {
 		f, m := trio(), failover.Memory{}

@@ -141,11 +141,11 @@ func (w *world) settled(seed int) {
 		w.failed("seed %d: the record is %+v, order %+v", seed, r, w.order)
 	}
 	p := w.find(r.Primary.Name)
-	if !p.runs || !p.writer || !p.labelled {
+	if !p.runs || !p.isPrimary || !p.labelled {
 		w.failed("seed %d: %s does not write: %+v", seed, p.name, p)
 	}
 	for _, q := range w.pods {
-		if q != p && (!q.runs || q.writer || q.follows != p.name || q.labelled) {
+		if q != p && (!q.runs || q.isPrimary || q.follows != p.name || q.labelled) {
 			w.failed("seed %d: %s does not follow %s: %+v", seed, q.name, p.name, q)
 		}
 	}

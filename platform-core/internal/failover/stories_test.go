@@ -70,26 +70,26 @@ func TestStories(t *testing.T) {
 		return func(w *world) { w.find(name).breaks = true }
 	}
 	nothing := func(*world) {}
-	play(t, "first-writer", 3, event{"nothing happens for a minute", nothing, time.Minute})
-	play(t, "process-restarts-in-place", 3, event{"the process of the writer is killed", kill("a-0"), 10 * time.Second})
+	play(t, "first-primary", 3, event{"nothing happens for a minute", nothing, time.Minute})
+	play(t, "process-restarts-in-place", 3, event{"the process of the primary is killed", kill("a-0"), 10 * time.Second})
 	play(t, "process-does-not-come-back", 3,
-		event{"the process of the writer ends and does not start again", breaks("a-0"), 10 * time.Second},
+		event{"the process of the primary ends and does not start again", breaks("a-0"), 10 * time.Second},
 		event{"it can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
-	play(t, "writer-is-cut-off", 3,
-		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 20 * time.Second},
+	play(t, "primary-is-cut-off", 3,
+		event{"nobody reaches the primary any more", func(w *world) { w.find("a-0").cut = true }, 20 * time.Second},
 		event{"it is back", func(w *world) { w.find("a-0").cut = false }, 10 * time.Second})
 	play(t, "follower-is-cut-off", 3,
 		event{"nobody reaches a follower any more", func(w *world) { w.find("a-2").cut = true }, 90 * time.Second},
 		event{"it is back", func(w *world) { w.find("a-2").cut = false }, 10 * time.Second})
-	play(t, "writer-loses-its-volume", 3,
-		event{"pod and volume of the writer are replaced", func(w *world) { replaced(w, "a-0") }, 20 * time.Second})
+	play(t, "primary-loses-its-volume", 3,
+		event{"pod and volume of the primary are replaced", func(w *world) { replaced(w, "a-0") }, 20 * time.Second})
 	play(t, "api-server-is-away", 3,
 		event{"nobody reaches the API server", func(w *world) { w.apiDown = true }, 10 * time.Minute},
 		event{"it is back", func(w *world) { w.apiDown = false }, 10 * time.Second})
 	play(t, "scaled-in", 3, event{"one pod less is wanted",
 		func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
 	play(t, "manual", 3,
-		event{"failover is manual, and the writer does not come back",
+		event{"failover is manual, and the primary does not come back",
 			func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
 		event{"a person says that it is to hand over", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" },
 			5 * time.Second},
@@ -97,7 +97,7 @@ func TestStories(t *testing.T) {
 			w.order = &failover.Order{Way: failover.TakeOver, By: "failover-1"}
 		}, 10 * time.Second})
 	play(t, "taken-over", 3,
-		event{"a person says that a-2 is to take over, whatever the writer says", func(w *world) {
+		event{"a person says that a-2 is to take over, whatever the primary says", func(w *world) {
 			w.handover, w.order, w.orderFrom = failover.Declared,
 				&failover.Order{To: "a-2", Way: failover.TakeOver, By: "failover-1"}, "a-0"
 		}, 10 * time.Second})
@@ -109,13 +109,13 @@ func TestStories(t *testing.T) {
 			w.order, w.orderFrom = &failover.Order{To: "a-9"}, "a-2"
 		}, 5 * time.Second})
 	play(t, "operator-dies-midway", 3,
-		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 5 * time.Second},
+		event{"nobody reaches the primary any more", func(w *world) { w.find("a-0").cut = true }, 5 * time.Second},
 		event{"another operator takes over, which knows nothing", func(w *world) { w.engines[0].memory = failover.Memory{} },
 			15 * time.Second})
 	play(t, "no-other-can-take-over", 2,
 		event{"the follower breaks", breaks("a-1"), 5 * time.Second},
-		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
-		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
+		event{"the primary breaks too", breaks("a-0"), 10 * time.Second},
+		event{"the primary can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
 	play(t, "alone", 1,
 		event{"neither API server nor operator are there, and the process is killed",
 			func(w *world) { w.apiDown = true; kill("a-0")(w) }, 10 * time.Minute},
@@ -142,10 +142,10 @@ func TestARestoredRecord(t *testing.T) {
 		w.run(15 * time.Second)
 		backup := stored{w.record, w.former, w.version}
 		for range 1 + seed%3 {
-			writer := w.find(w.record.Primary.Name)
-			writer.breaks = true
+			primary := w.find(w.record.Primary.Name)
+			primary.breaks = true
 			w.run(6 * time.Second)
-			writer.breaks = false
+			primary.breaks = false
 			w.run(time.Duration(w.random.IntN(12_000)) * time.Millisecond)
 		}
 		before := w.record.Term
@@ -183,8 +183,7 @@ func TestFailoverIsQuick(t *testing.T) {
 			began := w.now
 			w.step()
 			for !slices.ContainsFunc(w.pods, func(p *pod) bool {
-				return p.there && !p.cut && p.runs && p.writer &&
-					p.labelled
+				return p.there && !p.cut && p.runs && p.isPrimary && p.labelled
 			}) {
 				if w.step(); w.now-began > tc.limit {
 					w.failed("nobody writes after %s", w.now-began)

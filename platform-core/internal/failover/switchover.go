@@ -164,7 +164,7 @@ func (f *Facts) reachedPrimary(m *Memory, d *Decision, primary, best *Pod) bool 
 	for _, pod := range []*Pod{primary, best} {
 		last, known := m.measures[pod.Name]
 		if _, isDue := due(last.at, known && last.at >= since, f.Now, pausePoll); isDue {
-			d.add(Step{Action: Measure, Pod: pod.Name}, "the writer is paused")
+			d.add(Step{Action: Measure, Pod: pod.Name}, "the primary is paused")
 		}
 	}
 	d.wakeAt(f.Now + pausePoll)

@@ -17,7 +17,7 @@ import (
 const (
 	// tick is the grain of time.
 	tick = 50 * time.Millisecond
-	// copyTime is how long a pod without data needs for all of a writer's.
+	// copyTime is how long a pod without data needs for all of a primary's.
 	copyTime = 3 * time.Second
 )
 
@@ -39,7 +39,7 @@ type world struct {
 	// order to the pod orderFrom to hand over.
 	order     *failover.Order
 	orderFrom string
-	// handover says whether the writer can be paused.
+	// handover says whether the primary can be paused.
 	handover failover.Handover
 	measures failover.Measures
 	maxLag   *int64
@@ -80,16 +80,16 @@ type pod struct {
 	away time.Duration
 	// breaks says that its process cannot run.
 	breaks bool
-	// runs, writer and follows are of the process: whether it is up, as what, and whom it follows.
-	runs, writer bool
-	follows      string
-	primary      string
-	starts       time.Duration
-	nextRound    time.Duration
-	asked        time.Duration
-	labelled     bool
-	paused       time.Duration
-	// data that it has; full says that it ever had all of a writer's.
+	// runs, isPrimary and follows are of the process: whether it is up, as what, and whom it follows.
+	runs, isPrimary bool
+	follows         string
+	primary         string
+	starts          time.Duration
+	nextRound       time.Duration
+	asked           time.Duration
+	labelled        bool
+	paused          time.Duration
+	// data that it has; full says that it ever had all of a primary's.
 	data int64
 	full bool
 	// branch is the term in which the last of it was written, and parent the one that it goes on from.
@@ -179,17 +179,17 @@ func (w *world) step() {
 		if e.cut || w.apiDown {
 			e.away = w.now
 		}
-		e.turn()
+		e.round()
 	}
 	w.acknowledge()
 	w.check()
 }
 
-// acknowledge notes how far the writer's data goes that as many others have as it waits for.
+// acknowledge notes how far the primary's data goes that as many others have as it waits for.
 func (w *world) acknowledge() {
 	for _, p := range w.pods {
 		list := p.agent.State().List
-		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || list.SynchronousReplicas == 0 {
+		if !p.there || !p.runs || !p.isPrimary || !p.agent.Valid(w.now) || list.SynchronousReplicas == 0 {
 			continue
 		}
 		var have []int64
@@ -208,7 +208,7 @@ func (w *world) acknowledge() {
 
 // live is what the agent of a pod does by itself, in one go and in time.
 func (w *world) live(p *pod) {
-	if p.runs && p.writer && !p.agent.Valid(w.now) {
+	if p.runs && p.isPrimary && !p.agent.Valid(w.now) {
 		p.runs = false
 	}
 	if w.now >= p.nextRound {
@@ -217,15 +217,16 @@ func (w *world) live(p *pod) {
 	}
 	w.reconcile(p)
 	p.disk = p.agent.State()
-	if p.runs && p.writer && p.paused < w.now {
+	if p.runs && p.isPrimary && p.paused < w.now {
 		if term := p.agent.State().Term; p.branch != term {
 			p.branch, p.parent = term, p.branch
 		}
 		p.data++
 		p.full = true
 	}
-	if source := w.find(p.follows); p.runs && !p.writer && source != nil && source.there && source.runs && source.writer &&
-		!p.cut && !source.cut {
+	source := w.find(p.follows)
+	sends := source != nil && source.there && source.runs && source.isPrimary && !source.cut
+	if sends && p.runs && !p.isPrimary && !p.cut {
 		// A pod without data copies all of it first.
 		late := w.copies.Wanted > 0 && w.random.IntN(3) == 0
 		if p.copied += tick; (p.full || p.copied >= copyTime) && !late {
@@ -266,9 +267,9 @@ func (w *world) round(p *pod) {
 	w.executeSwitchover(p)
 }
 
-// executeSwitchover ends the process of a writer that may not write any more, before anything else happens.
+// executeSwitchover ends the process of a primary that may not write any more, before anything else happens.
 func (w *world) executeSwitchover(p *pod) {
-	if p.runs && p.writer && !p.agent.Valid(w.now) {
+	if p.runs && p.isPrimary && !p.agent.Valid(w.now) {
 		p.runs = false
 	}
 }
@@ -286,25 +287,25 @@ func (w *world) learnt(p *pod, r permission.Record) {
 
 // reconcile starts the process, and has it be what it should be.
 func (w *world) reconcile(p *pod) {
-	writer := p.agent.Named() && p.agent.Valid(w.now)
+	named := p.agent.Named() && p.agent.Valid(w.now)
 	switch {
 	case p.breaks:
 		p.runs = false
-	case p.runs && !p.writer && writer:
-		p.writer = true // promoted
-	case p.runs && !p.writer && p.primary != "":
+	case p.runs && !p.isPrimary && named:
+		p.isPrimary = true // promoted
+	case p.runs && !p.isPrimary && p.primary != "":
 		p.follows = p.primary
-	case !p.runs && p.starts == 0 && (writer || p.leader() != ""):
+	case !p.runs && p.starts == 0 && (named || p.leader() != ""):
 		p.starts = w.now + 300*time.Millisecond
 	case !p.runs && p.starts != 0 && w.now >= p.starts:
 		p.starts = 0
-		if writer || p.leader() != "" {
-			p.runs, p.writer, p.follows = true, writer, p.leader()
+		if named || p.leader() != "" {
+			p.runs, p.isPrimary, p.follows = true, named, p.leader()
 		}
 	}
 }
 
-// leader is whom a pod follows: the writer, or while nobody knows one the last that it followed.
+// leader is whom a pod follows: the primary, or while nobody knows one the last that it followed.
 func (p *pod) leader() string {
 	leader := p.primary
 	if leader == "" {
@@ -327,13 +328,13 @@ func (w *world) report(p *pod) {
 		health = report.Healthy
 	}
 	sync := failover.OutOfSync
-	if p.runs && !p.writer && p.full {
+	if p.runs && !p.isPrimary && p.full {
 		sync = failover.InSync
 	}
 	suspectsPrimary := !p.agent.Named() && p.primary != "" && w.now-p.asked > 3*time.Second && w.record.List.Has(p.self)
 	next := failover.Pod{Name: p.name, Health: health, Sync: sync, SuspectsPrimary: suspectsPrimary,
 		Member: w.known(p, state)}
-	if w.copies.Wanted > 0 && p.runs && p.writer {
+	if w.copies.Wanted > 0 && p.runs && p.isPrimary {
 		next.History = fmt.Sprint(p.branch)
 	}
 	if next != p.reported {
@@ -345,20 +346,20 @@ func (w *world) report(p *pod) {
 func (w *world) known(p *pod, state permission.State) failover.MemberState {
 	return failover.MemberState{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term,
 		ListVersion: state.List.Version,
-		Writing:     p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary}
+		Writing:     p.runs && p.isPrimary && p.agent.Valid(w.now), Primary: p.primary}
 }
 
-// check looks for two writers.
+// check looks for two primaries.
 func (w *world) check() {
 	w.Helper()
-	var writers []string
+	var primaries []string
 	for _, p := range w.pods {
-		if p.there && p.runs && p.writer && p.agent.Valid(w.now) {
-			writers = append(writers, p.name)
+		if p.there && p.runs && p.isPrimary && p.agent.Valid(w.now) {
+			primaries = append(primaries, p.name)
 		}
 	}
-	if len(writers) > 1 {
-		w.failed("%v write at once", writers)
+	if len(primaries) > 1 {
+		w.failed("%v write at once", primaries)
 	}
 	labelled := 0
 	for _, p := range w.pods {
@@ -367,7 +368,7 @@ func (w *world) check() {
 		}
 	}
 	if labelled > 1 {
-		w.failed("%d pods have the writer's label", labelled)
+		w.failed("%d pods have the primary label", labelled)
 	}
 }
 
@@ -385,7 +386,7 @@ func (w *world) write(e *engine, version int, s failover.Step) bool {
 	}
 	if named := s.Record.Primary; named != nil {
 		if other, twice := w.named[s.Record.Term]; twice && other != *named {
-			w.failed("term %d has two writers, %s and %s", s.Record.Term, other.Name, named.Name)
+			w.failed("term %d has two primaries, %s and %s", s.Record.Term, other.Name, named.Name)
 		}
 		w.judge(e, before, *named)
 		w.named[s.Record.Term] = *named

@@ -65,7 +65,7 @@ func (f Facts) begun() bool {
 }
 
 // Awaited returns the pod that the set waits for: one that is out or in the midst of a change before one whose
-// turn has not come.
+// change has not begun.
 func (f Facts) Awaited() (Pod, bool) {
 	var unsettled []Pod
 	for _, p := range f.Pods {
@@ -94,7 +94,7 @@ func (f Facts) Held() []Step {
 	return held
 }
 
-// Disturbs says whether one of the steps takes a pod out that serves and comes back, or has a writer hand over for
+// Disturbs says whether one of the steps takes a pod out that serves and comes back, or has a primary hand over for
 // that.
 func (f Facts) Disturbs(steps []Step) bool {
 	if f.Mode == Stopped {
@@ -181,7 +181,7 @@ func (f Facts) needConfiguration(p Pod) (Step, bool) {
 // of it costs the set nothing more.
 func halfway(p Pod) bool { return broken(p) || p.Restart == Underway }
 
-// order puts pods that are out first, then those that take no writes, the writer
+// order puts pods that are out first, then those that take no writes, the primary
 // last; within each, the highest ordinal first.
 func (f Facts) order(pods []Pod) []Pod {
 	rank := func(p Pod) int {
@@ -189,7 +189,7 @@ func (f Facts) order(pods []Pod) []Pod {
 		if !halfway(p) {
 			rank = 2
 		}
-		if f.writes(p) {
+		if f.isPrimary(p) {
 			rank++
 		}
 		return rank

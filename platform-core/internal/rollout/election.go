@@ -78,7 +78,7 @@ func Elect(f Facts, by platformv1.SetElection, recorded *platformv1.ElectionReco
 func (f Facts) keep(recorded *platformv1.ElectionRecord) Election {
 	kept := Election{Record: recorded, State: ElectionUnknown}
 	for _, p := range f.Pods {
-		if f.writer(p.Role) && (recorded == nil || recorded.Primary == p.Name) {
+		if f.IsPrimaryRole(p.Role) && (recorded == nil || recorded.Primary == p.Name) {
 			kept.Named = p.Name
 			break
 		}

@@ -159,9 +159,9 @@ func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
 	return f, elected
 }
 
-// turn is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after
+// round is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after
 // so many writes; negative for never.
-func (e *electorate) turn(writes int) {
+func (e *electorate) round(writes int) {
 	seen := e.cache
 	f, elected := e.facts(seen)
 	steps := rollout.Plan(f)
@@ -230,7 +230,7 @@ func (e *electorate) checkRecord(next *platformv1.ElectionRecord) {
 	}
 }
 
-// settle has all members learn the latest outcome and report it: the label is where it belongs after a few turns.
+// settle has all members learn the latest outcome and report it: the label is where it belongs after a few rounds.
 func (e *electorate) settle() {
 	latest := slices.MaxFunc(e.views, func(a, b view) int { return a.epoch - b.epoch })
 	for i, v := range e.views {
@@ -244,7 +244,7 @@ func (e *electorate) settle() {
 	e.server.reports, e.server.copying = slices.Clone(e.views), make([]bool, len(e.views))
 	for range 2 + 2*len(e.views) {
 		e.cache = e.server.copied()
-		e.turn(-1)
+		e.round(-1)
 	}
 	for i, label := range e.server.labels {
 		want := "replica"
@@ -272,9 +272,9 @@ func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 				case n < 30:
 					e.refresh()
 				case n < 37:
-					e.turn(-1)
+					e.round(-1)
 				case n < 39:
-					e.turn(e.random.IntN(3))
+					e.round(e.random.IntN(3))
 					e.cache = e.server.copied() // The next one begins with what is there.
 				case n > 39:
 					e.copy()

@@ -23,9 +23,9 @@ func scaledIn() rollout.Facts {
 		Pods: []rollout.Pod{pod("a-0", 0, "replica"), pod("a-1", 1, "primary")}}
 }
 
-// TestAWriterIsNotScaledInWithoutAnother: while the record names it and nobody else can take over, without it nobody
+// TestAPrimaryIsNotScaledInWithoutAnother: while the record names it and nobody else can take over, without it nobody
 // writes.
-func TestAWriterIsNotScaledInWithoutAnother(t *testing.T) {
+func TestAPrimaryIsNotScaledInWithoutAnother(t *testing.T) {
 	held := func(why string) []string {
 		return []string{"Hold a-1: it is the one that may write, and no pod that is wanted can take over (" + why +
 			"): it goes once one can; to keep it, scale back so that a-1 is wanted"}
@@ -96,7 +96,7 @@ func TestAWriterIsNotScaledInWithoutAnother(t *testing.T) {
 }
 
 // What is held is not forecast: it takes somebody else to come about.
-func TestTheEndOfALastWriterIsNotForecast(t *testing.T) {
+func TestTheEndOfALastPrimaryIsNotForecast(t *testing.T) {
 	if steps := rollout.Forecast(scaledIn()); len(steps) > 0 {
 		t.Errorf("it is forecast that %v", steps)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
-// forecastTurns is how often a forecast plans for each pod: more than any change takes.
-const forecastTurns = 12
+// forecastRounds bounds how often a forecast plans for each pod. No change takes more.
+const forecastRounds = 12
 
 // Forecast returns the steps that would be taken until the set is as wanted, when each of them works and nothing else
 // happens. What merely follows from them (labels of roles, waiting) is left out. The facts stay as they are.
@@ -17,7 +17,7 @@ func Forecast(f Facts) []Step {
 	f.Pods = slices.Clone(f.Pods)
 	f.Window = Open
 	var forecast []Step
-	for range forecastTurns * (len(f.Pods) + int(f.Replicas) + 1) {
+	for range forecastRounds * (len(f.Pods) + int(f.Replicas) + 1) {
 		steps := Plan(f)
 		moved := false
 		for _, step := range steps {
@@ -72,7 +72,7 @@ func (f *Facts) perfect(p Pod) Pod {
 	role := p.Report.Role
 	if role == "" {
 		for _, r := range f.Roles {
-			if !f.writer(r.Name) {
+			if !f.IsPrimaryRole(r.Name) {
 				role = r.Name
 			}
 		}
@@ -84,7 +84,7 @@ func (f *Facts) perfect(p Pod) Pod {
 	}
 }
 
-// swap has a writer and the pod that takes over change roles.
+// swap has a primary and the pod that takes over change roles.
 func (f *Facts) swap(from int, to string) {
 	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Name == to })
 	if i < 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // A server that was alone gets others: they wait until it is named, and it is named once it has its new configuration.
-func TestAFirstWriterIsChangedWhileOthersWaitForIt(t *testing.T) {
+func TestAFirstPrimaryIsChangedWhileOthersWaitForIt(t *testing.T) {
 	alone := rollout.Pod{Name: "a-0", Life: rollout.Alive, Revision: "r1", Ready: rollout.Ready, Role: "primary",
 		Report: report.Report{Health: report.Healthy, Role: "primary", ConfigDigest: "d1", RestartDigest: "s1"}}
 	waits := rollout.Pod{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Revision: "r1", Ready: rollout.NotReady,

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// Where the engine names the writer, what pods report gives nobody else its label, and takes it from who is not named
+// Where the engine names the primary, what pods report gives nobody else its label, and takes it from who is not named
 // any more.
-func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
+func TestOnlyTheNamedPodHasThePrimariesLabel(t *testing.T) {
 	pod := func(ordinal int32, label, says string, health report.Health) rollout.Pod {
 		return rollout.Pod{Name: "a-" + string('0'+ordinal), Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready,
 			Role: label, Revision: "r1",
@@ -34,7 +34,7 @@ func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
 		"the old one that does not answer": {"a-1",
 			[]rollout.Pod{pod(0, "primary", "", report.Unhealthy), pod(1, "", "primary", report.Healthy)},
 			[]string{`SetRole a-0 "": it is not the one that may write`}},
-		"the writer's before others": {"a-1",
+		"the primary's before others": {"a-1",
 			[]rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "", "primary", report.Healthy)},
 			[]string{`SetRole a-1 "primary": it reports role "primary"`}},
 		"others while it is about to write": {"a-1",
@@ -86,8 +86,8 @@ func TestOthersHaveTheirLabelsAfterAWhile(t *testing.T) {
 	}
 }
 
-// TestWhoIsAboutToTakeOverHasNoLabelButTheWriters, and meanwhile others keep what they have.
-func TestWhoIsAboutToTakeOverHasNoLabelButTheWriters(t *testing.T) {
+// TestWhoIsAboutToTakeOverHasNoLabelButThePrimaries, and meanwhile others keep what they have.
+func TestWhoIsAboutToTakeOverHasNoLabelButThePrimaries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		label, says string
 		health      report.Health
@@ -124,8 +124,8 @@ func TestWhoIsAboutToTakeOverHasNoLabelButTheWriters(t *testing.T) {
 	}
 }
 
-// While the writer changes no pod is taken out, however different it is from what is wanted.
-func TestNothingIsTakenOutWhileTheWriterChanges(t *testing.T) {
+// While the primary changes no pod is taken out, however different it is from what is wanted.
+func TestNothingIsTakenOutWhileThePrimaryChanges(t *testing.T) {
 	f := rollout.Facts{Name: "a", Replicas: 1, Revision: "r2", ConfigDigest: "d2", RestartDigest: "s2", Roles: roles,
 		Pods: []rollout.Pod{
 			{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Role: "replica", Revision: "r1",
@@ -136,7 +136,7 @@ func TestNothingIsTakenOutWhileTheWriterChanges(t *testing.T) {
 	if steps := rollout.Plan(f); len(steps) == 0 {
 		t.Error("nothing is to do, so that the test shows nothing")
 	}
-	f.Busy = "the writer changes"
+	f.Busy = "the primary changes"
 	if steps := rollout.Plan(f); len(steps) != 0 {
 		t.Errorf("it does %v", steps)
 	}

@@ -14,7 +14,7 @@ import (
 // ready, so that no Service selects it.
 func (f Facts) wantedRole(p Pod) string {
 	role := f.reportedRole(p)
-	if f.Named != nil && *f.Named != p.Name && f.writer(role) || f.Unlabelled == p.Name && !f.writer(role) {
+	if f.Named != nil && *f.Named != p.Name && f.IsPrimaryRole(role) || f.Unlabelled == p.Name && !f.IsPrimaryRole(role) {
 		return ""
 	}
 	return role
@@ -47,16 +47,16 @@ func planRoles(f Facts) []Step {
 			continue
 		}
 		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
-		if want == "" && f.writer(f.reportedRole(p)) {
+		if want == "" && f.IsPrimaryRole(f.reportedRole(p)) {
 			step = stepFor(SetRole, p, "it is not the one that may write")
 		} else if p.Name == f.Unlabelled && want == "" {
 			step = stepFor(SetRole, p, "it is about to take over")
 		}
 		step.Role = want
 		switch {
-		case f.writer(want):
+		case f.IsPrimaryRole(want):
 			give = append(give, step)
-		case f.writer(p.Role):
+		case f.IsPrimaryRole(p.Role):
 			take = append(take, step)
 		case p.Name == f.Unlabelled || f.Unlabelled == "" && !f.succession():
 			others = append(others, step)
@@ -80,7 +80,7 @@ func planRoles(f Facts) []Step {
 func (f Facts) succession() bool {
 	return f.Promoting && f.Named != nil && slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return *f.Named == p.Name && p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy &&
-			!f.writer(p.Role)
+			!f.IsPrimaryRole(p.Role)
 	})
 }
 
@@ -90,7 +90,7 @@ func (f Facts) singlePrimary(give []Step) []Step {
 	if f.Authority != AuthorityEngine || len(give) == 0 {
 		return give
 	}
-	held := slices.ContainsFunc(f.Pods, func(p Pod) bool { return f.writer(p.Role) && f.holds(p) })
+	held := slices.ContainsFunc(f.Pods, func(p Pod) bool { return f.IsPrimaryRole(p.Role) && f.holds(p) })
 	if held {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (f Facts) removePrimaryLabels(give []Step) []Step {
 	if len(give) > 0 {
 		successor = give[0].Pod
 	} else if i := slices.IndexFunc(f.Pods,
-		func(p Pod) bool { return f.writer(p.Role) && p.Node == Reachable && f.holds(p) }); i >= 0 {
+		func(p Pod) bool { return f.IsPrimaryRole(p.Role) && p.Node == Reachable && f.holds(p) }); i >= 0 {
 		successor = f.Pods[i].Name
 	}
 	if successor == "" {
@@ -118,7 +118,7 @@ func (f Facts) removePrimaryLabels(give []Step) []Step {
 	}
 	var steps []Step
 	for _, p := range f.Pods {
-		if !f.writer(p.Role) || p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy ||
+		if !f.IsPrimaryRole(p.Role) || p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy ||
 			slices.ContainsFunc(give, func(s Step) bool { return s.Ordinal == p.Ordinal }) {
 			continue
 		}

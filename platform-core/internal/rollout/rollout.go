@@ -54,7 +54,7 @@ type Facts struct {
 	Policy platformv1.PodManagementPolicy
 	// RestartStrategy says whether processes are restarted one by one; empty is RestartRolling.
 	RestartStrategy platformv1.RestartStrategy
-	// Authority over who writes. With AuthorityEngine there is one writer at most.
+	// Authority over who writes. With AuthorityEngine there is one primary at most.
 	Authority string
 	// Revision that pods should have.
 	Revision string
@@ -79,16 +79,16 @@ type Facts struct {
 	// Named is the pod that may write, where the engine decides it or follows an election: no other one gets the label of
 	// a role that takes writes, and with an empty name none does. Nil where the pods' reports decide.
 	Named *string
-	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others
+	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the primary label, others
 	// wait for theirs.
 	Promoting bool
-	// Unlabelled is the pod that is to have no label but the writer's, which it is about to get; empty for none.
+	// Unlabelled is the pod that is to have no label but the primary label, which it is about to get; empty for none.
 	Unlabelled string
-	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when
+	// Founding says that the engine has yet to name the first primary: pods wait for that, and one that was made when
 	// somebody else decided has to be changed before it is named.
 	Founding bool
-	// Busy says why no pod that could do its work may be taken out now, as while the writer changes; empty when nothing is
-	// in the way.
+	// Busy says why no pod that could do its work may be taken out now, as while the primary changes; empty when nothing
+	// is in the way.
 	Busy string
 	// Pods that are there, in any order.
 	Pods []Pod
@@ -150,7 +150,7 @@ type Pod struct {
 	Note string
 	// Ready is the pod's Ready condition.
 	Ready Readiness
-	// Candidacy says whether it can take over from a writer.
+	// Candidacy says whether it can take over from a primary.
 	Candidacy Candidacy
 	// Role label that it has.
 	Role string
@@ -295,14 +295,14 @@ func Plan(f Facts) []Step {
 
 // Careful says whether one of the steps is to be taken on the facts as they are at this moment, not on those of a cache
 // that may lag behind: a cache that does not show our last step could have us take two pods out at once,
-// or give a second writer's label.
+// or give a second primary label.
 func Careful(f Facts, steps []Step) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool {
 		switch s.Action {
 		case CreatePod:
 			return f.Policy == platformv1.PodManagementOrderedReady
 		case SetRole:
-			return f.writer(s.Role)
+			return f.IsPrimaryRole(s.Role)
 		case Hold:
 			return false
 		}
@@ -343,13 +343,13 @@ func (f Facts) Wanted(p Pod) bool {
 	return p.Ordinal-before < f.Replicas
 }
 
-// writes says whether a pod takes writes, by its label or by what it last said of itself.
-func (f Facts) writes(p Pod) bool { return f.writer(p.Role) || f.writer(p.Report.Role) }
+// isPrimary says whether a pod is the primary by its label or by its last report.
+func (f Facts) isPrimary(p Pod) bool {
+	return f.IsPrimaryRole(p.Role) || f.IsPrimaryRole(p.Report.Role)
+}
 
-// Writes says whether a pod in a role takes writes.
-func (f Facts) Writes(role string) bool { return f.writer(role) }
-
-func (f Facts) writer(role string) bool {
+// IsPrimaryRole says whether a role takes writes.
+func (f Facts) IsPrimaryRole(role string) bool {
 	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool {
 		return r.Name == role && r.Access == platformv1.RoleReadWrite
 	})
@@ -360,12 +360,12 @@ func broken(p Pod) bool { return p.Ready != Ready || p.Report.Health != report.H
 // Serves says whether a pod does its work and goes on doing it.
 func Serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Restart != Underway }
 
-// planStop ends all pods, the writer when the others are gone.
+// planStop ends all pods, the primary when the others are gone.
 func planStop(f Facts) []Step {
-	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return !f.writes(p) })
+	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return !f.isPrimary(p) })
 	var steps []Step
 	for _, p := range f.Pods {
-		if p.Life != Terminating && (!others || !f.writes(p)) {
+		if p.Life != Terminating && (!others || !f.isPrimary(p)) {
 			steps = append(steps, stepFor(DeletePod, p, "the set is to stop"))
 		}
 	}
@@ -440,7 +440,7 @@ func (f Facts) complete() bool {
 
 // leavesBefore orders the pods that are not wanted.
 func (f Facts) leavesBefore(p, q Pod) bool {
-	if last := f.writes(q) || f.named(q); last != (f.writes(p) || f.named(p)) {
+	if last := f.isPrimary(q) || f.named(q); last != (f.isPrimary(p) || f.named(p)) {
 		return last
 	}
 	if excluded := slices.Contains(f.Excluded, p.Ordinal); excluded != slices.Contains(f.Excluded, q.Ordinal) {

@@ -23,7 +23,7 @@ var roles = []platformv1.SetRole{
 	{Name: "replica", Access: platformv1.RoleReadOnly},
 }
 
-// world is a set that does what the steps say, a turn later.
+// world is a set that does what the steps say, a round later.
 type world struct {
 	rollout.Facts
 	log strings.Builder
@@ -37,11 +37,11 @@ type world struct {
 	tightens bool
 	// inPlace says how the nodes answer to other resources.
 	inPlace rollout.Fit
-	// writer is the pod that the middleware chose, where that can be another one than the first.
-	writer string
+	// primary is the pod that the middleware chose, where that can be another one than the first.
+	primary string
 	// deaf says that nobody hands over.
 	deaf bool
-	// behind are the pods by name that do not have the writer's data.
+	// behind are the pods by name that do not have the primary's data.
 	behind map[string]bool
 }
 
@@ -57,8 +57,8 @@ func newWorld(replicas int32, revision, digest string) *world {
 	}
 }
 
-// turn plans and carries out; it says whether there was anything to do or to wait for.
-func (w *world) turn() bool {
+// round plans and carries out; it says whether there was anything to do or to wait for.
+func (w *world) round() bool {
 	w.grow()
 	steps := rollout.Plan(w.Facts)
 	for _, step := range steps {
@@ -67,7 +67,7 @@ func (w *world) turn() bool {
 	}
 	if len(steps) == 1 && steps[0].Action == rollout.Hold &&
 		(w.Handover.State == rollout.HandoverFailed || w.Request.From != "" || len(w.behind) > 0) {
-		return false // it is the user's turn
+		return false // the user has to act
 	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {
 		return p.Life == rollout.Terminating && p.Node == rollout.Reachable || p.Restart == rollout.Underway ||
@@ -78,12 +78,11 @@ func (w *world) turn() bool {
 // grow lets time pass: pods that end are gone, those that start become ready.
 func (w *world) grow() {
 	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool {
-		return p.Life == rollout.Terminating &&
-			p.Node == rollout.Reachable
+		return p.Life == rollout.Terminating && p.Node == rollout.Reachable
 	})
-	writer := w.chosen()
+	primary := w.chosen()
 	if w.Named != nil {
-		w.Named = &writer
+		w.Named = &primary
 	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
@@ -104,7 +103,7 @@ func (w *world) grow() {
 		if w.behind[p.Name] {
 			p.Candidacy = rollout.Unfit
 		}
-		if p.Name == writer {
+		if p.Name == primary {
 			p.Report.Role = "primary"
 		}
 	}
@@ -159,7 +158,7 @@ func (w *world) say(format string, args ...any) { fmt.Fprintf(&w.log, "--- "+for
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 50 {
-		if !w.turn() {
+		if !w.round() {
 			return
 		}
 	}
@@ -237,7 +236,7 @@ var stories = map[string][]change{
 		func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
 	"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still",
 		func(w *world) { w.Excluded = []int32{1} }}},
-	"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
+	"primary-is-removed": {{"the primary's ordinal is excluded and one pod is wanted",
 		func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
 	"stop-and-start": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
 		{"it is to run", func(w *world) { w.Mode = rollout.Running }}},
@@ -331,7 +330,7 @@ func TestGoldenMaintenanceWindows(t *testing.T) {
 		"window-closes-midway": {
 			{"the template changes, and the window closes when the first pod is gone", func(w *world) {
 				w.Revision = "r2"
-				w.turn()
+				w.round()
 				w.Window = rollout.Closed
 			}},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
@@ -340,7 +339,7 @@ func TestGoldenMaintenanceWindows(t *testing.T) {
 			{"image and configuration change, and the window closes when the first container has yet to restart",
 				func(w *world) {
 					w.image, w.ConfigDigest, w.RestartDigest = "i2", "d2", "s2"
-					w.turn()
+					w.round()
 					w.Window = rollout.Closed
 				}},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
@@ -388,7 +387,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-func TestWriterLabelIsTakenBeforeItIsGiven(t *testing.T) {
+func TestPrimaryLabelIsTakenBeforeItIsGiven(t *testing.T) {
 	healthy := func(role string) report.Report {
 		return report.Report{Health: report.Healthy, Role: role, ConfigDigest: "d1"}
 	}
@@ -400,18 +399,18 @@ func TestWriterLabelIsTakenBeforeItIsGiven(t *testing.T) {
 	}}
 	steps := rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-0" || steps[0].Role != "replica" {
-		t.Fatalf("first turn: %v", steps)
+		t.Fatalf("first round: %v", steps)
 	}
 	f.Pods[0].Role = "replica"
 	steps = rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-1" || steps[0].Role != "primary" {
-		t.Fatalf("second turn: %v", steps)
+		t.Fatalf("second round: %v", steps)
 	}
 }
 
-// A writer on a node that nobody reaches says what it last said for ever: its label goes when another one says that it
+// A primary on a node that nobody reaches says what it last said for ever: its label goes when another one says that it
 // writes, and does not come back.
-func TestWriterThatNobodyReachesLosesItsLabel(t *testing.T) {
+func TestPrimaryThatNobodyReachesLosesItsLabel(t *testing.T) {
 	healthy := report.Report{Health: report.Healthy, Role: "primary", ConfigDigest: "d1"}
 	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: "middleware",
 		Pods: []rollout.Pod{
@@ -422,16 +421,16 @@ func TestWriterThatNobodyReachesLosesItsLabel(t *testing.T) {
 		}}
 	steps := rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-0" || steps[0].Action != rollout.SetRole || steps[0].Role != "" {
-		t.Fatalf("first turn: %v", steps)
+		t.Fatalf("first round: %v", steps)
 	}
 	f.Pods[0].Role = ""
 	steps = rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-1" || steps[0].Role != "primary" {
-		t.Fatalf("second turn: %v", steps)
+		t.Fatalf("second round: %v", steps)
 	}
 	f.Pods[1].Role = "primary"
 	if steps = rollout.Plan(f); len(steps) != 0 {
-		t.Fatalf("third turn: %v", steps)
+		t.Fatalf("third round: %v", steps)
 	}
 }
 

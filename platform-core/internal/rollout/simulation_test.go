@@ -24,7 +24,7 @@ type spec struct {
 	digest, restart            string
 }
 
-// member is a simulated pod. The numbers count turns down.
+// member is a simulated pod. The numbers count rounds down.
 type member struct {
 	uid             int
 	ordinal         int32
@@ -36,7 +36,7 @@ type member struct {
 	digest, restart string
 	// known is the configuration that the report tells of: none before the first report.
 	known bool
-	// starts, goes, restarts, resizes: turns until the pod is up, gone, restarted with its image, resized.
+	// starts, goes, restarts, resizes: rounds until the pod is up, gone, restarted with its image, resized.
 	starts, goes, restarts, resizes int
 	// claims that it writes, rightly or not.
 	claims bool
@@ -150,8 +150,8 @@ func (s *simulation) facts(pods []rollout.Pod) rollout.Facts {
 	}
 }
 
-// turn is one reconcile: on what a cache shows, and where that is not good enough on the pods as they are.
-func (s *simulation) turn() []rollout.Step {
+// round is one reconcile: on what a cache shows, and where that is not good enough on the pods as they are.
+func (s *simulation) round() []rollout.Step {
 	fresh := s.look()
 	pods := fresh
 	if s.cached != nil && s.random.IntN(3) == 0 {
@@ -286,14 +286,14 @@ func (s *simulation) checkOrder(step rollout.Step) {
 }
 
 func (s *simulation) checkLabels() {
-	writers := 0
+	primaries := 0
 	for _, m := range s.pods {
 		if m.role == "primary" {
-			writers++
+			primaries++
 		}
 	}
-	if writers > 1 {
-		s.failed("%d pods have the writer's label", writers)
+	if primaries > 1 {
+		s.failed("%d pods have the primary label", primaries)
 	}
 	if ours := len(slices.DeleteFunc(slices.Clone(s.pods),
 		func(m *member) bool { return !m.ours || !s.wanted(m) })); ours > 1 {
@@ -336,7 +336,7 @@ func (s *simulation) pass() {
 	s.followHandover()
 }
 
-// elect has the middleware choose a writer when there is none that works. The old one may
+// elect has the middleware choose a primary when there is none that works. The old one may
 // still believe that it is one.
 func (s *simulation) elect() {
 	working := slices.DeleteFunc(slices.Clone(s.pods), func(m *member) bool { return !s.serves(m) || !m.known })
@@ -418,7 +418,7 @@ func (s *simulation) edit() {
 
 func (s *simulation) settle(want int) {
 	for range 400 {
-		if len(s.turn()) == 0 && s.settled(want) {
+		if len(s.round()) == 0 && s.settled(want) {
 			return
 		}
 		s.pass()
@@ -442,7 +442,7 @@ func (s *simulation) settled(want int) bool {
 }
 
 // Whatever happens to the pods and the spec: we never have more than one wanted pod out by our own doing, the
-// writer is changed last, no two pods have a writer's label, a suspended set is left alone, nothing that serves is
+// primary is changed last, no two pods have a primary label, a suspended set is left alone, nothing that serves is
 // taken out outside of the maintenance windows, and the set settles when nothing more happens.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(2000)
@@ -465,7 +465,7 @@ func TestRandomHistories(t *testing.T) {
 			if random.IntN(5) == 0 {
 				s.strike()
 			}
-			s.turn()
+			s.round()
 			s.pass()
 		}
 		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false,

@@ -67,10 +67,10 @@ const (
 )
 
 // LacksCandidate says whether other pods serve, but none of them can take over from the primary.
-func (f Facts) LacksCandidate(writer string) bool {
-	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && Serves(p) })
+func (f Facts) LacksCandidate(primary string) bool {
+	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != primary && f.Wanted(p) && Serves(p) })
 	return others && !slices.ContainsFunc(f.Pods,
-		func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
+		func(p Pod) bool { return p.Name != primary && p.Candidacy == CanTakeOver && f.Wanted(p) })
 }
 
 // Outage says whether an action disrupts the process of a pod.
@@ -83,18 +83,18 @@ func (f Facts) spare(step Step) Step {
 	if f.Switchover == NoSwitchover || !step.Action.Outage() || p.Life != Alive || halfway(p) {
 		return step
 	}
-	writers := f.writers()
-	writes := slices.ContainsFunc(writers, func(w Pod) bool { return w.Name == p.Name })
+	primaries := f.primaries()
+	reportsPrimary := slices.ContainsFunc(primaries, func(w Pod) bool { return w.Name == p.Name })
 	underway := f.Handover.From == p.Name && f.Handover.State == HandoverUnderway
 	switch {
-	case !writes && len(writers) == 0 && underway:
+	case !reportsPrimary && len(primaries) == 0 && underway:
 		return stepFor(Hold, p, "it has given up writing, and no pod says yet that it writes")
-	case !writes && slices.ContainsFunc(writers, f.awaitsLabel):
-		return stepFor(Hold, p, "Services do not yet lead to %s, which writes now", writers[0].Name)
-	case !writes:
+	case !reportsPrimary && slices.ContainsFunc(primaries, f.awaitsLabel):
+		return stepFor(Hold, p, "Services do not yet lead to %s, which writes now", primaries[0].Name)
+	case !reportsPrimary:
 		return step
-	case len(writers) > 1:
-		others := slices.DeleteFunc(writers, func(w Pod) bool { return w.Name == p.Name })
+	case len(primaries) > 1:
+		others := slices.DeleteFunc(primaries, func(w Pod) bool { return w.Name == p.Name })
 		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
 	}
 	to, ok := f.successor(p, "")
@@ -116,7 +116,7 @@ func (f Facts) spare(step Step) Step {
 // gets none, and the change may be what restores the majority.
 func (f Facts) awaitsLabel(p Pod) bool {
 	unnamed := f.Authority == AuthorityMiddleware && f.Named != nil && *f.Named != p.Name
-	return !f.writer(p.Role) && !unnamed
+	return !f.IsPrimaryRole(p.Role) && !unnamed
 }
 
 // indispensable says whether an unwanted pod is the named primary and no wanted pod can take over: without it there
@@ -163,7 +163,7 @@ func planRequest(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	p := f.Pods[i]
-	if p.Life != Alive || broken(p) || !f.writer(p.Report.Role) {
+	if p.Life != Alive || broken(p) || !f.IsPrimaryRole(p.Report.Role) {
 		return Step{}, false
 	}
 	to, ok := f.successor(p, f.Request.To)
@@ -180,15 +180,15 @@ func planRequest(f Facts) (Step, bool) {
 	return next, true
 }
 
-// writers returns the healthy pods that report to be the primary.
-func (f Facts) writers() []Pod {
-	var writers []Pod
+// primaries returns the healthy pods that report to be the primary.
+func (f Facts) primaries() []Pod {
+	var primaries []Pod
 	for _, p := range f.Pods {
-		if p.Life == Alive && p.Report.Health == report.Healthy && f.writer(p.Report.Role) {
-			writers = append(writers, p)
+		if p.Life == Alive && p.Report.Health == report.Healthy && f.IsPrimaryRole(p.Report.Role) {
+			primaries = append(primaries, p)
 		}
 	}
-	return writers
+	return primaries
 }
 
 // successor returns the candidate: that of the current attempt, or else one that needs no change any more, so that the
@@ -197,7 +197,7 @@ func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
 		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && Serves(p) &&
-			!f.writer(p.Report.Role) {
+			!f.IsPrimaryRole(p.Report.Role) {
 			fit = append(fit, p)
 		}
 	}

@@ -23,24 +23,24 @@ func (w *world) chosen() string {
 		return first
 	}
 	works := func(p rollout.Pod) bool { return p.Life == rollout.Alive && !w.breaks[p.Revision] }
-	if !slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool { return p.Name == w.writer && works(p) }) {
-		w.writer = first
+	if !slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool { return p.Name == w.primary && works(p) }) {
+		w.primary = first
 		if i := slices.IndexFunc(w.Pods, works); i >= 0 {
-			w.writer = w.Pods[i].Name
+			w.primary = w.Pods[i].Name
 		}
 	}
-	if w.Handover.To == w.writer {
+	if w.Handover.To == w.primary {
 		w.Handover = rollout.Handover{}
 	}
-	return w.writer
+	return w.primary
 }
 
-// handOver has the middleware choose another writer, or not.
+// handOver has the middleware choose another primary, or not.
 func (w *world) handOver(step rollout.Step) {
 	switch {
 	case !w.deaf:
 		w.Handover = rollout.Handover{From: step.Pod, To: step.To, State: rollout.HandoverUnderway}
-		w.writer = step.To
+		w.primary = step.To
 	case w.Handover.State == rollout.HandoverUnderway:
 		w.Handover.State, w.Handover.Problem = rollout.HandoverFailed, "action \"move-leader\" failed"
 	default:
@@ -48,11 +48,11 @@ func (w *world) handOver(step rollout.Step) {
 	}
 }
 
-// lastWriter is a story of a set whose writer is not wanted any more while nobody else has its data, with an end.
-func lastWriter(end change) []change {
+// lastPrimary is a story of a set whose primary is not wanted any more while nobody else has its data, with an end.
+func lastPrimary(end change) []change {
 	return []change{
 		{"the engine names who writes, and pod 2 is to take over", func(w *world) {
-			w.Named, w.Request = new(w.writer), rollout.Request{From: w.writer, To: w.Pods[2].Name}
+			w.Named, w.Request = new(w.primary), rollout.Request{From: w.primary, To: w.Pods[2].Name}
 		}},
 		{"two pods are wanted, and neither has the data", func(w *world) {
 			w.Request, w.Replicas, w.behind = rollout.Request{}, 2, map[string]bool{w.Pods[0].Name: true, w.Pods[1].Name: true}
@@ -73,9 +73,9 @@ func TestGoldenSwitchovers(t *testing.T) {
 			func(w *world) { w.ConfigDigest = "d2" }}},
 		"all-at-once": {{"template, image, resources and configuration change",
 			func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
-		"writer-is-removed": {{"the writer's ordinal is excluded and one pod is wanted",
+		"primary-is-removed": {{"the primary's ordinal is excluded and one pod is wanted",
 			func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
-		"writer-is-replaced": {{"the writer's ordinal is excluded, and three pods are wanted still",
+		"primary-is-replaced": {{"the primary's ordinal is excluded, and three pods are wanted still",
 			func(w *world) { w.Excluded = []int32{0} }}},
 		"stop": {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}},
 		"one-pod": {
@@ -89,33 +89,33 @@ func TestGoldenSwitchovers(t *testing.T) {
 				w.deaf, w.Handover, w.ConfigDigest, w.RestartDigest = false, rollout.Handover{}, "d3", "s3"
 			}},
 		},
-		"writer-breaks": {
+		"primary-breaks": {
 			{"nobody hands over, and the configuration changes",
 				func(w *world) { w.deaf, w.ConfigDigest, w.RestartDigest = true, "d2", "s2" }},
-			{"the writer breaks", func(w *world) {
+			{"the primary breaks", func(w *world) {
 				w.Pods[0].Revision, w.breaks["r0"] = "r0", true
 			}},
 		},
 		"asked": {
-			{"it is asked to hand over", func(w *world) { w.Request.From = w.writer }},
+			{"it is asked to hand over", func(w *world) { w.Request.From = w.primary }},
 			{"another pod writes, and nobody has taken the request back", nil},
-			{"the new writer is asked to hand over to pod 2",
-				func(w *world) { w.Request = rollout.Request{From: w.writer, To: w.Pods[2].Name} }},
+			{"the new primary is asked to hand over to pod 2",
+				func(w *world) { w.Request = rollout.Request{From: w.primary, To: w.Pods[2].Name} }},
 			{"it is asked for a pod that is not there",
-				func(w *world) { w.Request = rollout.Request{From: w.writer, To: "redis-a-redis-main-9"} }},
+				func(w *world) { w.Request = rollout.Request{From: w.primary, To: "redis-a-redis-main-9"} }},
 			{"the template changes meanwhile", func(w *world) { w.Revision = "r2" }},
 			{"the request is taken back", func(w *world) { w.Request = rollout.Request{} }},
-			{"it is asked again, and nobody hands over", func(w *world) { w.deaf, w.Request.From = true, w.writer }},
+			{"it is asked again, and nobody hands over", func(w *world) { w.deaf, w.Request.From = true, w.primary }},
 			{"the request is taken back, and the template changes", func(w *world) {
 				w.deaf, w.Handover, w.Request, w.Revision = false, rollout.Handover{}, rollout.Request{}, "r3"
 			}},
 		},
-		"last-writer-stays": lastWriter(change{"the others have caught up", func(w *world) { w.behind = nil }}),
-		"last-writer-is-back": lastWriter(
+		"last-primary-stays": lastPrimary(change{"the others have caught up", func(w *world) { w.behind = nil }}),
+		"last-primary-is-back": lastPrimary(
 			change{"three pods are wanted again, and the others have caught up",
 				func(w *world) { w.Replicas, w.behind = 3, nil }}),
-		"last-writer-goes-with-all": lastWriter(change{"no pod is wanted", func(w *world) { w.Replicas = 0 }}),
-		"last-writer-stops":         lastWriter(change{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}),
+		"last-primary-goes-with-all": lastPrimary(change{"no pod is wanted", func(w *world) { w.Replicas = 0 }}),
+		"last-primary-stops":         lastPrimary(change{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}),
 		"bad-template-is-mended": {
 			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
 			{"the template is mended", func(w *world) { w.Revision = "r3" }},
@@ -138,7 +138,7 @@ func TestGoldenSwitchovers(t *testing.T) {
 	}
 }
 
-func TestWriterIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
+func TestPrimaryIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 	pod := func(name string, ordinal int32, role, digest string) rollout.Pod {
 		return rollout.Pod{Name: name, Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
 			Role: role, Candidacy: rollout.CanTakeOver,

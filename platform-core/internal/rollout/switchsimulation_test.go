@@ -62,7 +62,7 @@ func (s *simulation) checkSwitchover(step rollout.Step) {
 	}
 }
 
-// checkSpared holds that a writer that works is not taken out as long as another pod could take over.
+// checkSpared holds that a primary that works is not taken out as long as another pod could take over.
 func (s *simulation) checkSpared(step rollout.Step, m *member) {
 	if s.switchover != rollout.NoSwitchover && disrupts(step.Action) && m.claims && m.known && m.runs == m.image &&
 		len(s.candidateWaits(m)) > 0 {
@@ -70,7 +70,7 @@ func (s *simulation) checkSpared(step rollout.Step, m *member) {
 	}
 }
 
-// When nothing fails, one change takes one switchover at most, whatever it is, and there is none where no writer is
+// When nothing fails, one change takes one switchover at most, whatever it is, and there is none where no primary is
 // taken out.
 func TestOneSwitchoverForAChange(t *testing.T) {
 	for seed := range uint64(2000) {

@@ -130,8 +130,8 @@ func (r *Replicated) Signal(pod, signal string) {
 // Signal sends a signal to the server's process in a pod.
 func (k *ReplicatedKind) Signal(s *Namespace, pod, signal string) {
 	s.Helper()
-	if _, err := Run(s.Ctx, s.Name, pod, k.Component, "", "sh", "-c", SignalScript+"exit 0", "signal", signal,
-		k.Process); err != nil {
+	command := []string{"sh", "-c", SignalScript + "exit 0", "signal", signal, k.Process}
+	if _, err := Run(s.Ctx, s.Name, pod, k.Component, "", command...); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -194,7 +194,7 @@ func (r *Replicated) LogChanges() {
 	}
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	for _, event := range list.Items {
-		if strings.HasPrefix(event.Reason, "Writer") {
+		if strings.HasPrefix(event.Reason, "Primary") {
 			r.Logf("%s %s: %s", event.EventTime.Format("15:04:05.000"), event.Reason, event.Note)
 		}
 	}

@@ -66,9 +66,9 @@ func (r *Root) plan(ctx context.Context, wanted, exclude []string) ([]Package, e
 		return nil, err
 	}
 	sum := sha256.Sum256(question)
-	memo := r.path("plans", hex.EncodeToString(sum[:])+".json")
+	stored := r.path("plans", hex.EncodeToString(sum[:])+".json")
 	var packages []Package
-	if data, err := os.ReadFile(memo); err == nil && json.Unmarshal(data, &packages) == nil {
+	if data, err := os.ReadFile(stored); err == nil && json.Unmarshal(data, &packages) == nil {
 		return packages, nil
 	}
 	solution, err := r.solve(ctx, wanted)
@@ -82,7 +82,7 @@ func (r *Root) plan(ctx context.Context, wanted, exclude []string) ([]Package, e
 	if err != nil {
 		return nil, err
 	}
-	return packages, os.WriteFile(memo, data, 0o644)
+	return packages, os.WriteFile(stored, data, 0o644)
 }
 
 // installLine is what a simulated installation prints per package.

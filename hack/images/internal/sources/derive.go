@@ -66,7 +66,7 @@ func Derive(host []Entry, suite string) ([]Entry, error) {
 // archives returns the host's entries for one pocket: those that are surely
 // Debian's own or, when there is none, those that could be a mirror of it.
 func archives(host []Entry, pocket string) []Entry {
-	var sure, maybe []Entry
+	var certain, possible []Entry
 	for _, entry := range host {
 		entry.URIs = slices.DeleteFunc(slices.Clone(entry.URIs),
 			func(u string) bool { return strings.HasPrefix(u, "cdrom:") })
@@ -75,15 +75,15 @@ func archives(host []Entry, pocket string) []Entry {
 		}
 		switch {
 		case strings.Contains(entry.SignedBy, "debian-archive-") || slices.ContainsFunc(entry.URIs, looksDebian):
-			sure = append(sure, entry)
+			certain = append(certain, entry)
 		case entry.SignedBy == "":
-			maybe = append(maybe, entry)
+			possible = append(possible, entry)
 		}
 	}
-	if len(sure) > 0 {
-		return sure
+	if len(certain) > 0 {
+		return certain
 	}
-	return maybe
+	return possible
 }
 
 func hasPocket(suites []string, pocket string) bool {

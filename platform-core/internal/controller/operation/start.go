@@ -77,7 +77,7 @@ func takenUp(app *platformv1.Application) bool {
 // startOrWait decides on what is there for sure, and records the decision.
 func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation,
 	earlier *platformv1.Operation) (opsflow.Decision, error) {
-	first, err := c.aheadForSure(ctx, op, seen)
+	first, err := c.aheadLive(ctx, op, seen)
 	if err != nil {
 		return opsflow.Decision{}, err
 	}
@@ -102,8 +102,8 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 }
 
 // dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
-func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result,
-	error) {
+func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation,
+	seen *observation) (reconcile.Result, error) {
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
@@ -151,8 +151,8 @@ func (c *Controller) behind(op, first *platformv1.Operation, application string)
 
 // ahead returns the Operation of the same Application that has to end first, as the cache knows them; nil when there is
 // none.
-func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation,
-	error) {
+func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation,
+	seen *observation) (*platformv1.Operation, error) {
 	others, err := c.unfinishedBeside(ctx, op, seen.application)
 	return c.queueOf(others, seen).Ahead(op), err
 }
@@ -196,10 +196,10 @@ func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operat
 	}), nil
 }
 
-// aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only
+// aheadLive is ahead by live reads: the cache may not yet know of an Operation that was started a moment ago. Only
 // this process starts any, so that it asks for the one that it started last; and for all of the Application as long as
 // it has started none, since another process may have.
-func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation,
+func (c *Controller) aheadLive(ctx context.Context, op *platformv1.Operation,
 	seen *observation) (*platformv1.Operation, error) {
 	application := seen.application
 	others, err := c.unfinishedBeside(ctx, op, application)

@@ -50,7 +50,7 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	var o outcome.Outcome
 	rights := rightsOf(set, f)
 	err := frame.Together(
-		func() error { return c.applyInTurn(ctx, set, rights) },
+		func() error { return c.applyInOrder(ctx, set, rights) },
 		func() error { return c.tellZones(ctx, f) },
 		func() error { o = c.reconcilePods(ctx, set, f, steps); return nil },
 	)
@@ -83,7 +83,7 @@ func (c *Controller) reconcilePods(ctx context.Context, set *platformv1.Workload
 }
 
 // takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts
-// what does into another turn), then those that change pods, in their order.
+// what does into another reconcile), then those that change pods, in their order.
 func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	steps []rollout.Step) outcome.Outcome {
 	outcomes := make([]outcome.Outcome, len(steps))
@@ -127,7 +127,7 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return c.reloadPlan(ctx, set, f, step)
 	case rollout.SwitchOver:
 		if set.Spec.Failover != nil {
-			// It is an order to the writer, which is carried out when the writer is looked after.
+			// It is an order to the primary, which is carried out when the primary is looked after.
 			return switching(f, step.Pod, step.String())
 		}
 		return c.switchOver(ctx, set, f, step)
@@ -218,7 +218,7 @@ func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSe
 }
 
 // resizePod gives the containers of a pod other resources while they run. What the server refuses (another
-// class of service, a resource that is gone) needs another pod: it is this one's turn in any case.
+// class of service, a resource that is gone) needs another pod: this pod is the next one to change in any case.
 func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	step rollout.Step) outcome.Outcome {
 	pod, want := f.pods[step.Pod], f.wanted[step.Pod]

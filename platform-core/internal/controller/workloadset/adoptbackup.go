@@ -20,7 +20,7 @@ import (
 // volumes: whoever the pods of the source were, the command that follows takes that out. It is done when all are there.
 func (c *Controller) makeFromSnapshots(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	backup *platformv1.Backup) outcome.Outcome {
-	// A claim that the cache does not show yet, of the turn before, is there all the same.
+	// A claim that the cache does not show yet, of the previous reconcile, is there all the same.
 	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
 		return outcome.Failed(err)
 	}

@@ -24,9 +24,9 @@ type door struct {
 	action string
 }
 
-// doors are the pods that have something to do before a planned change of the writer: those of other components that
+// doors are the pods that have something to do before a planned change of the primary: those of other components that
 // are ready.
-func (t *writerTurn) doors(ctx context.Context) ([]door, error) {
+func (t *primaryReconcile) doors(ctx context.Context) ([]door, error) {
 	var doors []door
 	for _, before := range t.set.Spec.Failover.Before {
 		var pods corev1.PodList
@@ -44,9 +44,9 @@ func (t *writerTurn) doors(ctx context.Context) ([]door, error) {
 	return doors, nil
 }
 
-// prepare runs the actions that come before the writer is paused, and says whether all have ended, well or not: who
+// prepare runs the actions that come before the primary is paused, and says whether all have ended, well or not: who
 // fails serves clients that will notice the change. Keys name the attempt, so that a repeated call does nothing again.
-func (t *writerTurn) prepare(ctx context.Context, step failover.Step) bool {
+func (t *primaryReconcile) prepare(ctx context.Context, step failover.Step) bool {
 	doors, err := t.doors(ctx)
 	if err != nil {
 		return false
@@ -56,14 +56,14 @@ func (t *writerTurn) prepare(ctx context.Context, step failover.Step) bool {
 	var calls []func() error
 	for i, door := range doors {
 		calls = append(calls, func() error {
-			key := fmt.Sprintf("before/%d/%s/%d/%d/%d", t.writer.Term, door.pod.UID, step.Attempt, t.writers.started(),
+			key := fmt.Sprintf("before/%d/%s/%d/%d/%d", t.primary.Term, door.pod.UID, step.Attempt, t.primaries.started(),
 				step.Began)
 			// The pod is of another set, whose agents know nothing of the terms of this one: other sets may come through it,
 			// each with its own.
 			call, err := t.await(ctx, door.pod, agentclient.Action{Key: key, Name: door.action})
 			ended[i] = agentclient.IsRefused(err) || err == nil && call.Phase != agentreport.CallRunning
 			if ended[i] && (err != nil || call.Phase != agentreport.CallSucceeded) {
-				t.events.Warning(t.set, "ClientsDoNotWait", "pod %s could not have its clients wait while the writer changes: %s",
+				t.events.Warning(t.set, "ClientsDoNotWait", "pod %s could not have its clients wait while the primary changes: %s",
 					door.pod.Name, problemOf(call, err))
 			}
 			return nil
@@ -80,9 +80,9 @@ func problemOf(call agentclient.ActionCall, err error) string {
 	return call.Message
 }
 
-// observeDoors tells the planner whether anything comes before the writer is paused, which matters while there is an
+// observeDoors tells the planner whether anything comes before the primary is paused, which matters while there is an
 // order.
-func (t *writerTurn) observeDoors(ctx context.Context, f *failover.Facts) error {
+func (t *primaryReconcile) observeDoors(ctx context.Context, f *failover.Facts) error {
 	if f.Order == nil || len(t.set.Spec.Failover.Before) == 0 {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// holdAction has clients of a pod wait, and handoverAction pauses a writer.
+// holdAction has clients of a pod wait, and handoverAction pauses a primary.
 const holdAction, handoverAction = "hold", "handover"
 
 // slam is the name of the pod whose clients cannot wait.
@@ -77,9 +77,9 @@ func (h *harness) behindADoor(m *crew) *platformv1.WorkloadSet {
 	return set
 }
 
-// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps
+// Clients that come through another component wait before the primary is paused, and who cannot have them wait keeps
 // nobody from that.
-func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
+func TestClientsWaitBeforeThePrimaryIsPaused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m := newCrew(h)
@@ -91,8 +91,8 @@ func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 		Request: platformv1.RequestOf(h.operation("switchover", nil))})
 	testkit.WaitFor(h, env.Client, set, "another pod writing", func() error {
 		if w := set.Status.Primary; w.Member == nil || w.Member.Name != setName+"-1" ||
-			!slices.Equal(m.writers(), []string{"1"}) {
-			return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
+			!slices.Equal(m.primaries(), []string{"1"}) {
+			return fmt.Errorf("the record is %+v, and there write %v", w, m.primaries())
 		}
 		return nil
 	})
@@ -104,7 +104,7 @@ func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 	}
 	h.tells(set, "SwitchingOver", "Prepare ", "Pause "+setName+"-0")
 	h.tells(set, "ClientsDoNotWait", "pod "+slam+
-		" could not have its clients wait while the writer changes: clients are still in transactions")
+		" could not have its clients wait while the primary changes: clients are still in transactions")
 }
 
 // Agents are called in the term that the record of their set has then: one that knows of a later one does not do what
@@ -118,8 +118,8 @@ func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
 		t.Helper()
 		testkit.WaitFor(h, env.Client, set, "pod "+ordinal+" writing", func() error {
 			if w := set.Status.Primary; w.Term != term || w.Member == nil || w.Previous != nil ||
-				!slices.Equal(m.writers(), []string{ordinal}) {
-				return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
+				!slices.Equal(m.primaries(), []string{ordinal}) {
+				return fmt.Errorf("the record is %+v, and there write %v", w, m.primaries())
 			}
 			return nil
 		})
@@ -131,7 +131,7 @@ func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
 	settles("0", 3)
 	h.render(set, func(c *content) { c.Plan = planOf("d2", "s1") })
 	settles("0", 3)
-	// The writer hands over before it is restarted, and is called in the term in which it does not write any more.
+	// The primary hands over before it is restarted, and is called in the term in which it does not write any more.
 	h.render(set, func(c *content) { c.Plan = planOf("d3", "s2") })
 	settles("1", 4)
 	want := map[string][]uint64{

@@ -59,7 +59,7 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 }
 
 // reloadPlan has the process of a pod take the current plan over while it runs. What a reload
-// cannot take over, a restart does: it is this pod's turn in any case.
+// cannot take over, a restart does: this pod is the next one to change in any case.
 func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
 	step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
@@ -83,7 +83,7 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 }
 
 // uncalled says what becomes of a call with a plan that was not made. An agent that is too old for the plan goes with
-// its pod, where another one would come with the next: then it is the pod's turn in any case.
+// its pod, where another one would come with the next: then the pod is the next one to change in any case.
 func (c *Controller) uncalled(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod,
 	err error) outcome.Outcome {
 	if want := f.wanted[pod.Name]; agentclient.IsOutdated(err) && want != nil && agentImage(pod) != agentImage(want) {

@@ -42,7 +42,7 @@ func (h *harness) noMorePods(set *platformv1.WorkloadSet) {
 	})
 }
 
-// A failover goes by its own clock while something else fails in each turn, however long that is backed off for.
+// A failover goes by its own clock while something else fails in each reconcile, however long that is backed off for.
 func TestAFailoverDoesNotWaitForWhatFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

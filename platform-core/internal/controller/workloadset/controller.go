@@ -78,8 +78,8 @@ type Controller struct {
 	refusals refusals
 	// candidateWaits are the waits of primaries for candidates.
 	candidateWaits waits
-	// writers is the in-memory state of sets whose primary the engine names.
-	writers writers
+	// primaries is the in-memory state of sets whose primary the engine names.
+	primaries primaryStates
 	// requests is the queue of the controller.
 	requests workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -169,7 +169,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		c.retries.forgetPods(client.ObjectKeyFromObject(set))
 		c.refusals.forgetPods(client.ObjectKeyFromObject(set))
 		c.Locks.ForgetSet(client.ObjectKeyFromObject(set))
-		c.writers.forget(client.ObjectKeyFromObject(set))
+		c.primaries.forget(client.ObjectKeyFromObject(set))
 		c.candidateWaits.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
@@ -197,8 +197,8 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	c.comeBack(set, f.writerWake)
-	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
+	c.comeBack(set, f.primaryWake)
+	ctx = agentclient.Within(ctx, recordOf(f.primary).Term)
 	steps := c.plan(set, f)
 	if rollout.Careful(f.rollout, steps) || f.election.State == rollout.ElectionChanged {
 		if err := c.readElection(ctx, set, f); err != nil {
@@ -209,13 +209,13 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		}
 		steps = c.plan(set, f)
 	}
-	steps, release, err := c.yield(ctx, set, f, steps)
+	steps, release, err := c.acquireDisruption(ctx, set, f, steps)
 	if err != nil {
 		return outcome.Failed(err)
 	}
 	defer release()
 	report(set, f)
-	if f.yields == "" && len(f.rollout.Held()) > 0 {
+	if f.awaits == "" && len(f.rollout.Held()) > 0 {
 		f.wakeAfter(f.opening.Sub(f.now))
 	}
 	o := c.act(ctx, set, f, steps)
@@ -228,7 +228,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if f.invalidGeneration != "" {
 		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.invalidGeneration), o)
 	}
-	if o = sayFirst(f, outcome.Worst(changing, o)); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
+	if o = sayFirst(f, outcome.Worst(changing, o)); o.Kind() < outcome.KindDeferred && f.primaryWake == 0 {
 		return o
 	}
 	return o.Within(f.wake)

@@ -75,7 +75,7 @@ func (h *harness) life() {
 		}
 	}
 	if calls := h.node.switches(); calls != 1 {
-		h.Errorf("the writer handed over %d times, want once", calls)
+		h.Errorf("the primary handed over %d times, want once", calls)
 	}
 	if err := env.Client.Delete(h.Context(), set); err != nil {
 		h.Fatal(err)
@@ -117,14 +117,14 @@ func (h *harness) expect(pods, volumes int) {
 	if got := h.inventory(); !slices.Equal(got, want) {
 		h.Errorf("there is %q, want %q", got, want)
 	}
-	writers := 0
+	primaries := 0
 	for _, pod := range h.pods() {
 		if pod.Labels[platformv1.RoleLabel] == "primary" {
-			writers++
+			primaries++
 		}
 	}
-	if writers != 1 {
-		h.Errorf("%d pods have the writer's label", writers)
+	if primaries != 1 {
+		h.Errorf("%d pods have the primary label", primaries)
 	}
 }
 

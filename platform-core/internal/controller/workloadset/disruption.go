@@ -21,14 +21,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// turnRetry is the interval of attempts to acquire the disruption lock of the Application.
-const turnRetry = 500 * time.Millisecond
+// retryInterval is the interval of attempts to acquire the disruption lock of the Application.
+const retryInterval = 500 * time.Millisecond
 
-// yield makes disruptive steps wait while an Operation works on the pods of the Application: as outside of a
-// maintenance window, repairs go on. Otherwise it acquires the disruption lock for the returned steps. The returned
+// acquireDisruption makes disruptive steps wait while an Operation works on the pods of the Application. As outside of
+// a maintenance window, repairs go on. Otherwise it acquires the disruption lock for the returned steps. The returned
 // function releases it.
-func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) (
-	[]rollout.Step, func(), error) {
+func (c *Controller) acquireDisruption(ctx context.Context, set *platformv1.WorkloadSet, f *facts,
+	steps []rollout.Step) (allowed []rollout.Step, release func(), err error) {
 	nothing := func() {}
 	if !f.rollout.Disturbs(steps) {
 		return steps, nothing, nil
@@ -37,18 +37,18 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 	if acquired {
 		by, err := c.awaited(ctx, set)
 		if err == nil && by == "" {
-			f.hasTurn = true
+			f.holdsLock = true
 			return steps, release, nil
 		}
 		if release(); err != nil {
 			return nil, nothing, err
 		}
-		f.yields = by
+		f.awaits = by
 	} else {
-		f.yields = "another pod of the Application"
+		f.awaits = "another pod of the Application"
 	}
 	// A watch reports the end of the Operation, but not the release of the lock.
-	f.wakeAfter(turnRetry)
+	f.wakeAfter(retryInterval)
 	f.rollout.Window = rollout.Closed
 	return rollout.Plan(f.rollout), nothing, nil
 }
@@ -80,9 +80,9 @@ func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (s
 	return "", nil
 }
 
-// awaitTurn returns the outcome of pods that wait for an Operation.
-func awaitTurn(f *facts, held []rollout.Step) outcome.Outcome {
-	return outcome.Waiting(platformv1.ReasonOperationAtWork, fmt.Sprintf("waits for %s: %s", f.yields, describeHeld(held)))
+// awaitDisruption returns the outcome of pods that wait for an Operation.
+func awaitDisruption(f *facts, held []rollout.Step) outcome.Outcome {
+	return outcome.Waiting(platformv1.ReasonOperationAtWork, fmt.Sprintf("waits for %s: %s", f.awaits, describeHeld(held)))
 }
 
 // ofOperation maps an Operation to the sets of its Application.

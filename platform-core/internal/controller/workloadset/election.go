@@ -44,7 +44,7 @@ func (c *Controller) readElection(ctx context.Context, set *platformv1.WorkloadS
 
 // settleElection returns why none of the ready pods has the primary label; nil if one has.
 func settleElection(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	labelled := func(p rollout.Pod) bool { return f.rollout.Writes(p.Role) }
+	labelled := func(p rollout.Pod) bool { return f.rollout.IsPrimaryRole(p.Role) }
 	if set.Spec.Election == nil || len(f.rollout.Pods) == 0 || slices.ContainsFunc(f.rollout.Pods, labelled) {
 		return nil
 	}

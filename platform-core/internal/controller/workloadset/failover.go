@@ -32,52 +32,52 @@ func (c *Controller) reconcilePrimary(ctx context.Context, set *platformv1.Workl
 	f *facts) (outcome.Outcome, error) {
 	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) || takesOver(set, f) {
 		if f.rollout.Mode == rollout.Suspended {
-			if err := c.reopen(ctx, f, &c.writers.of(set, c.Now()).memory); err != nil {
+			if err := c.reopen(ctx, f, &c.primaries.of(set, c.Now()).memory); err != nil {
 				return outcome.Done(), err
 			}
 		}
 		// The in-memory state is of pods that will be gone when the set runs again.
-		c.writers.forget(client.ObjectKeyFromObject(set))
+		c.primaries.forget(client.ObjectKeyFromObject(set))
 		return outcome.Done(), nil
 	}
-	turn := &writerTurn{Controller: c, set: set, facts: f, known: c.writers.of(set, c.Now())}
-	if turn.known.behind(f.writer) {
-		if err := turn.read(ctx); err != nil {
+	primary := &primaryReconcile{Controller: c, set: set, facts: f, known: c.primaries.of(set, c.Now())}
+	if primary.known.behind(f.primary) {
+		if err := primary.read(ctx); err != nil {
 			return outcome.Done(), err
 		}
 	}
 	var decision failover.Decision
 	for range decisions {
 		c.observeCandidates(set, f)
-		seen := turn.observe()
-		if err := turn.observeDoors(ctx, &seen); err != nil {
+		seen := primary.observe()
+		if err := primary.observeDoors(ctx, &seen); err != nil {
 			return outcome.Done(), err
 		}
-		decision = failover.Plan(seen, &turn.known.memory)
+		decision = failover.Plan(seen, &primary.known.memory)
 		if len(decision.Steps) == 0 {
 			break
 		}
-		if err := turn.take(ctx, decision.Steps); err != nil {
+		if err := primary.take(ctx, decision.Steps); err != nil {
 			return outcome.Done(), err
 		}
 	}
-	f.labelRemoved = turn.known.memory.PrimaryLabelRemoved()
-	f.rollout.Unlabelled, _ = turn.known.memory.UnlabelledCandidate(c.writers.since(c.Now()))
+	f.labelRemoved = primary.known.memory.PrimaryLabelRemoved()
+	f.rollout.Unlabelled, _ = primary.known.memory.UnlabelledCandidate(c.primaries.since(c.Now()))
 	c.observeCandidates(set, f)
-	turn.noteOrder(decision)
-	if err := turn.finishOrder(ctx, decision); err != nil {
+	primary.noteOrder(decision)
+	if err := primary.finishOrder(ctx, decision); err != nil {
 		return outcome.Done(), err
 	}
-	return turn.settle(decision), nil
+	return primary.settle(decision), nil
 }
 
 // reopen restores the labels that were removed for a change of the primary that was abandoned: those of the primary and
 // of the candidate.
 func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) error {
-	unlabelled, _ := m.UnlabelledCandidate(c.writers.since(c.Now()))
+	unlabelled, _ := m.UnlabelledCandidate(c.primaries.since(c.Now()))
 	for _, p := range f.rollout.Pods {
-		writes := f.rollout.Writes(p.Report.Role)
-		waits := m.PrimaryLabelRemoved() && p.Name == primaryOf(f.writer) && writes || p.Name == unlabelled && !writes &&
+		writes := f.rollout.IsPrimaryRole(p.Report.Role)
+		waits := m.PrimaryLabelRemoved() && p.Name == primaryOf(f.primary) && writes || p.Name == unlabelled && !writes &&
 			f.rollout.Declares(p.Report.Role)
 		if !waits || p.Role != "" || p.Report.Health != agentreport.Healthy {
 			continue
@@ -89,31 +89,31 @@ func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) e
 	return nil
 }
 
-// writerTurn is one reconcile of the primary of a set.
-type writerTurn struct {
+// primaryReconcile is one reconcile of the primary of a set.
+type primaryReconcile struct {
 	*Controller
 	*facts
 	set *platformv1.WorkloadSet
 	// known is the in-memory state of the set.
-	known *writer
+	known *primaryState
 	// version of the set, the precondition of a write of the record.
 	version string
 }
 
 // settle returns the outcome for the primary.
-func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
+func (t *primaryReconcile) settle(d failover.Decision) outcome.Outcome {
 	if d.State == failover.Changing || t.labelRemoved {
-		t.rollout.Busy = "the writer changes"
+		t.rollout.Busy = "the primary changes"
 	}
-	now := t.writers.since(t.Now())
+	now := t.primaries.since(t.Now())
 	switch {
 	case len(d.Steps) > 0:
-		t.writerWake = time.Millisecond
+		t.primaryWake = time.Millisecond
 	case d.Wake != 0:
-		t.writerWake = max(d.Wake-now, time.Millisecond)
+		t.primaryWake = max(d.Wake-now, time.Millisecond)
 	}
-	if _, rest := t.known.memory.UnlabelledCandidate(now); rest > 0 && (t.writerWake == 0 || rest < t.writerWake) {
-		t.writerWake = rest
+	if _, rest := t.known.memory.UnlabelledCandidate(now); rest > 0 && (t.primaryWake == 0 || rest < t.primaryWake) {
+		t.primaryWake = rest
 	}
 	if d.Message == "" {
 		return outcome.Done()
@@ -143,23 +143,23 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 		f.observeElection(set)
 		return
 	}
-	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
-	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding &&
+	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.primary)), rollout.BySwitchover
+	if f.rollout.Founding = recordOf(f.primary).Founding(); f.rollout.Founding &&
 		slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
 		// It stays the primary for clients until a record names one.
 		f.rollout.Named = nil
 	}
-	if w := f.writer; w != nil && w.Since != nil {
+	if w := f.primary; w != nil && w.Since != nil {
 		if left := w.Since.Add(labelPatience).Sub(f.now); left > 0 {
 			f.rollout.Promoting = true
 			f.wakeAfter(left)
 		}
 	}
-	record := recordOf(f.writer)
+	record := recordOf(f.primary)
 	for i := range f.rollout.Pods {
 		p := &f.rollout.Pods[i]
 		p.Candidacy = rollout.Unfit
-		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) &&
+		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.primary) &&
 			record.Eligible(*memberOf(&platformv1.SetMember{Name: p.Name, Identity: m.Identity})) {
 			p.Candidacy = rollout.CanTakeOver
 		}
@@ -168,20 +168,20 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 
 // writesUnasked says whether a pod has been the primary since before the engine became the authority.
 func (f *facts) writesUnasked(p rollout.Pod) bool {
-	return f.rollout.Writes(p.Role) && p.Report.Member == nil
+	return f.rollout.IsPrimaryRole(p.Role) && p.Report.Member == nil
 }
 
 // observe returns the facts for the planner.
-func (t *writerTurn) observe() failover.Facts {
+func (t *primaryReconcile) observe() failover.Facts {
 	declared := t.set.Spec.Failover
 	f := failover.Facts{
-		Now: t.writers.since(t.Now()), Record: recordOf(t.writer), Mode: failover.Mode(declared.Mode), Order: t.ordered(),
+		Now: t.primaries.since(t.Now()), Record: recordOf(t.primary), Mode: failover.Mode(declared.Mode), Order: t.ordered(),
 		Measures: failover.FromReports, After: time.Duration(plugin.DefaultFailoverSeconds) * time.Second,
 	}
-	if t.writer != nil {
-		f.Former = memberOf(t.writer.Former)
-		if t.writer.Since != nil {
-			f.NamedFor = t.Now().Sub(t.writer.Since.Time)
+	if t.primary != nil {
+		f.Former = memberOf(t.primary.Former)
+		if t.primary.Since != nil {
+			f.NamedFor = t.Now().Sub(t.primary.Since.Time)
 		}
 	}
 	if declared.After != nil {
@@ -211,10 +211,11 @@ func (t *writerTurn) observe() failover.Facts {
 }
 
 // podOf returns the facts of a pod for the planner.
-func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
+func (t *primaryReconcile) podOf(p rollout.Pod) failover.Pod {
 	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health,
 		FailedFor:       time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond,
-		SuspectsPrimary: p.Report.WriterUnreachable, HasPrimaryLabel: t.rollout.Writes(p.Role), HasRoleLabel: p.Role != ""}
+		SuspectsPrimary: p.Report.WriterUnreachable, HasPrimaryLabel: t.rollout.IsPrimaryRole(p.Role),
+		HasRoleLabel: p.Role != ""}
 	pod.OutOfConnections = p.Report.OutOfConnections != ""
 	switch {
 	case p.Node == rollout.Unreachable:
@@ -228,12 +229,12 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 			ListVersion: m.ListVersion,
 			Writing:     m.Writing, Primary: m.Primary}
 	}
-	if p.Report.Health == agentreport.Healthy && !t.rollout.Writes(p.Report.Role) {
+	if p.Report.Health == agentreport.Healthy && !t.rollout.IsPrimaryRole(p.Report.Role) {
 		pod.NotWritingReason = p.Report.Message
 	}
 	declared := t.set.Spec.Failover
 	pod.History = p.Report.Attributes[declared.HistoryAttribute]
-	if !t.rollout.Writes(p.Report.Role) && p.Report.Health == agentreport.Healthy {
+	if !t.rollout.IsPrimaryRole(p.Report.Role) && p.Report.Health == agentreport.Healthy {
 		inSync := true
 		if declared.InSync != "" {
 			var err error
@@ -270,7 +271,7 @@ func (f *facts) blank(name string) bool {
 }
 
 // measurement returns the measurement in the attributes of a candidate.
-func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) failover.Measurement {
+func (t *primaryReconcile) measurement(p rollout.Pod, attributes map[string]string) failover.Measurement {
 	declared := t.set.Spec.Failover
 	order, err := plugin.OrderOf(declared.Order, p.Report.Role, attributes)
 	if err != nil {

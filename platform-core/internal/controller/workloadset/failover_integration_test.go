@@ -45,9 +45,9 @@ type simulatedMember struct {
 	agent  *permission.Agent
 	self   permission.Member
 	silent bool
-	// breaks says that the process cannot run, writes that it runs as the writer.
+	// breaks says that the process cannot run, writes that it runs as the primary.
 	breaks, writes bool
-	// resyncs says that it is copying the writer's data.
+	// resyncs says that it is copying the primary's data.
 	resyncs bool
 	// offset is how far its data is, lag how many bytes that is behind.
 	offset, lag int64
@@ -55,7 +55,7 @@ type simulatedMember struct {
 	promises, learnCalls int
 }
 
-// withFailover has the engine name the writer of a set.
+// withFailover has the engine name the primary of a set.
 func withFailover(s *platformv1.WorkloadSet) {
 	s.Spec.Authority = "engine"
 	s.Spec.Failover = &platformv1.SetFailover{Order: "int(attributes['offset'])", Measure: measureAction,
@@ -64,7 +64,7 @@ func withFailover(s *platformv1.WorkloadSet) {
 
 func newCrew(h *harness) *crew {
 	m := &crew{node: h.node, of: map[string]*simulatedMember{}}
-	h.node.set(func() { h.node.crew, h.node.writer = m, "" })
+	h.node.set(func() { h.node.crew, h.node.primary = m, "" })
 	return m
 }
 
@@ -137,18 +137,18 @@ func (m *crew) tell(pod string, r *agentreport.Report) {
 		Writing:     member.writes && !member.breaks}
 }
 
-// writers are the pods whose process writes.
-func (m *crew) writers() []string {
+// primaries are the pods whose process writes.
+func (m *crew) primaries() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var writers []string
+	var primaries []string
 	for name, member := range m.of {
 		if member.writes && !member.breaks {
-			writers = append(writers, strings.TrimPrefix(name, setName+"-"))
+			primaries = append(primaries, strings.TrimPrefix(name, setName+"-"))
 		}
 	}
-	slices.Sort(writers)
-	return writers
+	slices.Sort(primaries)
+	return primaries
 }
 
 // DialPermission implements agentclient.PermissionDialer.
@@ -220,8 +220,8 @@ func (h *harness) writes(m *crew, set *platformv1.WorkloadSet, ordinal string, t
 		if w == nil || w.Member == nil || w.Member.Name != name || w.Term != term || w.Previous != nil {
 			return fmt.Errorf("the record is %+v", w)
 		}
-		if writers := m.writers(); !slices.Equal(writers, []string{ordinal}) {
-			return fmt.Errorf("there write %v", writers)
+		if primaries := m.primaries(); !slices.Equal(primaries, []string{ordinal}) {
+			return fmt.Errorf("there write %v", primaries)
 		}
 		pods := h.pods()
 		if len(w.List.Members) != len(pods) {
@@ -243,7 +243,7 @@ func (h *harness) must(err error) {
 	}
 }
 
-func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
+func TestTheFirstPrimaryAndItsSuccessors(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m, set := h.reigned(3)
@@ -263,8 +263,8 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 		!strings.Contains(changes[0].Reason, "is down") || !strings.Contains(changes[0].Choice, "the most advanced") {
 		t.Errorf("the changes are %+v", changes)
 	}
-	h.tells(set, "WriterDeposed", setName+"-2 can take over")
-	h.tells(set, "WriterNamed", "term 1, "+setName+"-0 writes", "term 2, "+setName+"-2 writes")
+	h.tells(set, "PrimaryDeposed", setName+"-2 can take over")
+	h.tells(set, "PrimaryNamed", "term 1, "+setName+"-0 writes", "term 2, "+setName+"-2 writes")
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks, s.offset = false, 9 }))
 	// A person says so.
 	h.change(set, func(s *platformv1.WorkloadSet) {
@@ -312,15 +312,15 @@ func TestWhoIsTooFarBehindIsPassedOver(t *testing.T) {
 	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
 	h.says(set, platformv1.ReasonFailoverPending, setName+"-2 is 1025 bytes behind, and failover.maxLag is 1024")
-	if writers := m.writers(); len(writers) > 0 {
-		t.Errorf("there write %v", writers)
+	if primaries := m.primaries(); len(primaries) > 0 {
+		t.Errorf("there write %v", primaries)
 	}
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Failover.MaxLag = new(resource.MustParse("1025")) })
 	h.writes(m, set, "2", 3)
 }
 
-// The rollout does not take the writer out before another one writes.
-func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
+// The rollout does not take the primary out before another one writes.
+func TestThePrimaryHandsOverBeforeItIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m, set := h.reigned(2)
@@ -328,16 +328,16 @@ func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Revision = "r2" })
 	testkit.WaitForReady(h, env.Client, set)
 	if set.Status.Primary.Term < 2 {
-		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Primary.Term)
+		t.Errorf("the primary was replaced in term %d without a handover", set.Status.Primary.Term)
 	}
-	if writers := m.writers(); len(writers) != 1 {
-		t.Errorf("there write %v", writers)
+	if primaries := m.primaries(); len(primaries) != 1 {
+		t.Errorf("there write %v", primaries)
 	}
 }
 
-// A writer whose pod the API server does not resize hands over, and another pod comes in its place, as for those that
+// A primary whose pod the API server does not resize hands over, and another pod comes in its place, as for those that
 // follow.
-func TestAWriterThatCannotBeResizedHandsOver(t *testing.T) {
+func TestAPrimaryThatCannotBeResizedHandsOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	_, set := h.reigned(2)
@@ -346,7 +346,7 @@ func TestAWriterThatCannotBeResizedHandsOver(t *testing.T) {
 	h.render(set, func(c *content) { c.Resources = corev1.ResourceRequirements{} })
 	testkit.WaitForReady(h, env.Client, set)
 	if set.Status.Primary.Term < 2 {
-		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Primary.Term)
+		t.Errorf("the primary was replaced in term %d without a handover", set.Status.Primary.Term)
 	}
 	for ordinal, pod := range h.pods() {
 		if pod.UID == before[ordinal].UID || len(pod.Spec.Containers[0].Resources.Requests) > 0 {
@@ -383,8 +383,8 @@ func TestNobodyIsDeposedInVain(t *testing.T) {
 	}
 }
 
-// A writer whose agent does not answer may write until its permission runs out.
-func TestTheSilentWriterIsWaitedFor(t *testing.T) {
+// A primary whose agent does not answer may write until its permission runs out.
+func TestTheSilentPrimaryIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m, set := h.reigned(2)
@@ -432,7 +432,7 @@ func TestFailoverGoesOnAfterEachWrite(t *testing.T) {
 }
 
 // A set at rest costs nothing.
-func TestAWriterAtRestCostsNothing(t *testing.T) {
+func TestAPrimaryAtRestCostsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m := newCrew(h)

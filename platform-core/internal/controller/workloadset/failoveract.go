@@ -28,7 +28,7 @@ import (
 const actionPatience = 1500 * time.Millisecond
 
 // take executes the steps of one decision: a write alone, or calls in parallel.
-func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
+func (t *primaryReconcile) take(ctx context.Context, steps []failover.Step) error {
 	if steps[0].Action == failover.Write {
 		return t.write(ctx, steps[0])
 	}
@@ -52,11 +52,11 @@ func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
 }
 
 // write writes the record if it has not changed meanwhile, and removes the label of the pod that loses it.
-func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
-	planned := recordOf(t.writer)
+func (t *primaryReconcile) write(ctx context.Context, step failover.Step) error {
+	planned := recordOf(t.primary)
 	if step.Until != 0 {
 		// A later write would depose a primary that takes writes again, without a measurement of its data.
-		left := step.Until - t.writers.since(t.Now())
+		left := step.Until - t.primaries.since(t.Now())
 		if left <= 0 {
 			return nil // it is decided anew
 		}
@@ -67,37 +67,37 @@ func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 	if err := t.read(ctx); err != nil {
 		return err
 	}
-	if !sameRecord(planned, recordOf(t.writer)) {
+	if !sameRecord(planned, recordOf(t.primary)) {
 		return nil // it is decided anew
 	}
 	var since *metav1.Time
-	if t.writer != nil {
-		since = t.writer.Since
+	if t.primary != nil {
+		since = t.primary.Since
 	}
-	next := storedRecord(step, t.writer, t.Now())
+	next := storedRecord(step, t.primary, t.Now())
 	next.Data = t.set.Spec.Generation()
 	written, err := t.writeRecord(ctx, t.set, t.version, next)
 	if err != nil || !written {
 		return err
 	}
-	t.known.memory.Wrote(step.Record, t.writers.since(t.Now()))
+	t.known.memory.Wrote(step.Record, t.primaries.since(t.Now()))
 	if step.CaughtUp != nil {
 		t.known.memory.RecordCaughtUp(*step.CaughtUp, step.Record.Term, step.Until)
 	}
-	t.known.wrote, t.writer = next, next
+	t.known.wrote, t.primary = next, next
 	t.announce(planned, since, step)
 	// If this fails, the next reconcile removes the label: no record names the pod.
 	return t.unlabel(ctx, step.Unlabel)
 }
 
 // announce emits the event and the metrics of a change of the primary.
-func (t *writerTurn) announce(before permission.Record, vacant *metav1.Time, step failover.Step) {
+func (t *primaryReconcile) announce(before permission.Record, vacant *metav1.Time, step failover.Step) {
 	switch {
 	case step.Record.Primary == nil:
-		t.events.Warning(t.set, "WriterDeposed", "%s", step)
+		t.events.Warning(t.set, "PrimaryDeposed", "%s", step)
 		failovers.WithLabelValues("deposed").Inc()
 	case before.Primary == nil || *before.Primary != *step.Record.Primary:
-		t.events.Normal(t.set, "WriterNamed", "%s", step)
+		t.events.Normal(t.set, "PrimaryNamed", "%s", step)
 		failovers.WithLabelValues("named").Inc()
 		if before.Term > 0 && before.Primary == nil && vacant != nil {
 			failoverSeconds.Observe(t.Now().Sub(vacant.Time).Seconds())
@@ -106,7 +106,7 @@ func (t *writerTurn) announce(before permission.Record, vacant *metav1.Time, ste
 }
 
 // read reads the live record, and the resource version that guards its next write.
-func (t *writerTurn) read(ctx context.Context) error {
+func (t *primaryReconcile) read(ctx context.Context) error {
 	live := &platformv1.WorkloadSet{}
 	if err := t.live.Get(ctx, client.ObjectKeyFromObject(t.set), live); err != nil {
 		return err
@@ -118,9 +118,9 @@ func (t *writerTurn) read(ctx context.Context) error {
 		return fmt.Errorf("the pods of WorkloadSet %q are to have other volumes by now", t.set.Name)
 	}
 	if w := live.Status.Primary; w != nil && w.Data != t.set.Spec.Generation() {
-		return fmt.Errorf("who may write in WorkloadSet %q is said of other volumes by now", t.set.Name)
+		return fmt.Errorf("the primary of WorkloadSet %q is recorded for other volumes by now", t.set.Name)
 	}
-	t.version, t.writer = live.ResourceVersion, live.Status.Primary
+	t.version, t.primary = live.ResourceVersion, live.Status.Primary
 	return nil
 }
 
@@ -136,9 +136,9 @@ func sameRecord(a, b permission.Record) bool {
 }
 
 // unlabel removes the primary label of a pod, if it has it.
-func (t *writerTurn) unlabel(ctx context.Context, name string) error {
-	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == name && t.rollout.Writes(p.Role) })
-	if i < 0 {
+func (t *primaryReconcile) unlabel(ctx context.Context, name string) error {
+	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == name })
+	if i < 0 || !t.rollout.IsPrimaryRole(t.rollout.Pods[i].Role) {
 		return nil
 	}
 	if err := t.setRole(ctx, t.pods[name], ""); err != nil {
@@ -149,36 +149,36 @@ func (t *writerTurn) unlabel(ctx context.Context, name string) error {
 }
 
 // call makes a call, and returns the function that records its outcome.
-func (t *writerTurn) call(ctx context.Context, step failover.Step) func() {
+func (t *primaryReconcile) call(ctx context.Context, step failover.Step) func() {
 	memory := &t.known.memory
 	switch step.Action {
 	case failover.Measure:
 		result := t.measure(ctx, step)
-		at := t.writers.since(t.Now())
+		at := t.primaries.since(t.Now())
 		return func() { memory.Measured(step.Pod, at, result) }
 	case failover.Prepare:
 		if !t.prepare(ctx, step) {
 			return func() {}
 		}
-		at := t.writers.since(t.Now())
+		at := t.primaries.since(t.Now())
 		return func() { memory.Prepared(step.Attempt, at) }
 	case failover.Pause:
 		state, problem := t.pause(ctx, step)
-		at := t.writers.since(t.Now())
+		at := t.primaries.since(t.Now())
 		return func() { memory.Paused(step.Attempt, at, state, problem) }
 	}
 	answer := t.ask(ctx, step)
 	if step.Action == failover.Tell {
-		return func() { memory.Told(step.Pod, t.writer.List.Version, answer) }
+		return func() { memory.Told(step.Pod, t.primary.List.Version, answer) }
 	}
 	return func() { memory.Answered(step.Pod, answer) }
 }
 
 // ask calls the agent of a pod for its membership state, a promise, or to send the record.
-func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answer {
+func (t *primaryReconcile) ask(ctx context.Context, step failover.Step) failover.Answer {
 	member, err := t.Members.DialPermission(ctx, t.pods[step.Pod])
 	var status *agentv1.MemberStatus
-	record := recordOf(t.writer)
+	record := recordOf(t.primary)
 	if err == nil {
 		switch step.Action {
 		case failover.Tell:
@@ -190,7 +190,7 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 		}
 	}
 	// The time is taken after the answer.
-	answer := failover.Answer{At: t.writers.since(t.Now())}
+	answer := failover.Answer{At: t.primaries.since(t.Now())}
 	if err != nil {
 		answer.Problem = agentclient.ProblemOf(err)
 		if agentclient.IsAlive(err) {
@@ -206,11 +206,11 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 }
 
 // measure runs the action that measures the data of a pod.
-func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.Measurement {
+func (t *primaryReconcile) measure(ctx context.Context, step failover.Step) failover.Measurement {
 	pod := t.pods[step.Pod]
 	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == step.Pod })
-	key := fmt.Sprintf("measure/%d/%s/%d", t.writer.Term, pod.UID, t.Now().UnixNano())
-	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod,
+	key := fmt.Sprintf("measure/%d/%s/%d", t.primary.Term, pod.UID, t.Now().UnixNano())
+	call, err := t.await(agentclient.Within(ctx, t.primary.Term), pod,
 		agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
 	switch {
 	case err != nil:
@@ -230,11 +230,11 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 }
 
 // pause runs the action that pauses the primary. Its key identifies the attempt, so that a repeated call has no effect.
-func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
+func (t *primaryReconcile) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
 	pod := t.pods[step.Pod]
 	t.events.Normal(t.set, "SwitchingOver", "%s", step)
-	key := fmt.Sprintf("handover/%d/%s/%d/%d/%d", t.writer.Term, pod.UID, step.Attempt, t.writers.started(), step.Began)
-	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod,
+	key := fmt.Sprintf("handover/%d/%s/%d/%d/%d", t.primary.Term, pod.UID, step.Attempt, t.primaries.started(), step.Began)
+	call, err := t.await(agentclient.Within(ctx, t.primary.Term), pod,
 		agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
 	switch {
 	case err != nil && agentclient.IsRefused(err):
@@ -247,8 +247,8 @@ func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.Pa
 	return failover.PauseFailed, call.Message
 }
 
-func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
-	error) {
+func (t *primaryReconcile) await(ctx context.Context, pod *corev1.Pod,
+	action agentclient.Action) (agentclient.ActionCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionPatience)
 	defer cancel()
 	ops, err := t.Ops.DialOps(ctx, pod)

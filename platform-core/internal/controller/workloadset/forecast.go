@@ -23,8 +23,8 @@ type Forecast func(ctx context.Context, set *platformv1.WorkloadSet) (changes []
 	refusal string, err error)
 
 // forecast implements Forecast by the planner and the observations that do the work, too.
-func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSet) ([]platformv1.PlannedChange, string,
-	error) {
+func (c *Controller) forecast(ctx context.Context,
+	wanted *platformv1.WorkloadSet) ([]platformv1.PlannedChange, string, error) {
 	set := &platformv1.WorkloadSet{}
 	if err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), set); client.IgnoreNotFound(err) != nil {
 		return nil, "", fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Name, err)

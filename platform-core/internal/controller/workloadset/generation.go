@@ -26,7 +26,7 @@ import (
 // observeGeneration says whether the pods, or the record of the primary, belong to another generation of volumes than
 // the spec asks for. Then no pod starts: two primaries with different data would be a split brain.
 func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
-	f.moves = f.writer != nil && f.writer.Data != set.Spec.Generation()
+	f.moves = f.primary != nil && f.primary.Data != set.Spec.Generation()
 	for _, pod := range f.pods {
 		f.moves = f.moves || !render.OnVolumesOf(set, pod)
 	}
@@ -51,8 +51,8 @@ func (c *Controller) keepCurrentGeneration(ctx context.Context, set *platformv1.
 		return f, nil
 	}
 	stays := &platformv1.SetData{Generation: currentGeneration(set, f)}
-	if f.writer != nil {
-		stays.Access = f.writer.Access
+	if f.primary != nil {
+		stays.Access = f.primary.Access
 	}
 	set.Spec.Data = stays
 	staying, err := c.observe(ctx, set)
@@ -80,7 +80,7 @@ func invalidGeneration(set *platformv1.WorkloadSet, f *facts) string {
 		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those "+
 			"that they have; set it to what it was, %q", generation, pod, currentGeneration(set, f))
 	}
-	if f.writer == nil || f.writer.Data == generation || former != nil || untouched(set, f) {
+	if f.primary == nil || f.primary.Data == generation || former != nil || untouched(set, f) {
 		return ""
 	}
 	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which "+
@@ -90,8 +90,8 @@ func invalidGeneration(set *platformv1.WorkloadSet, f *facts) string {
 
 // currentGeneration returns the generation of the volumes that the pods have.
 func currentGeneration(set *platformv1.WorkloadSet, f *facts) string {
-	if f.writer != nil {
-		return f.writer.Data
+	if f.primary != nil {
+		return f.primary.Data
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.pods)) {
 		for _, v := range f.pods[name].Spec.Volumes {
@@ -155,7 +155,7 @@ func restored(set *platformv1.WorkloadSet, f *facts) bool {
 // unfilled rejects other volumes whose first pod does not have the restored volumes: they were deleted, or another pod
 // is the first now. Once a primary is on record, its identity identifies the volumes.
 func unfilled(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	begun := f.writer != nil && !recordOf(f.writer).Founding() || f.writer == nil && !set.Spec.IsClosed()
+	begun := f.primary != nil && !recordOf(f.primary).Founding() || f.primary == nil && !set.Spec.IsClosed()
 	if set.Spec.Generation() == "" || f.moves || begun || f.rollout.Mode != rollout.Running ||
 		len(set.Spec.Ordinals()) == 0 || restored(set, f) {
 		return nil
@@ -193,7 +193,7 @@ func (c *Controller) reconcileGeneration(ctx context.Context, set *platformv1.Wo
 	if o := c.noteAccess(ctx, set, f); o != nil {
 		return o
 	}
-	if !f.moves || len(f.pods) > 0 || f.writer == nil || f.writer.Data == set.Spec.Generation() {
+	if !f.moves || len(f.pods) > 0 || f.primary == nil || f.primary.Data == set.Spec.Generation() {
 		return nil
 	}
 	// Pods that are missing in the cache may still exist.
@@ -210,7 +210,7 @@ func (c *Controller) reconcileGeneration(ctx context.Context, set *platformv1.Wo
 // is up to date.
 func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	access := set.Spec.Access()
-	if f.writer == nil || f.writer.Data != set.Spec.Generation() || f.writer.Access == access {
+	if f.primary == nil || f.primary.Data != set.Spec.Generation() || f.primary.Access == access {
 		return nil
 	}
 	var value any
@@ -228,7 +228,7 @@ func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet
 	if err != nil && !apierrors.IsConflict(err) {
 		return new(outcome.Failed(err))
 	}
-	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring,
+	return new(outcome.WaitingFor(retryInterval, platformv1.ReasonRestoring,
 		"whether clients are led to its data is about to change"))
 }
 
@@ -240,7 +240,7 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 		return outcome.Failed(err)
 	}
 	generation, present := live.Spec.Generation(), live.Status.Primary
-	again := outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring, "its pods are about to begin on other volumes")
+	again := outcome.WaitingFor(retryInterval, platformv1.ReasonRestoring, "its pods are about to begin on other volumes")
 	if live.UID != set.UID || generation != set.Spec.Generation() || present == nil || present.Data == generation {
 		return again
 	}
@@ -268,7 +268,7 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 		client.FieldOwner(owner)); err != nil {
 		return outcome.Failed(err)
 	}
-	c.writers.forget(client.ObjectKeyFromObject(set))
+	c.primaries.forget(client.ObjectKeyFromObject(set))
 	c.events.Normal(set, "VolumesChanged", "Its pods begin on other volumes, in term %d: generation %q in place of %q.",
 		next.Term, generation, present.Data)
 	return again
@@ -320,7 +320,7 @@ func formerPrimaries(before []platformv1.PrimaryRecord, replaced, next *platform
 // findGeneration is for a set that was made anew beside volumes of an earlier one, which a restore had given it: it
 // goes on with those, and says so in its spec. Where there are several it is for a person to say which.
 func (c *Controller) findGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	if f.writer != nil || len(f.pods) > 0 || len(f.rollout.Ordinals()) == 0 {
+	if f.primary != nil || len(f.pods) > 0 || len(f.rollout.Ordinals()) == 0 {
 		return nil
 	}
 	found := map[string]bool{}
@@ -357,6 +357,6 @@ func (c *Controller) findGeneration(ctx context.Context, set *platformv1.Workloa
 	if err != nil {
 		return new(outcome.Failed(err))
 	}
-	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonProgressing,
+	return new(outcome.WaitingFor(retryInterval, platformv1.ReasonProgressing,
 		fmt.Sprintf("it goes on with the volumes of generation %s", generations[0])))
 }

@@ -209,7 +209,7 @@ func TestPodsThatStayAreServed(t *testing.T) {
 	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
 	h.samePods(before)
 	if role := h.pods()["0"].Labels[platformv1.RoleLabel]; role != "primary" {
-		t.Errorf("the writer has the role %q", role)
+		t.Errorf("the primary has the role %q", role)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestPreparedVolumesOfNobody(t *testing.T) {
 }
 
 // Who writes is looked after all the same while the spec asks for volumes that are not there.
-func TestAnotherWriterWhilePodsStay(t *testing.T) {
+func TestAnotherPrimaryWhilePodsStay(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m, set := h.reigned(3)

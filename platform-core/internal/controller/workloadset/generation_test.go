@@ -45,7 +45,7 @@ func onVolumes(generation string) (*platformv1.WorkloadSet, *facts) {
 		Spec: platformv1.WorkloadSetSpec{Replicas: 2, Data: &platformv1.SetData{Generation: generation},
 			Volumes: []platformv1.SetVolume{{Name: "data"}}}}
 	f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{},
-		writer: &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: "a-1", Identity: "one"}}}
+		primary: &platformv1.PrimaryRecord{Term: 3, Member: &platformv1.SetMember{Name: "a-1", Identity: "one"}}}
 	f.observeGeneration(set)
 	f.rollout.Mode = rollout.Running
 	return set, f
@@ -106,7 +106,7 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 // Where pods have gone to other volumes, none begins on empty ones.
 func TestNoPodBeginsOnEmptyVolumes(t *testing.T) {
 	set, f := onVolumes("g2")
-	f.writer, f.moves = recordFor("g2", f.writer, nil), false
+	f.primary, f.moves = recordFor("g2", f.primary, nil), false
 	if unfilled(set, f) == nil {
 		t.Error("the volume of the first pod is gone")
 	}
@@ -122,9 +122,9 @@ func TestNoPodBeginsOnEmptyVolumes(t *testing.T) {
 	if unfilled(set, f) == nil {
 		t.Error("another pod is the first")
 	}
-	f.writer.Member = &platformv1.SetMember{Name: "a-0", Identity: "two"}
+	f.primary.Member = &platformv1.SetMember{Name: "a-0", Identity: "two"}
 	if o := unfilled(set, f); o != nil {
-		t.Errorf("the writer is known, and it says %s", o.Message())
+		t.Errorf("the primary is known, and it says %s", o.Message())
 	}
 }
 

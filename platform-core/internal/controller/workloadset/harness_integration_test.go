@@ -136,7 +136,7 @@ type harness struct {
 	// authority of the agents, which tests have in common unless one changes it; reissue tells of that.
 	authority *pki.Authority
 	reissue   chan crevent.GenericEvent
-	// backOff of turns that fail; nil for that of operators.
+	// backOff of reconciles that fail; nil for that of operators.
 	backOff workqueue.TypedRateLimiter[reconcile.Request]
 }
 

@@ -194,7 +194,7 @@ func TestServerWithoutResizeGetsOtherPods(t *testing.T) {
 	h.otherPods(set, before)
 }
 
-// otherPods waits for what a server that does not resize pods comes to: another pod for each, the writer last.
+// otherPods waits for what a server that does not resize pods comes to: another pod for each, the primary last.
 func (h *harness) otherPods(set *platformv1.WorkloadSet, before map[string]corev1.Pod) {
 	h.Helper()
 	testkit.WaitForReady(h, env.Client, set)
@@ -264,7 +264,7 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	}
 	h.says(set, platformv1.ReasonResizeInfeasible, "add a node that has room, or lower the resources")
 	h.samePods(before)
-	// The node takes pods of everyone: the pods go there, the writer last.
+	// The node takes pods of everyone: the pods go there, the primary last.
 	open := node.DeepCopy()
 	if err := testkit.Edit(t.Context(), env.Client, open, func() { open.Spec.Taints = nil }); err != nil {
 		t.Fatal(err)

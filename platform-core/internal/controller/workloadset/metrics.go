@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// failovers counts writers that were deposed, and named.
+	// failovers counts primaries that were deposed, and named.
 	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "zeroinfra_writer_changes_total",
-		Help: "Writers that the engine deposed and named.",
+		Name: "zeroinfra_primary_changes_total",
+		Help: "Primaries that the engine deposed and named.",
 	}, []string{"change"})
 	// failoverSeconds is how long nobody was named.
 	failoverSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "zeroinfra_writer_vacancy_seconds",
-		Help:    "Time from when a writer was deposed until the next one was named.",
+		Name:    "zeroinfra_primary_vacancy_seconds",
+		Help:    "Time from when a primary was deposed until the next one was named.",
 		Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 5, 8, 10, 15, 30, 60, 300},
 	})
 )

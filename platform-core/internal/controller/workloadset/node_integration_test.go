@@ -57,8 +57,8 @@ type node struct {
 	refuseReload bool
 	// outdated is the image of agents that are too old for the plan; empty for none.
 	outdated string
-	// writer is the pod that takes writes.
-	writer string
+	// primary is the pod that takes writes.
+	primary string
 	// ops are the calls to ops agents by key, and deaf says why they fail.
 	ops  map[string]agentclient.ActionCall
 	deaf string
@@ -98,7 +98,7 @@ func newNode(t *testing.T, namespace string) *node {
 	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{},
 		seen: map[string][]string{}, absent: map[string]bool{},
 		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, terms: map[string][]uint64{},
-		writer: platformv1.PodNameFor(setName, 0)}
+		primary: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -247,13 +247,13 @@ func (n *node) bring(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	plans := &corev1.ConfigMap{}
-	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))},
-		plans); err != nil {
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))}
+	if err := env.Client.Get(ctx, key, plans); err != nil {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
 	n.set(func() {
-		if pod.Name == n.writer {
+		if pod.Name == n.primary {
 			r.Role = "primary"
 		}
 	})

@@ -53,28 +53,28 @@ type facts struct {
 	lost map[string]lostNode
 	// nodes of the cluster, when something asked for them.
 	nodes *[]corev1.Node
-	// now is when the turn began.
+	// now is when the reconcile began.
 	now time.Time
 	// opening of the next maintenance window, while none is open.
 	opening maintenance.Opening
-	// yields says what pods that serve wait for, beside a window; empty for nothing.
-	yields string
-	// hasTurn says that this reconcile holds the disruption lock of the Application until the steps were executed.
-	hasTurn bool
+	// awaits says what the disruption of serving pods waits for, beside a window; empty for nothing.
+	awaits string
+	// holdsLock says that this reconcile holds the disruption lock of the Application until the steps were executed.
+	holdsLock bool
 	// wake is when to reconcile again for what no watch reports; 0 for never.
 	wake time.Duration
-	// writerWake is the same for the primary.
-	writerWake time.Duration
-	// writer is the record of the primary, as far as it is known.
-	writer *platformv1.PrimaryRecord
+	// primaryWake is the same for the primary.
+	primaryWake time.Duration
+	// primary is the record of the primary, as far as it is known.
+	primary *platformv1.PrimaryRecord
 	// recorded is the election that the status had when it was read, and election what the members report now.
 	recorded *platformv1.ElectionRecord
 	election rollout.Election
 	// labelRemoved says that the primary must not have its label: a candidate is about to take over.
 	labelRemoved bool
-	// order to the writer to hand over that the rollout gave.
+	// order to the primary to hand over that the rollout gave.
 	order *failover.Order
-	// asking is the Operation that asks for another writer; nil for none.
+	// asking is the Operation that asks for another primary; nil for none.
 	asking *platformv1.Operation
 }
 
@@ -91,7 +91,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		classes:      map[string]*storagev1.StorageClass{},
 		lost:         map[string]lostNode{},
 		now:          c.Now(),
-		writer:       set.Status.Primary,
+		primary:      set.Status.Primary,
 		recorded:     set.Status.Election,
 		asked:        set.Spec.Generation(),
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// asks finds the Operation that asks a set to have its writer replaced; nil for none. What one asked for that is gone
-// or has ended is taken back: nobody would do that later, and the writer would move once more when its pod writes
+// asks finds the Operation that asks a set to have its primary replaced; nil for none. What one asked for that is gone
+// or has ended is taken back: nobody would do that later, and the primary would move once more when its pod writes
 // again.
 func (c *Controller) asks(ctx context.Context, set *platformv1.WorkloadSet) (*platformv1.Operation, error) {
 	name, uid := requestOf(set).Operation()
@@ -42,7 +42,7 @@ func (c *Controller) asks(ctx context.Context, set *platformv1.WorkloadSet) (*pl
 	case err == nil && op.UID == uid && !opsflow.Finished(op):
 		return op, nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("cannot read Operation %q, which asks WorkloadSet %q to have its writer replaced: %w", name,
+		return nil, fmt.Errorf("cannot read Operation %q, which asks WorkloadSet %q to have its primary replaced: %w", name,
 			set.Name, err)
 	}
 	return nil, c.withdraw(ctx, set)
@@ -78,7 +78,7 @@ var over = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// ofRequest maps an Operation that is over to the set that it asked to have its writer replaced.
+// ofRequest maps an Operation that is over to the set that it asked to have its primary replaced.
 func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, set := range opsflow.Asked(obj.(*platformv1.Operation)) {
@@ -94,32 +94,30 @@ func requestOf(set *platformv1.WorkloadSet) platformv1.HandoverRequest {
 }
 
 // concerned is the pod that an order is about: the one that writes, or while nobody is named the one before.
-func (t *writerTurn) concerned() string {
-	if writer := primaryOf(t.writer); writer != "" || t.writer == nil || t.writer.Former == nil {
-		return writer
+func (t *primaryReconcile) concerned() string {
+	if primary := primaryOf(t.primary); primary != "" || t.primary == nil || t.primary.Former == nil {
+		return primary
 	}
-	return t.writer.Former.Name
+	return t.primary.Former.Name
 }
 
 // ordered is the order to have another pod write: that of a person or an Operation, else that of the rollout, which is
-// about to take the writer out.
-func (t *writerTurn) ordered() *failover.Order {
-	writer := t.concerned()
-	if writer == "" {
+// about to take the primary out.
+func (t *primaryReconcile) ordered() *failover.Order {
+	primary := t.concerned()
+	if primary == "" {
 		return nil
 	}
-	if request := requestOf(t.set); request.From == writer {
+	if request := requestOf(t.set); request.From == primary {
 		return t.requested(request)
 	}
 	steps := rollout.Plan(t.rollout)
-	if i := slices.IndexFunc(steps, func(s rollout.Step) bool {
-		return s.Action == rollout.SwitchOver &&
-			s.Pod == writer
-	}); i >= 0 {
+	isOrder := func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == primary }
+	if i := slices.IndexFunc(steps, isOrder); i >= 0 {
 		t.order = &failover.Order{To: steps[i].To, Way: failover.AsNeeded}
 		return t.order
 	}
-	if primaryOf(t.writer) == "" {
+	if primaryOf(t.primary) == "" {
 		return t.order
 	}
 	return nil
@@ -127,7 +125,7 @@ func (t *writerTurn) ordered() *failover.Order {
 
 // requested is the order that a request gives. Only an Operation has another pod take over from one that cannot be
 // asked, and only one that was approved accepts a loss.
-func (t *writerTurn) requested(request platformv1.HandoverRequest) *failover.Order {
+func (t *primaryReconcile) requested(request platformv1.HandoverRequest) *failover.Order {
 	order := &failover.Order{To: request.To}
 	if t.asking == nil {
 		return order
@@ -143,7 +141,7 @@ func (t *writerTurn) requested(request platformv1.HandoverRequest) *failover.Ord
 }
 
 // noteOrder says in the status how it stands with what an Operation asks for.
-func (t *writerTurn) noteOrder(d failover.Decision) {
+func (t *primaryReconcile) noteOrder(d failover.Decision) {
 	request := requestOf(t.set)
 	if request.Request == "" || t.asking == nil {
 		return
@@ -156,9 +154,9 @@ func (t *writerTurn) noteOrder(d failover.Decision) {
 	case request.From != t.concerned() && (last == nil || last.Request != request.Request):
 		return // it never was about the pod that writes
 	case request.From != t.concerned():
-		next.To, next.Phase = primaryOf(t.writer), platformv1.SwitchoverSucceeded
+		next.To, next.Phase = primaryOf(t.primary), platformv1.SwitchoverSucceeded
 	case d.Refused != "" && (d.State == failover.Steady || request.Way == platformv1.TakeOver):
-		// A writer that is down hands over once it is back.
+		// A primary that is down hands over once it is back.
 		next.Phase = platformv1.SwitchoverFailed
 	}
 	if last != nil {
@@ -171,12 +169,12 @@ func (t *writerTurn) noteOrder(d failover.Decision) {
 	t.set.Status.Switchover = &next
 }
 
-// finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again
-// later.
-func (t *writerTurn) finishOrder(ctx context.Context, d failover.Decision) error {
+// finishOrder takes an order back that is carried out: it is not to move the primary once more when the pod writes
+// again later.
+func (t *primaryReconcile) finishOrder(ctx context.Context, d failover.Decision) error {
 	request := requestOf(t.set)
-	if request.From == "" || d.State != failover.Steady || primaryOf(t.writer) == "" ||
-		request.From == primaryOf(t.writer) {
+	if request.From == "" || d.State != failover.Steady || primaryOf(t.primary) == "" ||
+		request.From == primaryOf(t.primary) {
 		return nil
 	}
 	return t.withdraw(ctx, t.set)

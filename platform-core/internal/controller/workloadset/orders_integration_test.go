@@ -17,7 +17,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// operation makes an Operation that runs a step which asks for another writer.
+// operation makes an Operation that runs a step which asks for another primary.
 func (h *harness) operation(name string, change func(*platformv1.Operation)) *platformv1.Operation {
 	h.Helper()
 	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name},
@@ -96,7 +96,7 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 			})
 			h.must(goes(h, op))
 			h.unasked(set)
-			// The writer stays when somebody could take over again.
+			// The primary stays when somebody could take over again.
 			h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = false }))
 			testkit.WaitForReady(h, env.Client, set)
 			h.writes(m, set, "0", 1)
@@ -104,9 +104,9 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 	}
 }
 
-// An Operation that works through the pods has the writer hand over before its process is restarted, while nothing else
-// is done to a pod.
-func TestAnOperationAtWorkHasTheWriterHandOver(t *testing.T) {
+// An Operation that works through the pods has the primary hand over before its process is restarted, while nothing
+// else is done to a pod.
+func TestAnOperationAtWorkHasThePrimaryHandOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.start(-1)
@@ -144,11 +144,11 @@ func TestARequestOfNobody(t *testing.T) {
 		h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver, Request: request})
 		h.unasked(set)
 	}
-	// Without an Operation the writer is asked to hand over, and is not taken over from.
+	// Without an Operation the primary is asked to hand over, and is not taken over from.
 	h.writes(m, set, "0", 1)
 }
 
-// Another pod takes over from a writer that works, and one that lacks too much only when that was approved.
+// Another pod takes over from a primary that works, and one that lacks too much only when that was approved.
 func TestAnotherOneTakesOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -174,7 +174,7 @@ func TestAnotherOneTakesOver(t *testing.T) {
 	h.unasked(set)
 }
 
-// What is about to take over loses its label before the writer does, and both have theirs again when the set is
+// What is about to take over loses its label before the primary does, and both have theirs again when the set is
 // suspended before anything came of it.
 func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
 	t.Parallel()
@@ -183,11 +183,11 @@ func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
 	h.start(-1)
 	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) { s.Spec.Failover.Handover = "handover" })
 	h.writes(m, set, "0", 1)
-	labels := func(writer, candidate string) {
+	labels := func(primary, candidate string) {
 		h.Helper()
-		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", writer, candidate), func(context.Context) error {
+		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", primary, candidate), func(context.Context) error {
 			pods := h.pods()
-			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != writer ||
+			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != primary ||
 				other != candidate {
 				return fmt.Errorf("they are %q and %q", w, other)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// A set that does not do what an Operation asks for says so; but one whose writer is down hands over when that is back,
-// which it waits for.
+// A set that does not do what an Operation asks for says so; but one whose primary is down hands over when that is
+// back, which it waits for.
 func TestWhatASetSaysOfARequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		way      platformv1.HandoverWay
@@ -23,9 +23,9 @@ func TestWhatASetSaysOfARequest(t *testing.T) {
 			platformv1.SwitchoverRunning},
 		"nobody can take over": {"", failover.Decision{State: failover.Steady, Refused: "nobody"},
 			platformv1.SwitchoverFailed},
-		"the writer is down, in Manual": {"", failover.Decision{State: failover.Down, Refused: "say so"},
+		"the primary is down, in Manual": {"", failover.Decision{State: failover.Down, Refused: "say so"},
 			platformv1.SwitchoverRunning},
-		"the writer starts, in Manual": {"", failover.Decision{State: failover.Starting, Refused: "say so"},
+		"the primary starts, in Manual": {"", failover.Decision{State: failover.Starting, Refused: "say so"},
 			platformv1.SwitchoverRunning},
 		"nobody can take over from the other": {platformv1.TakeOver,
 			failover.Decision{State: failover.Down, Refused: "nobody"}, platformv1.SwitchoverFailed},
@@ -34,9 +34,9 @@ func TestWhatASetSaysOfARequest(t *testing.T) {
 			request := platformv1.HandoverRequest{From: "x-0", Way: tc.way, Request: "a/1"}
 			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{
 				Annotations: map[string]string{platformv1.SwitchPrimaryAnnotation: request.String()}}}
-			turn := &writerTurn{set: set, facts: &facts{asking: &platformv1.Operation{},
-				writer: &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: "x-0"}}}}
-			turn.noteOrder(tc.decision)
+			primary := &primaryReconcile{set: set, facts: &facts{asking: &platformv1.Operation{},
+				primary: &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: "x-0"}}}}
+			primary.noteOrder(tc.decision)
 			if got := set.Status.Switchover; got == nil || got.Phase != tc.want || got.Message != tc.decision.Refused {
 				t.Errorf("it says %+v", got)
 			}

@@ -38,8 +38,8 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	awaited, unsettled := f.rollout.Awaited()
 	if held := f.rollout.Held(); unsettled &&
 		slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
-		if f.yields != "" {
-			return awaitTurn(f, held)
+		if f.awaits != "" {
+			return awaitDisruption(f, held)
 		}
 		return awaitWindow(f, held)
 	}
@@ -67,9 +67,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	return outcome.Done()
 }
 
-// sayFirst has an outcome begin with what stops a pod, whatever else there is to say. Where a failover of a writer that
-// there was is pending, that stays the reason. A process that fails is told of beside the wait for the first writer,
-// since nothing else tells of it.
+// sayFirst has an outcome begin with what stops a pod, whatever else there is to say. Where a failover of a primary
+// that there was is pending, that stays the reason. A process that fails is told of beside the wait for the first
+// primary, since nothing else tells of it.
 func sayFirst(f *facts, o outcome.Outcome) outcome.Outcome {
 	if f.rollout.Mode != rollout.Running {
 		return o
@@ -78,7 +78,7 @@ func sayFirst(f *facts, o outcome.Outcome) outcome.Outcome {
 	switch {
 	case cause == "":
 		return o
-	case o.Reason() == platformv1.ReasonFailoverPending && primaryOf(f.writer) != "":
+	case o.Reason() == platformv1.ReasonFailoverPending && primaryOf(f.primary) != "":
 		reason = o.Reason()
 	}
 	return o.Because(reason, cause)

@@ -200,16 +200,16 @@ func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
 	status := corev1.ContainerStatus{Name: "redis", Image: "nowhere/redis:1", State: waiting}
 	pods[one].Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	const failover, image = platformv1.ReasonFailoverPending, platformv1.ReasonImageUnavailable
-	first := outcome.Waiting(failover, "the first writer is named when all 3 pods are there: waiting for "+zero)
+	first := outcome.Waiting(failover, "the first primary is named when all 3 pods are there: waiting for "+zero)
 	for what, test := range map[string]struct {
 		outcome outcome.Outcome
 		change  func(*facts)
 		reason  string
 		want    string
 	}{
-		"the first writer": {outcome: first, reason: image, want: cause},
-		"another writer": {outcome: first, reason: failover, want: cause, change: func(f *facts) {
-			f.writer = &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: zero}}
+		"the first primary": {outcome: first, reason: image, want: cause},
+		"another primary": {outcome: first, reason: failover, want: cause, change: func(f *facts) {
+			f.primary = &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: zero}}
 		}},
 		"a step": {outcome: outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 ready"), reason: image, want: cause},
 		"a volume": {outcome: outcome.Stalled(platformv1.ReasonVolumeExpansionUnsupported, "no"),
@@ -222,12 +222,12 @@ func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
 			change: func(f *facts) { f.rollout.Pods[1].Node = rollout.Unreachable }},
 		"a set that is to stop": {outcome: first, reason: failover,
 			change: func(f *facts) { f.rollout.Mode = rollout.Stopped }},
-		"a process that fails before there is a writer": {outcome: first, reason: platformv1.ReasonProcessFailing,
+		"a process that fails before there is a primary": {outcome: first, reason: platformv1.ReasonProcessFailing,
 			change: func(f *facts) {
 				f.rollout.Founding = true
 				report := &f.rollout.Pods[0].Report
 				report.Health, report.Message = agentreport.Unhealthy, "the process ended: exit code 1"
-			}, want: "pod " + zero + " is unhealthy: the process ended: exit code 1; the first writer"},
+			}, want: "pod " + zero + " is unhealthy: the process ended: exit code 1; the first primary"},
 	} {
 		f := &facts{pods: pods, rollout: rollout.Facts{Name: "redis-a-redis-main", Replicas: 3, Pods: []rollout.Pod{
 			{Name: zero, Life: rollout.Alive}, {Name: one, Ordinal: 1, Life: rollout.Alive}}}}

@@ -21,59 +21,59 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// writers hold the in-memory state of each set whose primary the engine names. After a restart of the operator a
+// primaryStates hold the in-memory state of each set whose primary the engine names. After a restart of the operator a
 // failover takes longer, and is as safe. The zero value is ready to use.
-type writers struct {
+type primaryStates struct {
 	mu    sync.Mutex
-	known map[types.NamespacedName]*writer
+	known map[types.NamespacedName]*primaryState
 	// began is what times are counted from.
 	began time.Time
 }
 
-// writer is the in-memory state of one set. Only one reconcile at a time uses it.
-type writer struct {
+// primaryState is the in-memory state of one set. Only one reconcile at a time uses it.
+type primaryState struct {
 	uid    types.UID
 	memory failover.Memory
 	// wrote is the record that this process wrote last; a cache may be older.
 	wrote *platformv1.PrimaryRecord
 }
 
-func (w *writers) of(set *platformv1.WorkloadSet, now time.Time) *writer {
+func (w *primaryStates) of(set *platformv1.WorkloadSet, now time.Time) *primaryState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.known == nil {
 		// Times are greater than zero, which stands for none.
-		w.known, w.began = map[types.NamespacedName]*writer{}, now.Add(-time.Hour)
+		w.known, w.began = map[types.NamespacedName]*primaryState{}, now.Add(-time.Hour)
 	}
 	key := client.ObjectKeyFromObject(set)
 	if known := w.known[key]; known == nil || known.uid != set.UID {
-		w.known[key] = &writer{uid: set.UID}
+		w.known[key] = &primaryState{uid: set.UID}
 	}
 	return w.known[key]
 }
 
-func (w *writers) since(now time.Time) time.Duration {
+func (w *primaryStates) since(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return now.Sub(w.began)
 }
 
 // started identifies this process, so that keys of calls differ from those of a previous process.
-func (w *writers) started() int64 {
+func (w *primaryStates) started() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.began.Unix()
 }
 
 // forget drops the state of a set whose primary is not reconciled.
-func (w *writers) forget(set types.NamespacedName) {
+func (w *primaryStates) forget(set types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.known, set)
 }
 
 // behind says whether a record is older than the one that this process wrote.
-func (w *writer) behind(read *platformv1.PrimaryRecord) bool {
+func (w *primaryState) behind(read *platformv1.PrimaryRecord) bool {
 	wrote := w.wrote
 	switch {
 	case wrote == nil:
@@ -96,7 +96,7 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 	if err != nil {
 		return false, err
 	}
-	// What is not there is to go.
+	// Fields that the record lacks are removed.
 	fields := map[string]any{"member": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil,
 		"changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -117,7 +117,7 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 	return err == nil, err
 }
 
-// recordOf is the record as the protocol has it.
+// recordOf returns the record in the form of the protocol.
 func recordOf(w *platformv1.PrimaryRecord) permission.Record {
 	if w == nil {
 		return permission.Record{}
@@ -144,7 +144,7 @@ func listOf(l *platformv1.MemberList) permission.List {
 	return list
 }
 
-// storedRecord is the record of a step as the API has it. before is the one that it replaces.
+// storedRecord returns the record of a step in the form of the API. before is the record that it replaces.
 func storedRecord(step failover.Step, before *platformv1.PrimaryRecord, now time.Time) *platformv1.PrimaryRecord {
 	r := step.Record
 	stored := &platformv1.PrimaryRecord{Term: r.Term, Member: storedMember(r.Primary), List: storedList(r.List),
@@ -169,7 +169,8 @@ var causes = map[failover.Cause]platformv1.PrimaryChangeCause{
 	failover.Recovered: platformv1.PrimaryRecovered,
 }
 
-// storedChanges are the latest terms with what a step says of its own. The first writer of a set replaces none.
+// storedChanges returns the latest changes of the primary, with that of the step. The first primary of a set is no
+// change.
 func storedChanges(step failover.Step, before *platformv1.PrimaryRecord, now time.Time) []platformv1.PrimaryChange {
 	if before == nil {
 		return nil
@@ -209,7 +210,7 @@ func storedList(l permission.List) platformv1.MemberList {
 	return list
 }
 
-// sentRecord is the record as agents are told it.
+// sentRecord returns the record in the form that agents receive.
 func sentRecord(r permission.Record) *agentv1.PrimaryRecord {
 	sent := &agentv1.PrimaryRecord{Term: r.Term, List: sentList(r.List)}
 	if r.Primary != nil {

@@ -46,7 +46,7 @@ const (
 )
 
 // awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a
-// writer, has had its turn.
+// primary, is complete.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
 	return set.Spec.Restore != nil && !set.Spec.Restore.ToServers() && !set.Status.Restore.Done() &&
 		f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
@@ -115,7 +115,7 @@ func targetPlace(set *platformv1.WorkloadSet) string {
 	return "to the volume of pod " + set.FirstPod()
 }
 
-// noteSize notes what is restored, also where the status of the turn that began with it was not written.
+// noteSize notes what is restored, also where the status of the reconcile that began with it was not written.
 func (c *Controller) noteSize(ctx context.Context, set *platformv1.WorkloadSet, state *platformv1.RestoreState) error {
 	if state.Digest != "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// A writer that is not wanted any more stays until another pod has its data.
-func TestALastWriterIsNotScaledIn(t *testing.T) {
+// A primary that is not wanted any more stays until another pod has its data.
+func TestALastPrimaryIsNotScaledIn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m := newCrew(h)
@@ -35,8 +35,8 @@ func TestALastWriterIsNotScaledIn(t *testing.T) {
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 1 })
 	h.says(set, platformv1.ReasonSwitchoverPending, "no members, since they do not have all data: "+setName+
 		"-0): it goes once one can; to keep it, scale back so that "+setName+"-1 is wanted")
-	if writers := m.writers(); len(writers) != 1 || writers[0] != "1" || h.pods()["1"].DeletionTimestamp != nil {
-		t.Errorf("there write %v", writers)
+	if primaries := m.primaries(); len(primaries) != 1 || primaries[0] != "1" || h.pods()["1"].DeletionTimestamp != nil {
+		t.Errorf("there write %v", primaries)
 	}
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.resyncs = false }))
 	h.writes(m, set, "0", 3)

@@ -30,10 +30,10 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: new(false)}
 	tasks := []func() error{
-		func() error { return c.applyInTurn(ctx, set, []client.Object{account}) },
+		func() error { return c.applyInOrder(ctx, set, []client.Object{account}) },
 		func() error {
 			planned := &corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan}
-			return c.applyInTurn(ctx, set, []client.Object{planned})
+			return c.applyInOrder(ctx, set, []client.Object{planned})
 		},
 	}
 	if f.rollout.Mode == rollout.Running {
@@ -44,8 +44,8 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 	return frame.Together(tasks...)
 }
 
-// applyInTurn applies objects of the set, each when the one before is there.
-func (c *Controller) applyInTurn(ctx context.Context, set *platformv1.WorkloadSet, objects []client.Object) error {
+// applyInOrder applies objects of the set in order, each after the previous one exists.
+func (c *Controller) applyInOrder(ctx context.Context, set *platformv1.WorkloadSet, objects []client.Object) error {
 	for _, obj := range objects {
 		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
 			return err

@@ -13,15 +13,15 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// A set whose engine waits for all pods before it names the first writer says first why they do not start.
-func TestASetWithoutAWriterSaysWhyItsPodsDoNotStart(t *testing.T) {
+// A set whose engine waits for all pods before it names the first primary says first why they do not start.
+func TestASetWithoutAPrimarySaysWhyItsPodsDoNotStart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.node.set(func() { h.node.absent["redis:1"] = true })
 	h.start(-1)
 	set := h.create(3, withFailover)
 	const cause = "pod " + setName + `-0: container redis cannot get image "redis:1" (ImagePullBackOff): make it available`
-	h.saysFirst(set, platformv1.ReasonImageUnavailable, cause, "the first writer is named when all 3 pods are there")
+	h.saysFirst(set, platformv1.ReasonImageUnavailable, cause, "the first primary is named when all 3 pods are there")
 	for ordinal, pod := range h.pods() {
 		for _, c := range pod.Spec.Containers {
 			if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {

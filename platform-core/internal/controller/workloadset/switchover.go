@@ -48,15 +48,15 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	f.rollout.Request = rollout.Request{From: request.From, To: request.To}
 	advanceSwitchover(set, f)
 	f.rollout.Handover = handoverOf(set, f)
-	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
-	if writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) {
+	primary := slices.IndexFunc(f.rollout.Pods, f.reportsPrimary)
+	if primary < 0 || !hasOps(f.pods[f.rollout.Pods[primary].Name]) {
 		// A pod without the ops agent cannot run an action.
 		return
 	}
-	source := f.memberOf(f.rollout.Pods[writer])
+	source := f.memberOf(f.rollout.Pods[primary])
 	for i := range f.rollout.Pods {
 		p := &f.rollout.Pods[i]
-		if i == writer || !slices.Contains(declared.Roles, p.Report.Role) {
+		if i == primary || !slices.Contains(declared.Roles, p.Report.Role) {
 			continue
 		}
 		fit := true
@@ -85,9 +85,9 @@ func (c *Controller) plan(set *platformv1.WorkloadSet, f *facts) []rollout.Step 
 func (c *Controller) observeCandidateWait(set *platformv1.WorkloadSet, f *facts) {
 	f.rollout.Candidates = rollout.NoneExpected
 	key := client.ObjectKeyFromObject(set)
-	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
-	if f.rollout.Switchover == rollout.NoSwitchover || writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) ||
-		!f.rollout.LacksCandidate(f.rollout.Pods[writer].Name) {
+	primary := slices.IndexFunc(f.rollout.Pods, f.reportsPrimary)
+	if f.rollout.Switchover == rollout.NoSwitchover || primary < 0 || !hasOps(f.pods[f.rollout.Pods[primary].Name]) ||
+		!f.rollout.LacksCandidate(f.rollout.Pods[primary].Name) {
 		c.candidateWaits.forget(key)
 		return
 	}
@@ -101,8 +101,8 @@ func hasOps(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == plugin.OpsContainer })
 }
 
-// reportsWriter says whether a healthy pod reports that it is the primary.
-func (f *facts) reportsWriter(p rollout.Pod) bool {
+// reportsPrimary says whether a healthy pod reports that it is the primary.
+func (f *facts) reportsPrimary(p rollout.Pod) bool {
 	return p.Life == rollout.Alive && p.Report.Health == agentreport.Healthy &&
 		slices.ContainsFunc(f.rollout.Roles, func(r platformv1.SetRole) bool {
 			return r.Name == p.Report.Role && r.Access == platformv1.RoleReadWrite
@@ -123,10 +123,10 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
 	from := slices.IndexFunc(f.rollout.Pods,
 		func(p rollout.Pod) bool { return p.Name == s.From && f.pods[p.Name].UID == s.FromUID })
 	candidate := slices.IndexFunc(f.rollout.Pods,
-		func(p rollout.Pod) bool { return p.Name != s.From && f.reportsWriter(p) })
+		func(p rollout.Pod) bool { return p.Name != s.From && f.reportsPrimary(p) })
 	waited := f.now.Sub(s.Since.Time)
 	switch {
-	case candidate >= 0 && (from < 0 || !f.reportsWriter(f.rollout.Pods[from])):
+	case candidate >= 0 && (from < 0 || !f.reportsPrimary(f.rollout.Pods[from])):
 		s.To = f.rollout.Pods[candidate].Name
 		enter(s, platformv1.SwitchoverSucceeded, f.now, "")
 	case from < 0:
@@ -235,8 +235,8 @@ func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.Workloa
 	return fail(call.Message)
 }
 
-func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
-	error) {
+func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod,
+	action agentclient.Action) (agentclient.ActionCall, error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err
@@ -246,8 +246,8 @@ func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agen
 
 // switchoverAction returns the call of an attempt. Its key identifies the recorded attempt, so that a repeated call has
 // no effect.
-func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action,
-	error) {
+func (f *facts) switchoverAction(set *platformv1.WorkloadSet,
+	s *platformv1.SwitchoverState) (agentclient.Action, error) {
 	_, request := platformv1.HandoverRequest{Request: s.Request}.Operation()
 	action := agentclient.Action{
 		Key: strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt,
@@ -301,7 +301,7 @@ func switching(f *facts, pod, why string) outcome.Outcome {
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 	return outcome.Stalled(platformv1.ReasonSwitchoverFailed,
 		fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
-			"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the writer "+
+			"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the primary "+
 			"yourself, or delete pod %s to go on without",
 			s.From, s.To, s.Attempt, s.Message, s.From))
 }
@@ -316,15 +316,15 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 		}
 	}
 	steps := rollout.Plan(f.rollout)
-	if !f.hasTurn {
+	if !f.holdsLock {
 		var release func()
 		var err error
-		if steps, release, err = c.yield(ctx, set, f, steps); err != nil {
+		if steps, release, err = c.acquireDisruption(ctx, set, f, steps); err != nil {
 			return outcome.Failed(err)
 		}
 		defer release()
-		if f.yields != "" {
-			return awaitTurn(f, f.rollout.Held())
+		if f.awaits != "" {
+			return awaitDisruption(f, f.rollout.Held())
 		}
 	}
 	for _, step := range steps {

@@ -23,7 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// handsOver gives a set an action by which its writer hands over.
+// handsOver gives a set an action by which its primary hands over.
 func handsOver(t testing.TB) func(*platformv1.WorkloadSet) {
 	return func(s *platformv1.WorkloadSet) {
 		t.Helper()
@@ -90,7 +90,7 @@ func (o *opsAgent) Run(ctx context.Context, a agentclient.Action) (agentclient.A
 			call.Phase, call.Message = agentreport.CallFailed, o.node.deaf
 		} else {
 			o.node.note("%s hands over to %s", o.pod.Name, strings.TrimPrefix(to, setName+"-"))
-			o.node.writer = to
+			o.node.primary = to
 		}
 		o.node.ops[a.Key] = call
 	})
@@ -144,7 +144,7 @@ func (h *harness) renderHandingOver(set *platformv1.WorkloadSet, change func(*co
 	})
 }
 
-func TestWriterHandsOverBeforeItIsTakenOut(t *testing.T) {
+func TestPrimaryHandsOverBeforeItIsTakenOut(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	set, before := h.ready(handsOver(t))
@@ -169,7 +169,7 @@ func TestWriterHandsOverBeforeItIsTakenOut(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 reloads", "2 restarts", "0 reloads", "0 restarts", "1 reloads", "1 hands over to 0", "1 restarts")
 	h.samePods(before)
-	// Resources that need other pods, and the writer's pod that is not wanted any more.
+	// Resources that need other pods, and the primary's pod that is not wanted any more.
 	h.renderHandingOver(set, func(c *content) { c.Plan, c.Resources = planOf("d4", "s2"), corev1.ResourceRequirements{} })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 hands over to 1", "0 starts redis:1")
@@ -182,7 +182,7 @@ func TestWriterHandsOverBeforeItIsTakenOut(t *testing.T) {
 	}
 }
 
-func TestWriterThatDoesNotHandOverIsHeld(t *testing.T) {
+func TestPrimaryThatDoesNotHandOverIsHeld(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	set, before := h.ready(handsOver(t))
@@ -203,7 +203,7 @@ func TestWriterThatDoesNotHandOverIsHeld(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 restarts", "1 restarts", "0 hands over to 1", "0 restarts")
 	h.samePods(before)
-	// Someone else makes another pod the writer: that is as good.
+	// Someone else makes another pod the primary: that is as good.
 	h.node.set(func() { h.node.deaf = "no" })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d4", "s4") })
 	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-1 takes writes")
@@ -217,24 +217,24 @@ func TestWriterThatDoesNotHandOverIsHeld(t *testing.T) {
 	h.samePods(before)
 }
 
-// A writer that is out is changed at once: there is nothing to hand over.
-func TestWriterThatIsOutIsNotHeld(t *testing.T) {
+// A primary that is out is changed at once: there is nothing to hand over.
+func TestPrimaryThatIsOutIsNotHeld(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	set, before := h.ready(handsOver(t))
 	h.node.set(func() { h.node.deaf, h.node.absent["redis:2"] = "no", true })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d2", "s2") })
 	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0 takes writes")
-	writer := h.pods()["0"]
-	r, err := agentreport.Parse(writer.Annotations[platformv1.ReportAnnotation])
+	primary := h.pods()["0"]
+	r, err := agentreport.Parse(primary.Annotations[platformv1.ReportAnnotation])
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Health = agentreport.Unhealthy
-	if err := h.node.publish(t.Context(), &writer, r); err != nil {
+	if err := h.node.publish(t.Context(), &primary, r); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(h, "the restart of the writer", func(context.Context) error {
+	testkit.Eventually(h, "the restart of the primary", func(context.Context) error {
 		pod := h.pods()["0"]
 		r, err := agentreport.Parse(pod.Annotations[platformv1.ReportAnnotation])
 		if err == nil && r.ConfigDigest != "d2" {

@@ -111,9 +111,9 @@ func (m *members) facts() *facts {
 	return f
 }
 
-// turn is what a reconcile does about the one step that there is, with a controller that knows nothing of the turns
-// before.
-func (m *members) turn() (string, outcome.Outcome) {
+// reconcileOnce is what a reconcile does about the one step that there is, with a controller that knows nothing of the
+// reconciles before.
+func (m *members) reconcileOnce() (string, outcome.Outcome) {
 	m.Helper()
 	f := m.facts()
 	observeSwitchover(m.set, f)
@@ -132,12 +132,12 @@ func (m *members) turn() (string, outcome.Outcome) {
 	return steps[0].String(), o
 }
 
-// until takes turns, a second each, until an outcome says the text.
+// until reconciles once a second, until an outcome says the text.
 func (m *members) until(text string) outcome.Outcome {
 	m.Helper()
 	var said []string
 	for range 200 {
-		step, o := m.turn()
+		step, o := m.reconcileOnce()
 		if said = append(said, step+" → "+o.Message()); strings.Contains(said[len(said)-1], text) {
 			return o
 		}
@@ -160,16 +160,16 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	m.answer = func(agentclient.Action) (agentreport.Call, error) {
 		return agentreport.Call{Phase: agentreport.CallRunning}, nil
 	}
-	if _, o := m.turn(); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonSwitchoverPending ||
+	if _, o := m.reconcileOnce(); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonSwitchoverPending ||
 		len(m.calls) != 0 {
-		t.Fatalf("the first turn says %v, and made %d calls", o, len(m.calls))
+		t.Fatalf("the first reconcile says %v, and made %d calls", o, len(m.calls))
 	}
 	if s := m.attempt(); s.From != "a-0" || s.To != "a-1" || s.Attempt != 1 || s.Generation != 7 ||
 		s.Phase != platformv1.SwitchoverRunning {
 		t.Fatalf("recorded is %+v", s)
 	}
-	m.turn()
-	m.turn()
+	m.reconcileOnce()
+	m.reconcileOnce()
 	if s := m.attempt(); s.Phase != platformv1.SwitchoverCalled || len(m.calls) != 1 ||
 		m.calls[0].Parameters["to"] != "id-1" || m.calls[0].Name != "move" {
 		t.Fatalf("recorded is %+v after the calls %+v", s, m.calls)
@@ -178,7 +178,7 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	m.set.Generation = 8
 	m.until("has yet to report that it takes writes")
 	m.leader = "a-1"
-	if step, _ := m.turn(); step != "PushPlan a-0: its configuration changed" {
+	if step, _ := m.reconcileOnce(); step != "PushPlan a-0: its configuration changed" {
 		t.Errorf("the step is %s", step)
 	}
 	if s := m.attempt(); s.Phase != platformv1.SwitchoverSucceeded || s.To != "a-1" || len(m.calls) != 1 {
@@ -232,19 +232,19 @@ func TestAttemptsEnd(t *testing.T) {
 			if tries != switchoverTries {
 				t.Errorf("it was tried %d times", tries)
 			}
-			// It is the user's turn, for as long as it takes.
+			// The user has to act, for as long as it takes.
 			m.now = m.now.Add(time.Hour)
-			if _, o := m.turn(); o.Kind() != outcome.KindStalled || len(m.calls) != made {
+			if _, o := m.reconcileOnce(); o.Kind() != outcome.KindStalled || len(m.calls) != made {
 				t.Errorf("an hour later: %s, and %d more calls", o.Message(), len(m.calls)-made)
 			}
-			// Another generation has it tried again, and a writer that was moved by hand ends it.
+			// Another generation has it tried again, and a primary that was moved by hand ends it.
 			m.set.Generation++
-			m.turn()
+			m.reconcileOnce()
 			if s := m.attempt(); s.Attempt != 1 || s.Phase != platformv1.SwitchoverRunning {
 				t.Errorf("recorded is %+v", s)
 			}
 			m.leader = "a-2"
-			if step, _ := m.turn(); step != "PushPlan a-0: its configuration changed" {
+			if step, _ := m.reconcileOnce(); step != "PushPlan a-0: its configuration changed" {
 				t.Errorf("the step is %s", step)
 			}
 		})
@@ -252,11 +252,11 @@ func TestAttemptsEnd(t *testing.T) {
 }
 
 // A pod that hands over and takes it back each time is no reason to go on for ever.
-func TestWriterThatComesBackIsLeftAlone(t *testing.T) {
+func TestPrimaryThatComesBackIsLeftAlone(t *testing.T) {
 	m := newMembers(t)
 	var o outcome.Outcome
 	for range 200 {
-		if _, o = m.turn(); o.Kind() == outcome.KindStalled {
+		if _, o = m.reconcileOnce(); o.Kind() == outcome.KindStalled {
 			break
 		}
 		m.leader = "a-0"
@@ -281,18 +281,18 @@ func TestWriterThatComesBackIsLeftAlone(t *testing.T) {
 func TestPodWithoutTheAgentIsChangedWithout(t *testing.T) {
 	m := newMembers(t)
 	m.bare = true
-	if step, _ := m.turn(); step != "PushPlan a-0: its configuration changed" {
+	if step, _ := m.reconcileOnce(); step != "PushPlan a-0: its configuration changed" {
 		t.Errorf("the step is %s", step)
 	}
 	m = newMembers(t)
 	m.set.Spec.Switchover.When = "target.ordinal > 5"
-	if step, _ := m.turn(); step != "PushPlan a-0: its configuration changed" {
+	if step, _ := m.reconcileOnce(); step != "PushPlan a-0: its configuration changed" {
 		t.Errorf("nobody can take over, and the step is %s", step)
 	}
 }
 
-// A writer waits for pods that have yet to catch up, but not for ever.
-func TestWriterWaitsForPodsThatCatchUp(t *testing.T) {
+// A primary waits for pods that have yet to catch up, but not for ever.
+func TestPrimaryWaitsForPodsThatCatchUp(t *testing.T) {
 	m := newMembers(t)
 	c := &Controller{}
 	expect := func(when, why string, want rollout.CandidateWait, wake time.Duration) {
@@ -314,5 +314,5 @@ func TestWriterWaitsForPodsThatCatchUp(t *testing.T) {
 	expect(can, "one can again", rollout.NoneExpected, 0)
 	expect(cannot, "none can once more", rollout.CandidateExpected, candidateTimeout)
 	m.bare = true
-	expect(cannot, "the writer cannot hand over at all", rollout.NoneExpected, 0)
+	expect(cannot, "the primary cannot hand over at all", rollout.NoneExpected, 0)
 }

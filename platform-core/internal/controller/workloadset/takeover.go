@@ -17,7 +17,7 @@ import (
 )
 
 // takesOver says whether it is to be looked for snapshots of an earlier Application before any pod is made. A set that
-// has a pod, or had a writer, has had its turn: old data beside members that went on would be worse than none.
+// has a pod, or had a primary, is complete: old data beside members that went on would be worse than none.
 func takesOver(set *platformv1.WorkloadSet, f *facts) bool {
 	return set.Spec.AdoptVolumes != "" && set.Status.Adopted != set.Spec.AdoptVolumes && len(set.Spec.Volumes) > 0 &&
 		f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
@@ -43,7 +43,7 @@ func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err != nil {
 		return new(outcome.Failed(err))
 	}
-	// A claim that the cache does not show yet, of the turn before, is there all the same.
+	// A claim that the cache does not show yet, of the previous reconcile, is there all the same.
 	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
 		return new(outcome.Failed(err))
 	}

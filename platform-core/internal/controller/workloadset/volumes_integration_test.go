@@ -30,8 +30,8 @@ func claimName(ordinal int32) string { return "data-" + platformv1.PodNameFor(se
 func (h *harness) claim(ordinal int32) *corev1.PersistentVolumeClaim {
 	h.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := env.Client.Get(h.Context(), client.ObjectKey{Namespace: h.namespace, Name: claimName(ordinal)},
-		claim); err != nil {
+	key := client.ObjectKey{Namespace: h.namespace, Name: claimName(ordinal)}
+	if err := env.Client.Get(h.Context(), key, claim); err != nil {
 		h.Fatal(err)
 	}
 	return claim
@@ -439,8 +439,8 @@ func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
 	}
 }
 
-// A set that is deleted before it carries the finalizer, with a controller in the middle of its first turn, gets no
-// volume: nobody would come back for it.
+// A set that is deleted before it carries the finalizer, with a controller in the middle of its first reconcile, gets
+// no volume: nobody would come back for it.
 func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
 	h := newHarness(t)
 	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
