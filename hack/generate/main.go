@@ -65,8 +65,8 @@ func main() {
 		},
 		&cobra.Command{
 			Use: "accessors FOLDER...",
-			Short: "Write the methods by which the engine reads and writes the status of the objects in folders of the " +
-				"repository",
+			Short: "Write the methods by which the engine reads and writes the status of the objects " +
+				"in folders of the repository",
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(_ *cobra.Command, folders []string) error {
 				return withRoot(func(root string) error {

@@ -103,8 +103,7 @@ func saysItsNameAlone(name, description string) bool {
 	words := strings.FieldsFunc(strings.ToLower(description),
 		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return !slices.ContainsFunc(words, func(word string) bool {
-		return !slices.Contains(parts, word) &&
-			!slices.Contains(fillers, word)
+		return !slices.Contains(parts, word) && !slices.Contains(fillers, word)
 	})
 }
 

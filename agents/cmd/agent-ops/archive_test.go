@@ -152,9 +152,8 @@ func (f *flock) load(to *node) *load {
 			default:
 			}
 			// Rows with some weight.
-			if _, err := l.to.Load().ask(fmt.Sprintf(
-				"INSERT INTO t VALUES (%d); INSERT INTO weight SELECT repeat(md5(random()::text), 60) FROM generate_series(1, 20)",
-				i)); err != nil {
+			const weight = "INSERT INTO weight SELECT repeat(md5(random()::text), 60) FROM generate_series(1, 20)"
+			if _, err := l.to.Load().ask(fmt.Sprintf("INSERT INTO t VALUES (%d); %s", i, weight)); err != nil {
 				continue
 			}
 			l.mu.Lock()

@@ -81,8 +81,8 @@ func loadInto(ctx context.Context, server *replication.Server, data, work string
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := (&dump.Target{Programs: server.Programs, Data: data, Work: work, Log: server.Log}).Load(ctx,
-		os.Stdin); err != nil {
+	target := &dump.Target{Programs: server.Programs, Data: data, Work: work, Log: server.Log}
+	if err := target.Load(ctx, os.Stdin); err != nil {
 		return err
 	}
 	return recovery.Own(data)

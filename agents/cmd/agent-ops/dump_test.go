@@ -264,13 +264,12 @@ func (n *node) servesAsItsOwn(source *node) {
 			n.Errorf("%s with %q: %v: %s", login.user, login.password, err, out)
 		}
 	}
-	if n.sql("SELECT system_identifier FROM pg_control_system()") == source.sql(
-		"SELECT system_identifier FROM pg_control_system()") {
+	const system = "SELECT system_identifier FROM pg_control_system()"
+	if n.sql(system) == source.sql(system) {
 		n.Error("it has the number of the server before")
 	}
-	if got := n.sql(
-		"SELECT current_setting('data_checksums') || current_setting('work_mem') || pg_is_in_recovery()"); got !=
-		"on4MBfalse" {
+	const state = "SELECT current_setting('data_checksums') || current_setting('work_mem') || pg_is_in_recovery()"
+	if got := n.sql(state); got != "on4MBfalse" {
 		n.Errorf("it has %s", got)
 	}
 	if got := n.in("shop", "SELECT reltuples > 0 FROM pg_class WHERE relname = 'kept'"); got != "t" {

@@ -96,8 +96,8 @@ func (s *objectServer) bucket(name string, versioning string) {
 
 func (s *objectServer) put(bucket, key string, content []byte, options minio.PutObjectOptions) {
 	s.Helper()
-	if _, err := s.client.PutObject(s.Context(), bucket, key, bytes.NewReader(content), int64(len(content)),
-		options); err != nil {
+	size := int64(len(content))
+	if _, err := s.client.PutObject(s.Context(), bucket, key, bytes.NewReader(content), size, options); err != nil {
 		s.Fatalf("%q: %v", key, err)
 	}
 }

@@ -24,8 +24,8 @@ func postgresqlCommand() *cobra.Command {
 	server := &replication.Server{}
 	var patience time.Duration
 	cmd := &cobra.Command{Use: "postgresql",
-		Short: "Start a PostgreSQL, change who it follows and who follows it, archive its log, and carry what is in it " +
-			"elsewhere"}
+		Short: "Start a PostgreSQL, change who it follows and who follows it, archive its log, " +
+			"and carry what is in it elsewhere"}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&server.Programs, "programs", "", "folder of the server's programs")
 	flags.StringVar(&server.Config, "config", "/zeroinfra/config/postgresql.conf", "configuration of the server")

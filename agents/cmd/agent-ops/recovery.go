@@ -124,8 +124,8 @@ func (o *recoveryOptions) recover(ctx context.Context, target mover.Target, p pl
 	return s.Recover(ctx, target)
 }
 
-func (o *recoveryOptions) reach(ctx context.Context, target mover.Target, p place, below string) (*recovery.Reach,
-	error) {
+func (o *recoveryOptions) reach(ctx context.Context, target mover.Target, p place,
+	below string) (*recovery.Reach, error) {
 	archive, err := o.archiveIn(ctx, p, below)
 	return &recovery.Reach{Archive: archive, Target: target, Programs: o.server.Programs, Work: o.work, Log: o.log},
 		errors.Join(err, ctx.Err())

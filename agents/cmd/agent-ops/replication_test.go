@@ -49,8 +49,8 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	c.sql("INSERT INTO t VALUES (3)")
 	b.follow(c)
 	b.gives("3", "SELECT count(*) FROM t")
-	if got := c.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got !=
-		"member_0 member_1" {
+	const slots = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"
+	if got := c.sql(slots); got != "member_0 member_1" {
 		t.Errorf("after two failovers the slots are %q", got)
 	}
 	if got, _ := os.ReadFile(a.path("data/pgdata/zeroinfra.timelines")); string(got) != "2 2\n3 3\n" {

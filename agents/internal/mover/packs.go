@@ -54,8 +54,8 @@ type packWriter struct {
 }
 
 // beginPack begins one with a buffer that nobody else uses meanwhile.
-func (a *attempt) beginPack(ctx context.Context, number int, compression string, buffer []byte, p *pace) (*packWriter,
-	error) {
+func (a *attempt) beginPack(ctx context.Context, number int, compression string, buffer []byte,
+	p *pace) (*packWriter, error) {
 	if err := a.latest(ctx); err != nil {
 		return nil, err
 	}

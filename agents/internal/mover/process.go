@@ -191,8 +191,8 @@ func (m *Mover) facts(ctx context.Context, words []string) (map[string]string, e
 }
 
 // tell runs a command that tells facts. Where it does not end with 0 there are none, and the result says how it ended.
-func (m *Mover) tell(ctx context.Context, words []string, limits factLimits) (map[string]string, command.Result,
-	error) {
+func (m *Mover) tell(ctx context.Context, words []string,
+	limits factLimits) (map[string]string, command.Result, error) {
 	result, err := command.Run(ctx, m.Starter, command.Spec{Command: words, Env: m.Env, Timeout: factsTimeout})
 	switch {
 	case ctx.Err() != nil:

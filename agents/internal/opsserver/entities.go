@@ -47,8 +47,8 @@ var intents = map[agentv1.EntityIntent]driver.Intent{
 }
 
 // ChangeEntities implements agentv1.OpsServiceServer.
-func (s service) ChangeEntities(ctx context.Context, r *agentv1.ChangeEntitiesRequest) (*agentv1.ChangeEntitiesResponse,
-	error) {
+func (s service) ChangeEntities(ctx context.Context,
+	r *agentv1.ChangeEntitiesRequest) (*agentv1.ChangeEntitiesResponse, error) {
 	call := entity.Call{Key: r.GetHeader().GetIdempotencyKey(), Term: r.GetHeader().GetTerm(), Type: r.GetType()}
 	for _, change := range r.GetChanges() {
 		call.Changes = append(call.Changes, driver.Change{

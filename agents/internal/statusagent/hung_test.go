@@ -38,8 +38,7 @@ func TestAServerThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("that nobody answers", func(r report.Report) bool {
-		return r.Health == report.Unhealthy &&
-			r.FailedForMs >= 4000
+		return r.Health == report.Unhealthy && r.FailedForMs >= 4000
 	})
 	took := time.Since(begin)
 	t.Logf("known after %v", took)

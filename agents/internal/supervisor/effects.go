@@ -98,8 +98,7 @@ func (e effects) record(changed []change, how reloaded) {
 
 func (e effects) equal(other effects) bool {
 	return maps.EqualFunc(e, other, func(a, b effect) bool {
-		return a.doubtful == b.doubtful &&
-			slices.Equal(a.values, b.values)
+		return a.doubtful == b.doubtful && slices.Equal(a.values, b.values)
 	})
 }
 

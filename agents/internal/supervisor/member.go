@@ -25,8 +25,8 @@ type OpenMember func(*plan.Plan) (*writing.Member, error)
 
 // Errors of Member.
 var (
-	errNoWriting = errors.New("the plan of this pod has no writing: the engine is not the authority over who may write " +
-		"here")
+	errNoWriting = errors.New("the plan of this pod has no writing: " +
+		"the engine is not the authority over who may write here")
 	errNotYet = errors.New("the folder with the data was not read yet")
 	errFenced = errors.New("the process was killed: its permission to write has ended")
 )

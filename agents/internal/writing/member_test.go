@@ -132,8 +132,8 @@ func TestAPromiseOutlivesTheAgent(t *testing.T) {
 		!status.GetNamed() || status.GetPermissionLeftMs() != 0 {
 		t.Errorf("the status is %v, %v", status, err)
 	}
-	if err := again.Guard().Start(func() (Process, error) { t.Error("started"); return newFake(), nil }); !errors.Is(err,
-		ErrNoPermission) {
+	start := func() (Process, error) { t.Error("started"); return newFake(), nil }
+	if err := again.Guard().Start(start); !errors.Is(err, ErrNoPermission) {
 		t.Errorf("got %v", err)
 	}
 }

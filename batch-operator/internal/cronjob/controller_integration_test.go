@@ -118,8 +118,7 @@ func TestConcurrencyOfRuns(t *testing.T) {
 		},
 		"Queue": func(p *place, cj *batchv1.CronJob) {
 			p.waits(cj, "waits", func(s batchv1.CronJobStatus) bool {
-				return len(s.Waiting) == 1 &&
-					s.Waiting[0].Equal(stamp(year(2)))
+				return len(s.Waiting) == 1 && s.Waiting[0].Equal(stamp(year(2)))
 			})
 			p.reach(3, cj)
 			p.wantCounts(cj, 1, 0, 0, 1)

@@ -27,8 +27,8 @@ type dependency struct {
 }
 
 // observeDependencies reads what a CronJob depends on.
-func (c *Controller) observeDependencies(ctx context.Context, cj *batchv1.CronJob) (map[dependencyKey]*dependency,
-	error) {
+func (c *Controller) observeDependencies(ctx context.Context,
+	cj *batchv1.CronJob) (map[dependencyKey]*dependency, error) {
 	found := map[dependencyKey]*dependency{}
 	for _, d := range cj.Spec.DependsOn {
 		key := dependencyOf(d)

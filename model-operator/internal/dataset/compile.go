@@ -85,8 +85,8 @@ var attempts = retry{Limit: 2, Backoff: "5s"}
 
 // compile returns the template that prepares a version on a claim. parent is the version that it is made from, as it
 // stands; nil for one with a source.
-func compile(image, claim string, v *aiv1.DatasetVersion, size int64, parent *aiv1.DatasetVersionStatus) (string,
-	error) {
+func compile(image, claim string, v *aiv1.DatasetVersion, size int64,
+	parent *aiv1.DatasetVersionStatus) (string, error) {
 	t := template{Name: "Prepare"}
 	switch {
 	case v.From != nil:

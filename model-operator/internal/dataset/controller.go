@@ -51,8 +51,8 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 	for i := range ds.Spec.Versions {
 		v := &ds.Spec.Versions[i]
 		parent := &aiv1.DatasetVersionStatus{Claim: "input"}
-		if _, err := templateOf("agents", claimName(ds, v.Name), v, sizeOf(ds, v), parent,
-			s.CheckTemplate); err != nil {
+		claim := claimName(ds, v.Name)
+		if _, err := templateOf("agents", claim, v, sizeOf(ds, v), parent, s.CheckTemplate); err != nil {
 			return err
 		}
 	}

@@ -168,8 +168,7 @@ func TestVersionIsMadeFromOneThatIsReady(t *testing.T) {
 	p.turn()
 	p.want("clean", aiv1.DatasetPreparing, "")
 	from := p.status("clean").Provenance
-	if from == nil || from.Version != "raw" || from.Digest != p.status("raw").Digest ||
-		from.Images[0] != "tool@sha256:1" {
+	if from == nil || from.Version != "raw" || from.Digest != p.status("raw").Digest || from.Images[0] != "tool@sha256:1" {
 		t.Errorf("the provenance is %+v", from)
 	}
 	p.prepared("clean", 0)

@@ -140,8 +140,8 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 
 // applied is the object as the API server would store it, defaults included. What refuses it on the way, such as the
 // operator's webhook, says so here.
-func (p *planner) applied(ctx context.Context, live, object *unstructured.Unstructured) (*unstructured.Unstructured,
-	error) {
+func (p *planner) applied(ctx context.Context, live,
+	object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if p.flags.serverSide {
 		applied := object.DeepCopy()
 		options := []client.ApplyOption{client.DryRunAll, client.FieldOwner(p.flags.fieldManager)}

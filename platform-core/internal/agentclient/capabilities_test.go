@@ -27,8 +27,8 @@ type aging struct {
 	asked, told int
 }
 
-func (a *aging) Capabilities(ctx context.Context, r *agentv1.CapabilitiesRequest) (*agentv1.ProcessCapabilities,
-	error) {
+func (a *aging) Capabilities(ctx context.Context,
+	r *agentv1.CapabilitiesRequest) (*agentv1.ProcessCapabilities, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++

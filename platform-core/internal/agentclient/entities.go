@@ -89,8 +89,8 @@ type entities struct {
 }
 
 // Observe implements Entities.
-func (e *entities) Observe(ctx context.Context, entityType string, queries []EntityQuery) (map[string]EntityState,
-	error) {
+func (e *entities) Observe(ctx context.Context, entityType string,
+	queries []EntityQuery) (map[string]EntityState, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	request := &agentv1.ObserveEntitiesRequest{Type: entityType}

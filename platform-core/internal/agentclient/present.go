@@ -26,8 +26,8 @@ func (p present) now() credentials.TransportCredentials {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (p present) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo,
-	error) {
+func (p present) ClientHandshake(ctx context.Context, authority string,
+	conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	p.made()
 	return p.now().ClientHandshake(ctx, authority, conn)
 }

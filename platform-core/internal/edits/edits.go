@@ -274,8 +274,7 @@ func Kept(entries []metav1.ManagedFieldsEntry, owner string) []metav1.ManagedFie
 		return nil
 	}
 	return slices.DeleteFunc(entries, func(entry metav1.ManagedFieldsEntry) bool {
-		return !isTheirs(&entry, owner) &&
-			!isOurs(&entry, owner)
+		return !isTheirs(&entry, owner) && !isOurs(&entry, owner)
 	})
 }
 

@@ -302,8 +302,8 @@ func credential(name, secret string) func(*platformv1.Application) {
 func podUID(t *testing.T, namespace string) string {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "redis-a-redis-main-0"},
-		pod); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: "redis-a-redis-main-0"}
+	if err := env.Client.Get(t.Context(), key, pod); err != nil {
 		t.Fatal(err)
 	}
 	return string(pod.UID)

@@ -136,8 +136,7 @@ func TestImport(t *testing.T) {
 	_, _, stop := run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	inventoried(t, app.Namespace, func(i *platformv1.RepositoryInventory) bool {
-		return i.Time != nil && i.Kept == 0 &&
-			i.Import == nil
+		return i.Time != nil && i.Kept == 0 && i.Import == nil
 	})
 	b := backedUp(t, app, "nightly", "compression", "Gzip")
 	plan := planOf(t, played.verbs(t, mover.VerbBackup)[0].Spec.Template.Annotations)

@@ -50,8 +50,8 @@ func TestVolumesThatUsersName(t *testing.T) {
 	create(t, sharedClaim(namespace, "models", nil))
 	testkit.WaitForReady(t, env.Client, app)
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "b-broker-main-1"},
-		pod); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: "b-broker-main-1"}
+	if err := env.Client.Get(t.Context(), key, pod); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {

@@ -124,8 +124,8 @@ func TestPodsBehindLoadBalancers(t *testing.T) {
 	balanced(t, app, "b-broker-main-1", "192.0.2.12")
 	unready(t, app, platformv1.ReasonConfigurationPending, "b-broker-main-1")
 	moved := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "b-broker-main-1"},
-		moved); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: "b-broker-main-1"}
+	if err := env.Client.Get(t.Context(), key, moved); err != nil {
 		t.Fatal(err)
 	}
 	runsBy(t, moved, brokerPlan(t, app))
@@ -181,8 +181,8 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	service := &corev1.Service{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "b-broker-main-0"},
-		service); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: "b-broker-main-0"}
+	if err := env.Client.Get(t.Context(), key, service); err != nil {
 		t.Fatal(err)
 	}
 	pods := brokerPlan(t, app).External.Pods

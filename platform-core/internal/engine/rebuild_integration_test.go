@@ -103,8 +103,8 @@ func TestAMemberIsMadeAnew(t *testing.T) {
 		stop()
 		_, _, stop = run(t, -1)
 		testkit.WaitFor(t, env.Client, op, "all but a member", func() error {
-			if len(op.Status.Steps) != 1 || op.Status.Steps[0].Message != fmt.Sprintf(
-				"waiting for pod %s to have all of the data and to be a member again", name) {
+			want := fmt.Sprintf("waiting for pod %s to have all of the data and to be a member again", name)
+			if len(op.Status.Steps) != 1 || op.Status.Steps[0].Message != want {
 				return fmt.Errorf("the steps are %+v, error %q", op.Status.Steps, op.Status.Error)
 			}
 			return nil

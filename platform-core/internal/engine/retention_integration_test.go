@@ -53,8 +53,11 @@ func TestRetention(t *testing.T) {
 	third := backedUp(t, app, "third", "maxCount", "2", "maxAge", "24h")
 	testkit.WaitGone(t, env.Client, first)
 	removed := played.verbs(t, mover.VerbDelete)
-	if len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation],
-		first.Status.Key) {
+	if len(removed) != 1 {
+		t.Fatalf("what removed it: %v", removed)
+	}
+	plan := removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]
+	if !strings.Contains(plan, first.Status.Key) {
 		t.Errorf("what removed it: %v", removed)
 	}
 	stop()

@@ -136,8 +136,7 @@ func TestAScheduleWaitsForItsMaintenanceWindow(t *testing.T) {
 	}}}
 	create(t, app)
 	shows(t, app, "the opening", func(s platformv1.ScheduleStatus) bool {
-		return s.NextTime != nil &&
-			s.NextTime.Time.Equal(due)
+		return s.NextTime != nil && s.NextTime.Time.Equal(due)
 	})
 	stop()
 	runAt(t, -1, before(2*time.Second))

@@ -214,8 +214,8 @@ type ownSettings struct{ file, cpu string }
 func settingsOf(t *testing.T, namespace, set string) ownSettings {
 	t.Helper()
 	stored := &corev1.ConfigMap{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PlanNameFor(set)},
-		stored); err != nil {
+	storedKey := client.ObjectKey{Namespace: namespace, Name: platformv1.PlanNameFor(set)}
+	if err := env.Client.Get(t.Context(), storedKey, stored); err != nil {
 		t.Fatal(err)
 	}
 	read := &plan.Plan{}
@@ -227,8 +227,8 @@ func settingsOf(t *testing.T, namespace, set string) ownSettings {
 		settings.file += entry.Key + "=" + strings.Join(entry.Args, " ") + "\n"
 	}
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PodNameFor(set, 1)},
-		pod); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: platformv1.PodNameFor(set, 1)}
+	if err := env.Client.Get(t.Context(), key, pod); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "main" })

@@ -113,8 +113,8 @@ func setTLS(t *testing.T, app *platformv1.Application, tls *platformv1.TLS) {
 func podOf(t *testing.T, app *platformv1.Application) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"},
-		pod); err != nil {
+	key := client.ObjectKey{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}
+	if err := env.Client.Get(t.Context(), key, pod); err != nil {
 		t.Fatal(err)
 	}
 	return pod

@@ -236,8 +236,8 @@ func (f Facts) resize(at, component string, values map[string]string) ([]FieldEd
 		}
 	}
 	if len(fields) == 0 {
-		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and " +
-			"memoryLimit")
+		return nil, fmt.Errorf("no resource is given: " +
+			"set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
 	}
 	return append(fields, kept...), nil
 }

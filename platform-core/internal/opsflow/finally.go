@@ -53,8 +53,7 @@ func (r *run) takeFinal() {
 		}
 		if slices.ContainsFunc(t.Needs, func(need string) bool {
 			before := r.find(need)
-			return before != nil &&
-				!ended(before)
+			return before != nil && !ended(before)
 		}) {
 			continue
 		}

@@ -110,8 +110,8 @@ func TestADryRunDescribesWhatItsStepsRun(t *testing.T) {
 	if d.Status.Phase != platformv1.OperationSucceeded || !slices.Equal(d.Status.Plan, want) {
 		t.Errorf("it is %s, %q, and the plan is\n%s", d.Status.Phase, d.Status.Error, strings.Join(d.Status.Plan, "\n"))
 	}
-	if want := []platformv1.PlannedChange{change("of-3"), change("of-1"), change("of-2")}; !slices.Equal(d.Status.Changes,
-		want) {
+	changes := []platformv1.PlannedChange{change("of-3"), change("of-1"), change("of-2")}
+	if !slices.Equal(d.Status.Changes, changes) {
 		t.Errorf("changes are %v", d.Status.Changes)
 	}
 	if len(d.Status.Steps) != 6 || d.Effect != nil {

@@ -117,16 +117,15 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 	if !StandsAside(op) {
 		t.Error("it does not let others take the size back")
 	}
-	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op,
-		d) {
+	starts := outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated")
+	if d := Next(op, reports(app, starts)); !OnlyProgress(op, d) {
 		t.Error("that a pod starts after all is more than progress")
 	}
-	if d := Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))); OnlyProgress(
-		op, d) {
+	deferred := outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two")
+	if d := Next(op, reports(app, deferred)); OnlyProgress(op, d) {
 		t.Error("that it waits for a window is only progress")
 	}
-	expect("waiting for a window", Next(op,
-		reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))), platformv1.OperationRunning,
+	expect("waiting for a window", Next(op, reports(app, deferred)), platformv1.OperationRunning,
 		platformv1.ReasonWaitingForMaintenance, "next at two")
 	if !StandsAside(op) {
 		t.Error("it does not stand aside for its window")
@@ -148,8 +147,7 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 	stalled := *op.DeepCopy()
 	d := Next(&stalled, reports(app.DeepCopy(),
 		outcome.Stalled(platformv1.ReasonResizeInfeasible, "no node has that much")))
-	if d.Status.Phase != platformv1.OperationFailed ||
-		!strings.Contains(d.Status.Error, "no node has that much") {
+	if d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, "no node has that much") {
 		t.Errorf("stalled, it is %s: %s", d.Status.Phase, d.Status.Error)
 	}
 	expect("there", Next(op, reports(app, outcome.Done())), platformv1.OperationSucceeded, "", "")
@@ -265,9 +263,9 @@ func TestUrgentOnceApproved(t *testing.T) {
 			Parameters: platformv1.Parameters{"acceptDataLoss": accept}, Approval: approval}}
 	}
 	template := Defaults()["Failover"]
+	approval := &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
 	if !Urgent(failover("false", nil), template) || Urgent(failover("true", nil), template) ||
-		!Urgent(failover("true", &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}),
-			template) {
+		!Urgent(failover("true", approval), template) {
 		t.Error("a failover is urgent before it is approved, or is not afterwards")
 	}
 	if !Urgent(&platformv1.Operation{}, Defaults()["Stop"]) || Urgent(&platformv1.Operation{}, Defaults()["Restart"]) {

@@ -222,8 +222,8 @@ func (e Editor) isRespected(owner string) bool { return slices.Contains(e.Settin
 
 // Read returns the outermost object that declares the Application, and its kind; nil when that is the Application
 // itself. The error is a Refusal when it is of a kind that this operator does not serve.
-func (e Editor) Read(ctx context.Context, app *platformv1.Application) (*unstructured.Unstructured, typed.Registration,
-	error) {
+func (e Editor) Read(ctx context.Context,
+	app *platformv1.Application) (*unstructured.Unstructured, typed.Registration, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(platformv1.GroupVersion.WithKind("Application"))
 	key := client.ObjectKeyFromObject(app)

@@ -97,8 +97,8 @@ func TestServerCertificateIsGoodForAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if _, err := certificates[0].Verify(
-		x509.VerifyOptions{Roots: authority.holds().pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
+	options := x509.VerifyOptions{Roots: authority.holds().pool, CurrentTime: c.t, KeyUsages: usages}
+	if _, err := certificates[0].Verify(options); err != nil {
 		t.Error(err)
 	}
 	if at, err := RenewAgentAt(certPEM); err != nil || !at.After(c.t) {

@@ -53,8 +53,7 @@ func (t Trust) Bundle() []byte {
 // signs says whether an authority signed a certificate that is in use.
 func (t Trust) signs(authority []byte) bool {
 	signing, err := x509.ParseCertificate(authority)
-	return err == nil &&
-		slices.ContainsFunc(t.Issued, func(i Issued) bool { return SignedBy(i.Certificate, signing) })
+	return err == nil && slices.ContainsFunc(t.Issued, func(i Issued) bool { return SignedBy(i.Certificate, signing) })
 }
 
 // certificateBlocks are the certificates in PEM, as they are: an authority of a kind that is not known here is one.

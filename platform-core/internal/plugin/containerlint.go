@@ -17,8 +17,7 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 		for i := range list {
 			c := &list[i]
 			at := path.Index(i)
-			if seen[c.Name] || slices.Contains([]string{InitContainer, StatusContainer, OpsContainer, MetricsContainer},
-				c.Name) {
+			if seen[c.Name] || slices.Contains(engineContainers, c.Name) {
 				p.wrong(at.With("name"), "is %q, which is taken: names must differ", c.Name)
 			}
 			seen[c.Name] = true

@@ -76,9 +76,8 @@ func TestNestedInlineTemplateIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := plugin.ParseOperation(
-		fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate)); err == nil ||
-		!strings.Contains(err.Error(), "steps[0].operation.template is for an inline template") {
+	_, err := plugin.ParseOperation(fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate))
+	if err == nil || !strings.Contains(err.Error(), "steps[0].operation.template is for an inline template") {
 		t.Errorf("the error is %v", err)
 	}
 }

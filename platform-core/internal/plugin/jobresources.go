@@ -57,8 +57,8 @@ func (r JobResources) Fill(text func(source string) (string, error)) (corev1.Res
 	return filled, CheckResources(filled)
 }
 
-func fillAmounts(amounts map[corev1.ResourceName]JobAmount, text func(string) (string, error)) (corev1.ResourceList,
-	error) {
+func fillAmounts(amounts map[corev1.ResourceName]JobAmount,
+	text func(string) (string, error)) (corev1.ResourceList, error) {
 	var list corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		source := string(amounts[name])

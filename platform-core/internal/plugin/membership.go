@@ -74,8 +74,8 @@ const (
 )
 
 // MembershipParameters are those of the actions. Values gives app and component.
-func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, members Members) (map[string]string,
-	error) {
+func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values,
+	members Members) (map[string]string, error) {
 	sets, err := json.Marshal(members.Sets)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ const (
 	VolumePrefix = "zeroinfra-"
 )
 
+// engineContainers are the names of the containers that the engine adds.
+var engineContainers = []string{InitContainer, StatusContainer, OpsContainer, MetricsContainer}
+
 // podLint checks a rendered pod template of one component: what is the engine's is not
 // set, names are there, and the pod passes the restricted level of Pod Security.
 type podLint struct {

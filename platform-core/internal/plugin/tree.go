@@ -131,8 +131,8 @@ func (t *tree) evaluate(path document.Path, eval func(document.Path, *placeholde
 	return t.copy(t.at(path), path, eval)
 }
 
-func (t *tree) copy(value any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any,
-	error) {
+func (t *tree) copy(value any, path document.Path,
+	eval func(document.Path, *placeholder.Template) (any, error)) (any, error) {
 	switch node := value.(type) {
 	case map[string]any:
 		if conditional(path) {

@@ -51,15 +51,15 @@ func unfinishedOf(obj client.Object) []string {
 func childrenOf(parent types.UID) string { return "of/" + string(parent) }
 
 // Children returns the Operations that have not ended and that steps of another one run.
-func Children(ctx context.Context, cached client.Reader, namespace string, parent types.UID) ([]*platformv1.Operation,
-	error) {
+func Children(ctx context.Context, cached client.Reader, namespace string,
+	parent types.UID) ([]*platformv1.Operation, error) {
 	return Unfinished(ctx, cached, namespace, childrenOf(parent))
 }
 
 // Unfinished returns the Operations of an Application that have not ended, as far as it is known of them whose they
 // are; those of the whole namespace for an application without a name. The cache has to be indexed by IndexUnfinished.
-func Unfinished(ctx context.Context, cached client.Reader, namespace, application string) ([]*platformv1.Operation,
-	error) {
+func Unfinished(ctx context.Context, cached client.Reader, namespace,
+	application string) ([]*platformv1.Operation, error) {
 	var list platformv1.OperationList
 	if err := cached.List(ctx, &list, client.InNamespace(namespace),
 		client.MatchingFields{unfinishedField: cmp.Or(application, everyone)}); err != nil {
@@ -78,14 +78,14 @@ const page = 500
 // Present returns the Operations that the API server has now. One that has ended never changes again: those that the
 // cache knows as ended are taken from there, shared and not to be changed, and only the others are read. Of all of them
 // no more than the metadata is listed.
-func Present(ctx context.Context, live, cached client.Reader, options ...client.ListOption) ([]*platformv1.Operation,
-	error) {
+func Present(ctx context.Context, live, cached client.Reader,
+	options ...client.ListOption) ([]*platformv1.Operation, error) {
 	var found []*platformv1.Operation
 	for next := ""; ; {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(platformv1.GroupVersion.WithKind("OperationList"))
-		if err := live.List(ctx, list, append([]client.ListOption{client.Limit(page), client.Continue(next)},
-			options...)...); err != nil {
+		paged := append([]client.ListOption{client.Limit(page), client.Continue(next)}, options...)
+		if err := live.List(ctx, list, paged...); err != nil {
 			return nil, fmt.Errorf("cannot list Operations: %w", err)
 		}
 		for i := range list.Items {
@@ -104,8 +104,8 @@ func Present(ctx context.Context, live, cached client.Reader, options ...client.
 }
 
 // whole returns the Operation of which the metadata is given; nil when it is gone.
-func whole(ctx context.Context, live, cached client.Reader, of *metav1.PartialObjectMetadata) (*platformv1.Operation,
-	error) {
+func whole(ctx context.Context, live, cached client.Reader,
+	of *metav1.PartialObjectMetadata) (*platformv1.Operation, error) {
 	known := &platformv1.Operation{}
 	err := cached.Get(ctx, client.ObjectKeyFromObject(of), known, client.UnsafeDisableDeepCopy)
 	if err == nil && known.UID == of.UID && opsflow.Finished(known) {

@@ -29,8 +29,8 @@ func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component
 	case !declared.Scales():
 		return wrong("and cannot be scaled once it is made: take autoscaling out and set replicas")
 	case declared.Membership != nil:
-		return wrong("and its pods are members of one cluster, which leave it before they go: take autoscaling out and set " +
-			"replicas")
+		return wrong("and its pods are members of one cluster, which leave it before they go: " +
+			"take autoscaling out and set replicas")
 	case wanted.Replicas != nil:
 		return wrong("and replicas: the autoscaler decides how many pods there are, take one of the two out")
 	case a.MinReplicas > a.MaxReplicas:

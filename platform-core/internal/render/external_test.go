@@ -147,8 +147,7 @@ func TestAddressChangesOnePod(t *testing.T) {
 		return p
 	}
 	before, after := plans("192.0.2.1"), plans("192.0.2.2")
-	if before.Digest != after.Digest ||
-		before.External.Pods["b-broker-main-1"] != after.External.Pods["b-broker-main-1"] {
+	if before.Digest != after.Digest || before.External.Pods["b-broker-main-1"] != after.External.Pods["b-broker-main-1"] {
 		t.Error("the address of one pod is part of what others run")
 	}
 	if a, b := before.External.Pods["b-broker-main-0"], after.External.Pods["b-broker-main-0"]; a.Digest == b.Digest ||

@@ -62,8 +62,7 @@ func TestVolumesThatUsersGive(t *testing.T) {
 			}
 			i := slices.IndexFunc(pod.Spec.Volumes,
 				func(v corev1.Volume) bool { return v.Name == mountPrefix+tc.mount.Name })
-			if i < 0 || !reflect.DeepEqual(pod.Spec.Volumes[i].VolumeSource, tc.want) ||
-				!Foreign(&pod.Spec.Volumes[i]) {
+			if i < 0 || !reflect.DeepEqual(pod.Spec.Volumes[i].VolumeSource, tc.want) || !Foreign(&pod.Spec.Volumes[i]) {
 				t.Fatalf("the volumes are %+v, want %+v", pod.Spec.Volumes, tc.want)
 			}
 			for _, c := range pod.Spec.Containers {

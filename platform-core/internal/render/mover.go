@@ -64,8 +64,8 @@ type Mover struct {
 
 // MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set,
 // whose pods let it in, with the variables of the method.
-func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover, env []plugin.JobEnv) (*batchv1.Job,
-	error) {
+func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover,
+	env []plugin.JobEnv) (*batchv1.Job, error) {
 	job, err := jobLike(set, container, s, Job{Name: m.Name, Env: env, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 
 // MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user
 // whose they are, who may write into the repository, and nothing on the volume.
-func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod, m Mover) (*batchv1.Job,
-	error) {
+func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod,
+	m Mover) (*batchv1.Job, error) {
 	job, err := jobLike(set, container, s,
 		Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {

@@ -175,9 +175,8 @@ func TestSettingsOfServices(t *testing.T) {
 	for name, says := range map[string]string{"own": `its other Services for clients are ["any"]`,
 		"primary": `has service.overrides for "primary"`} {
 		exposure.Overrides[0].Name = name
-		if _, refusal := Components(b, application(
-			component(func(c *platformv1.ApplicationComponent) { c.Service = exposure }))); refusal == nil ||
-			!strings.Contains(refusal.Message, says) {
+		app := application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure }))
+		if _, refusal := Components(b, app); refusal == nil || !strings.Contains(refusal.Message, says) {
 			t.Errorf("an override of %q gives %v, want %q", name, refusal, says)
 		}
 	}

@@ -241,8 +241,8 @@ func TestPodPassesPodSecurityRestricted(t *testing.T) {
 	}
 	ws, _ := render(t, redis(t), settings, application(nil))
 	p := pod(t, ws, 0)
-	for _, result := range evaluator.EvaluatePod(
-		api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &p.ObjectMeta, &p.Spec) {
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	for _, result := range evaluator.EvaluatePod(restricted, &p.ObjectMeta, &p.Spec) {
 		if !result.Allowed {
 			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 		}

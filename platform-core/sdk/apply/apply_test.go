@@ -221,8 +221,9 @@ func TestStamp(t *testing.T) {
 			t.Errorf("another %s does not change the stamp", what)
 		}
 	}
-	if stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}) == stampOf(
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}) {
+	first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}
+	second := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}
+	if stampOf(first) == stampOf(second) {
 		t.Error("without a generation, another version does not change the stamp")
 	}
 }

@@ -124,8 +124,8 @@ func compileError(err error) outcome.Outcome {
 }
 
 // keepApplication applies the Application that an object declares, if any.
-func (r *reconciler[T]) keepApplication(ctx context.Context, obj T, wanted *platformv1.Application) (apply.Change,
-	error) {
+func (r *reconciler[T]) keepApplication(ctx context.Context, obj T,
+	wanted *platformv1.Application) (apply.Change, error) {
 	if wanted == nil {
 		return apply.Unchanged, nil
 	}

@@ -73,8 +73,8 @@ type referred struct {
 }
 
 // watchReferred has objects of a kind be reconciled when another object changes that they name.
-func (r registration[T]) watchReferred(mgr ctrl.Manager, controller *builder.Builder, from referred) (*builder.Builder,
-	error) {
+func (r registration[T]) watchReferred(mgr ctrl.Manager, controller *builder.Builder,
+	from referred) (*builder.Builder, error) {
 	referrer, ok := r.kind.(Referrer[T])
 	if !ok {
 		return controller, nil

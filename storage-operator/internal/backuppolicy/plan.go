@@ -107,8 +107,8 @@ func decide(f facts) (plan, error) {
 }
 
 // notTakenUp is the message of a source that is pending.
-const notTakenUp = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance " +
-	"accepted?"
+const notTakenUp = "the operator of its domain has not taken the schedule up yet: " +
+	"is it installed, and the instance accepted?"
 
 // take decides on an instance that the policy chooses.
 func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Schedule, backups []*platformv1.Backup) {

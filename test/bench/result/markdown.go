@@ -13,12 +13,12 @@ import (
 // Markdown writes the report as a page. plot is the path of the picture, seen from the page.
 func (r Report) Markdown(plot string) string {
 	var page strings.Builder
-	page.WriteString("# What the bench found\n\nWritten by `make bench`; how it works and how to repeat it is in " +
-		"[README.md](README.md).\n\n")
+	page.WriteString("# What the bench found\n\n" +
+		"Written by `make bench`; how it works and how to repeat it is in [README.md](README.md).\n\n")
 	r.Machine.write(&page)
 	fmt.Fprintf(&page, "\n![Applications and StatefulSets that are Ready, over time](%s)\n", plot)
-	page.WriteString("\nThe budgets are for 1,000 Applications on a quiet machine; smaller runs show how the figures " +
-		"grow.\n")
+	page.WriteString("\nThe budgets are for 1,000 Applications on a quiet machine; " +
+		"smaller runs show how the figures grow.\n")
 	if growth, found := r.Growth(); found {
 		fmt.Fprintf(&page, "From the first run to the last, each further Application costs the operator %s MiB at rest.\n",
 			number(growth))
@@ -141,8 +141,8 @@ func (r Run) writeRequests(page *strings.Builder) {
 
 // writePrograms lists the CPU time that each program took.
 func (r Run) writePrograms(page *strings.Builder) {
-	page.WriteString("\nCPU seconds of all programs (bench: the agents, and who makes and watches):\n\n| phase | CPU s " +
-		"|\n|---|---|\n")
+	page.WriteString("\nCPU seconds of all programs (bench: the agents, and who makes and watches):\n\n" +
+		"| phase | CPU s |\n|---|---|\n")
 	for _, p := range r.phases() {
 		names := slices.SortedFunc(maps.Keys(p.Programs), func(a, b string) int {
 			return cmp.Or(cmp.Compare(p.Programs[b], p.Programs[a]), strings.Compare(a, b))

@@ -155,8 +155,8 @@ func readSettings() (Settings, error) {
 	if s.ComparisonRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "3")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
 	}
-	if s.Seed, err = strconv.ParseUint(orDefault(os.Getenv("E2E_SEED"), strconv.FormatUint(rand.Uint64(), 10)), 10,
-		64); err != nil {
+	seed := orDefault(os.Getenv("E2E_SEED"), strconv.FormatUint(rand.Uint64(), 10))
+	if s.Seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
 		return s, fmt.Errorf("cannot read E2E_SEED: %w", err)
 	}
 	if s.APIAway, err = time.ParseDuration(orDefault(os.Getenv("E2E_API_AWAY"), DefaultAPIAway.String())); err != nil {

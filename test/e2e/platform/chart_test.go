@@ -168,9 +168,8 @@ func TestUninstallRefused(t *testing.T) {
 	// Helm upgrades no release that is half uninstalled, so force is asked for in the ConfigMap; the instance is finished
 	// by the next operator.
 	settings := &corev1.ConfigMap{}
-	if err := framework.Cluster.Client.Get(s.Ctx,
-		client.ObjectKey{Namespace: framework.OperatorNamespace, Name: framework.OperatorName + "-settings"},
-		settings); err != nil {
+	key := client.ObjectKey{Namespace: framework.OperatorNamespace, Name: framework.OperatorName + "-settings"}
+	if err := framework.Cluster.Client.Get(s.Ctx, key, settings); err != nil {
 		t.Fatal(err)
 	}
 	force := client.RawPatch(types.MergePatchType, []byte(`{"data":{"uninstall.force":"true"}}`))
@@ -213,8 +212,8 @@ func TestTwoCharts(t *testing.T) {
 			step.do(i.Namespace)
 			same(i, before)
 			plugin := &platformv1.Plugin{}
-			if err := framework.Cluster.Client.Get(i.Ctx, client.ObjectKey{Name: "redis-" + framework.OriginalVersion},
-				plugin); err != nil {
+			key := client.ObjectKey{Name: "redis-" + framework.OriginalVersion}
+			if err := framework.Cluster.Client.Get(i.Ctx, key, plugin); err != nil {
 				t.Errorf("the published plugin is gone: %v", err)
 			} else if message := framework.Describe(plugin.Status.Conditions); strings.Contains(message, "False") {
 				t.Errorf("the plugin is refused now: %s", message)

@@ -66,8 +66,8 @@ func TestLeaderElection(t *testing.T) {
 func killPod(s *framework.Namespace, name string) {
 	s.Helper()
 	pod := &corev1.Pod{}
-	if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKey{Namespace: framework.OperatorNamespace, Name: name},
-		pod); err != nil {
+	key := client.ObjectKey{Namespace: framework.OperatorNamespace, Name: name}
+	if err := framework.Cluster.Client.Get(s.Ctx, key, pod); err != nil {
 		s.Fatal(err)
 	}
 	s.PreparePodKill(*pod)()

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,8 +128,7 @@ func texts(s *framework.Namespace) map[string]string {
 		s.Fatal(err)
 	}
 	for _, pod := range pods.Items {
-		for _, container := range append(append(pod.Spec.InitContainers[:0:0], pod.Spec.InitContainers...),
-			pod.Spec.Containers...) {
+		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 			text, err := framework.Logs(s.Ctx, s.Name, pod.Name, container.Name)
 			if err != nil {
 				s.Fatal(err)

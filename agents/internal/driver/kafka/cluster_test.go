@@ -100,8 +100,7 @@ func testFactor(s *server) {
 		s.Errorf("got %+v", state)
 	}
 	s.until("all replicas in sync", func(row map[string]string) bool {
-		return row["reassigning"] == "0" &&
-			row["underReplicated"] == "0"
+		return row["reassigning"] == "0" && row["underReplicated"] == "0"
 	}, "cluster")
 	if state := s.observe(kafka.KindTopic, driver.Query{Name: "orders"}); state.Pending != "" {
 		s.Errorf("when all is done it tells %q", state.Pending)
@@ -116,8 +115,7 @@ func testFactor(s *server) {
 	s.must(kafka.KindTopic,
 		topicOf("orders", driver.Update, "replication-factor", "3", "config", `{"min.insync.replicas":"2"}`))
 	s.until("all replicas in sync", func(row map[string]string) bool {
-		return row["reassigning"] == "0" &&
-			row["underReplicated"] == "0"
+		return row["reassigning"] == "0" && row["underReplicated"] == "0"
 	}, "cluster")
 }
 

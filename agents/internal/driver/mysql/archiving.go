@@ -14,10 +14,9 @@ const ArchivingTable = "mysql." + OwnPrefix + "_archiving"
 // ArchivingLines make an empty ArchivingTable.
 func ArchivingLines() []string {
 	return []string{"DROP TABLE IF EXISTS " + ArchivingTable,
-		"CREATE TABLE " + ArchivingTable + " (id TINYINT NOT NULL PRIMARY KEY, archived BIGINT NOT NULL, failures BIGINT " +
-			"NOT NULL, last_archived BIGINT, " +
-			"failing TINYINT NOT NULL, waiting BIGINT, free BIGINT NOT NULL, volume BIGINT NOT NULL, full_in BIGINT) ENGINE = " +
-			"MEMORY"}
+		"CREATE TABLE " + ArchivingTable + " (id TINYINT NOT NULL PRIMARY KEY, archived BIGINT NOT NULL, " +
+			"failures BIGINT NOT NULL, last_archived BIGINT, failing TINYINT NOT NULL, waiting BIGINT, " +
+			"free BIGINT NOT NULL, volume BIGINT NOT NULL, full_in BIGINT) ENGINE = MEMORY"}
 }
 
 // Archiving is how archiving goes.

@@ -168,8 +168,8 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "reader", "locale", "C.UTF-8"))
-	if got := fmt.Sprint(s.observe(postgres.KindDatabase, named("shop"))["shop"].Parameters); got !=
-		"map[connection-limit:-1 encoding:UTF8 locale:C.UTF-8 owner:reader]" {
+	shop := s.observe(postgres.KindDatabase, named("shop"))["shop"]
+	if got := fmt.Sprint(shop.Parameters); got != "map[connection-limit:-1 encoding:UTF8 locale:C.UTF-8 owner:reader]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "app"))

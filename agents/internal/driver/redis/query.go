@@ -60,8 +60,7 @@ func checkReads(ctx context.Context, client *goredis.Client, name string) error 
 	}
 	flags, _ := described[2].([]any)
 	if slices.ContainsFunc(flags, func(flag any) bool {
-		return flag == "write" || flag == "admin" ||
-			flag == "blocking"
+		return flag == "write" || flag == "admin" || flag == "blocking"
 	}) {
 		return fmt.Errorf("the command %q does more than read", name)
 	}

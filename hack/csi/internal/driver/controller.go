@@ -219,8 +219,8 @@ func (d *Driver) GetCapacity(context.Context, *csi.GetCapacityRequest) (*csi.Get
 
 // CreateSnapshot copies a volume as it is at one moment. Writes to a mounted
 // volume wait for that long.
-func (d *Driver) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
-	error) {
+func (d *Driver) CreateSnapshot(ctx context.Context,
+	r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if err := CheckSnapshot(r); err != nil {
 		return nil, err
 	}
@@ -287,8 +287,8 @@ func (d *Driver) show(s store.Snapshot) *csi.Snapshot {
 }
 
 // DeleteSnapshot removes a snapshot. Volumes that were made from it stay.
-func (d *Driver) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
-	error) {
+func (d *Driver) DeleteSnapshot(ctx context.Context,
+	r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	id, err := d.own(r.GetSnapshotId())
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 )
 
 // NodeStageVolume mounts a volume where its pods will get it from.
-func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse,
-	error) {
+func (d *Driver) NodeStageVolume(ctx context.Context,
+	r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	path := r.GetStagingTargetPath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where to stage the volume")
@@ -236,8 +236,8 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context,
 }
 
 // NodeExpandVolume makes a volume's file system fill it, in use or not.
-func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse,
-	error) {
+func (d *Driver) NodeExpandVolume(ctx context.Context,
+	r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is")
 	}

@@ -198,8 +198,8 @@ func (r *Router) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 }
 
 // CreateSnapshot makes a snapshot where its volume is.
-func (r *Router) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
-	error) {
+func (r *Router) CreateSnapshot(ctx context.Context,
+	q *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if err := driver.CheckSnapshot(q); err != nil {
 		return nil, err
 	}
@@ -211,8 +211,8 @@ func (r *Router) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 }
 
 // DeleteSnapshot removes a snapshot.
-func (r *Router) DeleteSnapshot(ctx context.Context, q *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
-	error) {
+func (r *Router) DeleteSnapshot(ctx context.Context,
+	q *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	if r.gone(q.GetSnapshotId()) {
 		return &csi.DeleteSnapshotResponse{}, nil
 	}

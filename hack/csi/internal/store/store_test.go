@@ -84,19 +84,19 @@ func TestVolumeLives(t *testing.T) {
 func TestNothingHalfMadeIsSeen(t *testing.T) {
 	s, root := open(t)
 	broken := errors.New("broken")
-	if err := s.AddVolume(Volume{ID: "a", Size: mebibyte}, func(*os.File) error { return broken }); !errors.Is(err,
-		broken) {
+	err := s.AddVolume(Volume{ID: "a", Size: mebibyte}, func(*os.File) error { return broken })
+	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.AddVolume(Volume{ID: "b", Size: mebibyte}, func(*os.File) error { return unix.ENOSPC }); !errors.Is(err,
-		ErrFull) {
+	err = s.AddVolume(Volume{ID: "b", Size: mebibyte}, func(*os.File) error { return unix.ENOSPC })
+	if !errors.Is(err, ErrFull) {
 		t.Errorf("a full disk gives %v", err)
 	}
 	// What a killed driver leaves.
 	if err := os.MkdirAll(filepath.Join(root, unfinished, "c-1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(root)
+	s, err = Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}

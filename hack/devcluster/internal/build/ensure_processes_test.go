@@ -26,8 +26,8 @@ func TestEnsureBuildsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(sources, "pause", "main.go"), []byte("package main\n\nfunc main() {}\n"),
-		0o644); err != nil {
+	program := []byte("package main\n\nfunc main() {}\n")
+	if err := os.WriteFile(filepath.Join(sources, "pause", "main.go"), program, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var said []string

@@ -152,8 +152,8 @@ func TestReadOfAFolderInTheFolder(t *testing.T) {
 	if err := os.Mkdir(below, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(below, "p.json"), []byte(`{"Action":"pass","Package":"p","Test":"TestA"}`),
-		0o600); err != nil {
+	passed := []byte(`{"Action":"pass","Package":"p","Test":"TestA"}`)
+	if err := os.WriteFile(filepath.Join(below, "p.json"), passed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Read(folder); err != nil || len(r.Passed) != 1 {

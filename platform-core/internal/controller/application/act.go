@@ -79,8 +79,8 @@ func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
 }
 
-func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application, obj client.Object) (apply.Change,
-	error) {
+func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application,
+	obj client.Object) (apply.Change, error) {
 	if err := controllerutil.SetControllerReference(app, obj, c.client.Scheme()); err != nil {
 		return apply.Unchanged, err
 	}

@@ -60,8 +60,8 @@ func start(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }
-	if f.changed, err = Setup(mgr, Deps{Authority: f.authority, Domain: "database", Namespace: f.namespace,
-		Now: now}); err != nil {
+	deps := Deps{Authority: f.authority, Domain: "database", Namespace: f.namespace, Now: now}
+	if f.changed, err = Setup(mgr, deps); err != nil {
 		t.Fatal(err)
 	}
 	stop := testkit.Run(t, mgr)

@@ -67,8 +67,8 @@ type Controller struct {
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: event.New(mgr.GetEventRecorder(owner))}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, verdictField,
-		verdictOn); err != nil {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(context.Background(), &platformv1.Operation{}, verdictField, verdictOn); err != nil {
 		return fmt.Errorf("cannot index Operations: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).

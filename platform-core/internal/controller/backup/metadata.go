@@ -65,8 +65,8 @@ type entity struct {
 const maxEntities = 96 << 10
 
 // metadata reads what is kept beside the data of a Backup.
-func (c *Controller) metadata(ctx context.Context, b *platformv1.Backup, app *platformv1.Application) (json.RawMessage,
-	error) {
+func (c *Controller) metadata(ctx context.Context, b *platformv1.Backup,
+	app *platformv1.Application) (json.RawMessage, error) {
 	var list platformv1.EntityList
 	if err := c.client.List(ctx, &list, client.InNamespace(app.Namespace)); err != nil {
 		return nil, fmt.Errorf("cannot list the Entities of Application %q: %w", app.Name, err)

@@ -137,8 +137,8 @@ func (c *Controller) askHold(ctx context.Context, b *platformv1.Backup, f *facts
 }
 
 // callHold asks the agent. The key is the Backup: each source keeps still once for it.
-func (c *Controller) callHold(ctx context.Context, b *platformv1.Backup, f *facts, pod *corev1.Pod) (agentclient.Held,
-	error) {
+func (c *Controller) callHold(ctx context.Context, b *platformv1.Backup, f *facts,
+	pod *corev1.Pod) (agentclient.Held, error) {
 	holder, err := c.Holds.DialHold(ctx, pod)
 	if err != nil {
 		return agentclient.Held{}, err

@@ -122,15 +122,15 @@ func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool
 }
 
 // unserved has an Operation wait for its target to be claimed, which wakes it.
-func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (reconcile.Result,
-	error) {
+func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation,
+	target opsflow.Target) (reconcile.Result, error) {
 	return c.wait(ctx, op, target.Application,
 		fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
 }
 
 // wait reports, once it has lasted, what an Operation waits for that nobody claims.
-func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, application, message string) (reconcile.Result,
-	error) {
+func (c *Controller) wait(ctx context.Context, op *platformv1.Operation, application,
+	message string) (reconcile.Result, error) {
 	if v := reportAfter(unknownAfter, c.age(op), reasonTargetUnclaimed, ""); v.action == actWait {
 		return reconcile.Result{RequeueAfter: v.after}, nil
 	}
@@ -166,8 +166,8 @@ func (c *Controller) whose(ctx context.Context, namespace string, target opsflow
 }
 
 // fail ends an Operation that nobody can run.
-func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) (reconcile.Result,
-	error) {
+func (c *Controller) fail(ctx context.Context, op *platformv1.Operation,
+	refusal *opsflow.Refusal) (reconcile.Result, error) {
 	before := op.DeepCopy()
 	op.Status = opsflow.Fail(op, refusal, c.Now()).Status
 	conditions.Report(op, outcome.Stalled(refusal.Reason, refusal.Message), "")

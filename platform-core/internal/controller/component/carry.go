@@ -70,8 +70,8 @@ func (c *Controller) carry(ctx context.Context, component *platformv1.Component,
 func (c *Controller) carrySet(ctx context.Context, component *platformv1.Component, f *facts,
 	live *platformv1.WorkloadSet, found edits.Found) outcome.Outcome {
 	app := &platformv1.Application{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application},
-		app); err != nil {
+	key := client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application}
+	if err := c.client.Get(ctx, key, app); err != nil {
 		// Without its Application the component is about to go, and everything with it.
 		return outcome.Failed(client.IgnoreNotFound(err))
 	}

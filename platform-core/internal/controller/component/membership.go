@@ -183,8 +183,8 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 }
 
 // ask runs an action that ends soon.
-func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
-	error) {
+func (c *Controller) ask(ctx context.Context, pod *corev1.Pod,
+	action agentclient.Action) (agentclient.ActionCall, error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err
@@ -280,8 +280,8 @@ func (c *Controller) actionTime(m *members) time.Duration {
 	return plan.DefaultActionSeconds * time.Second
 }
 
-func (c *Controller) run(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall,
-	error) {
+func (c *Controller) run(ctx context.Context, pod *corev1.Pod,
+	action agentclient.Action) (agentclient.ActionCall, error) {
 	ops, err := c.Ops.DialOps(ctx, pod)
 	if err != nil {
 		return agentclient.ActionCall{}, err

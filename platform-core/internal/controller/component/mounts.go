@@ -46,8 +46,8 @@ func (f *facts) replaces(output *render.ComponentOutput) bool {
 }
 
 // mountProblem says why the object that a mount names cannot be mounted; empty where it can, or where it names none.
-func (c *Controller) mountProblem(ctx context.Context, component *platformv1.Component, m *platformv1.Mount) (string,
-	error) {
+func (c *Controller) mountProblem(ctx context.Context, component *platformv1.Component,
+	m *platformv1.Mount) (string, error) {
 	var named client.Object
 	var kind, name string
 	switch {

@@ -45,8 +45,8 @@ func (s *server) Observe(_ context.Context, _ string, queries []agentclient.Enti
 }
 
 // Change implements agentclient.Entities.
-func (s *server) Change(_ context.Context, key, _ string, changes []agentclient.EntityChange) (agentclient.EntityCall,
-	error) {
+func (s *server) Change(_ context.Context, key, _ string,
+	changes []agentclient.EntityChange) (agentclient.EntityCall, error) {
 	s.calls++
 	call := agentclient.EntityCall{Problems: map[string]string{}}
 	for _, change := range changes {

@@ -56,8 +56,8 @@ func (c *Controller) backup(ctx context.Context, op *platformv1.Operation, seen 
 }
 
 // isKept refuses a Backup that is to be kept in a repository that is not there.
-func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Backup) (*opsflow.Answer,
-	error) {
+func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation,
+	wanted *opsflow.Backup) (*opsflow.Answer, error) {
 	if wanted.Type == platformv1.BackupSnapshot {
 		return nil, nil
 	}

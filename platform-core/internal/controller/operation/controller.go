@@ -107,8 +107,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err := records.IndexUnfinished(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, finishedField,
-		finishedOf); err != nil {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(context.Background(), &platformv1.Operation{}, finishedField, finishedOf); err != nil {
 		return fmt.Errorf("cannot index Operations that have ended: %w", err)
 	}
 	var reconciler reconcile.Reconciler = c

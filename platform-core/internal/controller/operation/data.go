@@ -95,8 +95,8 @@ func (c *Controller) swapData(ctx context.Context, op *platformv1.Operation, set
 
 // openData leads clients to the volumes that the pods of a set have, when the first of them has those that were filled.
 // Once they are led there, that is not asked any more: what they write is there alone.
-func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer,
-	error) {
+func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet,
+	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch {
 	case set.Spec.Generation() != wanted.Generation:
 		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name,
@@ -215,8 +215,8 @@ func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
 }
 
 // deleteData deletes all volumes of a set that are of a generation which its pods do not have.
-func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet, generation string) (*opsflow.Answer,
-	error) {
+func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet,
+	generation string) (*opsflow.Answer, error) {
 	writer := set.Status.Primary
 	if set.Spec.Generation() == generation || writer != nil && writer.Data == generation {
 		return refuse("the pods of %s have the volumes of generation %q: they are kept", set.Name, generation), nil
@@ -244,8 +244,8 @@ func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet
 
 // discardMade deletes the volumes that an Operation made, where it did not come to note the set, or the set is gone.
 // None was put in place.
-func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation, generation string) (*opsflow.Answer,
-	error) {
+func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation,
+	generation string) (*opsflow.Answer, error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.live.List(ctx, &claims, client.InNamespace(op.Namespace),
 		client.MatchingLabels{platformv1.GenerationLabel: generation}); err != nil {

@@ -90,8 +90,8 @@ func madeBy(op *platformv1.Operation, app *platformv1.Application) bool {
 }
 
 // watchInstance reads the instance of a drill; there is none where somebody else has the name.
-func (c *Controller) watchInstance(ctx context.Context, op *platformv1.Operation, name string) (*opsflow.Answer,
-	error) {
+func (c *Controller) watchInstance(ctx context.Context, op *platformv1.Operation,
+	name string) (*opsflow.Answer, error) {
 	app := &platformv1.Application{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: name}, app)
 	switch {

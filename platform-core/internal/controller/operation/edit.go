@@ -51,8 +51,8 @@ func refuse(message string, args ...any) *opsflow.Answer {
 }
 
 // think works out what an edit changes, and whether it may and the pods have room for it; it touches nothing.
-func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow.Edit) (*outermost.Change, string,
-	error) {
+func (c *Controller) think(ctx context.Context, seen *observation,
+	edit *opsflow.Edit) (*outermost.Change, string, error) {
 	change, refusal, err := c.editor.Think(ctx, seen.facts.Application, edit)
 	// A whole spec is only planned here: whoever edits it by hand is not asked.
 	if err == nil && refusal == "" && edit.Spec == nil && len(change.Changed) > 0 && change.Application != nil {

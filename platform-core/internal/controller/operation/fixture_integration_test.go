@@ -240,8 +240,8 @@ func podName(ordinal int) string { return platformv1.PodNameFor(setName, int32(o
 func (f *fixture) pod(ordinal int) *corev1.Pod {
 	f.t.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.namespace, Name: podName(ordinal)},
-		pod); err != nil {
+	key := types.NamespacedName{Namespace: f.namespace, Name: podName(ordinal)}
+	if err := env.Client.Get(f.t.Context(), key, pod); err != nil {
 		f.t.Fatal(err)
 	}
 	return pod

@@ -58,8 +58,8 @@ func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, see
 }
 
 // rollOut says what would be done for an Application that was found right, or with which sentence it would stall.
-func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]platformv1.PlannedChange, string,
-	error) {
+func (c *Controller) rollOut(ctx context.Context,
+	app *platformv1.Application) ([]platformv1.PlannedChange, string, error) {
 	facts, err := c.editor.Facts(ctx, app)
 	if err != nil || app.Spec.Suspend {
 		return nil, "", err

@@ -160,8 +160,8 @@ type getter interface {
 
 // recorded says whether the Application knows of the Operation of its schedule, and the WorkloadSet of the record of
 // its failover: without that it would be made again.
-func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) (bool,
-	error) {
+func (c *Controller) recorded(ctx context.Context, app *platformv1.Application,
+	op *platformv1.Operation) (bool, error) {
 	switch {
 	case op.Labels[platformv1.ScheduleLabel] != "":
 		return app == nil || scheduling.Recorded(app, op), nil

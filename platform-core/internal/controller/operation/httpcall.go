@@ -134,8 +134,8 @@ func (c *calls) begin(op *platformv1.Operation, key string, perform func(context
 }
 
 // http makes the call of a step, or looks what became of it.
-func (c *Controller) http(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer,
-	error) {
+func (c *Controller) http(ctx context.Context, op *platformv1.Operation,
+	effect *opsflow.Effect) (*opsflow.Answer, error) {
 	if answer, made := c.calls.find(client.ObjectKeyFromObject(op), effect.Key); made {
 		if answer == nil {
 			return later("it has not answered yet"), nil

@@ -14,8 +14,8 @@ import (
 
 // observeInline reads what an Operation with an inline template is decided on. There is no instance, and so no queue,
 // no plugin and no maintenance window.
-func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation) (*observation, *opsflow.Refusal,
-	error) {
+func (c *Controller) observeInline(ctx context.Context,
+	op *platformv1.Operation) (*observation, *opsflow.Refusal, error) {
 	template, refusal := opsflow.InlineTemplate(op.Spec)
 	if refusal != nil {
 		return nil, refusal, nil
@@ -36,8 +36,8 @@ func (c *Controller) observeInline(ctx context.Context, op *platformv1.Operation
 }
 
 // startInline begins an Operation with an inline template. It waits for no other.
-func (c *Controller) startInline(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result,
-	error) {
+func (c *Controller) startInline(ctx context.Context, op *platformv1.Operation,
+	seen *observation) (reconcile.Result, error) {
 	earlier, refusal, err := c.earlier(ctx, op, seen)
 	if err != nil {
 		return reconcile.Result{}, err

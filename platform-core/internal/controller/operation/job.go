@@ -93,8 +93,8 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 
 // makeTask makes the Job of a task under its name, with the rights of the account of the Operation, unless there is one
 // already.
-func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Job) (*opsflow.Answer,
-	error) {
+func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation,
+	wanted *opsflow.Job) (*opsflow.Answer, error) {
 	as, err := c.actingAs(op)
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ import (
 const objectOwner = owner + "-step"
 
 // child makes the Operation of a step, or looks how it stands when it is there.
-func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer,
-	error) {
+func (c *Controller) child(ctx context.Context, parent *platformv1.Operation,
+	wanted *opsflow.Child) (*opsflow.Answer, error) {
 	if wanted.Spec.Template != "" {
 		return c.inlineChild(ctx, parent, wanted)
 	}
@@ -76,8 +76,8 @@ func asMade(present, wanted platformv1.OperationSpec) bool {
 }
 
 // object reads, applies, patches or deletes an object in the namespace of the Operation.
-func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Object) (*opsflow.Answer,
-	error) {
+func (c *Controller) object(ctx context.Context, op *platformv1.Operation,
+	wanted *opsflow.Object) (*opsflow.Answer, error) {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	if wanted.Content != nil {
 		object.Object = maps.Clone(wanted.Content)

@@ -68,8 +68,8 @@ func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, s
 }
 
 // fitting finds the component that a Backup is of, as for an instance that is to begin with it, and its only set.
-func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, source *restoreSource) (*opsflow.Answer,
-	error) {
+func (c *Controller) fitting(ctx context.Context, app *platformv1.Application,
+	source *restoreSource) (*opsflow.Answer, error) {
 	probe := app.DeepCopy()
 	probe.Spec.RestoreFrom, probe.Status.RestoredFrom = &platformv1.RestoreFrom{Backup: source.backup.Name}, nil
 	facts, err := c.editor.Facts(ctx, probe)

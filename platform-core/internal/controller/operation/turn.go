@@ -20,8 +20,8 @@ import (
 
 // callInTurn makes a call, one that takes the process out only while the rollout takes out no other pod of the set.
 // That this Operation works through the pods is on record by now, so that the rollout begins with none after it.
-func (c *Controller) callInTurn(ctx context.Context, seen *observation, effect *opsflow.Effect) (*opsflow.Answer,
-	error) {
+func (c *Controller) callInTurn(ctx context.Context, seen *observation,
+	effect *opsflow.Effect) (*opsflow.Answer, error) {
 	pod := seen.pods[effect.Call.Pod]
 	if effect.Call.Method == plugin.AgentReload {
 		return c.call(ctx, pod, effect), nil

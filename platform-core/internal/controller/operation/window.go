@@ -79,9 +79,11 @@ func (c *Controller) disturbed(ctx context.Context, op *platformv1.Operation, se
 			return nil, err
 		}
 		for _, change := range changes {
-			if change.Kind == "Pod" && slices.Contains(
-				[]platformv1.PlannedAction{platformv1.PlannedRestart, platformv1.PlannedRecreate, platformv1.PlannedSwitchOver},
-				change.Action) {
+			if change.Kind != "Pod" {
+				continue
+			}
+			switch change.Action {
+			case platformv1.PlannedRestart, platformv1.PlannedRecreate, platformv1.PlannedSwitchOver:
 				pods[change.Name] = struct{}{}
 			}
 		}

@@ -20,8 +20,8 @@ import (
 )
 
 // handOver asks a WorkloadSet to have its writer hand over, or takes that back.
-func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer,
-	error) {
+func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation,
+	effect *opsflow.Effect) (*opsflow.Answer, error) {
 	wanted := effect.Handover
 	set := &platformv1.WorkloadSet{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: wanted.Set}, set)
@@ -106,8 +106,8 @@ func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation
 
 // rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which
 // stay until the pod has ended.
-func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer,
-	error) {
+func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation,
+	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
 	if refusal, err := c.mayRebuild(ctx, op, wanted); refusal != nil || err != nil {
 		return refusal, err
 	}

@@ -115,8 +115,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
 		}
 		return []reconcile.Request{requestOf(key{s.Plugin, s.Version})}
 	})
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Application{}, instanceField,
-		byVersion); err != nil {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(context.Background(), &platformv1.Application{}, instanceField, byVersion); err != nil {
 		return nil, err
 	}
 	return c.Loader, ctrl.NewControllerManagedBy(mgr).

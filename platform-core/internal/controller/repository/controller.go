@@ -160,8 +160,8 @@ func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, na
 }
 
 // digest is that of all that a check depends on. Of the Secrets it has nothing but their versions.
-func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository, named []types.NamespacedName) (string,
-	error) {
+func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository,
+	named []types.NamespacedName) (string, error) {
 	place := r.Spec.DeepCopy()
 	place.MaxConcurrentBackups, place.InventoryInterval, place.Import = 0, nil, nil
 	text, err := json.Marshal(place)

@@ -92,8 +92,7 @@ func (s *simulation) settle() {
 		}
 	}
 	s.kept = slices.DeleteFunc(s.kept, func(b *platformv1.Backup) bool {
-		return !b.DeletionTimestamp.IsZero() &&
-			s.IntN(3) == 0
+		return !b.DeletionTimestamp.IsZero() && s.IntN(3) == 0
 	})
 }
 

@@ -54,8 +54,8 @@ func pgHBA(text string) (string, error) {
 	case !slices.Contains(methods, method):
 		return "", fmt.Errorf("has a rule of method %q: it must be scram-sha-256, reject, or cert with type hostssl", method)
 	case method == "cert" && connection != "hostssl":
-		return "", errors.New("has a rule of method cert, which needs type hostssl: only with TLS does a client show a " +
-			"certificate")
+		return "", errors.New("has a rule of method cert, which needs type hostssl: " +
+			"only with TLS does a client show a certificate")
 	}
 	return strings.Join(words, " "), nil
 }

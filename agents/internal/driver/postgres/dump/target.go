@@ -81,8 +81,8 @@ func (t *Target) Load(ctx context.Context, from io.Reader) (err error) {
 	if err := t.make(ctx); err != nil {
 		return err
 	}
-	if t.server, err = (&alone.Server{Programs: t.Programs, Data: t.Data, Work: t.Work, Settings: settings}).Start(
-		ctx); err != nil {
+	server := &alone.Server{Programs: t.Programs, Data: t.Data, Work: t.Work, Settings: settings}
+	if t.server, err = server.Start(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.server.Close()) }()

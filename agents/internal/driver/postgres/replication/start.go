@@ -101,8 +101,12 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 			set.primary = primary
 		}
 	}
-	if err := errors.Join(atomicfile.Remove(s.data(recoverySignal)), atomicfile.Write(s.data(standbySignal), nil, 0o600),
-		s.write(set)); err != nil {
+	err = errors.Join(
+		atomicfile.Remove(s.data(recoverySignal)),
+		atomicfile.Write(s.data(standbySignal), nil, 0o600),
+		s.write(set),
+	)
+	if err != nil {
 		return err
 	}
 	if err := s.raise(ctx, set); err != nil {

@@ -347,8 +347,8 @@ func TestAPromotion(t *testing.T) {
 	}
 	s := promoted(2, 5)
 	s.keeps("00000002.history")
-	if got := s.wants(); got != strings.Join(
-		[]string{SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(1, 6).Name + ".partial", SegmentOf(2, 6).Name}, " ") {
+	want := []string{SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(1, 6).Name + ".partial", SegmentOf(2, 6).Name}
+	if got := s.wants(); got != strings.Join(want, " ") {
 		t.Fatalf("the server archives %s", got)
 	}
 	for name := range strings.FieldsSeq(s.wants()) {
