@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // foreign are packages whose types the guide leaves to others to tell of.
@@ -28,7 +29,7 @@ func TestGuideNamesEveryField(t *testing.T) {
 	}
 	fields, seen := map[string]string{}, map[reflect.Type]bool{}
 	for _, of := range []reflect.Type{reflect.TypeFor[plugin.Manifest](), reflect.TypeFor[plugin.Components](),
-		reflect.TypeFor[plugin.OperationTemplate]()} {
+		reflect.TypeFor[optemplate.Template]()} {
 		gather(of, fields, seen)
 	}
 	if len(fields) < 100 {

@@ -23,6 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 )
@@ -299,7 +300,7 @@ func scheduled(app *platformv1.Application, schedule *platformv1.Schedule, f Fac
 	if refusal != nil {
 		return refusal
 	}
-	if slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return step.Approval != nil }) {
+	if slices.ContainsFunc(template.Steps, func(step optemplate.Step) bool { return step.Approval != nil }) {
 		return &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf(
 			"template %q waits for somebody else than the author to approve, and a schedule is no author: take another template",
 			template.Name)}

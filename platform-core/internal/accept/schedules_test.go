@@ -10,14 +10,15 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 func TestSchedules(t *testing.T) {
 	bundle := &plugin.Bundle{
 		Manifest: plugin.Manifest{Name: "redis", Version: "1.0.0"},
-		Operations: map[string]plugin.OperationTemplate{"Reviewed": {Name: "Reviewed", Steps: []plugin.OperationStep{
-			{Name: "review", Approval: &plugin.ApprovalStep{Message: "please"}},
+		Operations: map[string]optemplate.Template{"Reviewed": {Name: "Reviewed", Steps: []optemplate.Step{
+			{Name: "review", Approval: &optemplate.ApprovalStep{Message: "please"}},
 		}}},
 	}
 	for name, tc := range map[string]struct {

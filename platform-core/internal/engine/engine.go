@@ -38,6 +38,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	schedules "github.com/zeroinfra/platform-core/internal/schedule"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
@@ -101,7 +102,7 @@ func CheckSchedule(line platformv1.CronLine, zone platformv1.TimeZone) error {
 
 // CheckTemplate says what is wrong with an inline template of an Operation; nil for nothing.
 func CheckTemplate(text string) error {
-	_, err := plugin.ParseInline(text)
+	_, err := optemplate.ParseInline(text)
 	return err
 }
 

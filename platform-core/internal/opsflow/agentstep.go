@@ -13,6 +13,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // agentStep calls an agent of each pod, one pod after the other.
 type agentStep struct{}
 
-func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (a agentStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if v := a.begin(r, t, step); !v.done() {
 			return v
@@ -51,7 +52,7 @@ func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 // begin records the pods that the step acts on. It waits until all are there:
 // a pod that appears later has been started later, and needs nothing. Another attempt goes on where the one before
 // failed.
-func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (a agentStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if len(step.Targets) > 0 {
 		r.begin(step)
 		return verdict{}
@@ -60,7 +61,7 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 	if !v.done() {
 		return v
 	}
-	if t.Agent.Call == plugin.AgentReload {
+	if t.Agent.Call == optemplate.AgentReload {
 		pods = slices.DeleteFunc(pods, func(pod Pod) bool { return r.facts.Unreloadable[pod.Component] })
 	}
 	if len(pods) == 0 {
@@ -74,11 +75,11 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		if chosen(t.Agent.Pods, pod) {
 			targets = append(targets, platformv1.StepTarget{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationPending})
 		}
-		if t.Agent.Pods == plugin.PodsOne {
+		if t.Agent.Pods == optemplate.PodsOne {
 			break
 		}
 	}
-	if len(targets) == 0 && t.Agent.Pods == plugin.PodsWriters {
+	if len(targets) == 0 && t.Agent.Pods == optemplate.PodsWriters {
 		return verdict{waiting: fmt.Sprintf("a pod of %s to take writes", r.facts.Target)}
 	}
 	r.begin(step)
@@ -87,7 +88,7 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 }
 
 // pods that a step chooses from, in order: the one that it names, or all.
-func (agentStep) pods(r *run, t *plugin.OperationStep) ([]Pod, verdict) {
+func (agentStep) pods(r *run, t *optemplate.Step) ([]Pod, verdict) {
 	pods := r.facts.inOrder()
 	if t.Agent.Pod == "" {
 		return pods, verdict{}
@@ -103,18 +104,18 @@ func (agentStep) pods(r *run, t *plugin.OperationStep) ([]Pod, verdict) {
 	return pods[i : i+1], verdict{}
 }
 
-func chosen(choice plugin.PodChoice, pod Pod) bool {
+func chosen(choice optemplate.PodChoice, pod Pod) bool {
 	switch choice {
-	case plugin.PodsWriters:
+	case optemplate.PodsWriters:
 		return writes(pod) == 1
-	case plugin.PodsOthers:
+	case optemplate.PodsOthers:
 		return writes(pod) == 0
 	}
 	return true
 }
 
 // settle says how far one pod is, or what to call.
-func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.StepStatus,
+func (a agentStep) settle(r *run, t *optemplate.Step, step *platformv1.StepStatus,
 	target *platformv1.StepTarget) verdict {
 	pod := r.facts.pod(target.Name)
 	method := cmp.Or(string(t.Agent.Call), t.Agent.Action)
@@ -169,7 +170,7 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 
 // yield has a pod that writes hand over before its process is restarted, where members elect the writer and there is
 // another pod: they would elect one only once they miss it.
-func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod) verdict {
+func (a agentStep) yield(r *run, t *optemplate.Step, step *platformv1.StepStatus, pod *Pod) verdict {
 	switch set := step.Outputs[outputSet]; {
 	case a.yields(r, t, pod):
 	case set != "" && r.facts.writerOf(set) == nil:
@@ -186,13 +187,13 @@ func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepS
 }
 
 // yields says whether a pod is to hand over before it is called.
-func (a agentStep) yields(r *run, t *plugin.OperationStep, pod *Pod) bool {
-	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] &&
+func (a agentStep) yields(r *run, t *optemplate.Step, pod *Pod) bool {
+	return t.Agent.Call == optemplate.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] &&
 		len(r.facts.SetMates(pod.Name)) > 0
 }
 
 // call is what to call at a pod; why says why it cannot be called.
-func (a agentStep) call(r *run, t *plugin.OperationStep, pod *Pod) (call *Call, why string) {
+func (a agentStep) call(r *run, t *optemplate.Step, pod *Pod) (call *Call, why string) {
 	call = &Call{Pod: pod.Name, UID: pod.UID, Method: t.Agent.Call, Signal: t.Agent.Signal, Action: t.Agent.Action}
 	if t.Agent.Action == "" {
 		return call, ""
@@ -217,7 +218,7 @@ func (a agentStep) call(r *run, t *plugin.OperationStep, pod *Pod) (call *Call, 
 
 // acted judges by what the ops agent said. Its outputs are those of the step, where several pods have some those of the
 // last.
-func (a agentStep) acted(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod,
+func (a agentStep) acted(r *run, t *optemplate.Step, step *platformv1.StepStatus, pod *Pod,
 	answer *Answer) verdict {
 	switch answer.Call.Phase {
 	case report.CallSucceeded:
@@ -239,7 +240,7 @@ func (a agentStep) acted(r *run, t *plugin.OperationStep, step *platformv1.StepS
 }
 
 // answered judges by what the process manager said, while the report does not show our call.
-func (a agentStep) answered(t *plugin.OperationStep, pod *Pod, answer *Answer) verdict {
+func (a agentStep) answered(t *optemplate.Step, pod *Pod, answer *Answer) verdict {
 	overtaken := answer.Latest != answer.Call.Key
 	if answer.Call.Phase == report.CallSucceeded {
 		if last := pod.Report.LastCall; !overtaken || last == nil || last.Key != answer.Latest {
@@ -256,13 +257,13 @@ func (a agentStep) answered(t *plugin.OperationStep, pod *Pod, answer *Answer) v
 }
 
 // outcomeOf judges by the record of our call.
-func (a agentStep) outcomeOf(t *plugin.OperationStep, pod *Pod, call report.Call) verdict {
+func (a agentStep) outcomeOf(t *optemplate.Step, pod *Pod, call report.Call) verdict {
 	switch {
 	case call.Phase == report.CallFailed, call.Phase == report.CallInterrupted:
 		return failedf("%s of pod %s failed: %s", t.Agent.Call, pod.Name, call.Message)
 	case call.Phase != report.CallSucceeded:
 		return verdict{waiting: fmt.Sprintf("the %s of pod %s", t.Agent.Call, pod.Name)}
-	case t.Agent.Call == plugin.AgentStop:
+	case t.Agent.Call == optemplate.AgentStop:
 		return verdict{}
 	}
 	return healthy(pod, "")

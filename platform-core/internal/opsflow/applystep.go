@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // applyStep waits until the instance is as its spec asks, and follows a spec that is edited meanwhile. The controllers
 // of the instance do the work.
 type applyStep struct{}
 
-func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (applyStep) advance(r *run, _ *optemplate.Step, step *platformv1.StepStatus) verdict {
 	app := r.facts.Application
 	if step.Phase == platformv1.OperationPending {
 		r.begin(step)

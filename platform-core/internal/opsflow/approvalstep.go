@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // approvalStep waits until as many users have approved as the template wants. One who rejects is enough to fail it.
 type approvalStep struct{}
 
-func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (approvalStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		r.begin(step)
 	}

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Outputs of a step that makes a Backup.
@@ -75,7 +76,7 @@ type BackupMethod struct {
 // backupStep makes a Backup, whose controller does the work, and waits until it has ended.
 type backupStep struct{}
 
-func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s backupStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why, final: yes, untouched: yes}
@@ -238,7 +239,7 @@ func (r *run) withdrawBackup(step *platformv1.StepStatus) verdict {
 	return verdict{}
 }
 
-func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeBackup(t *optemplate.Step) (lines []string, why string) {
 	values, why := r.values(t)
 	if why != "" {
 		// What an earlier step finds out is not known before.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // OutputOperation names the Operation that a step runs.
@@ -19,7 +19,7 @@ const OutputOperation = "operation"
 
 // inlineChild runs an Operation of an inline template, once for each attempt: one that was created and was deleted is
 // not created again.
-func (r *run) inlineChild(t *plugin.OperationStep, step *platformv1.StepStatus, one item, child *Child) verdict {
+func (r *run) inlineChild(t *optemplate.Step, step *platformv1.StepStatus, one item, child *Child) verdict {
 	created := step.Outputs[OutputOperation] == child.Name
 	if one.target != nil {
 		created = one.target.Operation == child.Name
@@ -63,7 +63,7 @@ func (r *run) inlineChild(t *plugin.OperationStep, step *platformv1.StepStatus, 
 
 // withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one
 // does, or by their own timeout.
-func (r *run) withdrawChildren(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (r *run) withdrawChildren(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
 		return verdict{}
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // TemplateRestore is the template that puts the data of a Backup in the place of that of a living instance.
@@ -106,16 +106,16 @@ type DataState struct {
 }
 
 // verbs of steps, but for the one that prepares.
-var dataVerbs = map[plugin.EngineVerb]DataVerb{
-	plugin.EngineSwapData: DataSwap, plugin.EngineOpenData: DataOpen, plugin.EngineReturnData: DataReturn,
-	plugin.EngineDiscardData: DataDiscard, plugin.EngineDropData: DataDrop,
+var dataVerbs = map[optemplate.EngineVerb]DataVerb{
+	optemplate.EngineSwapData: DataSwap, optemplate.EngineOpenData: DataOpen, optemplate.EngineReturnData: DataReturn,
+	optemplate.EngineDiscardData: DataDiscard, optemplate.EngineDropData: DataDrop,
 }
 
 // dataStep gives the pods of a set other volumes.
 type dataStep struct{}
 
-func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
-	if t.Engine.Do == plugin.EnginePrepareData {
+func (s dataStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
+	if t.Engine.Do == optemplate.EnginePrepareData {
 		return s.prepare(r, t, step)
 	}
 	if step.Phase == platformv1.OperationPending {
@@ -124,7 +124,7 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	prepared := r.prepared()
 	switch {
 	case prepared != nil:
-	case t.Engine.Do == plugin.EngineDiscardData:
+	case t.Engine.Do == optemplate.EngineDiscardData:
 		// Volumes may have been made of which nobody came to say so.
 		prepared = map[string]string{OutputData: generationOf(r.op)}
 	case r.facts.Template.Compensates(t.Name):
@@ -159,14 +159,14 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	}
 	v := s.settled(r, t.Engine.Do, prepared)
 	if term, known := r.facts.Data[prepared[OutputWorkloadSet]].Terms[prepared[OutputFormer]]; known && v.done() &&
-		t.Engine.Do == plugin.EngineSwapData {
+		t.Engine.Do == optemplate.EngineSwapData {
 		setOutput(step, OutputFormerTerm, strconv.FormatInt(term, 10))
 	}
 	return v
 }
 
 // stepThat is how the first step of the template stands that does something; nil when it has none.
-func (r *run) stepThat(verb plugin.EngineVerb) *platformv1.StepStatus {
+func (r *run) stepThat(verb optemplate.EngineVerb) *platformv1.StepStatus {
 	for i := range r.facts.Template.Steps {
 		if t := &r.facts.Template.Steps[i]; does(*t, verb) {
 			return r.find(t.Name)
@@ -177,7 +177,7 @@ func (r *run) stepThat(verb plugin.EngineVerb) *platformv1.StepStatus {
 
 // prepared are the outputs of the step that prepared data; nil when it has come to nothing.
 func (r *run) prepared() map[string]string {
-	if step := r.stepThat(plugin.EnginePrepareData); step != nil && step.Outputs[OutputWorkloadSet] != "" {
+	if step := r.stepThat(optemplate.EnginePrepareData); step != nil && step.Outputs[OutputWorkloadSet] != "" {
 		return step.Outputs
 	}
 	return nil
@@ -185,7 +185,7 @@ func (r *run) prepared() map[string]string {
 
 // copied is the Backup that was made of what the pods had before; empty for none.
 func (r *run) copied() (name, digest string) {
-	if step := r.stepThat(plugin.EngineBackup); step != nil && step.Phase == platformv1.OperationSucceeded {
+	if step := r.stepThat(optemplate.EngineBackup); step != nil && step.Phase == platformv1.OperationSucceeded {
 		return step.Outputs[OutputBackup], step.Outputs[OutputDigest]
 	}
 	return "", ""
@@ -193,7 +193,7 @@ func (r *run) copied() (name, digest string) {
 
 // formerTerm is the term of the record of the volumes of before, as the swap left it; 0 for none.
 func (r *run) formerTerm() int64 {
-	step := r.stepThat(plugin.EngineSwapData)
+	step := r.stepThat(optemplate.EngineSwapData)
 	if step == nil {
 		return 0
 	}
@@ -202,9 +202,9 @@ func (r *run) formerTerm() int64 {
 }
 
 // settled is done when the pods are where a step wants them.
-func (dataStep) settled(r *run, verb plugin.EngineVerb, prepared map[string]string) verdict {
+func (dataStep) settled(r *run, verb optemplate.EngineVerb, prepared map[string]string) verdict {
 	set, generation := prepared[OutputWorkloadSet], prepared[OutputData]
-	if verb == plugin.EngineReturnData {
+	if verb == optemplate.EngineReturnData {
 		generation = prepared[OutputFormer]
 	}
 	state, known := r.facts.Data[set]
@@ -216,34 +216,34 @@ func (dataStep) settled(r *run, verb plugin.EngineVerb, prepared map[string]stri
 		return verdict{waiting: waiting, retry: declaredPoll}
 	}
 	switch {
-	case verb == plugin.EngineDiscardData || verb == plugin.EngineDropData:
+	case verb == optemplate.EngineDiscardData || verb == optemplate.EngineDropData:
 		return verdict{}
 	case !known:
 		return failedf("WorkloadSet %s is gone", set)
 	case state.Generation != generation:
 		return wait("WorkloadSet %s to take up the change", set)
-	case verb == plugin.EngineSwapData && state.InvalidGeneration != "":
+	case verb == optemplate.EngineSwapData && state.InvalidGeneration != "":
 		return verdict{failed: state.InvalidGeneration, final: yes}
 	case state.Elsewhere > 0:
 		return wait("%d pods of %s to end that have the volumes of before", state.Elsewhere, set)
-	case verb == plugin.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil &&
+	case verb == optemplate.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil &&
 		!*r.facts.Application.Spec.Running:
 		// It was stopped meanwhile.
 		return verdict{}
-	case verb == plugin.EngineSwapData && state.Writes == "":
+	case verb == optemplate.EngineSwapData && state.Writes == "":
 		return wait("a pod of %s to work with the restored data", set)
-	case verb == plugin.EngineSwapData:
+	case verb == optemplate.EngineSwapData:
 		return verdict{}
 	case state.Serves == "":
 		return wait("a pod of %s to take writes", set)
-	case verb == plugin.EngineOpenData && r.facts.Declared.Ready.Status != metav1.ConditionTrue:
+	case verb == optemplate.EngineOpenData && r.facts.Declared.Ready.Status != metav1.ConditionTrue:
 		return wait("%s to be Ready", r.facts.Declared.Object)
 	}
 	return verdict{}
 }
 
 // prepare has the data of a Backup put on volumes beside those that the pods have.
-func (dataStep) prepare(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (dataStep) prepare(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why, final: yes, untouched: yes}
@@ -291,16 +291,16 @@ func generationOf(op *platformv1.Operation) string {
 }
 
 // onData says whether a step is about which volumes pods have.
-func onData(step plugin.OperationStep) bool {
-	return step.Engine != nil && (step.Engine.Do == plugin.EnginePrepareData || dataVerbs[step.Engine.Do] != "")
+func onData(step optemplate.Step) bool {
+	return step.Engine != nil && (step.Engine.Do == optemplate.EnginePrepareData || dataVerbs[step.Engine.Do] != "")
 }
 
 // carriesOver says whether what succeeded in an earlier run still holds in one that tries it again. While the pods had
 // the volumes of before, clients wrote there: neither the copy of these nor what is to take their place counts then,
 // but is made anew.
-func carriesOver(earlier *platformv1.Operation, template plugin.OperationTemplate) bool {
+func carriesOver(earlier *platformv1.Operation, template optemplate.Template) bool {
 	for i := range template.Steps {
-		if t := &template.Steps[i]; does(*t, plugin.EngineSwapData) {
+		if t := &template.Steps[i]; does(*t, optemplate.EngineSwapData) {
 			return slices.ContainsFunc(earlier.Status.Steps, func(step platformv1.StepStatus) bool {
 				return step.Name == t.Name && step.Phase == platformv1.OperationSucceeded
 			})
@@ -310,28 +310,28 @@ func carriesOver(earlier *platformv1.Operation, template plugin.OperationTemplat
 }
 
 // ChangesData says whether a template gives pods other volumes.
-func ChangesData(template plugin.OperationTemplate) bool {
+func ChangesData(template optemplate.Template) bool {
 	return slices.ContainsFunc(template.Steps, onData)
 }
 
 // describeData says what a step would do.
-func (r *run) describeData(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeData(t *optemplate.Step) (lines []string, why string) {
 	values, why := r.values(t)
 	if why != "" {
 		return nil, why
 	}
 	switch t.Engine.Do {
-	case plugin.EnginePrepareData:
+	case optemplate.EnginePrepareData:
 		return []string{fmt.Sprintf("puts the data of Backup %q on new volumes, while the instance serves; whether it fits "+
 			"is looked at first", values[ParameterBackup])}, ""
-	case plugin.EngineSwapData:
+	case optemplate.EngineSwapData:
 		return []string{"ends all pods of the component and begins them on the new volumes, where the other pods copy from " +
 			"the first; clients are not led there yet"}, ""
-	case plugin.EngineOpenData:
+	case optemplate.EngineOpenData:
 		return []string{"leads clients to the restored data"}, ""
-	case plugin.EngineDropData:
+	case optemplate.EngineDropData:
 		return []string{"deletes the volumes of before, which the safety copy has the data of"}, ""
-	case plugin.EngineReturnData:
+	case optemplate.EngineReturnData:
 		return []string{"begins the pods on the volumes of before again"}, ""
 	}
 	return []string{"deletes the new volumes"}, ""

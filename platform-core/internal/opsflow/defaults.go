@@ -8,21 +8,21 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 //go:embed templates/*.yaml
 var templates embed.FS
 
 // Defaults are the templates that every plugin has which brings none of that name.
-var Defaults = sync.OnceValue(func() map[string]plugin.OperationTemplate {
-	defaults := map[string]plugin.OperationTemplate{}
+var Defaults = sync.OnceValue(func() map[string]optemplate.Template {
+	defaults := map[string]optemplate.Template{}
 	files, err := fs.Glob(templates, "templates/*.yaml")
 	for _, file := range files {
 		var text []byte
-		var template plugin.OperationTemplate
+		var template optemplate.Template
 		if text, err = templates.ReadFile(file); err == nil {
-			template, err = plugin.ParseOperation(string(text))
+			template, err = optemplate.Parse(string(text))
 		}
 		if err != nil {
 			break

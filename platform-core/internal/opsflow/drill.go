@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Drill is what is to be done about a restore drill.
@@ -165,9 +165,9 @@ func roomFor(like *platformv1.Storage, data string) *platformv1.Storage {
 
 // Apart says whether a template touches nothing of its target, so that it waits for no other Operation but its like,
 // and none for it.
-func Apart(template plugin.OperationTemplate) bool {
+func Apart(template optemplate.Template) bool {
 	return len(template.Steps) > 0 && !slices.ContainsFunc(template.Steps,
-		func(step plugin.OperationStep) bool { return !does(step, plugin.EngineDrill) })
+		func(step optemplate.Step) bool { return !does(step, optemplate.EngineDrill) })
 }
 
 // Drilled are the names of the instances that the steps of an Operation may have made.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Outputs of a step that drills, beside OutputBackup.
@@ -51,7 +51,7 @@ const drillPatience = 2 * time.Minute
 // its say before that: whatever becomes of the instance, what was found is on record.
 type drillStep struct{}
 
-func (drillStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (drillStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why, final: yes, untouched: yes}
@@ -314,7 +314,7 @@ func (r *run) withdrawDrill(step *platformv1.StepStatus) verdict {
 	return verdict{}
 }
 
-func (r *run) describeDrill(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeDrill(t *optemplate.Step) (lines []string, why string) {
 	values, why := r.values(t)
 	if why != "" {
 		return nil, why

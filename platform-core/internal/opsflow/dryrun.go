@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -50,7 +50,7 @@ func (r *run) collect(edits map[string]*Edit) {
 }
 
 // condition says whether that of a step holds, and whether that is known before the steps before it have ended.
-func (r *run) condition(t *plugin.OperationStep) (holds, known bool) {
+func (r *run) condition(t *optemplate.Step) (holds, known bool) {
 	if t.When == "" {
 		return true, true
 	}
@@ -100,7 +100,7 @@ func (r *run) describeAll() (culprit, why string) {
 }
 
 // describeStep puts on record what a step would do; before goes in front of its first line.
-func (r *run) describeStep(t *plugin.OperationStep, before string) (why string) {
+func (r *run) describeStep(t *optemplate.Step, before string) (why string) {
 	if t.Operation != nil {
 		return r.describeNested(t, before)
 	}
@@ -115,35 +115,35 @@ func (r *run) describeStep(t *plugin.OperationStep, before string) (why string) 
 }
 
 // note adds a line about a step to the plan.
-func (r *run) note(t *plugin.OperationStep, line string) {
+func (r *run) note(t *optemplate.Step, line string) {
 	r.status.Plan = append(r.status.Plan, fmt.Sprintf("%s%s: %s", r.path, t.Name, line))
 }
 
 // describe says what a step would do; why says that it could not.
-func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describe(t *optemplate.Step) (lines []string, why string) {
 	switch {
 	case t.Agent != nil:
 		return r.describeAgent(t)
-	case t.Engine != nil && t.Engine.Do == plugin.EngineSwitchover:
+	case t.Engine != nil && t.Engine.Do == optemplate.EngineSwitchover:
 		step := &platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
 		if v := (switchoverStep{}).begin(r, t, step); !v.done() {
 			return nil, v.failed
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom],
 			cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
-	case t.Engine != nil && t.Engine.Do == plugin.EngineRotate:
+	case t.Engine != nil && t.Engine.Do == optemplate.EngineRotate:
 		return r.describeRotation(t)
 	case livesOn(*t):
 		return r.describeLife(t)
 	case t.Engine != nil && t.Engine.Do.OnPods():
 		return r.describeWriting(t)
-	case does(*t, plugin.EngineBackup):
+	case does(*t, optemplate.EngineBackup):
 		return r.describeBackup(t)
-	case does(*t, plugin.EngineDrill):
+	case does(*t, optemplate.EngineDrill):
 		return r.describeDrill(t)
 	case onData(*t):
 		return r.describeData(t)
-	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
+	case t.Engine != nil && t.Engine.Do == optemplate.EngineApply:
 		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:
 		return r.describeEdit(t)
@@ -160,7 +160,7 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 	case t.HTTP != nil:
 		return []string{fmt.Sprintf("calls %s %s", cmp.Or(t.HTTP.Method, "GET"), r.shown(t, t.HTTP.URL))}, ""
 	}
-	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch,
+	for verb, object := range map[ObjectVerb]*optemplate.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch,
 		ObjectDelete: t.Delete} {
 		if object != nil {
 			lines = append(lines, fmt.Sprintf("%s %s %s", verb, object.Kind, r.shown(t, object.Name)))
@@ -170,13 +170,13 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 }
 
 // describeWriting says what becomes of the pod that writes, or of one that follows it.
-func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeWriting(t *optemplate.Step) (lines []string, why string) {
 	step := &platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
 	values, why := r.values(t)
 	if why != "" {
 		return nil, why
 	}
-	if t.Engine.Do == plugin.EngineRebuild {
+	if t.Engine.Do == optemplate.EngineRebuild {
 		if v := (rebuildStep{}).begin(r, step, values); !v.done() {
 			return nil, v.failed
 		}
@@ -191,7 +191,7 @@ func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why stri
 }
 
 // describeEdit says what a step of the engine would change, and what the engine would do for that.
-func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeEdit(t *optemplate.Step) (lines []string, why string) {
 	edit, why := r.edit(t)
 	if why != "" {
 		return nil, why
@@ -213,7 +213,7 @@ func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string)
 	return lines, ""
 }
 
-func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeAgent(t *optemplate.Step) (lines []string, why string) {
 	what := "calls " + string(t.Agent.Call)
 	if t.Agent.Action != "" {
 		what = "runs action " + t.Agent.Action
@@ -232,11 +232,11 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 			pods = append(pods, pod.Name)
 		}
 	}
-	if t.Agent.Pods == plugin.PodsOne {
+	if t.Agent.Pods == optemplate.PodsOne {
 		pods = pods[:min(1, len(pods))]
 	}
 	switch {
-	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == plugin.PodsOthers:
+	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == optemplate.PodsOthers:
 		return []string{fmt.Sprintf("%s in no pod: %s has none but those that take writes", what, r.facts.Target)}, ""
 	case len(pods) == 0:
 		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
@@ -249,7 +249,7 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 	return append(lines, fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))), ""
 }
 
-func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeJob(t *optemplate.Step) (lines []string, why string) {
 	if t.Job.Component == "" {
 		if _, err := r.facts.componentFor(""); err != nil {
 			return nil, err.Error()
@@ -260,14 +260,14 @@ func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) 
 		words = append(words, r.shown(t, word))
 	}
 	where := "runs in a pod of its own: "
-	if t.Job.Volumes == plugin.JobVolumesWriter {
+	if t.Job.Volumes == optemplate.JobVolumesWriter {
 		where = "runs in a pod of its own, with the volumes of the pod that took writes: "
 	}
 	return []string{where + strings.Join(words, " ")}, ""
 }
 
 // shown is a text as it is known now.
-func (r *run) shown(t *plugin.OperationStep, source string) string {
+func (r *run) shown(t *optemplate.Step, source string) string {
 	text, err := r.facts.Template.Text(t.Name, source, r.variables(t, nil))
 	if err != nil {
 		return source

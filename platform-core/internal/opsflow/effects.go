@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Effect is one thing to bring about, or to look at. Exactly one of its kinds is set.
@@ -48,7 +48,7 @@ type Call struct {
 	Pod string
 	UID types.UID
 	// Method of the process manager, with the signal for AgentSignal; empty for an action.
-	Method plugin.AgentCall
+	Method optemplate.AgentCall
 	Signal string
 	// Action of the ops agent, and its parameters.
 	Action     string
@@ -82,7 +82,7 @@ const (
 type Object struct {
 	// Verb to do to it.
 	Verb ObjectVerb
-	plugin.ObjectReference
+	optemplate.ObjectReference
 	// UID of the one that is to be deleted.
 	UID types.UID
 	// Content to apply or to merge, complete with the fields that name the object.

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Outputs of an engine step.
@@ -35,7 +35,7 @@ const declaredPoll = 30 * time.Second
 // overrides it.
 type engineStep struct{}
 
-func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (engineStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		step.Outputs = r.versionBefore(t, step)
 		r.begin(step)
@@ -59,12 +59,12 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	v := r.settled(generation)
 	switch {
 	case !v.done():
-	case t.Engine.Do == plugin.EngineUpgradePlugin:
+	case t.Engine.Do == optemplate.EngineUpgradePlugin:
 		return r.tookOver(t)
 	default:
 		v = r.kept(t, step, generation)
 	}
-	if v.done() && t.Engine.Do == plugin.EngineUpgrade {
+	if v.done() && t.Engine.Do == optemplate.EngineUpgrade {
 		return r.arrived(t, step)
 	}
 	return v
@@ -72,7 +72,7 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 
 // tookOver is done when the Application is Ready as made from the version of the plugin that a step asks for. An object
 // that declares one without a field for that shows it in no generation.
-func (r *run) tookOver(t *plugin.OperationStep) verdict {
+func (r *run) tookOver(t *optemplate.Step) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why}
@@ -119,7 +119,7 @@ func (r *run) settled(generation string) verdict {
 }
 
 // values are what a step gives its verb; one that is empty is left out.
-func (r *run) values(t *plugin.OperationStep) (map[string]string, string) {
+func (r *run) values(t *optemplate.Step) (map[string]string, string) {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(t.Engine.With)) {
 		value, v := r.text(t, t.Engine.With[name], item{})
@@ -134,14 +134,14 @@ func (r *run) values(t *plugin.OperationStep) (map[string]string, string) {
 }
 
 // edit returns the fields that a step sets; why says why it cannot be.
-func (r *run) edit(t *plugin.OperationStep) (edit *Edit, why string) {
+func (r *run) edit(t *optemplate.Step) (edit *Edit, why string) {
 	values, why := r.values(t)
 	if why != "" {
 		return nil, why
 	}
 	var err error
 	edit = &Edit{}
-	if t.Engine.Do == plugin.EnginePlan {
+	if t.Engine.Do == optemplate.EnginePlan {
 		edit.Spec, why = r.planned()
 		return edit, why
 	}
@@ -155,17 +155,17 @@ func (r *run) edit(t *plugin.OperationStep) (edit *Edit, why string) {
 }
 
 // fields are what a verb sets.
-func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]FieldEdit, error) {
+func (f Facts) fields(verb optemplate.EngineVerb, values map[string]string) ([]FieldEdit, error) {
 	switch verb {
-	case plugin.EngineStop:
+	case optemplate.EngineStop:
 		return []FieldEdit{{"running", false}}, nil
-	case plugin.EngineStart:
+	case optemplate.EngineStart:
 		return []FieldEdit{{"running", true}}, nil
-	case plugin.EngineUpgrade:
+	case optemplate.EngineUpgrade:
 		return f.upgrade(values["version"])
-	case plugin.EngineDowngrade:
+	case optemplate.EngineDowngrade:
 		return []FieldEdit{{"version", values["version"]}}, nil
-	case plugin.EngineUpgradePlugin:
+	case optemplate.EngineUpgradePlugin:
 		return []FieldEdit{{FieldPluginVersion, platformv1.CanonicalPluginVersion(values["version"])}}, nil
 	}
 	component, err := f.componentFor(values["component"])
@@ -174,14 +174,14 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 	}
 	at := "components[" + component + "]"
 	switch verb {
-	case plugin.EngineScale:
+	case optemplate.EngineScale:
 		return f.scaled(at, component, values)
-	case plugin.EngineExpand:
+	case optemplate.EngineExpand:
 		if err := quantity("size", values["size"]); err != nil {
 			return nil, err
 		}
 		return []FieldEdit{{at + ".storage.size", values["size"]}}, nil
-	case plugin.EngineResize:
+	case optemplate.EngineResize:
 		return f.resize(at, component, values)
 	}
 	return nil, fmt.Errorf("this operator does not know the verb %q", verb)

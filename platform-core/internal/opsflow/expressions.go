@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // variables are what the expressions of a step see; item is that of its forEach, nil for none.
-func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
+func (r *run) variables(t *optemplate.Step, item *string) map[string]any {
 	variables := r.after(r.facts.Template.Before(t.Name))
 	if item != nil {
 		variables["each"] = *item
@@ -35,7 +35,7 @@ func (r *run) after(names []string) map[string]any {
 		for output, text := range before.Outputs {
 			outputs[output] = r.facts.Template.Output(name, output, text)
 		}
-		steps[plugin.StepVariable(name)] = map[string]any{"phase": string(before.Phase), "outputs": outputs}
+		steps[optemplate.StepVariable(name)] = map[string]any{"phase": string(before.Phase), "outputs": outputs}
 	}
 	variables["steps"] = steps
 	if IsInline(r.op) {

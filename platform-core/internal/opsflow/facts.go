@@ -14,7 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Facts are all that a decision rests on, beside the Operation itself.
@@ -22,7 +22,7 @@ type Facts struct {
 	// Now is the time.
 	Now time.Time
 	// Template that the Operation runs.
-	Template plugin.OperationTemplate
+	Template optemplate.Template
 	// Plugin that the template was looked up in; nil for none.
 	Plugin *platformv1.PluginReference
 	// NoPlugin says why the plugin of the target is not at hand; nil when it is. Only a run that can go back without it
@@ -82,8 +82,8 @@ type Facts struct {
 	Forecast map[string]Forecast
 	// Others finds a template that a step runs, and Admit says why an Operation of it would be refused; nil but for a dry
 	// run.
-	Others func(name string) (plugin.OperationTemplate, *Refusal)
-	Admit  func(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal
+	Others func(name string) (optemplate.Template, *Refusal)
+	Admit  func(op *platformv1.Operation, template optemplate.Template) *Refusal
 }
 
 // Hold is the maintenance window that a run waits for.

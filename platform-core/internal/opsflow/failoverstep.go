@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // failoverStep has another pod take over from the one that writes, whatever that says, and waits until it does. With a
@@ -48,7 +48,7 @@ func AcceptsLoss(op *platformv1.Operation) bool {
 		approval != nil && approval.Decision == platformv1.OperationApproved && approval.By != op.Spec.Author
 }
 
-func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s failoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 func TestSetField(t *testing.T) {
@@ -163,46 +163,46 @@ func TestVerbs(t *testing.T) {
 	type values = map[string]string
 	for name, tc := range map[string]struct {
 		facts  Facts
-		verb   plugin.EngineVerb
+		verb   optemplate.EngineVerb
 		values values
 		want   string
 	}{
-		"stop": {shop, plugin.EngineStop, nil, `[{"Field":"running","Value":false}]`},
-		"scale": {shop, plugin.EngineScale, values{"component": "web", "replicas": "4"},
+		"stop": {shop, optemplate.EngineStop, nil, `[{"Field":"running","Value":false}]`},
+		"scale": {shop, optemplate.EngineScale, values{"component": "web", "replicas": "4"},
 			`[{"Field":"components[web].replicas","Value":4}]`},
-		"scale sets of their own": {shop, plugin.EngineScale, values{"component": "db", "replicas": "4"},
+		"scale sets of their own": {shop, optemplate.EngineScale, values{"component": "db", "replicas": "4"},
 			`[{"Field":"components[db].replicas","Value":4},{"Field":"components[db].sets[a].replicas","Value":4}]`},
-		"scale the target's set": {set, plugin.EngineScale, values{"replicas": "4"},
+		"scale the target's set": {set, optemplate.EngineScale, values{"replicas": "4"},
 			`[{"Field":"components[db].sets[b].replicas","Value":4}]`},
-		"scale another set": {set, plugin.EngineScale, values{"replicas": "4", "set": "a"}, "leave it out"},
-		"scale the target": {web, plugin.EngineScale, values{"replicas": "0"},
+		"scale another set": {set, optemplate.EngineScale, values{"replicas": "4", "set": "a"}, "leave it out"},
+		"scale the target": {web, optemplate.EngineScale, values{"replicas": "0"},
 			`[{"Field":"components[web].replicas","Value":0}]`},
-		"scale another component": {web, plugin.EngineScale, values{"replicas": "1", "component": "db"}, "leave it out"},
-		"scale which": {shop, plugin.EngineScale, values{"replicas": "1"},
+		"scale another component": {web, optemplate.EngineScale, values{"replicas": "1", "component": "db"}, "leave it out"},
+		"scale which": {shop, optemplate.EngineScale, values{"replicas": "1"},
 			`name one in parameter "component": "web", "db"`},
-		"resize": {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"},
+		"resize": {web, optemplate.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
 				`{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
-		"resize what is not declared": {declaring, plugin.EngineResize, values{"memory": "1Gi"},
+		"resize what is not declared": {declaring, optemplate.EngineResize, values{"memory": "1Gi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
 				`{"Field":"components[web].resources.requests.memory","Value":"1Gi"},` +
 				`{"Field":"components[web].resources.requests.cpu","Value":"10m"}]`},
-		"resize what has a GPU by its plugin": {accelerated, plugin.EngineResize, values{"memory": "1Gi"},
+		"resize what has a GPU by its plugin": {accelerated, optemplate.EngineResize, values{"memory": "1Gi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},` +
 				`{"Field":"components[web].resources.requests.memory","Value":"1Gi"},` +
 				`{"Field":"components[web].resources.limits.nvidia\\.com/gpu","Value":"1"}]`},
-		"resize what is declared": {declared, plugin.EngineResize, values{"memoryLimit": "1Gi"},
+		"resize what is declared": {declared, optemplate.EngineResize, values{"memoryLimit": "1Gi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"}]`},
-		"resize to nothing": {web, plugin.EngineResize, nil, "no resource is given"},
-		"resize to nonsense": {web, plugin.EngineResize, values{"cpu": "1.2.3"},
+		"resize to nothing": {web, optemplate.EngineResize, nil, "no resource is given"},
+		"resize to nonsense": {web, optemplate.EngineResize, values{"cpu": "1.2.3"},
 			`cpu is "1.2.3": it must be a quantity`},
-		"expand": {web, plugin.EngineExpand, values{"size": "2Gi"},
+		"expand": {web, optemplate.EngineExpand, values{"size": "2Gi"},
 			`[{"Field":"components[web].storage.size","Value":"2Gi"}]`},
-		"expand to nonsense": {web, plugin.EngineExpand, values{"size": "big"}, `size is "big": it must be a quantity`},
-		"upgrade": {shop, plugin.EngineUpgrade, values{"version": "7.10"},
+		"expand to nonsense": {web, optemplate.EngineExpand, values{"size": "big"}, `size is "big": it must be a quantity`},
+		"upgrade": {shop, optemplate.EngineUpgrade, values{"version": "7.10"},
 			`[{"Field":"version","Value":"7.10"}]`},
-		"downgrade":                {shop, plugin.EngineUpgrade, values{"version": "7.0.1"}, "7.0.1 is older"},
-		"a release line is not it": {shop, plugin.EngineUpgrade, values{"version": "7.0"}, "7.0 is older"},
+		"downgrade":                {shop, optemplate.EngineUpgrade, values{"version": "7.0.1"}, "7.0.1 is older"},
+		"a release line is not it": {shop, optemplate.EngineUpgrade, values{"version": "7.0"}, "7.0 is older"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fields, err := tc.facts.fields(tc.verb, tc.values)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // deferred says which steps failed that have the run fail at its end; empty for none.
@@ -15,7 +15,7 @@ func (r *run) deferred() string {
 	first, more := "", 0
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
-		if t, ok := r.facts.Template.Step(step.Name); !ok || t.OnFailure != plugin.FailureDefers ||
+		if t, ok := r.facts.Template.Step(step.Name); !ok || t.OnFailure != optemplate.FailureDefers ||
 			step.Phase != platformv1.OperationFailed {
 			continue
 		}
@@ -33,11 +33,11 @@ func (r *run) deferred() string {
 
 // hinges says whether a step follows from one that had an earlier run fail at its end: what became of it there says
 // nothing.
-func hinges(template plugin.OperationTemplate, earlier *platformv1.Operation, name string) bool {
+func hinges(template optemplate.Template, earlier *platformv1.Operation, name string) bool {
 	before := template.Before(name)
 	return slices.ContainsFunc(earlier.Status.Steps, func(step platformv1.StepStatus) bool {
 		t, ok := template.Step(step.Name)
-		return ok && t.OnFailure == plugin.FailureDefers && step.Phase == platformv1.OperationFailed &&
+		return ok && t.OnFailure == optemplate.FailureDefers && step.Phase == platformv1.OperationFailed &&
 			slices.Contains(before, step.Name)
 	})
 }
@@ -75,7 +75,7 @@ func (r *run) awaitsOnlyFinal() bool {
 
 // mayBegin is the verdict of a step that waits although all that it needs has ended: since the run is suspended, or
 // since as many are under way as may be.
-func (r *run) mayBegin(t *plugin.OperationStep) verdict {
+func (r *run) mayBegin(t *optemplate.Step) verdict {
 	if r.op.Spec.Suspend && r.status.Ending == "" {
 		return verdict{step: t.Name, waiting: "spec.suspend to be false", reason: platformv1.ReasonSuspended}
 	}
@@ -98,6 +98,6 @@ func (r *run) mayBegin(t *plugin.OperationStep) verdict {
 }
 
 // isWork says whether a step runs pods or makes calls.
-func isWork(t *plugin.OperationStep) bool {
+func isWork(t *optemplate.Step) bool {
 	return t.Job != nil || t.Task() != nil || t.HTTP != nil
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -291,7 +291,7 @@ func TimeoutOf(op *platformv1.Operation) time.Duration {
 }
 
 // timeoutUnder is how long a run of a template may take; nil for a record, which has no deadline.
-func timeoutUnder(op *platformv1.Operation, template plugin.OperationTemplate) *metav1.Duration {
+func timeoutUnder(op *platformv1.Operation, template optemplate.Template) *metav1.Duration {
 	switch {
 	case Records(op):
 		return nil

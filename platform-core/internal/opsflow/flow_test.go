@@ -16,7 +16,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -27,9 +27,9 @@ const (
 )
 
 // sparing restarts all pods but those that take writes.
-func sparing() plugin.OperationTemplate {
+func sparing() optemplate.Template {
 	template := restartTemplate()
-	template.Steps[0].Agent.Pods = plugin.PodsOthers
+	template.Steps[0].Agent.Pods = optemplate.PodsOthers
 	return template
 }
 
@@ -97,7 +97,7 @@ var stories = map[string]func() *world{
 	"two-steps": func() *world {
 		template := restartTemplate()
 		template.Steps = append(template.Steps,
-			plugin.OperationStep{Name: "reload", Agent: &plugin.AgentStep{Call: plugin.AgentReload}})
+			optemplate.Step{Name: "reload", Agent: &optemplate.AgentStep{Call: optemplate.AgentReload}})
 		w := newWorld(template, pod(0, ""))
 		w.happens("The Operation starts.", nil)
 		w.happens("The pod has restarted.", func(w *world) { w.done(0) })

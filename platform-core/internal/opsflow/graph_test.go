@@ -10,12 +10,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // worldOf is a world with a template as authors write it, and an Application.
 func worldOf(text string, pods ...Pod) *world {
-	template, err := plugin.ParseOperation(text)
+	template, err := optemplate.Parse(text)
 	if err != nil {
 		panic(err)
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // What an Operation has done by way of what is declared, a spec or a password, waits for a maintenance window like
@@ -17,7 +17,7 @@ import (
 // still be cancelled. What it does to processes and pods by itself somebody has asked for now.
 
 // HoldingSteps are the steps of a template that wait for a maintenance window where they take out pods that serve.
-func HoldingSteps(template plugin.OperationTemplate) []string {
+func HoldingSteps(template optemplate.Template) []string {
 	var names []string
 	for _, step := range template.Steps {
 		if step.Engine != nil && slices.Contains(holdingVerbs, step.Engine.Do) && !template.Compensates(step.Name) {
@@ -27,13 +27,13 @@ func HoldingSteps(template plugin.OperationTemplate) []string {
 	return names
 }
 
-var holdingVerbs = []plugin.EngineVerb{plugin.EngineResize, plugin.EngineExpand, plugin.EngineUpgrade,
-	plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate}
+var holdingVerbs = []optemplate.EngineVerb{optemplate.EngineResize, optemplate.EngineExpand, optemplate.EngineUpgrade,
+	optemplate.EngineDowngrade, optemplate.EngineUpgradePlugin, optemplate.EngineRotate}
 
 // Rotates says whether a template makes passwords anew.
-func Rotates(template plugin.OperationTemplate) bool {
+func Rotates(template optemplate.Template) bool {
 	return slices.ContainsFunc(template.Steps,
-		func(step plugin.OperationStep) bool { return does(step, plugin.EngineRotate) })
+		func(step optemplate.Step) bool { return does(step, optemplate.EngineRotate) })
 }
 
 // Held says whether a run waits for a maintenance window, before it begins or since the engine holds the rest of what
@@ -43,11 +43,11 @@ func Held(op *platformv1.Operation) bool {
 }
 
 // HasBegun says whether a run has done anything, or may have. To be approved is nothing.
-func HasBegun(op *platformv1.Operation, template plugin.OperationTemplate) bool {
+func HasBegun(op *platformv1.Operation, template optemplate.Template) bool {
 	return begun(&op.Status, template)
 }
 
-func begun(status *platformv1.OperationStatus, template plugin.OperationTemplate) bool {
+func begun(status *platformv1.OperationStatus, template optemplate.Template) bool {
 	return slices.ContainsFunc(status.Steps, func(step platformv1.StepStatus) bool {
 		t, known := template.Step(step.Name)
 		return step.Attempts > 0 && !(known && t.Approval != nil)
@@ -55,7 +55,7 @@ func begun(status *platformv1.OperationStatus, template plugin.OperationTemplate
 }
 
 // held is the verdict of a step that waits with the whole run; done when it need not.
-func (r *run) held(t *plugin.OperationStep) verdict {
+func (r *run) held(t *optemplate.Step) verdict {
 	if r.facts.Held == nil || t.Approval != nil || begun(r.status, r.facts.Template) {
 		return verdict{}
 	}

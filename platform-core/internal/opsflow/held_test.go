@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // closed shuts the maintenance windows for an hour.
@@ -166,9 +166,9 @@ func TestHoldingSteps(t *testing.T) {
 	if len(Defaults()) != 20 {
 		t.Errorf("there are %d templates: say of each whether it waits", len(Defaults()))
 	}
-	undone := plugin.OperationTemplate{
-		Steps: []plugin.OperationStep{{Name: "a", Compensate: []string{"b"}},
-			{Name: "b", Engine: &plugin.EngineStep{Do: plugin.EngineUpgrade}}}}
+	undone := optemplate.Template{
+		Steps: []optemplate.Step{{Name: "a", Compensate: []string{"b"}},
+			{Name: "b", Engine: &optemplate.EngineStep{Do: optemplate.EngineUpgrade}}}}
 	if len(HoldingSteps(undone)) > 0 {
 		t.Error("what undoes waits for a window")
 	}

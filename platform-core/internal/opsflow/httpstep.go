@@ -12,7 +12,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // outputStatus is the status of the answer of a call.
@@ -22,9 +22,9 @@ const outputStatus = "status"
 type HTTPCall struct {
 	Method, URL, Body string
 	// Headers have their values, or the Secrets that these are read from.
-	Headers []plugin.HTTPHeader
+	Headers []optemplate.HTTPHeader
 	// Authority is where the certificates are that the server's is checked against; nil for those of the system.
-	Authority *plugin.KeyReference
+	Authority *optemplate.KeyReference
 	// Idempotency is the same for all attempts of one step.
 	Idempotency string
 	// Within is how long it may take.
@@ -42,7 +42,7 @@ type HTTPResponse struct {
 }
 
 // httpItem makes a call until there is an answer, and judges that.
-func httpItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+func httpItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	call, why := r.call(t, one)
 	if why != "" {
 		return verdict{failed: why}
@@ -59,13 +59,13 @@ func httpItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 	setOutput(step, outputStatus, strconv.Itoa(response.Status))
 	if !t.HTTP.Succeeds(response.Status) {
 		return failedf("the server answered with status %d: %s", response.Status,
-			tail(plugin.Redact(response.Body, response.Secrets)))
+			tail(optemplate.Redact(response.Body, response.Secrets)))
 	}
 	return r.judgeResponse(t, step, one, response)
 }
 
 // judgeResponse says whether an answer is as the step wants it, and records its outputs.
-func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus, one item,
+func (r *run) judgeResponse(t *optemplate.Step, step *platformv1.StepStatus, one item,
 	response *HTTPResponse) verdict {
 	headers := make(map[string]any, len(response.Headers))
 	for name, value := range response.Headers {
@@ -82,7 +82,7 @@ func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus
 		holds, err := r.facts.Template.Truth(t.Name, t.HTTP.Check, variables)
 		switch {
 		case err != nil:
-			return failedf("the check of the answer cannot be made: %s", plugin.Redact(err.Error(), response.Secrets))
+			return failedf("the check of the answer cannot be made: %s", optemplate.Redact(err.Error(), response.Secrets))
 		case !holds:
 			return failedf("the answer does not meet the check %s", t.HTTP.Check)
 		}
@@ -91,19 +91,19 @@ func (r *run) judgeResponse(t *plugin.OperationStep, step *platformv1.StepStatus
 		value, err := r.facts.Template.Value(t.Name, name, t.HTTP.Outputs[name], variables)
 		if err != nil {
 			return failedf("step %q cannot record what it was answered: %s", t.Name,
-				plugin.Redact(err.Error(), response.Secrets))
+				optemplate.Redact(err.Error(), response.Secrets))
 		}
 		if len(value) > maxOutput {
 			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part "+
 				"of that", name, t.Name, len(value), maxOutput)
 		}
-		setOutput(step, name, plugin.Redact(value, response.Secrets))
+		setOutput(step, name, optemplate.Redact(value, response.Secrets))
 	}
 	return verdict{}
 }
 
 // call is what a step calls; why says why that cannot be.
-func (r *run) call(t *plugin.OperationStep, one item) (call *HTTPCall, why string) {
+func (r *run) call(t *optemplate.Step, one item) (call *HTTPCall, why string) {
 	fill := func(source string) string {
 		text, v := r.text(t, source, one)
 		if !v.done() && why == "" {
@@ -114,12 +114,12 @@ func (r *run) call(t *plugin.OperationStep, one item) (call *HTTPCall, why strin
 	call = &HTTPCall{
 		Method: cmp.Or(t.HTTP.Method, "GET"), URL: fill(t.HTTP.URL), Body: fill(t.HTTP.Body),
 		Headers: slices.Clone(t.HTTP.Headers), Authority: t.HTTP.Authority,
-		Within: cmp.Or(t.HTTP.Within.Duration(), plugin.DefaultHTTPTime),
+		Within: cmp.Or(t.HTTP.Within.Duration(), optemplate.DefaultHTTPTime),
 	}
 	for i := range call.Headers {
 		call.Headers[i].Value = fill(call.Headers[i].Value)
 	}
-	if problem := plugin.CheckURL(call.URL); why == "" && problem != "" {
+	if problem := optemplate.CheckURL(call.URL); why == "" && problem != "" {
 		why = fmt.Sprintf("the URL of step %q %s", t.Name, problem)
 	}
 	return call, why

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // IsInline says whether an Operation brings its template along and acts on no instance.
@@ -15,7 +15,7 @@ func IsInline(op *platformv1.Operation) bool { return op.Spec.Template != "" }
 
 // CheckInline refuses what a spec asks for and its inline template does not offer. What an inline template does it does
 // with the rights of an account that its author may use.
-func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal {
+func CheckInline(op *platformv1.Operation, template optemplate.Template) *Refusal {
 	if refusal := checkCommon(op.Spec, template); refusal != nil {
 		return refusal
 	}
@@ -30,19 +30,19 @@ func CheckInline(op *platformv1.Operation, template plugin.OperationTemplate) *R
 }
 
 // actsAs says whether a step of an inline template is taken with the rights of an account.
-func actsAs(step *plugin.OperationStep) bool {
+func actsAs(step *optemplate.Step) bool {
 	if step.Operation != nil {
 		template := step.Operation.Inline()
-		return template != nil && slices.ContainsFunc(template.Steps, func(s plugin.OperationStep) bool { return actsAs(&s) })
+		return template != nil && slices.ContainsFunc(template.Steps, func(s optemplate.Step) bool { return actsAs(&s) })
 	}
 	return step.Approval == nil && (step.HTTP == nil || step.HTTP.ReadsObjects())
 }
 
 // InlineTemplate reads the template that an Operation brings along.
-func InlineTemplate(spec platformv1.OperationSpec) (plugin.OperationTemplate, *Refusal) {
-	template, err := plugin.ParseInline(spec.Template)
+func InlineTemplate(spec platformv1.OperationSpec) (optemplate.Template, *Refusal) {
+	template, err := optemplate.ParseInline(spec.Template)
 	if err != nil {
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonInvalidSpec, "template is not valid: %v", err)
+		return optemplate.Template{}, refuse(platformv1.ReasonInvalidSpec, "template is not valid: %v", err)
 	}
 	return template, nil
 }

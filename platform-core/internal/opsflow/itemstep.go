@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const (
@@ -40,10 +40,10 @@ type item struct {
 
 // itemsStep takes what it does for one item after the other, or for several at a time.
 type itemsStep struct {
-	settle func(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict
+	settle func(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict
 }
 
-func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s itemsStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if why := s.begin(r, t, step); why != "" {
 			return verdict{failed: why}
@@ -60,7 +60,7 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 
 // each goes on with the items that are under way, and begins others while there may be more. Once one has failed no
 // other is begun, and the step fails when those under way have ended.
-func (s itemsStep) each(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s itemsStep) each(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	limit, running := max(t.Parallelism, 1), 0
 	var first, failure verdict
 	for i := range step.Targets {
@@ -116,7 +116,7 @@ func joined(first, second verdict) verdict {
 }
 
 // begin records the items, so that they stay the same whatever the expression gives later.
-func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) (why string) {
+func (s itemsStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus) (why string) {
 	switch {
 	case t.ForEach != "" && IsInline(r.op) && (step.Items != nil || len(step.Targets) == 0):
 		if why := r.list(t, step); why != "" {
@@ -147,7 +147,7 @@ func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 }
 
 // checkItems says why a step cannot go through a list; empty when it can.
-func checkItems(t *plugin.OperationStep, items []string, most int) (why string) {
+func checkItems(t *optemplate.Step, items []string, most int) (why string) {
 	if len(items) > most {
 		return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), most)
 	}
@@ -162,7 +162,7 @@ func checkItems(t *plugin.OperationStep, items []string, most int) (why string) 
 }
 
 // text fills in a text of a step; a failed verdict says why that cannot be.
-func (r *run) text(t *plugin.OperationStep, source string, one item) (string, verdict) {
+func (r *run) text(t *optemplate.Step, source string, one item) (string, verdict) {
 	text, err := r.facts.Template.Text(t.Name, source, r.variables(t, one.value))
 	if err != nil {
 		return "", failedf("step %q: %v", t.Name, err)
@@ -185,7 +185,7 @@ func (r *run) answer(effect *Effect, waiting string) (*Answer, verdict) {
 }
 
 // waitItem reads an object until it matches.
-func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+func waitItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	reference := t.Wait.ObjectReference
 	var v verdict
 	if reference.Name, v = r.text(t, reference.Name, one); !v.done() {
@@ -226,7 +226,7 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 
 // childSpec is what an Operation is asked for that a step runs: it has the account, the retry and the time of the one
 // whose step it is.
-func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.OperationSpec, verdict) {
+func (r *run) childSpec(t *optemplate.Step, one item) (platformv1.OperationSpec, verdict) {
 	parameters := platformv1.Parameters{}
 	for _, name := range slices.Sorted(maps.Keys(t.Operation.Parameters)) {
 		value, v := r.text(t, t.Operation.Parameters[name], one)
@@ -252,7 +252,7 @@ func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.Operation
 }
 
 // childItem runs an Operation.
-func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+func childItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	spec, v := r.childSpec(t, one)
 	if !v.done() {
 		return v
@@ -302,7 +302,7 @@ func (r *run) childName(step *platformv1.StepStatus, one item) string {
 }
 
 // objectItem applies, patches or deletes an object.
-func objectItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+func objectItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	verb, declared := ObjectApply, t.Apply
 	switch {
 	case t.Patch != nil:
@@ -359,7 +359,7 @@ func deleteItem(r *run, step *platformv1.StepStatus, object *Object, one item) v
 }
 
 // fill copies what the content of an object has at a path, a tree of maps and lists, with its placeholders filled in.
-func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []string, value any, one item) (any,
+func (r *run) fill(t *optemplate.Step, object *optemplate.ObjectStep, path []string, value any, one item) (any,
 	verdict) {
 	within := func(key string) []string { return append(path[:len(path):len(path)], key) }
 	switch node := value.(type) {
@@ -398,7 +398,7 @@ func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []st
 
 // recorded are the outputs of a step in the form in which they are kept; the error is a sentence about one that is not
 // of its type.
-func (r *run) recorded(t *plugin.OperationStep, outputs map[string]string) (map[string]string, error) {
+func (r *run) recorded(t *optemplate.Step, outputs map[string]string) (map[string]string, error) {
 	kept := make(map[string]string, len(outputs))
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		text, err := r.facts.Template.RecordOutput(t.Name, name, outputs[name])

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Outputs of a job step, beside those that it declares.
@@ -43,11 +43,11 @@ type Job struct {
 	Image string
 	// Command and arguments, and Env, without placeholders.
 	Command []string
-	Env     []plugin.JobEnv
+	Env     []optemplate.JobEnv
 	// Resources of its container; those of any job when there are none.
 	Resources corev1.ResourceRequirements
 	// Step as the template has it.
-	Step *plugin.JobStep
+	Step *optemplate.JobStep
 	// Task is what a pod runs that is like no component; nil for one that is. Env, Resources and Deadline are for both.
 	Task *Task
 	// Deadline after which the cluster ends it.
@@ -59,12 +59,12 @@ type Task struct {
 	// Step is the name of the step, for a label.
 	Step string
 	// Pod as the template has it. What is below is in place of what it says.
-	Pod     *plugin.PodStep
+	Pod     *optemplate.PodStep
 	Image   string
 	Command []string
 	Args    []string
-	Env     []plugin.TaskEnv
-	Mounts  []plugin.TaskMount
+	Env     []optemplate.TaskEnv
+	Mounts  []optemplate.TaskMount
 }
 
 // JobVerb is what is done about a Job.
@@ -94,7 +94,7 @@ type JobState struct {
 
 // jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded
 // is removed when what it said is on record; one that failed stays as long as the Operation, for people to look at.
-func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+func jobItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	name := r.childName(step, one)
 	made := step.Outputs[OutputJob] == name
 	if one.target != nil && t.Task() != nil {
@@ -117,7 +117,7 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	}
 	if job.Name = name; made {
 		job.Verb = JobLook
-	} else if t.Job != nil && t.Job.Volumes == plugin.JobVolumesWriter {
+	} else if t.Job != nil && t.Job.Volumes == optemplate.JobVolumesWriter {
 		if v := r.volumes(job); !v.done() {
 			return v
 		}
@@ -174,7 +174,7 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 }
 
 // job is what a step runs; why says why that cannot be.
-func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item) (job *Job, why string) {
+func (r *run) job(t *optemplate.Step, step *platformv1.StepStatus, one item) (job *Job, why string) {
 	if t.Task() != nil {
 		return r.task(t, step, one)
 	}
@@ -244,7 +244,7 @@ func (r *run) volumes(job *Job) verdict {
 }
 
 // jobDeadline is how long a job of this step has.
-func (r *run) jobDeadline(t *plugin.OperationStep, step *platformv1.StepStatus) time.Duration {
+func (r *run) jobDeadline(t *optemplate.Step, step *platformv1.StepStatus) time.Duration {
 	until, limit := r.deadline(), t.Timeout.Duration()
 	aside := !r.facts.Template.Plain(t.Name)
 	if aside && limit == 0 {
@@ -259,7 +259,7 @@ func (r *run) jobDeadline(t *plugin.OperationStep, step *platformv1.StepStatus) 
 }
 
 // withdrawJobs ends what a step left running that was stopped, and is done when that is gone.
-func (r *run) withdrawJobs(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (r *run) withdrawJobs(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
 		return verdict{}
 	}
@@ -302,7 +302,7 @@ func jobOutputs(declared map[string]string, message string) (map[string]string, 
 		if !ok {
 			return nil, fmt.Errorf("there is no line %s=… in its termination message", name)
 		}
-		if err := plugin.CheckJobOutput(name, declared[name], value); err != nil {
+		if err := optemplate.CheckJobOutput(name, declared[name], value); err != nil {
 			return nil, err
 		}
 		outputs[name] = value

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const counting = `name: Counting
@@ -50,7 +50,7 @@ steps:
 // convertingWorld has a job that takes the volumes of pod 0, which writes on record.
 func convertingWorld() *world {
 	w := writingWorld("Restart", nil)
-	template, err := plugin.ParseOperation(converting)
+	template, err := optemplate.Parse(converting)
 	if err != nil {
 		panic(err)
 	}
@@ -145,7 +145,7 @@ var jobStories = map[string]func() *world{
 
 // A Job says one thing in a few lines: those that are declared count, and each has to be there.
 func TestJobOutputs(t *testing.T) {
-	template, err := plugin.ParseOperation(counting)
+	template, err := optemplate.Parse(counting)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Templates of the engine alone: their target is absent when one begins or when it ends, so that no plugin has a say.
@@ -84,7 +84,7 @@ func CheckLife(op *platformv1.Operation, target Target, self *Self) *Refusal {
 // createStep makes the target and waits until it is Ready.
 type createStep struct{}
 
-func (createStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (createStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		step.Outputs = nil
 		r.begin(step)
@@ -118,7 +118,7 @@ func (createStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 // deleteStep deletes the target and waits until all that came of it is gone.
 type deleteStep struct{}
 
-func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (deleteStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	self := r.facts.Self
 	if step.Phase == platformv1.OperationPending {
 		r.begin(step)
@@ -145,8 +145,8 @@ func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 }
 
 // describeLife says what a step would make or delete.
-func (r *run) describeLife(t *plugin.OperationStep) (lines []string, why string) {
-	if t.Engine.Do == plugin.EngineDelete {
+func (r *run) describeLife(t *optemplate.Step) (lines []string, why string) {
+	if t.Engine.Do == optemplate.EngineDelete {
 		volumes, policy := "volumes are kept", platformv1.DeletionPolicy("")
 		switch {
 		case r.facts.Self != nil:
@@ -172,6 +172,6 @@ func (r *run) describeLife(t *plugin.OperationStep) (lines []string, why string)
 }
 
 // livesOn says whether a step makes or deletes the target itself.
-func livesOn(step plugin.OperationStep) bool {
-	return step.Engine != nil && (step.Engine.Do == plugin.EngineCreate || step.Engine.Do == plugin.EngineDelete)
+func livesOn(step optemplate.Step) bool {
+	return step.Engine != nil && (step.Engine.Do == optemplate.EngineCreate || step.Engine.Do == optemplate.EngineDelete)
 }

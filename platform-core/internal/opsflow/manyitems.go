@@ -10,7 +10,7 @@ import (
 	"fmt"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 type many struct {
 	itemsStep
 	r    *run
-	t    *plugin.OperationStep
+	t    *optemplate.Step
 	step *platformv1.StepStatus
 	done ranges
 	// kept are the items for the record.
@@ -42,7 +42,7 @@ type many struct {
 
 // goThrough goes on with the items that are under way, and begins others while there may be more. Once one has failed
 // no other is begun, and the step fails when those under way have ended.
-func (s itemsStep) goThrough(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s itemsStep) goThrough(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	names, why := r.items(t, step)
 	if why != "" {
 		return verdict{failed: why, final: yes}
@@ -145,7 +145,7 @@ func (r *run) underWay(than *platformv1.StepStatus) int {
 }
 
 // list records how many items there are, and which list they are of.
-func (r *run) list(t *plugin.OperationStep, step *platformv1.StepStatus) (why string) {
+func (r *run) list(t *optemplate.Step, step *platformv1.StepStatus) (why string) {
 	if step.Items == nil {
 		step.Items = &platformv1.StepItems{}
 	}
@@ -156,7 +156,7 @@ func (r *run) list(t *plugin.OperationStep, step *platformv1.StepStatus) (why st
 
 // items are the items of a step: those of its expression, which depends on parameters and on steps that have ended, and
 // so stays the same.
-func (r *run) items(t *plugin.OperationStep, step *platformv1.StepStatus) (names []string, why string) {
+func (r *run) items(t *optemplate.Step, step *platformv1.StepStatus) (names []string, why string) {
 	names, known := r.facts.Lists[t.Name]
 	if known {
 		return names, ""

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // maxObject is what an object may have in the API server's store, with room to spare.
@@ -64,7 +64,7 @@ func newFleet(t *testing.T, items int) *fleet {
 	f.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "uid"}}
 	f.op.Spec.Template, f.op.Spec.Author, f.op.Spec.ServiceAccountName = text, "ada", "worker"
 	f.op.Spec.Timeout = &metav1.Duration{Duration: 1000 * time.Hour}
-	template, err := plugin.ParseInline(text)
+	template, err := optemplate.ParseInline(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestRecordOfManyStepsAndLongItemsIsSmall(t *testing.T) {
 			"onFailure: Continue, container: {image: i, args: ['${each}']}}\n", i)
 	}
 	text.WriteString("parameters: {all: {schema: string}}\n")
-	template, err := plugin.ParseInline(text.String())
+	template, err := optemplate.ParseInline(text.String())
 	if err != nil {
 		t.Fatal(err)
 	}

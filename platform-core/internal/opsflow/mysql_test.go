@@ -10,10 +10,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // ofMySQL is a template of the shipped plugin of that name.
-func ofMySQL(t *testing.T, name string) plugin.OperationTemplate {
+func ofMySQL(t *testing.T, name string) optemplate.Template {
 	t.Helper()
 	bundles := shipped(t)
 	i := slices.IndexFunc(bundles, func(b *plugin.Bundle) bool { return b.Manifest.Name == "mysql" })

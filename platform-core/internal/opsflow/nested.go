@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // maxForetold is how many Operations that steps would run a dry run describes: a list of a list of a list would not fit
@@ -21,10 +21,10 @@ const maxForetold = 100
 // Runs says whether an Operation runs a template like that, itself or, as far as a dry run asks, by one of its steps.
 // How deep that goes is bounded: a plugin whose templates run each other in a circle is refused, and those of the
 // engine run no others.
-func (f Facts) Runs(is func(plugin.OperationTemplate) bool) bool { return f.runs(f.Template, is) }
+func (f Facts) Runs(is func(optemplate.Template) bool) bool { return f.runs(f.Template, is) }
 
-func (f Facts) runs(template plugin.OperationTemplate, is func(plugin.OperationTemplate) bool) bool {
-	return is(template) || f.Others != nil && slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
+func (f Facts) runs(template optemplate.Template, is func(optemplate.Template) bool) bool {
+	return is(template) || f.Others != nil && slices.ContainsFunc(template.Steps, func(step optemplate.Step) bool {
 		if step.Operation == nil {
 			return false
 		}
@@ -43,7 +43,7 @@ type foretold struct {
 
 // foretell returns the Operations that a step would run, one for each item of its forEach; why says why one of them
 // would be refused.
-func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
+func (r *run) foretell(t *optemplate.Step) (all []foretold, why string) {
 	words := "runs Operation " + t.Operation.TemplateRef
 	if inline := t.Operation.Inline(); inline != nil {
 		words = "runs an Operation of the inline template " + inline.Name
@@ -80,7 +80,7 @@ func (r *run) foretell(t *plugin.OperationStep) (all []foretold, why string) {
 	return all, ""
 }
 
-func (r *run) foretellItem(t *plugin.OperationStep, words string, one item) (foretold, string) {
+func (r *run) foretellItem(t *optemplate.Step, words string, one item) (foretold, string) {
 	path := r.path + t.Name
 	if one.value != nil {
 		words, path = words+" for "+*one.value, fmt.Sprintf("%s[%s]", path, *one.value)
@@ -124,7 +124,7 @@ func inWords(parameters platformv1.Parameters) string {
 }
 
 // describeNested notes what a step runs, and below it what that would do; before goes in front of its first line.
-func (r *run) describeNested(t *plugin.OperationStep, before string) (why string) {
+func (r *run) describeNested(t *optemplate.Step, before string) (why string) {
 	all, why := r.foretell(t)
 	if why != "" {
 		return why

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // foretelling is a dry run of a template whose steps run others.
@@ -17,24 +17,24 @@ func foretelling(t *testing.T, text string, others ...string) (*platformv1.Opera
 	t.Helper()
 	w := worldOf(text, pod(0, writer), pod(1, reader))
 	w.op.Spec.DryRun, w.op.Spec.TargetRef = true, w.facts.Reference
-	templates := map[string]plugin.OperationTemplate{}
+	templates := map[string]optemplate.Template{}
 	for _, other := range others {
-		template, err := plugin.ParseOperation(other)
+		template, err := optemplate.Parse(other)
 		if err != nil {
 			t.Fatal(err)
 		}
 		templates[template.Name] = template
 	}
-	w.facts.Others = func(name string) (plugin.OperationTemplate, *Refusal) {
+	w.facts.Others = func(name string) (optemplate.Template, *Refusal) {
 		if template, known := templates[name]; known {
 			return template, nil
 		}
 		if template, known := Defaults()[name]; known {
 			return template, nil
 		}
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "there is no template %q", name)
+		return optemplate.Template{}, refuse(platformv1.ReasonTemplateNotFound, "there is no template %q", name)
 	}
-	w.facts.Admit = func(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal {
+	w.facts.Admit = func(op *platformv1.Operation, template optemplate.Template) *Refusal {
 		target, refusal := ParseTarget(op.Spec.TargetRef)
 		if refusal != nil {
 			return refusal

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Passed says whether a run has passed its point of no return: then nobody ends it, nothing is undone, and what fails
@@ -27,7 +27,7 @@ type committer interface {
 
 // point is the step from whose beginning on there is no way back; nil for none. A record of what the engine does has
 // none of its own.
-func (r *run) point() *plugin.OperationStep {
+func (r *run) point() *optemplate.Step {
 	if Records(r.op) {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (r *run) look() {
 
 // commit says whether a step is the point of no return and has been begun, and puts that on record, with what is
 // recorded before its effect.
-func (r *run) commit(t *plugin.OperationStep, step *platformv1.StepStatus) bool {
+func (r *run) commit(t *optemplate.Step, step *platformv1.StepStatus) bool {
 	if r.point() == nil || t.Commits == "" || step.Attempts == 0 {
 		return false
 	}
@@ -73,7 +73,7 @@ func (r *run) commit(t *plugin.OperationStep, step *platformv1.StepStatus) bool 
 
 // tooLate keeps a step from passing the point of no return when the time of the run is over: it ends where it can still
 // go back.
-func (r *run) tooLate(t *plugin.OperationStep) verdict {
+func (r *run) tooLate(t *optemplate.Step) verdict {
 	if t.Commits == "" || Records(r.op) || r.passed() || r.deadline().After(r.facts.Now) {
 		return verdict{}
 	}
@@ -95,7 +95,7 @@ func (r *run) owes() bool {
 }
 
 // retract is for a step that was refused before it had touched anything: it is as if it had not begun.
-func (r *run) retract(t *plugin.OperationStep) {
+func (r *run) retract(t *optemplate.Step) {
 	if _, later := kindOf(t).(committer); t.Commits == "" || later || r.point() == nil {
 		return
 	}

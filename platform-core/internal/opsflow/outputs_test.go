@@ -10,7 +10,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const passing = `name: Passing
@@ -102,7 +102,7 @@ func TestOutputsAreOnRecordWithTheirTypes(t *testing.T) {
 // A record that was made when all outputs were texts is read with the types of the template; what cannot be is refused
 // before anything is done.
 func TestFormerRecordsAreReadWithTheTypes(t *testing.T) {
-	template, err := plugin.ParseOperation(passing)
+	template, err := optemplate.Parse(passing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // outputOverridden is the time, in RFC 3339, since when the spec does not have any more what a step has set.
@@ -24,7 +24,7 @@ const overriddenPatience = 15 * time.Second
 
 // kept is done when what a step has set at a generation of the outermost object is in the spec that this is Ready with
 // by now. What another edit has overridden is not set again: two parties would fight.
-func (r *run) kept(t *plugin.OperationStep, step *platformv1.StepStatus, generation string) verdict {
+func (r *run) kept(t *optemplate.Step, step *platformv1.StepStatus, generation string) verdict {
 	app, d := r.facts.Application, r.facts.Declared
 	if app == nil || strconv.FormatInt(d.ObservedGeneration, 10) == generation {
 		return verdict{}
@@ -34,9 +34,9 @@ func (r *run) kept(t *plugin.OperationStep, step *platformv1.StepStatus, generat
 		return verdict{failed: why}
 	}
 	verb := t.Engine.Do
-	if verb == plugin.EngineUpgrade {
+	if verb == optemplate.EngineUpgrade {
 		// That the version is a later one by now is no attempt to go back.
-		verb = plugin.EngineDowngrade
+		verb = optemplate.EngineDowngrade
 	}
 	what := ""
 	fields, err := r.facts.fields(verb, values)

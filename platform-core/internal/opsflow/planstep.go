@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // TemplatePlan is the template that says what another spec of the target would bring about, or one of a target that is
@@ -23,14 +23,14 @@ func PlansNew(op *platformv1.Operation, target Target) bool {
 }
 
 // plans says whether a step is for a dry run only: it says what another spec would bring about.
-func plans(step plugin.OperationStep) bool {
-	return step.Engine != nil && step.Engine.Do == plugin.EnginePlan
+func plans(step optemplate.Step) bool {
+	return step.Engine != nil && step.Engine.Do == optemplate.EnginePlan
 }
 
 // checkTargetSpec refuses a spec of the target for a template that takes none, and the other way round.
-func checkTargetSpec(spec platformv1.OperationSpec, template plugin.OperationTemplate) *Refusal {
-	makes := slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
-		return step.Engine != nil && step.Engine.Do == plugin.EngineCreate
+func checkTargetSpec(spec platformv1.OperationSpec, template optemplate.Template) *Refusal {
+	makes := slices.ContainsFunc(template.Steps, func(step optemplate.Step) bool {
+		return step.Engine != nil && step.Engine.Do == optemplate.EngineCreate
 	})
 	takes := makes || slices.ContainsFunc(template.Steps, plans)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Queue is all that is known of the Operations of one Application that have not ended.
@@ -91,13 +91,13 @@ func (q Queue) urgent(op *platformv1.Operation) bool {
 
 // Urgent says whether an Operation of a template pre-empts others: not before somebody approved it, where it waits for
 // that.
-func Urgent(op *platformv1.Operation, template plugin.OperationTemplate) bool {
+func Urgent(op *platformv1.Operation, template optemplate.Template) bool {
 	if !template.Preempts {
 		return false
 	}
 	r := &run{op: op, facts: Facts{Template: template, Parameters: ParametersInForce(op.Spec, template)},
 		status: &op.Status}
-	return !slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
+	return !slices.ContainsFunc(template.Steps, func(step optemplate.Step) bool {
 		if step.Approval == nil || decided(op) {
 			return false
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // rebuildStep deletes a pod that does not write and its volumes, and waits until the pod that takes its place has the
@@ -28,7 +28,7 @@ const (
 	outputIdentity = "identity"
 )
 
-func (s rebuildStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s rebuildStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending && len(step.Targets) > 0 {
 		// Another attempt goes on with the pod that is gone: one that was made in its place is not deleted as well.
 		r.begin(step)
@@ -173,9 +173,9 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 }
 
 // Rebuilds says whether a template deletes pods with their volumes.
-func Rebuilds(template plugin.OperationTemplate) bool {
+func Rebuilds(template optemplate.Template) bool {
 	return slices.ContainsFunc(template.Steps,
-		func(step plugin.OperationStep) bool { return does(step, plugin.EngineRebuild) })
+		func(step optemplate.Step) bool { return does(step, optemplate.EngineRebuild) })
 }
 
 func oldClaims(step *platformv1.StepStatus) []Claim {

@@ -11,6 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer
@@ -24,7 +25,7 @@ func able() *plugin.Bundle {
 		{Name: "yields", Switchover: &plugin.Switchover{}, Backups: []plugin.BackupMethod{{Name: "copy"}}},
 		{Name: "fails", Failover: &plugin.Failover{}},
 	}
-	b.Operations[rebuildMine] = plugin.OperationTemplate{Name: rebuildMine}
+	b.Operations[rebuildMine] = optemplate.Template{Name: rebuildMine}
 	return b
 }
 
@@ -33,60 +34,61 @@ const rebuildMine = "RebuildMine"
 
 // What the plugin of a target cannot do is refused before a step of it begins, in words that say of what it cannot.
 func TestSupported(t *testing.T) {
-	agent := func(call plugin.AgentCall) plugin.OperationTemplate {
-		return plugin.OperationTemplate{Name: string(call),
-			Steps: []plugin.OperationStep{{Name: "call", Agent: &plugin.AgentStep{Call: call}}}}
+	agent := func(call optemplate.AgentCall) optemplate.Template {
+		return optemplate.Template{Name: string(call),
+			Steps: []optemplate.Step{{Name: "call", Agent: &optemplate.AgentStep{Call: call}}}}
 	}
-	engine := func(verb plugin.EngineVerb) plugin.OperationTemplate {
-		return plugin.OperationTemplate{Name: "RebuildMember",
-			Steps: []plugin.OperationStep{{Name: "do", Engine: &plugin.EngineStep{Do: verb}}}}
+	engine := func(verb optemplate.EngineVerb) optemplate.Template {
+		return optemplate.Template{Name: "RebuildMember",
+			Steps: []optemplate.Step{{Name: "do", Engine: &optemplate.EngineStep{Do: verb}}}}
 	}
-	mine := engine(plugin.EngineRebuild)
+	mine := engine(optemplate.EngineRebuild)
 	mine.Name = rebuildMine
-	some := agent(plugin.AgentReload)
+	some := agent(optemplate.AgentReload)
 	some.Targets = []string{"reloads"}
 	for name, tc := range map[string]struct {
-		template   plugin.OperationTemplate
+		template   optemplate.Template
 		components []string
 		component  string
 		text       string
 	}{
-		"reload":                        {template: agent(plugin.AgentReload), components: []string{"reloads"}},
-		"reload beside one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}},
-		"reload of the one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+		"reload":                        {template: agent(optemplate.AgentReload), components: []string{"reloads"}},
+		"reload beside one that cannot": {template: agent(optemplate.AgentReload), components: []string{"reloads", "plain"}},
+		"reload of the one that cannot": {template: agent(optemplate.AgentReload), components: []string{"reloads", "plain"},
 			component: "plain",
 			text:      `component "plain" of plugin "redis" cannot reload: use the template Restart`},
-		"reload of some that cannot": {template: agent(plugin.AgentReload), components: []string{"yields", "plain"},
+		"reload of some that cannot": {template: agent(optemplate.AgentReload), components: []string{"yields", "plain"},
 			text: `component "yields" of plugin "redis" cannot reload: use the template Restart`},
-		"reload of the one that can": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+		"reload of the one that can": {template: agent(optemplate.AgentReload), components: []string{"reloads", "plain"},
 			component: "reloads"},
 		"reload of its targets":         {template: some, components: []string{"reloads", "plain"}},
-		"restart of what cannot reload": {template: agent(plugin.AgentRestart), components: []string{"plain"}},
-		"switchover":                    {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"}},
-		"switchover to a named one":     {template: engine(plugin.EngineSwitchover), components: []string{"fails"}},
-		"switchover of nobody": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "reloads"},
+		"restart of what cannot reload": {template: agent(optemplate.AgentRestart), components: []string{"plain"}},
+		"switchover": {template: engine(optemplate.EngineSwitchover),
+			components: []string{"plain", "yields"}},
+		"switchover to a named one": {template: engine(optemplate.EngineSwitchover), components: []string{"fails"}},
+		"switchover of nobody": {template: engine(optemplate.EngineSwitchover), components: []string{"plain", "reloads"},
 			text: `plugin "redis" declares no switchover for "plain", "reloads"`},
-		"switchover of another": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"},
+		"switchover of another": {template: engine(optemplate.EngineSwitchover), components: []string{"plain", "yields"},
 			component: "plain",
 			text:      `declares no switchover for "plain"`},
-		"failover": {template: engine(plugin.EngineFailover), components: []string{"plain", "fails"}},
-		"failover where members elect": {template: engine(plugin.EngineFailover), components: []string{"yields"},
+		"failover": {template: engine(optemplate.EngineFailover), components: []string{"plain", "fails"}},
+		"failover where members elect": {template: engine(optemplate.EngineFailover), components: []string{"yields"},
 			text: `plugin "redis" declares no failover for "yields": its members elect a writer themselves, or there is none`},
-		"failover of what is unknown": {template: engine(plugin.EngineFailover), components: []string{"gone"},
+		"failover of what is unknown": {template: engine(optemplate.EngineFailover), components: []string{"gone"},
 			text: `declares no failover for "gone"`},
-		"backup": {template: engine(plugin.EngineBackup), components: []string{"plain", "yields"}},
-		"backup of what has no method": {template: engine(plugin.EngineBackup), components: []string{"plain", "fails"},
+		"backup": {template: engine(optemplate.EngineBackup), components: []string{"plain", "yields"}},
+		"backup of what has no method": {template: engine(optemplate.EngineBackup), components: []string{"plain", "fails"},
 			text: `plugin "redis" version "1.0.0" does not say how data of "plain", "fails" is backed up: bring the instance ` +
 				`to a later version`},
-		"drill": {template: engine(plugin.EngineDrill), components: []string{"plain", "reloads"}},
-		"drill of what nobody verifies": {template: engine(plugin.EngineDrill), components: []string{"yields"},
+		"drill": {template: engine(optemplate.EngineDrill), components: []string{"plain", "reloads"}},
+		"drill of what nobody verifies": {template: engine(optemplate.EngineDrill), components: []string{"yields"},
 			text: `plugin "redis" version "1.0.0" does not say how data of "yields" that was restored is verified, so that no ` +
 				`drill is possible: bring the instance to a later version`},
-		"rebuild": {template: engine(plugin.EngineRebuild), components: []string{"fails"}},
-		"rebuild where members elect": {template: engine(plugin.EngineRebuild), components: []string{"yields"},
+		"rebuild": {template: engine(optemplate.EngineRebuild), components: []string{"fails"}},
+		"rebuild where members elect": {template: engine(optemplate.EngineRebuild), components: []string{"yields"},
 			text: `plugin "redis" does not say how a member of "yields" is made anew: its members elect a writer themselves`},
 		"rebuild of the plugin": {template: mine, components: []string{"yields"}},
-		"nothing to act on":     {template: engine(plugin.EngineSwitchover), text: "declares no switchover for none"},
+		"nothing to act on":     {template: engine(optemplate.EngineSwitchover), text: "declares no switchover for none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason := ""
@@ -123,7 +125,7 @@ func TestBackoff(t *testing.T) {
 		return &platformv1.OperationRetry{Limit: 9, Backoff: &metav1.Duration{Duration: backoff}}
 	}
 	for name, tc := range map[string]struct {
-		step *plugin.StepRetry
+		step *optemplate.StepRetry
 		op   *platformv1.OperationRetry
 		want []time.Duration
 	}{
@@ -132,26 +134,26 @@ func TestBackoff(t *testing.T) {
 			[]time.Duration{5 * time.Second, 10 * time.Second}},
 		"the Operation": {nil, asked(time.Minute),
 			[]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
-		"both": {&plugin.StepRetry{Limit: 1, Backoff: "3s"}, asked(time.Minute),
+		"both": {&optemplate.StepRetry{Limit: 1, Backoff: "3s"}, asked(time.Minute),
 			[]time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second}},
-		"the step only how often": {&plugin.StepRetry{Limit: 1}, asked(time.Minute),
+		"the step only how often": {&optemplate.StepRetry{Limit: 1}, asked(time.Minute),
 			[]time.Duration{5 * time.Second, 10 * time.Second}},
 		"as long as it gets": {nil, asked(5 * time.Minute), []time.Duration{5 * time.Minute, 5 * time.Minute}},
 		"longer":             {nil, asked(time.Hour), []time.Duration{time.Hour, time.Hour, time.Hour}},
-		"longer, by the step": {&plugin.StepRetry{Limit: 1, Backoff: "10m"}, nil,
+		"longer, by the step": {&optemplate.StepRetry{Limit: 1, Backoff: "10m"}, nil,
 			[]time.Duration{10 * time.Minute, 10 * time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &run{op: &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: tc.op}}}
 			for i, want := range tc.want {
-				if got := r.backoff(&plugin.OperationStep{Retry: tc.step}, int32(i+1)); got != want {
+				if got := r.backoff(&optemplate.Step{Retry: tc.step}, int32(i+1)); got != want {
 					t.Errorf("after attempt %d it waits %s, want %s", i+1, got, want)
 				}
 			}
 		})
 	}
 	r := &run{op: &platformv1.Operation{}}
-	if got := r.backoff(&plugin.OperationStep{}, 1<<30); got != longestBackoff {
+	if got := r.backoff(&optemplate.Step{}, 1<<30); got != longestBackoff {
 		t.Errorf("after very many attempts it waits %s", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Credential is one that the plugin of the target declares.
@@ -31,7 +31,7 @@ type Rotation struct {
 // before any is waited for, so that each process restarts once.
 type rotateStep struct{}
 
-func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s rotateStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if len(step.Targets) == 0 {
 			names, why := s.credentials(r, t)
@@ -75,7 +75,7 @@ func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 }
 
 // credentials are those to make anew; why says why there is none.
-func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, why string) {
+func (rotateStep) credentials(r *run, t *optemplate.Step) (names []string, why string) {
 	values, why := r.values(t)
 	if why != "" {
 		return nil, why
@@ -105,7 +105,7 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 	return nil, fmt.Sprintf("%s has no passwords", r.facts.Target)
 }
 
-func (r *run) describeRotation(t *plugin.OperationStep) (lines []string, why string) {
+func (r *run) describeRotation(t *optemplate.Step) (lines []string, why string) {
 	names, why := rotateStep{}.credentials(r, t)
 	for _, name := range names {
 		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those "+

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // refusal is a step that cannot do what it is asked to, and the sentence that it says.
@@ -184,7 +184,7 @@ func TestWhichComponentIsMeant(t *testing.T) {
 
 // A verb that a newer template has, and this operator does not know, is refused in words.
 func TestAVerbThatIsNotKnown(t *testing.T) {
-	_, err := Facts{Components: []string{"redis"}}.fields(plugin.EngineVerb("Teleport"), nil)
+	_, err := Facts{Components: []string{"redis"}}.fields(optemplate.EngineVerb("Teleport"), nil)
 	if err == nil || err.Error() != `this operator does not know the verb "Teleport"` {
 		t.Errorf("it says %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -62,13 +62,13 @@ const (
 	crashAfterDelete  crashPoint = "after it has deleted"
 )
 
-func restartTemplate() plugin.OperationTemplate {
-	return plugin.OperationTemplate{Name: "Restart", Steps: []plugin.OperationStep{
-		{Name: "restart", Agent: &plugin.AgentStep{Call: plugin.AgentRestart}},
+func restartTemplate() optemplate.Template {
+	return optemplate.Template{Name: "Restart", Steps: []optemplate.Step{
+		{Name: "restart", Agent: &optemplate.AgentStep{Call: optemplate.AgentRestart}},
 	}}
 }
 
-func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
+func newWorld(template optemplate.Template, pods ...Pod) *world {
 	w := &world{
 		op:     &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
 		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},

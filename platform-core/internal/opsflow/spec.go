@@ -16,6 +16,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // TemplateApply is the template of Operations that record an edited spec.
@@ -199,15 +200,15 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 }
 
 // editsSpec says whether a step changes the spec of the outermost object.
-func editsSpec(step *plugin.OperationStep) bool {
-	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != plugin.EngineApply &&
-		step.Engine.Do != plugin.EngineRotate &&
+func editsSpec(step *optemplate.Step) bool {
+	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != optemplate.EngineApply &&
+		step.Engine.Do != optemplate.EngineRotate &&
 		!step.Engine.Do.OnCopies() && !onData(*step)
 }
 
 // Edits says whether a template changes the spec of the outermost object.
-func Edits(template plugin.OperationTemplate) bool {
-	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return editsSpec(&step) })
+func Edits(template optemplate.Template) bool {
+	return slices.ContainsFunc(template.Steps, func(step optemplate.Step) bool { return editsSpec(&step) })
 }
 
 // OnlyProgress says whether a decision on the record of an edited spec only tells how far the instance is.

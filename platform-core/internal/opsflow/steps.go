@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -83,7 +83,7 @@ func (r *run) round() {
 }
 
 // take goes on with one step.
-func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (r *run) take(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if at := step.NextAttemptTime; at != nil && r.facts.Now.Before(at.Time) {
 			return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s", at.UTC().Format(time.TimeOnly)),
@@ -133,7 +133,7 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 }
 
 // inTime has a step fail that takes longer than its template allows.
-func (r *run) inTime(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
+func (r *run) inTime(t *optemplate.Step, step *platformv1.StepStatus, v verdict) verdict {
 	limit := t.Timeout.Duration()
 	if limit == 0 && !r.facts.Template.Plain(t.Name) {
 		limit = DefaultTimeout
@@ -169,7 +169,7 @@ func (r *run) begin(step *platformv1.StepStatus) {
 }
 
 // attempts is how often a step is tried again.
-func (r *run) attempts(t *plugin.OperationStep) int32 {
+func (r *run) attempts(t *optemplate.Step) int32 {
 	switch {
 	case t.Retry != nil:
 		return t.Retry.Limit
@@ -179,7 +179,7 @@ func (r *run) attempts(t *plugin.OperationStep) int32 {
 	return 0
 }
 
-func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
+func (r *run) backoff(t *optemplate.Step, attempt int32) time.Duration {
 	backoff := defaultBackoff
 	switch {
 	case t.Retry != nil && t.Retry.Backoff.Duration() > 0:
@@ -198,7 +198,7 @@ func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
 
 // failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end. Past
 // the point of no return it is tried again for as long as the run may take, unless it is refused.
-func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
+func (r *run) failed(t *optemplate.Step, step *platformv1.StepStatus, v verdict) verdict {
 	why := v.failed
 	for i := range step.Targets {
 		if step.Targets[i].Phase == platformv1.OperationRunning {
@@ -231,7 +231,7 @@ func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 // continues says whether the run goes on when a step fails.
 func (r *run) continues(name string) bool {
 	t, ok := r.facts.Template.Step(name)
-	return ok && (t.OnFailure == plugin.FailureContinues || t.OnFailure == plugin.FailureDefers)
+	return ok && (t.OnFailure == optemplate.FailureContinues || t.OnFailure == optemplate.FailureDefers)
 }
 
 // end has the run end early. culprit is the step that it ends for; empty for none.
@@ -310,15 +310,15 @@ func (r *run) compensate() {
 }
 
 // withdrawn is done when nothing goes on any more that a step began.
-func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (r *run) withdrawn(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	switch {
-	case t.Job != nil, t.Task() != nil, does(*t, plugin.EnginePrepareData):
+	case t.Job != nil, t.Task() != nil, does(*t, optemplate.EnginePrepareData):
 		return r.withdrawJobs(t, step)
 	case t.Operation != nil && t.Operation.Inline() != nil:
 		return r.withdrawChildren(t, step)
-	case does(*t, plugin.EngineBackup):
+	case does(*t, optemplate.EngineBackup):
 		return r.withdrawBackup(step)
-	case does(*t, plugin.EngineDrill):
+	case does(*t, optemplate.EngineDrill):
 		return r.withdrawDrill(step)
 	case asksForWriter(t):
 		return withdraw(r, step)
@@ -327,8 +327,8 @@ func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) ve
 }
 
 // asksForWriter says whether a step may ask a set for another writer.
-func asksForWriter(t *plugin.OperationStep) bool {
-	return t.Engine != nil && t.Engine.Do.OnPods() || t.Agent != nil && t.Agent.Call == plugin.AgentRestart
+func asksForWriter(t *optemplate.Step) bool {
+	return t.Engine != nil && t.Engine.Do.OnPods() || t.Agent != nil && t.Agent.Call == optemplate.AgentRestart
 }
 
 // ended is the decision of a run that ended early and has nothing left to compensate.
@@ -370,7 +370,7 @@ func join(first, second string) string {
 
 // stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again. An
 // upgrade keeps the version from before its edit, which has been made by now.
-func stepOf(earlier *platformv1.Operation, t *plugin.OperationStep) platformv1.StepStatus {
+func stepOf(earlier *platformv1.Operation, t *optemplate.Step) platformv1.StepStatus {
 	begins := platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
 	for _, step := range earlier.Status.Steps {
 		from, known := step.Outputs[outputFrom]
@@ -381,7 +381,7 @@ func stepOf(earlier *platformv1.Operation, t *plugin.OperationStep) platformv1.S
 		case onData(*t) && t.Commits != "" && Passed(earlier):
 			// Clients may have been led there: to be refused now does not say that nothing was touched.
 			begins.Attempts = step.Attempts
-		case known && does(*t, plugin.EngineUpgrade):
+		case known && does(*t, optemplate.EngineUpgrade):
 			begins.Outputs = map[string]string{outputFrom: from}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // suspended is the verdict of what waits for suspend of an object to be taken back; 0 looks again only when something
@@ -20,9 +20,9 @@ func suspended(object string, retry time.Duration) verdict {
 // leftAlone is the verdict of a step that makes a pod or passwords anew while the engine leaves the instance alone, so
 // that nobody would make the pod, or have processes take the passwords over; done when it need not wait. A step that
 // edits the spec waits once it has: see settled.
-func (r *run) leftAlone(t *plugin.OperationStep) verdict {
+func (r *run) leftAlone(t *optemplate.Step) verdict {
 	app := r.facts.Application
-	if app == nil || !app.Spec.Suspend || !does(*t, plugin.EngineRebuild) && !does(*t, plugin.EngineRotate) {
+	if app == nil || !app.Spec.Suspend || !does(*t, optemplate.EngineRebuild) && !does(*t, optemplate.EngineRotate) {
 		return verdict{}
 	}
 	return suspended(r.facts.Declared.Object, declaredPoll)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // suspending are runs of the templates that make something anew, by name, each with what it does first.
@@ -77,7 +77,7 @@ func TestWhatMakesAnewIsSuspended(t *testing.T) {
 	for name, template := range Defaults() {
 		_, known := suspending[name]
 		for _, step := range template.Steps {
-			if anew := does(step, plugin.EngineRebuild) || does(step, plugin.EngineRotate); anew != known {
+			if anew := does(step, optemplate.EngineRebuild) || does(step, optemplate.EngineRotate); anew != known {
 				t.Errorf("step %s of %s makes something anew: %t", step.Name, name, anew)
 			}
 		}

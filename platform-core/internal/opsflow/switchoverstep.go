@@ -10,7 +10,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // closePoll is after how long something is read again of which no watch tells: how far a handover is, or an object that
@@ -43,7 +43,7 @@ const (
 // again, takes over all the same.
 const handoverPatience = 10 * time.Second
 
-func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s switchoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
 		if v := s.begin(r, t, step); !v.done() {
 			return v
@@ -127,7 +127,7 @@ func withdraw(r *run, step *platformv1.StepStatus) verdict {
 }
 
 // begin records who is to hand over.
-func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (s switchoverStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why}

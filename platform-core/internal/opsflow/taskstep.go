@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // task is what a container step or a script step runs; why says why that cannot be.
-func (r *run) task(t *plugin.OperationStep, step *platformv1.StepStatus, one item) (job *Job, why string) {
+func (r *run) task(t *optemplate.Step, step *platformv1.StepStatus, one item) (job *Job, why string) {
 	pod := t.Task()
 	program, command, args := t.TaskCommand()
 	task := &Task{Step: t.Name, Pod: pod, Env: slices.Clone(pod.Env), Mounts: slices.Clone(pod.Mounts)}
@@ -56,6 +56,6 @@ func (r *run) task(t *plugin.OperationStep, step *platformv1.StepStatus, one ite
 }
 
 // describeTask says what the pod of a step would run.
-func (r *run) describeTask(t *plugin.OperationStep) []string {
+func (r *run) describeTask(t *optemplate.Step) []string {
 	return []string{fmt.Sprintf("runs image %s in a pod of its own", r.shown(t, t.Task().Image))}
 }

@@ -11,6 +11,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Refusal is why an Operation cannot run, for good.
@@ -76,17 +77,17 @@ func BundleOf(pinned platformv1.PluginReference, state plugin.State, known Knowl
 }
 
 // FindTemplate returns the template that an Operation names, from the bundle of its target.
-func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.OperationTemplate, *Refusal) {
+func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (optemplate.Template, *Refusal) {
 	name := spec.TemplateRef
 	if source, rest, qualified := strings.Cut(spec.TemplateRef, "/"); qualified {
 		own := bundle.Manifest.Name + "@" + bundle.Manifest.Version
 		if of, version, _ := strings.Cut(source, "@"); of+"@"+platformv1.CanonicalPluginVersion(version) != own {
-			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+			return optemplate.Template{}, refuse(platformv1.ReasonTemplateNotFound,
 				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own,
 				own+"/"+rest, rest)
 		}
 		if name = rest; MakesOrRemoves(name) {
-			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+			return optemplate.Template{}, refuse(platformv1.ReasonTemplateNotFound,
 				"template %q is the engine's and no plugin's: write %q", name, name)
 		}
 	}
@@ -97,18 +98,18 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 	if !found {
 		known := slices.Concat(slices.Collect(maps.Keys(bundle.Operations)), slices.Collect(maps.Keys(Defaults())))
 		slices.Sort(known)
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+		return optemplate.Template{}, refuse(platformv1.ReasonTemplateNotFound,
 			"plugin %q version %q has no Operation template %q; it has: %s",
 			bundle.Manifest.Name, bundle.Manifest.Version, name, list(slices.Compact(known)))
 	}
 	if len(template.Steps) == 0 {
-		return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps",
+		return optemplate.Template{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps",
 			name, bundle.Manifest.Name)
 	}
 	for i := range template.Steps {
 		step := &template.Steps[i]
 		if kindOf(step) == nil {
-			return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid,
+			return optemplate.Template{}, refuse(platformv1.ReasonPluginInvalid,
 				"step %q of template %q is of a type that this operator does not know", step.Name, name)
 		}
 	}
@@ -116,7 +117,7 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 }
 
 // Check refuses what a spec asks for and its template does not offer.
-func Check(op *platformv1.Operation, target Target, component string, template plugin.OperationTemplate) *Refusal {
+func Check(op *platformv1.Operation, target Target, component string, template optemplate.Template) *Refusal {
 	spec := op.Spec
 	if refusal := checkCommon(spec, template); refusal != nil {
 		return refusal
@@ -132,7 +133,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	}
 	if spec.ServiceAccountName == "" &&
 		slices.ContainsFunc(template.Steps,
-			func(s plugin.OperationStep) bool { return s.HTTP != nil && s.HTTP.ReadsObjects() }) {
+			func(s optemplate.Step) bool { return s.HTTP != nil && s.HTTP.ReadsObjects() }) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q makes a call with a Secret or a ConfigMap of the "+
 			"namespace: set serviceAccountName to a ServiceAccount that may read it", template.Name)
 	}
@@ -145,7 +146,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 }
 
 // checkCommon refuses what no template offers, wherever it is from.
-func checkCommon(spec platformv1.OperationSpec, template plugin.OperationTemplate) *Refusal {
+func checkCommon(spec platformv1.OperationSpec, template optemplate.Template) *Refusal {
 	if _, err := ParametersOf(spec, template); err != nil {
 		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
 	}
@@ -160,21 +161,21 @@ func checkCommon(spec platformv1.OperationSpec, template plugin.OperationTemplat
 	return nil
 }
 
-func writesObjects(step plugin.OperationStep) bool {
+func writesObjects(step optemplate.Step) bool {
 	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil ||
 		step.HTTP != nil && step.HTTP.ReadsObjects() || livesOn(step)
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.
-func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, components []string,
+func Supported(template optemplate.Template, bundle *plugin.Bundle, components []string,
 	component string) *Refusal {
 	if component != "" {
 		components = []string{component}
 	}
 	_, own := bundle.Operations[template.Name]
 	for _, step := range template.Steps {
-		switchover, failover, rebuild := does(step, plugin.EngineSwitchover), does(step, plugin.EngineFailover),
-			does(step, plugin.EngineRebuild)
+		switchover, failover, rebuild := does(step, optemplate.EngineSwitchover), does(step, optemplate.EngineFailover),
+			does(step, optemplate.EngineRebuild)
 		able, names, stuck, reloads := false, false, "", false
 		for _, name := range components {
 			c, ok := bundle.Component(name)
@@ -189,7 +190,7 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			reloads = reloads || acts(template, name) && c.Process.Reload != nil
 		}
 		// Of several components those reload that can: the others have no setting that a process takes over while it runs on.
-		if step.Agent != nil && step.Agent.Call == plugin.AgentReload && stuck != "" && !reloads {
+		if step.Agent != nil && step.Agent.Call == optemplate.AgentReload && stuck != "" && !reloads {
 			return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", stuck,
 				bundle.Manifest.Name)
 		}
@@ -200,12 +201,12 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, "+
 				"or there is none", bundle.Manifest.Name, list(components))
 		}
-		if methods, _ := bundle.BackupMethodsOf(components); does(step, plugin.EngineBackup) && len(methods) == 0 {
+		if methods, _ := bundle.BackupMethodsOf(components); does(step, optemplate.EngineBackup) && len(methods) == 0 {
 			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s is backed up: bring the "+
 				"instance to a later version of it, where one says so, or use what the middleware has itself",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
 		}
-		if does(step, plugin.EngineDrill) && !verifies(bundle, components) {
+		if does(step, optemplate.EngineDrill) && !verifies(bundle, components) {
 			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is "+
 				"verified, so that no drill is possible: bring the instance to a later version of it, where one says so",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
@@ -225,16 +226,16 @@ func verifies(bundle *plugin.Bundle, components []string) bool {
 	return slices.ContainsFunc(methods, func(m plugin.BackupMethod) bool { return m.Verify != nil })
 }
 
-func does(step plugin.OperationStep, verb plugin.EngineVerb) bool {
+func does(step optemplate.Step, verb optemplate.EngineVerb) bool {
 	return step.Engine != nil && step.Engine.Do == verb
 }
 
-func acts(template plugin.OperationTemplate, component string) bool {
+func acts(template optemplate.Template, component string) bool {
 	return len(template.Targets) == 0 || slices.Contains(template.Targets, component)
 }
 
 // ParametersInForce are the parameters of an Operation that was checked, defaults included.
-func ParametersInForce(spec platformv1.OperationSpec, template plugin.OperationTemplate) map[string]string {
+func ParametersInForce(spec platformv1.OperationSpec, template optemplate.Template) map[string]string {
 	values := map[string]string{}
 	for name, p := range template.Parameters {
 		if p.Default != nil {
@@ -248,7 +249,7 @@ func ParametersInForce(spec platformv1.OperationSpec, template plugin.OperationT
 }
 
 // ParametersOf returns the parameters that an Operation runs with; the error is a sentence.
-func ParametersOf(spec platformv1.OperationSpec, template plugin.OperationTemplate) (map[string]string, error) {
+func ParametersOf(spec platformv1.OperationSpec, template optemplate.Template) (map[string]string, error) {
 	given := map[string]string{}
 	for name, value := range spec.Parameters {
 		given[name] = string(value)

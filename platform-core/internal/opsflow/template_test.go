@@ -13,13 +13,14 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 func bundle() *plugin.Bundle {
 	return &plugin.Bundle{
 		Manifest: plugin.Manifest{Name: "redis", Version: "1.0.0", Domain: "database"},
-		Operations: map[string]plugin.OperationTemplate{"Restart": restartTemplate(),
-			"Odd": {Name: "Odd", Steps: []plugin.OperationStep{{Name: "x"}}}, "Empty": {Name: "Empty"}},
+		Operations: map[string]optemplate.Template{"Restart": restartTemplate(),
+			"Odd": {Name: "Odd", Steps: []optemplate.Step{{Name: "x"}}}, "Empty": {Name: "Empty"}},
 		Digest: "sha256:1",
 	}
 }
@@ -284,7 +285,7 @@ func TestMembersOfATarget(t *testing.T) {
 	member := func(set string, ordinal int32) Pod {
 		return Pod{Name: platformv1.PodNameFor("shop-node-"+set, ordinal), Component: "node", Set: set, Ordinal: ordinal}
 	}
-	facts := Facts{Template: plugin.OperationTemplate{Targets: []string{"node"}}, Pods: []Pod{
+	facts := Facts{Template: optemplate.Template{Targets: []string{"node"}}, Pods: []Pod{
 		member("1", 0), member("0", 1), {Name: "shop-proxy-main-0", Component: "proxy", Set: "main"}, member("0", 0),
 		member("1", 1),
 	}}

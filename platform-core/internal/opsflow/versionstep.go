@@ -8,7 +8,7 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // versionPatience is how long a pod of an instance that is Ready with another version may report the former one: what
@@ -20,8 +20,8 @@ const outputDoubted = "doubted"
 
 // versionBefore are the first outputs of a step that sets the version: which one there was. After the edit nobody could
 // tell, so that another attempt keeps it. Other steps have none.
-func (r *run) versionBefore(t *plugin.OperationStep, step *platformv1.StepStatus) map[string]string {
-	if t.Engine.Do != plugin.EngineUpgrade || r.facts.Application == nil {
+func (r *run) versionBefore(t *optemplate.Step, step *platformv1.StepStatus) map[string]string {
+	if t.Engine.Do != optemplate.EngineUpgrade || r.facts.Application == nil {
 		return nil
 	}
 	from, known := step.Outputs[outputFrom]
@@ -33,7 +33,7 @@ func (r *run) versionBefore(t *plugin.OperationStep, step *platformv1.StepStatus
 
 // arrived is done when no pod reports the version that an upgrade left. An instance that is Ready with the new one says
 // that its pods were made for that; what they run, they say themselves.
-func (r *run) arrived(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+func (r *run) arrived(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	values, why := r.values(t)
 	if why != "" {
 		return verdict{failed: why}

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -49,7 +50,7 @@ type BackupMethod struct {
 	// both times. Its lines "key=value" are kept with the backup, and "key.set=value" with what is of that set.
 	Steady []string `json:"steady,omitempty"`
 	// Env of all of them. Where there can be several sets, its values alone may say which pod is the source.
-	Env []JobEnv `json:"env,omitempty"`
+	Env []optemplate.JobEnv `json:"env,omitempty"`
 	// Restore is the way back; without it no instance can begin with such a backup.
 	Restore *RestoreMethod `json:"restore,omitempty"`
 	// Verify says how a restore drill finds out whether the data is good; without it there are none.
@@ -337,7 +338,7 @@ func (l *loader) checkBackups(path document.Path, c *Component) {
 				l.checkFormula(at.With("from").Index(j).With("when"), from.When, cel.BoolType, "true or false", attributes)
 			}
 		}
-		unique(l, at.With("env"), m.Env, func(e JobEnv) string { return e.Name })
+		unique(l, at.With("env"), m.Env, func(e optemplate.JobEnv) string { return e.Name })
 		for j, env := range m.Env {
 			if env.Value != "" && env.Secret != nil {
 				l.wrong(at.With("env").Index(j), "has a value and a secret: it can have one of them")
@@ -377,7 +378,7 @@ func (l *loader) checkCarried(path document.Path, m *BackupMethod) {
 		return
 	}
 	for _, needed := range []string{mover.ObjectsEndpoint, mover.ObjectsAccessKey, mover.ObjectsSecretKey} {
-		if !slices.ContainsFunc(m.Env, func(e JobEnv) bool { return e.Name == needed }) {
+		if !slices.ContainsFunc(m.Env, func(e optemplate.JobEnv) bool { return e.Name == needed }) {
 			l.wrong(path, "has objects, and no variable %s in env: it says where they are, and who asks", needed)
 		}
 		if m.Restore != nil && !slices.ContainsFunc(m.Restore.Env,

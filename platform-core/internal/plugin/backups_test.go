@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -279,7 +280,7 @@ func TestRestoreMethod(t *testing.T) {
 func TestBackupMethod(t *testing.T) {
 	m := BackupMethod{Name: "rdb", Command: []string{"dump", "${source.fqdn}", "$${x}"},
 		Facts: []string{"tell", "${app.version}"},
-		Env:   []JobEnv{{Name: "TLS", Value: "${app.tls ? 'yes' : 'no'}"}},
+		Env:   []optemplate.JobEnv{{Name: "TLS", Value: "${app.tls ? 'yes' : 'no'}"}},
 		From:  []BackupSource{{Role: "replica", When: "attributes['link'] == 'up'"}, {Role: "primary"}}}
 	filled, err := m.Expand(placeholder.Origin{App: placeholder.App{Version: "7.0", TLS: true},
 		Source: placeholder.Member{FQDN: "a.b"}})

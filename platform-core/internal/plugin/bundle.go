@@ -4,6 +4,7 @@ package plugin
 
 import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Bundle is one loaded version of a plugin. It never changes and is safe for concurrent use.
@@ -13,7 +14,7 @@ type Bundle struct {
 	// Components as written, placeholders included.
 	Components Components
 	// Operations by name.
-	Operations map[string]OperationTemplate
+	Operations map[string]optemplate.Template
 	// Digest over all parts: "sha256:" and 64 hexadecimal digits.
 	Digest string
 	// Warnings are what is wrong with it and was taken before there was a check for it: no reason to leave instances
@@ -71,7 +72,7 @@ func (b *Bundle) Credential(name string) (*Credential, bool) {
 }
 
 // Operation returns the Operation template of this name.
-func (b *Bundle) Operation(name string) (*OperationTemplate, bool) {
+func (b *Bundle) Operation(name string) (*optemplate.Template, bool) {
 	template, ok := b.Operations[name]
 	return &template, ok
 }

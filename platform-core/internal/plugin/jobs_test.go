@@ -3,11 +3,8 @@
 package plugin
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
 // counting is a template of the plugin redis that runs a job.
@@ -134,22 +131,5 @@ func TestBrokenJobs(t *testing.T) {
 				t.Errorf("got\n%s\nwant %q", list(errs), tc.says)
 			}
 		})
-	}
-}
-
-// A job of a template that acts on several components has to say whose image it has.
-func TestAJobThatDoesNotSayOfWhatItIs(t *testing.T) {
-	var says []string
-	check := operationCheck{components: []Component{{Name: "db"}, {Name: "web"}},
-		fail: func(path document.Path, format string, args ...any) {
-			says = append(says, path.String()+" "+fmt.Sprintf(format, args...))
-		}}
-	if of := check.jobComponent(document.Path{"steps"}, &JobStep{}); of != nil || len(says) != 1 ||
-		says[0] != "steps does not say whose image it has: set component to one of db, web" {
-		t.Errorf("it is of %v and says %q", of, says)
-	}
-	if of := check.jobComponent(document.Path{"steps"}, &JobStep{Component: "web"}); of == nil || of.Name != "web" ||
-		len(says) != 1 {
-		t.Errorf("it is of %v and says %q", of, says)
 	}
 }

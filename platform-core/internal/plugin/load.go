@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Load parses and checks a bundle. It returns the bundle, or every error that it
@@ -63,6 +63,13 @@ type loader struct {
 
 func (l *loader) fail(part Part, key string, line int, format string, args ...any) {
 	l.errs = append(l.errs, l.failure(part, key, line, format, args...))
+}
+
+// failAll is fail for each problem of a document.
+func (l *loader) failAll(part Part, key string, problems []document.Problem) {
+	for _, p := range problems {
+		l.fail(part, key, p.Line, "%s", p.Message)
+	}
 }
 
 // warn is for a check that came when there were plugins already: one that it would refuse loads all the same.
@@ -127,49 +134,30 @@ func (l *loader) checkSources() {
 // parse reads a YAML key of a part. It returns nil when it is wrong.
 func (l *loader) parse(part Part, key, text string) *document.Document {
 	doc, problems := document.Parse(text)
-	for _, p := range problems {
-		l.fail(part, key, p.Line, "%s", p.Message)
-	}
+	l.failAll(part, key, problems)
 	return doc
 }
 
 // decode checks a document against a Go type and our schema, and fills target. It says whether all is right.
 func (l *loader) decode(part Part, key string, doc *document.Document, definition string, target any,
 	leaf document.Leaf) bool {
-	problems := doc.Check(reflect.TypeOf(target).Elem(), leaf)
-	for _, p := range problems {
-		l.fail(part, key, p.Line, "%s", p.Message)
-	}
-	if len(problems) > 0 {
-		return false
-	}
-	violations := constraint.Bundle().Validate(definition, doc.Value())
-	for _, v := range violations {
-		path := document.Path(v.Path)
-		l.fail(part, key, doc.Line(path), "%s %s", path, v.Message)
-	}
-	if len(violations) > 0 {
-		return false
-	}
-	if err := doc.Decode(target); err != nil {
-		l.fail(part, key, 1, "cannot be read: %v", err)
-		return false
-	}
-	return true
+	problems := constraint.Decode(doc, definition, target, leaf)
+	l.failAll(part, key, problems)
+	return len(problems) == 0
 }
 
 func (l *loader) bundle() *Bundle {
 	b := &Bundle{
 		Manifest:   l.manifest,
 		Components: l.components.Components,
-		Operations: map[string]OperationTemplate{},
+		Operations: map[string]optemplate.Template{},
 		Digest:     digest(l.sources),
 		plans:      l.components.tree,
 		templates:  l.templates,
 		parameters: l.parameters,
 	}
 	for name, file := range l.operations {
-		b.Operations[name] = file.OperationTemplate
+		b.Operations[name] = file.Template
 	}
 	b.makeViews()
 	return b

@@ -63,7 +63,7 @@ func (l *loader) loadComponents() {
 		case ofWritingArgs(path):
 			return false, checkWritingArg(path, text)
 		case !inPlan(path):
-			return false, refusePlaceholder(text)
+			return false, placeholder.Refuse(text)
 		case standsForParameter(path, text):
 			return false, nil
 		}

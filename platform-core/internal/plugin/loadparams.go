@@ -73,7 +73,7 @@ func (l *loader) loadParameterSet(name, text, schema string) {
 			return false, file.addRule(text)
 		}
 		if len(path) != 2 || path[0] != "defaults" {
-			return false, refusePlaceholder(text)
+			return false, placeholder.Refuse(text)
 		}
 		template, err := placeholder.Compile(text, placeholder.Defaults)
 		if err != nil {

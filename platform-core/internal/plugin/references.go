@@ -12,6 +12,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/resources"
 )
 
 // checkReferences checks what the schema of one document cannot: names that
@@ -110,7 +111,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
 	}
 	l.checkImages(at.With("images"), c)
-	if err := CheckResources(c.Resources); err != nil {
+	if err := resources.Check(c.Resources); err != nil {
 		l.wrong(at.With("resources"), "%v", err)
 	}
 	l.checkScale(at, c)

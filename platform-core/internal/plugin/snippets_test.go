@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // yamlBlock is a piece of a plugin's files in the author's guide.
@@ -41,9 +42,9 @@ func TestSnippetsOfTheGuide(t *testing.T) {
 			{"", reflect.TypeFor[Components]()},
 			{"", reflect.TypeFor[Component]()},
 			{"", reflect.TypeFor[ParameterSet]()},
-			{"", reflect.TypeFor[OperationTemplate]()},
+			{"", reflect.TypeFor[optemplate.Template]()},
 			{"", reflect.TypeFor[corev1.PodTemplateSpec]()},
-			{"steps:\n", reflect.TypeFor[OperationTemplate]()},
+			{"steps:\n", reflect.TypeFor[optemplate.Template]()},
 			{"actions:\n", reflect.TypeFor[Component]()},
 		} {
 			wrong := fieldsWrong(as.within+string(data[at[2]:at[3]]), as.of)

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,7 +55,7 @@ func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive)
 		p, known := m.Parameters[name]
 		if !known {
 			return fmt.Errorf("there is no parameter %q: there are %s", name,
-				cmpNone(strings.Join(slices.Sorted(maps.Keys(m.Parameters)), ", ")))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(m.Parameters)), ", "), "none"))
 		}
 		if err := constraint.CheckText(p.Schema, string(target.Parameters[name])); err != nil {
 			return fmt.Errorf("parameter %q %w", name, err)
@@ -69,7 +70,7 @@ func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive)
 	given := names(target.Credentials, func(c platformv1.Credential) string { return c.Name })
 	for _, name := range given {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("there is no credential %q: there are %s", name, cmpNone(strings.Join(known, ", ")))
+			return fmt.Errorf("there is no credential %q: there are %s", name, cmp.Or(strings.Join(known, ", "), "none"))
 		}
 	}
 	for _, c := range m.Credentials {

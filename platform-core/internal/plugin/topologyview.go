@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what
@@ -32,7 +33,7 @@ func (b *Bundle) makeViews() {
 		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials),
 			func(c Credential) bool { return !c.isFor(t.Name) })
 		view.Operations = maps.Clone(b.Operations)
-		maps.DeleteFunc(view.Operations, func(_ string, o OperationTemplate) bool {
+		maps.DeleteFunc(view.Operations, func(_ string, o optemplate.Template) bool {
 			return len(o.Topologies) > 0 && !slices.Contains(o.Topologies, t.Name)
 		})
 		// Components keep their places, by which their templates are found.

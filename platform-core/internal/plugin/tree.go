@@ -218,11 +218,3 @@ func (t *tree) wanted(node map[string]any, path document.Path,
 	value, err := t.copy(condition, path.With(whenKey), eval)
 	return value == true, err
 }
-
-// refusePlaceholder is for the texts that are taken as they are.
-func refusePlaceholder(text string) error {
-	if placeholder.In(text) {
-		return errors.New(`a placeholder is not allowed here`)
-	}
-	return nil
-}

@@ -60,7 +60,7 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 		l.oneOf(path.With("operation"), m.Verify.Operation, "template of this plugin", slices.Sorted(maps.Keys(l.operations)))
 		return
 	}
-	if !file.acts(c.Name) {
+	if !file.ActsOn(c.Name) {
 		l.wrong(path.With("operation"), "names %q, which cannot act on component %q: name that in its targets",
 			m.Verify.Operation, c.Name)
 	}

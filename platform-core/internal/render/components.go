@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/resources"
 )
 
 // Components checks an Application against the plugin and returns the spec of each of
@@ -265,7 +266,7 @@ func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component,
 }
 
 func checkResources(where string, r corev1.ResourceRequirements) *Refusal {
-	if err := plugin.CheckResources(r); err != nil {
+	if err := resources.Check(r); err != nil {
 		return refuse(platformv1.ReasonInvalidSpec, "%s %v", where, err)
 	}
 	return nil
@@ -283,9 +284,9 @@ func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	case wanted.Size.Sign() <= 0:
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: it must be greater than 0",
 			spec.Component, wanted.Size.String())
-	case plugin.TooFewBytes(wanted.Size):
+	case resources.TooFewBytes(wanted.Size):
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: %s",
-			spec.Component, wanted.Size.String(), plugin.InBytes(wanted.Size))
+			spec.Component, wanted.Size.String(), resources.InBytes(wanted.Size))
 	default:
 		spec.Storage = wanted.DeepCopy()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // jobContainer is the name of the container of a job.
@@ -37,7 +38,7 @@ type Job struct {
 	// Command and arguments.
 	Command []string
 	// Env of the container.
-	Env []plugin.JobEnv
+	Env []optemplate.JobEnv
 	// Resources of the container.
 	Resources corev1.ResourceRequirements
 	// ServiceAccountName is whose token it has; none when empty.
@@ -138,7 +139,7 @@ func withVolumes(spec *corev1.PodSpec, set *platformv1.WorkloadSet, pod string, 
 			}
 		}
 	}
-	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: plugin.JobPodEnv, Value: pod})
+	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: optemplate.JobPodEnv, Value: pod})
 	return nil
 }
 
@@ -158,7 +159,7 @@ func withAuthority(spec *corev1.PodSpec, application string, volumes []corev1.Vo
 }
 
 // jobEnv has passwords by reference.
-func jobEnv(application string, wanted []plugin.JobEnv) []corev1.EnvVar {
+func jobEnv(application string, wanted []optemplate.JobEnv) []corev1.EnvVar {
 	env := make([]corev1.EnvVar, 0, len(wanted))
 	for _, one := range wanted {
 		variable := corev1.EnvVar{Name: one.Name, Value: one.Value}

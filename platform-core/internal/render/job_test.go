@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // A job is like the pods of its set as far as a command needs that, and no further.
@@ -27,7 +27,7 @@ func TestJobOf(t *testing.T) {
 	set := spec.DeepCopy()
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
 	wanted := Job{Name: "op-count", Command: []string{"redis-cli", "DBSIZE"}, Deadline: 90 * time.Second,
-		Env: []plugin.JobEnv{
+		Env: []optemplate.JobEnv{
 			{Name: "A", Value: "b"}, {Name: "REDISCLI_AUTH", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}}}
 	job, err := JobOf(set, "redis", settings, wanted)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestJobWithVolumes(t *testing.T) {
 		}
 	}
 	last := container.Env[len(container.Env)-1]
-	if claims != 1 || mounted != 1 || last.Name != plugin.JobPodEnv || last.Value != "cache-redis-main-2" ||
+	if claims != 1 || mounted != 1 || last.Name != optemplate.JobPodEnv || last.Value != "cache-redis-main-2" ||
 		*pod.SecurityContext.FSGroup != 999 {
 		t.Errorf("the pod is %+v", pod)
 	}

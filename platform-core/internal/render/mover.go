@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const (
@@ -65,7 +66,7 @@ type Mover struct {
 // MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set,
 // whose pods let it in, with the variables of the method.
 func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover,
-	env []plugin.JobEnv) (*batchv1.Job, error) {
+	env []optemplate.JobEnv) (*batchv1.Job, error) {
 	job, err := jobLike(set, container, s, Job{Name: m.Name, Env: env, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job,
 		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
 	}
 	for _, variable := range set.Spec.Restore.Env {
-		env := plugin.JobEnv{Name: variable.Name, Value: variable.Value}
+		env := optemplate.JobEnv{Name: variable.Name, Value: variable.Value}
 		if variable.Credential != "" {
 			env.Secret = &plan.SecretRef{Credential: variable.Credential, Key: variable.Key}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 func bucket() *platformv1.BackupRepository {
@@ -57,7 +57,7 @@ func TestMoverBeside(t *testing.T) {
 		Mover{Namespace: "shop", Name: "mover-1", Domain: "database", For: "uid", Repository: bucket(), Deadline: time.Minute,
 			Plan: mover.Plan{Verb: mover.VerbBackup, Command: []string{"redis-cli"},
 				Backup: &mover.Backup{Key: "shop/cache/x"}}},
-		[]plugin.JobEnv{{Name: "REDISCLI_AUTH", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}})
+		[]optemplate.JobEnv{{Name: "REDISCLI_AUTH", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/resources"
 )
 
 const (
@@ -163,9 +164,9 @@ func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.
 	case set.StorageSize.Sign() <= 0:
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where,
 			set.StorageSize.String()))
-	case plugin.TooFewBytes(*set.StorageSize):
+	case resources.TooFewBytes(*set.StorageSize):
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: %s",
-			where, set.StorageSize.String(), plugin.InBytes(*set.StorageSize)))
+			where, set.StorageSize.String(), resources.InBytes(*set.StorageSize)))
 	}
 	for _, r := range checkParameters(b, spec, set.Parameters) {
 		add(refuse(r.Reason, "%s: %s", where, r.Message))

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // Task is what a pod of no instance runs to completion for a step of an Operation.
@@ -23,12 +23,12 @@ type Task struct {
 	// Domain of the operator, and names of the Operation and the step: labels by which people find the pod.
 	Domain, Operation, Step string
 	// Pod as the template has it; what follows is in place of what it says.
-	Pod       *plugin.PodStep
+	Pod       *optemplate.PodStep
 	Image     string
 	Command   []string
 	Args      []string
-	Env       []plugin.TaskEnv
-	Mounts    []plugin.TaskMount
+	Env       []optemplate.TaskEnv
+	Mounts    []optemplate.TaskMount
 	Resources corev1.ResourceRequirements
 	// Deadline until it is ended.
 	Deadline time.Duration
@@ -75,9 +75,9 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 }
 
 // confineTask confines the pod of a task as its template says.
-func confineTask(spec *corev1.PodSpec, confinement plugin.Confinement) {
+func confineTask(spec *corev1.PodSpec, confinement optemplate.Confinement) {
 	confine(spec)
-	if confinement == plugin.ConfinementBaseline {
+	if confinement == optemplate.ConfinementBaseline {
 		spec.SecurityContext.RunAsNonRoot = nil
 		container := spec.Containers[0].SecurityContext
 		container.ReadOnlyRootFilesystem, container.Capabilities = nil, nil
@@ -85,7 +85,7 @@ func confineTask(spec *corev1.PodSpec, confinement plugin.Confinement) {
 }
 
 // mountTask adds volumes to the container of a task.
-func mountTask(spec *corev1.PodSpec, mounts []plugin.TaskMount) error {
+func mountTask(spec *corev1.PodSpec, mounts []optemplate.TaskMount) error {
 	for i, mount := range mounts {
 		volume := corev1.Volume{Name: fmt.Sprintf("mount-%d", i)}
 		switch {
@@ -112,7 +112,7 @@ func mountTask(spec *corev1.PodSpec, mounts []plugin.TaskMount) error {
 }
 
 // taskEnv are the variables of a task; what is out of an object is a reference.
-func taskEnv(wanted []plugin.TaskEnv) []corev1.EnvVar {
+func taskEnv(wanted []optemplate.TaskEnv) []corev1.EnvVar {
 	env := make([]corev1.EnvVar, 0, len(wanted))
 	for _, one := range wanted {
 		variable := corev1.EnvVar{Name: one.Name, Value: one.Value}

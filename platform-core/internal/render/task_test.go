@@ -6,20 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-func task(pod *plugin.PodStep) render.Task {
+func task(pod *optemplate.PodStep) render.Task {
 	return render.Task{Namespace: "shop", Name: "report-sum", Domain: "batch", Operation: "report", Step: "sum", Pod: pod,
 		Image: "example/tool:1", Deadline: time.Minute}
 }
 
 func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
-	one := task(&plugin.PodStep{})
-	one.Env = []plugin.TaskEnv{{Name: "A", Value: "1"}, {Name: "P", Secret: &plugin.KeyReference{Name: "s", Key: "k"}}}
+	one := task(&optemplate.PodStep{})
+	key := &optemplate.KeyReference{Name: "s", Key: "k"}
+	one.Env = []optemplate.TaskEnv{{Name: "A", Value: "1"}, {Name: "P", Secret: key}}
 	one.Pod.RunAsUser, one.Pod.FSGroup = new(int64(7)), new(int64(8))
-	one.Mounts = []plugin.TaskMount{{Path: "/data", Claim: "c"}, {Path: "/cache", Scratch: "1Gi"}}
+	one.Mounts = []optemplate.TaskMount{{Path: "/data", Claim: "c"}, {Path: "/cache", Scratch: "1Gi"}}
 	job, err := render.TaskJob(render.Settings{}, one)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 
 func TestTaskJobOfABaselinePodMayBeRoot(t *testing.T) {
 	job, err := render.TaskJob(render.Settings{},
-		task(&plugin.PodStep{Confinement: plugin.ConfinementBaseline, ServiceAccountName: "worker"}))
+		task(&optemplate.PodStep{Confinement: optemplate.ConfinementBaseline, ServiceAccountName: "worker"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestTaskJobWithTheAgentsHasTheirImageAsItIs(t *testing.T) {
 	settings := render.Settings{AgentImage: "registry.example/agent:1", ImageRegistry: "mirror.example"}
 	for image, want := range map[string]string{"registry.example/agent:1": "registry.example/agent:1",
 		"example/tool:1": "mirror.example/example/tool:1"} {
-		one := task(&plugin.PodStep{})
+		one := task(&optemplate.PodStep{})
 		one.Image = image
 		job, err := render.TaskJob(settings, one)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // call makes a call and asks which call the process manager has on record as its latest.
@@ -25,15 +25,15 @@ func (c *Controller) call(ctx context.Context, pod *corev1.Pod, effect *opsflow.
 	}
 	var record report.Call
 	switch call.Method {
-	case plugin.AgentRestart:
+	case optemplate.AgentRestart:
 		record, err = process.Restart(ctx, effect.Key, nil)
-	case plugin.AgentReload:
+	case optemplate.AgentReload:
 		record, err = process.Reload(ctx, effect.Key, nil)
-	case plugin.AgentStart:
+	case optemplate.AgentStart:
 		record, err = process.Start(ctx, effect.Key)
-	case plugin.AgentStop:
+	case optemplate.AgentStop:
 		record, err = process.Stop(ctx, effect.Key)
-	case plugin.AgentSignal:
+	case optemplate.AgentSignal:
 		record, err = process.Signal(ctx, effect.Key, call.Signal)
 	default:
 		err = fmt.Errorf("cannot call %s: this operator does not know it", call.Method)

@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/testagents"
@@ -92,19 +93,19 @@ func newFixture(t testing.TB, replicas int) *fixture {
 }
 
 func testBundle() *plugin.Bundle {
-	step := func(name string, call plugin.AgentCall) plugin.OperationStep {
-		return plugin.OperationStep{Name: name, Agent: &plugin.AgentStep{Call: call}}
+	step := func(name string, call optemplate.AgentCall) optemplate.Step {
+		return optemplate.Step{Name: name, Agent: &optemplate.AgentStep{Call: call}}
 	}
 	return &plugin.Bundle{
 		Manifest: plugin.Manifest{Name: "redis", Version: "1.0.0", Domain: testDomain},
 		Digest:   "sha256:1",
-		Operations: map[string]plugin.OperationTemplate{
-			"Restart": {Name: "Restart", Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
-			"Reload":  {Name: "Reload", Steps: []plugin.OperationStep{step("reload", plugin.AgentReload)}},
-			"Twice": {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart),
-				step("second", plugin.AgentRestart)}},
+		Operations: map[string]optemplate.Template{
+			"Restart": {Name: "Restart", Steps: []optemplate.Step{step("restart", optemplate.AgentRestart)}},
+			"Reload":  {Name: "Reload", Steps: []optemplate.Step{step("reload", optemplate.AgentReload)}},
+			"Twice": {Name: "Twice", Steps: []optemplate.Step{step("first", optemplate.AgentRestart),
+				step("second", optemplate.AgentRestart)}},
 			"Sentinels": {Name: "Sentinels", Targets: []string{"sentinel"},
-				Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
+				Steps: []optemplate.Step{step("restart", optemplate.AgentRestart)}},
 			"Ask": parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: " +
 				"{call: Restart}}\n"),
 			"Sign": parsed("name: Sign\nsteps:\n  - {name: restart, agent: {call: Restart}}\n  - {name: sign, timeout: 1s, " +
@@ -115,8 +116,8 @@ func testBundle() *plugin.Bundle {
 	}
 }
 
-func parsed(text string) plugin.OperationTemplate {
-	template, err := plugin.ParseOperation(text)
+func parsed(text string) optemplate.Template {
+	template, err := optemplate.Parse(text)
 	if err != nil {
 		panic(err)
 	}

@@ -24,7 +24,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/secretvalue"
 )
 
@@ -170,7 +170,7 @@ func (c *Controller) request(ctx context.Context, op *platformv1.Operation, want
 		return nil, nil, refuse("the call cannot be made: its URL or method is not valid"), nil
 	}
 	request := &secretRequest{Request: plain}
-	request.Header.Set(plugin.IdempotencyHeader, wanted.Idempotency)
+	request.Header.Set(optemplate.IdempotencyHeader, wanted.Idempotency)
 	as, err := c.actingAs(op)
 	if err != nil {
 		return nil, nil, nil, err
@@ -206,8 +206,8 @@ func (c *Controller) request(ctx context.Context, op *platformv1.Operation, want
 }
 
 // keyOf reads a key of a Secret or a ConfigMap.
-func keyOf(ctx context.Context, as client.Client, namespace string, object client.Object, key *plugin.KeyReference) (
-	string, *opsflow.Answer, error) {
+func keyOf(ctx context.Context, as client.Client, namespace string, object client.Object,
+	key *optemplate.KeyReference) (string, *opsflow.Answer, error) {
 	err := as.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, object)
 	kind, text, has := "ConfigMap", "", false
 	switch from := object.(type) {
@@ -242,13 +242,13 @@ func (c *calls) perform(ctx context.Context, wanted *opsflow.HTTPCall, request *
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := caller.Do(request.WithContext(ctx))
 	if err != nil {
-		return refuse("the call failed: %s", plugin.Redact(cause(ctx, wanted, err), request.secrets))
+		return refuse("the call failed: %s", optemplate.Redact(cause(ctx, wanted, err), request.secrets))
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, longestResponse+1))
 	switch {
 	case err != nil:
-		return refuse("the answer was cut off: %s", plugin.Redact(cause(ctx, wanted, err), request.secrets))
+		return refuse("the answer was cut off: %s", optemplate.Redact(cause(ctx, wanted, err), request.secrets))
 	case len(body) > longestResponse:
 		return refuse("the answer has more than %d bytes", longestResponse)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // unclaimedRetry is when an Operation looks again whose Application no operator has claimed yet.
@@ -139,8 +140,8 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	d := &seen.facts.Declared
 	d.Object = outermost.NameOf(app)
 	above := metav1.GetControllerOf(app)
-	if !seen.facts.Runs(func(t plugin.OperationTemplate) bool {
-		return slices.ContainsFunc(t.Steps, func(s plugin.OperationStep) bool {
+	if !seen.facts.Runs(func(t optemplate.Template) bool {
+		return slices.ContainsFunc(t.Steps, func(s optemplate.Step) bool {
 			return s.Engine != nil && !s.Engine.Do.OnPods() && !s.Engine.Do.OnCopies()
 		})
 	}) {
@@ -279,10 +280,10 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	}
 	facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
 	if op.Spec.DryRun {
-		facts.Others = func(name string) (plugin.OperationTemplate, *opsflow.Refusal) {
+		facts.Others = func(name string) (optemplate.Template, *opsflow.Refusal) {
 			return opsflow.FindTemplate(platformv1.OperationSpec{TemplateRef: name}, bundle)
 		}
-		facts.Admit = func(nested *platformv1.Operation, template plugin.OperationTemplate) *opsflow.Refusal {
+		facts.Admit = func(nested *platformv1.Operation, template optemplate.Template) *opsflow.Refusal {
 			return admit(nested, target, component, template, bundle, facts.Components)
 		}
 	}
@@ -290,7 +291,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 }
 
 // admit refuses an Operation that a step would run.
-func admit(op *platformv1.Operation, target opsflow.Target, component string, template plugin.OperationTemplate,
+func admit(op *platformv1.Operation, target opsflow.Target, component string, template optemplate.Template,
 	bundle *plugin.Bundle, components []string) *opsflow.Refusal {
 	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
 		if refusal := opsflow.CheckLife(op, target, &opsflow.Self{}); refusal != nil {

@@ -17,7 +17,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -159,14 +159,14 @@ func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation,
 
 // queueOf is the queue of an Application, whose plugin says which templates pre-empt others.
 func (c *Controller) queueOf(operations []*platformv1.Operation, seen *observation) opsflow.Queue {
-	of := func(op *platformv1.Operation, is func(plugin.OperationTemplate) bool) bool {
+	of := func(op *platformv1.Operation, is func(optemplate.Template) bool) bool {
 		template, refusal := opsflow.FindTemplate(op.Spec, seen.bundle)
 		return refusal == nil && is(template)
 	}
 	return opsflow.Queue{
 		Operations: operations,
 		Urgent: func(op *platformv1.Operation) bool {
-			return of(op, func(t plugin.OperationTemplate) bool { return opsflow.Urgent(op, t) })
+			return of(op, func(t optemplate.Template) bool { return opsflow.Urgent(op, t) })
 		},
 		Apart: func(op *platformv1.Operation) bool { return of(op, opsflow.Apart) },
 	}

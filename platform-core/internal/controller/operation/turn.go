@@ -15,7 +15,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // callInTurn makes a call, one that takes the process out only while the rollout takes out no other pod of the set.
@@ -23,7 +23,7 @@ import (
 func (c *Controller) callInTurn(ctx context.Context, seen *observation,
 	effect *opsflow.Effect) (*opsflow.Answer, error) {
 	pod := seen.pods[effect.Call.Pod]
-	if effect.Call.Method == plugin.AgentReload {
+	if effect.Call.Method == optemplate.AgentReload {
 		return c.call(ctx, pod, effect), nil
 	}
 	release, acquired := c.Locks.TryAcquire(types.NamespacedName{Namespace: pod.Namespace, Name: seen.application})

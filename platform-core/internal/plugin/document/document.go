@@ -62,6 +62,14 @@ type Problem struct {
 	Message string
 }
 
+// Error returns the line and the message.
+func (p Problem) Error() string {
+	if p.Line == 0 {
+		return p.Message
+	}
+	return fmt.Sprintf("line %d: %s", p.Line, p.Message)
+}
+
 // Document is one parsed document.
 type Document struct {
 	root  *yaml.Node

@@ -21,6 +21,14 @@ type piece struct {
 // In says whether a text holds a placeholder or an escaped one.
 func In(text string) bool { return strings.Contains(text, opening) }
 
+// Refuse returns an error if a text that is taken as it is holds a placeholder.
+func Refuse(text string) error {
+	if In(text) {
+		return errors.New("a placeholder is not allowed here")
+	}
+	return nil
+}
+
 // Escape returns a text that, compiled, gives the text itself.
 func Escape(text string) string { return strings.ReplaceAll(text, opening, escaped) }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -52,7 +53,7 @@ func CheckTemplate(text string) error { return engine.CheckTemplate(text) }
 // StepType returns the type of what a step of the named kind says, for tests that compare the tasks of a typed kind
 // with it. It panics where there is no such kind.
 func StepType(kind string) reflect.Type {
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[plugin.OperationStep]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[optemplate.Step]()) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == kind {
 			return field.Type.Elem()
 		}

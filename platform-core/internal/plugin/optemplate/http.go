@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"maps"
@@ -67,7 +67,7 @@ var responseShape = placeholder.Fields(map[string]placeholder.Shape{
 })
 
 // http checks what a step says of its call.
-func (c operationCheck) http(path document.Path, step *HTTPStep) {
+func (c checker) http(path document.Path, step *HTTPStep) {
 	if why := CheckURL(step.URL); !placeholder.In(step.URL) && why != "" {
 		c.fail(path.With("url"), "%s", why)
 	}
@@ -126,7 +126,7 @@ func (s *HTTPStep) Succeeds(status int) bool {
 }
 
 // http compiles the expressions over the answer of a call.
-func (c formulaCompiler) http(path document.Path, s *OperationStep) {
+func (c formulaCompiler) http(path document.Path, s *Step) {
 	language := c.languageWith(s, map[string]placeholder.Shape{variableResponse: responseShape})
 	if language == nil {
 		return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"maps"
@@ -104,7 +104,7 @@ const maxSource = 65536
 var defaultInterpreter = []string{"/bin/sh", "-ec"}
 
 // Task is the pod of a container step or a script step; nil for another one.
-func (s *OperationStep) Task() *PodStep {
+func (s *Step) Task() *PodStep {
 	switch {
 	case s.Container != nil:
 		return &s.Container.PodStep
@@ -115,7 +115,7 @@ func (s *OperationStep) Task() *PodStep {
 }
 
 // TaskCommand is what the container of a task runs, and its arguments. Words of program hold no placeholders.
-func (s *OperationStep) TaskCommand() (program, command, args []string) {
+func (s *Step) TaskCommand() (program, command, args []string) {
 	if s.Container != nil {
 		return nil, s.Container.Command, s.Container.Args
 	}
@@ -132,7 +132,7 @@ func (s *OperationStep) TaskCommand() (program, command, args []string) {
 }
 
 // StepOutputs are the constraints of the outputs that a job or a task says, by name.
-func (s *OperationStep) StepOutputs() map[string]string {
+func (s *Step) StepOutputs() map[string]string {
 	if task := s.Task(); task != nil {
 		return task.Outputs
 	}
@@ -146,7 +146,7 @@ func (s *OperationStep) StepOutputs() map[string]string {
 var reservedMounts = []string{"/", "/tmp", "/dev", "/proc", "/sys", "/var/run/secrets/kubernetes.io/serviceaccount"}
 
 // task checks the pod of a step.
-func (c operationCheck) task(at document.Path, step *PodStep) {
+func (c checker) task(at document.Path, step *PodStep) {
 	seen := map[string]bool{}
 	for i, env := range step.Env {
 		where := at.With("env").Index(i)
@@ -182,7 +182,7 @@ func (c operationCheck) task(at document.Path, step *PodStep) {
 }
 
 // script checks a program and its pod.
-func (c operationCheck) script(at document.Path, step *ScriptStep) {
+func (c checker) script(at document.Path, step *ScriptStep) {
 	if n := len(step.Source); n > maxSource {
 		c.fail(at.With("source"), "has %d bytes: at most %d are allowed; put a longer program into the image or a ConfigMap",
 			n, maxSource)
@@ -191,7 +191,7 @@ func (c operationCheck) script(at document.Path, step *ScriptStep) {
 }
 
 // declared checks the constraints of the outputs of a job or a task.
-func (c operationCheck) declared(at document.Path, outputs map[string]string) {
+func (c checker) declared(at document.Path, outputs map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		where := at.With("outputs").With(name)
 		if name == "job" || name == "result" {
@@ -220,7 +220,7 @@ func filled(texts ...string) int {
 }
 
 // taskTexts are the texts of a task that may hold placeholders, by path within the step.
-func (s *OperationStep) taskTexts(add func(text string, path ...string)) {
+func (s *Step) taskTexts(add func(text string, path ...string)) {
 	name := "container"
 	if s.Script != nil {
 		name = "script"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"cmp"
@@ -15,47 +15,47 @@ type stepKind struct {
 	// name of the field that holds it.
 	name string
 	// given says whether a step is of this type.
-	given func(*OperationStep) bool
+	given func(*Step) bool
 	// once is why a step of this type takes no forEach; empty for one that does.
 	once string
 	// origins of the templates that can have steps of this type; all when empty.
 	origins []templateOrigin
 	// check looks at what the step says; nil for nothing beyond the schema.
-	check func(c operationCheck, path document.Path, step *OperationStep)
+	check func(c checker, path document.Path, step *Step)
 }
 
 // stepKinds are all types of steps, in the order in which messages name them.
 func stepKinds() []stepKind {
 	instance := []templateOrigin{ofPlugin, ofEngine}
 	return []stepKind{
-		{name: "agent", given: func(s *OperationStep) bool { return s.Agent != nil }, origins: instance,
+		{name: "agent", given: func(s *Step) bool { return s.Agent != nil }, origins: instance,
 			once:  "an agent step goes from pod to pod",
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.agent(path, s.Agent) }},
-		{name: "engine", given: func(s *OperationStep) bool { return s.Engine != nil }, origins: instance,
+			check: func(c checker, path document.Path, s *Step) { c.agent(path, s.Agent) }},
+		{name: "engine", given: func(s *Step) bool { return s.Engine != nil }, origins: instance,
 			once:  "an engine step is taken once",
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.engine(path, s.Engine) }},
-		{name: "wait", given: func(s *OperationStep) bool { return s.Wait != nil }},
-		{name: "operation", given: func(s *OperationStep) bool { return s.Operation != nil },
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.nested(path, s.Operation) }},
-		{name: "approval", given: func(s *OperationStep) bool { return s.Approval != nil }, once: "an approval is given once",
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.approval(path, s.Approval) }},
-		{name: "job", given: func(s *OperationStep) bool { return s.Job != nil }, origins: instance,
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.job(path, s.Job) }},
-		{name: "container", given: func(s *OperationStep) bool { return s.Container != nil },
+			check: func(c checker, path document.Path, s *Step) { c.engine(path, s.Engine) }},
+		{name: "wait", given: func(s *Step) bool { return s.Wait != nil }},
+		{name: "operation", given: func(s *Step) bool { return s.Operation != nil },
+			check: func(c checker, path document.Path, s *Step) { c.nested(path, s.Operation) }},
+		{name: "approval", given: func(s *Step) bool { return s.Approval != nil }, once: "an approval is given once",
+			check: func(c checker, path document.Path, s *Step) { c.approval(path, s.Approval) }},
+		{name: "job", given: func(s *Step) bool { return s.Job != nil }, origins: instance,
+			check: func(c checker, path document.Path, s *Step) { c.job(path, s.Job) }},
+		{name: "container", given: func(s *Step) bool { return s.Container != nil },
 			origins: []templateOrigin{inline},
-			check:   func(c operationCheck, path document.Path, s *OperationStep) { c.task(path, &s.Container.PodStep) }},
-		{name: "script", given: func(s *OperationStep) bool { return s.Script != nil }, origins: []templateOrigin{inline},
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.script(path, s.Script) }},
-		{name: "http", given: func(s *OperationStep) bool { return s.HTTP != nil },
-			check: func(c operationCheck, path document.Path, s *OperationStep) { c.http(path, s.HTTP) }},
-		{name: "apply", given: func(s *OperationStep) bool { return s.Apply != nil }},
-		{name: "patch", given: func(s *OperationStep) bool { return s.Patch != nil }},
-		{name: "delete", given: func(s *OperationStep) bool { return s.Delete != nil }},
+			check:   func(c checker, path document.Path, s *Step) { c.task(path, &s.Container.PodStep) }},
+		{name: "script", given: func(s *Step) bool { return s.Script != nil }, origins: []templateOrigin{inline},
+			check: func(c checker, path document.Path, s *Step) { c.script(path, s.Script) }},
+		{name: "http", given: func(s *Step) bool { return s.HTTP != nil },
+			check: func(c checker, path document.Path, s *Step) { c.http(path, s.HTTP) }},
+		{name: "apply", given: func(s *Step) bool { return s.Apply != nil }},
+		{name: "patch", given: func(s *Step) bool { return s.Patch != nil }},
+		{name: "delete", given: func(s *Step) bool { return s.Delete != nil }},
 	}
 }
 
 // kind checks that a step has one type, and what that says.
-func (c operationCheck) kind(path document.Path, step *OperationStep) {
+func (c checker) kind(path document.Path, step *Step) {
 	var given []stepKind
 	var known, items []string
 	for _, kind := range stepKinds() {
@@ -96,7 +96,7 @@ func (c operationCheck) kind(path document.Path, step *OperationStep) {
 }
 
 // approval checks how many users have to approve.
-func (c operationCheck) approval(path document.Path, step *ApprovalStep) {
+func (c checker) approval(path document.Path, step *ApprovalStep) {
 	if step.Count > 1 && c.origin != inline {
 		c.fail(path.With("count"), "is %d: more than one is for an inline template", step.Count)
 	}

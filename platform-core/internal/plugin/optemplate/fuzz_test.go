@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ func FuzzParseOperation(f *testing.F) {
 		"name: x}}\n")
 	f.Add("name: A\nparameters: {p: {schema: '=~\"(\"', default: x}}\nsteps: []\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		template, err := ParseOperation(text)
+		template, err := Parse(text)
 		switch {
 		case err != nil && err.Error() == "":
 			t.Error("it is refused without a word")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin_test
+package optemplate_test
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 func TestParseInlineAcceptsStepsOnObjects(t *testing.T) {
-	template, err := plugin.ParseInline(`
+	template, err := optemplate.ParseInline(`
 name: Copy
 parameters:
   to: {schema: '=~"^[a-z]+$"', default: copy}
@@ -75,7 +75,7 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 		"too many steps": {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			_, err := plugin.ParseInline(c.text)
+			_, err := optemplate.ParseInline(c.text)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
@@ -85,7 +85,7 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 
 // What the batch operator compiles Workflows to is valid.
 func TestParseInlineAcceptsWorkflows(t *testing.T) {
-	files, err := filepath.Glob("../../../batch-operator/internal/taskgraph/testdata/*.out.yaml")
+	files, err := filepath.Glob("../../../../batch-operator/internal/taskgraph/testdata/*.out.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no templates: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestParseInlineAcceptsWorkflows(t *testing.T) {
 		if strings.HasPrefix(string(text), "error: ") {
 			continue
 		}
-		if _, err := plugin.ParseInline(string(text)); err != nil {
+		if _, err := optemplate.ParseInline(string(text)); err != nil {
 			t.Errorf("%s: %v", filepath.Base(file), err)
 		}
 	}

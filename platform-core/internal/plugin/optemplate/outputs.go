@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -76,7 +77,7 @@ var (
 )
 
 // authored are the names of the outputs that a step has because its author, or that of its action, says so.
-func (c operationCheck) authored(step *OperationStep) []string {
+func (c checker) authored(step *Step) []string {
 	switch {
 	case step.Wait != nil:
 		return slices.Sorted(maps.Keys(step.Wait.Outputs))
@@ -90,8 +91,8 @@ func (c operationCheck) authored(step *OperationStep) []string {
 		return nil
 	}
 	var outputs []string
-	for i := range c.components {
-		for _, action := range c.components[i].Actions {
+	for i := range c.scope.Components {
+		for _, action := range c.scope.Components[i].Actions {
 			if action.Name == step.Agent.Action {
 				outputs = append(outputs, slices.Collect(maps.Keys(action.Outputs))...)
 			}
@@ -102,7 +103,7 @@ func (c operationCheck) authored(step *OperationStep) []string {
 }
 
 // outputs of a step with their types: those that it declares, else what its type of step implies, else text.
-func (c operationCheck) outputs(step *OperationStep) outputTypes {
+func (c checker) outputs(step *Step) outputTypes {
 	outputs := outputTypes{}
 	switch {
 	case step.Operation != nil:
@@ -129,18 +130,18 @@ func (c operationCheck) outputs(step *OperationStep) outputTypes {
 }
 
 // types checks that a step declares types of outputs that it has and whose type is the author's to say.
-func (c operationCheck) types(path document.Path, step *OperationStep) {
+func (c checker) types(path document.Path, step *Step) {
 	authored := c.authored(step)
 	for _, name := range slices.Sorted(maps.Keys(step.Types)) {
 		if !slices.Contains(authored, name) {
 			c.fail(path.With("types").With(name), "is no output that a type can be said of: those of this step are %s",
-				cmpNone(strings.Join(authored, ", ")))
+				cmp.Or(strings.Join(authored, ", "), "none"))
 		}
 	}
 }
 
 // OutputType is the type of an output of a step; OutputString for one that is not known.
-func (t *OperationTemplate) OutputType(step, name string) platformv1.OutputType {
+func (t *Template) OutputType(step, name string) platformv1.OutputType {
 	if known, ok := t.outputs[step][name]; ok {
 		return known
 	}
@@ -149,7 +150,7 @@ func (t *OperationTemplate) OutputType(step, name string) platformv1.OutputType 
 
 // RecordOutput brings the text of an output into the form in which it is kept on record: its JSON, or a text as it is.
 // The error is a sentence.
-func (t *OperationTemplate) RecordOutput(step, name, text string) (string, error) {
+func (t *Template) RecordOutput(step, name, text string) (string, error) {
 	declared := t.OutputType(step, name)
 	if declared == platformv1.OutputString {
 		return text, nil
@@ -166,7 +167,7 @@ func (t *OperationTemplate) RecordOutput(step, name, text string) (string, error
 }
 
 // Output is the value that expressions see of an output that is on record. A text that is not of the type stays one.
-func (t *OperationTemplate) Output(step, name, text string) any {
+func (t *Template) Output(step, name, text string) any {
 	value, err := readOutput(t.OutputType(step, name), text)
 	if err != nil {
 		return text

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import "slices"
 
 // Step returns the step of this name.
-func (t *OperationTemplate) Step(name string) (*OperationStep, bool) {
-	i := slices.IndexFunc(t.Steps, func(s OperationStep) bool { return s.Name == name })
+func (t *Template) Step(name string) (*Step, bool) {
+	i := slices.IndexFunc(t.Steps, func(s Step) bool { return s.Name == name })
 	if i < 0 {
 		return nil, false
 	}
@@ -14,22 +14,22 @@ func (t *OperationTemplate) Step(name string) (*OperationStep, bool) {
 }
 
 // Compensates says whether a step undoes another one, and is taken for nothing else.
-func (t *OperationTemplate) Compensates(name string) bool {
-	return slices.ContainsFunc(t.Steps, func(s OperationStep) bool { return slices.Contains(s.Compensate, name) })
+func (t *Template) Compensates(name string) bool {
+	return slices.ContainsFunc(t.Steps, func(s Step) bool { return slices.Contains(s.Compensate, name) })
 }
 
 // Finally says whether a step is taken once all others have ended.
-func (t *OperationTemplate) Finally(name string) bool {
+func (t *Template) Finally(name string) bool {
 	step, ok := t.Step(name)
 	return ok && step.Finally
 }
 
 // Plain says whether a step is taken on the way, neither to compensate nor finally.
-func (t *OperationTemplate) Plain(name string) bool { return !t.Compensates(name) && !t.Finally(name) }
+func (t *Template) Plain(name string) bool { return !t.Compensates(name) && !t.Finally(name) }
 
 // Point returns the step that is the point of no return; nil for none.
-func (t *OperationTemplate) Point() *OperationStep {
-	i := slices.IndexFunc(t.Steps, func(s OperationStep) bool { return s.Commits != "" })
+func (t *Template) Point() *Step {
+	i := slices.IndexFunc(t.Steps, func(s Step) bool { return s.Commits != "" })
 	if i < 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (t *OperationTemplate) Point() *OperationStep {
 }
 
 // NeedsOf returns the steps that have to end before a step begins.
-func (t *OperationTemplate) NeedsOf(name string) []string {
+func (t *Template) NeedsOf(name string) []string {
 	step, ok := t.Step(name)
 	switch {
 	case !ok:
@@ -62,7 +62,7 @@ func (t *OperationTemplate) NeedsOf(name string) []string {
 }
 
 // OnTheWay returns the steps that are taken neither to compensate nor finally.
-func (t *OperationTemplate) OnTheWay() []string {
+func (t *Template) OnTheWay() []string {
 	var names []string
 	for _, s := range t.Steps {
 		if t.Plain(s.Name) {
@@ -74,7 +74,7 @@ func (t *OperationTemplate) OnTheWay() []string {
 
 // Before returns the steps that have ended for certain when a step begins: those that it needs, directly or not. For
 // one that compensates these are all that are taken on the way.
-func (t *OperationTemplate) Before(name string) []string {
+func (t *Template) Before(name string) []string {
 	var before []string
 	if t.Compensates(name) {
 		return t.OnTheWay()
@@ -93,7 +93,7 @@ func (t *OperationTemplate) Before(name string) []string {
 
 // Order returns the names of the steps so that each stands after those that it needs, as near to the template as that
 // goes; those that compensate stand at the end. Steps that need each other in a circle are left out.
-func (t *OperationTemplate) Order() []string {
+func (t *Template) Order() []string {
 	var order, compensating []string
 	for _, s := range t.Steps {
 		if t.Compensates(s.Name) {
@@ -101,7 +101,7 @@ func (t *OperationTemplate) Order() []string {
 		}
 	}
 	for {
-		i := slices.IndexFunc(t.Steps, func(s OperationStep) bool {
+		i := slices.IndexFunc(t.Steps, func(s Step) bool {
 			return !t.Compensates(s.Name) && !slices.Contains(order, s.Name) &&
 				!slices.ContainsFunc(t.NeedsOf(s.Name), func(need string) bool { return !slices.Contains(order, need) })
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
 // telling is a template whose steps pass on outputs of every type.
@@ -40,13 +41,13 @@ steps:
     engine: {do: Scale, with: {component: a, replicas: "${steps.count.outputs.keys + 1}"}}
 `
 
-func parseTelling(t *testing.T, old, new string) (OperationTemplate, error) {
+func parseTelling(t *testing.T, old, new string) (Template, error) {
 	t.Helper()
 	if strings.Count(telling, old) != 1 && old != "" {
 		t.Fatalf("%q is there %d times", old, strings.Count(telling, old))
 	}
 	// A template of the engine has no component that a job could be like.
-	return ParseOperation(strings.Replace(strings.Replace(telling, old, new, 1), "component: a, command", "command", 1))
+	return Parse(strings.Replace(strings.Replace(telling, old, new, 1), "component: a, command", "command", 1))
 }
 
 func TestOutputsAreTyped(t *testing.T) {
@@ -148,44 +149,16 @@ func TestOutputsOfAnotherTypeAreRefused(t *testing.T) {
 				t.Fatal("it is accepted")
 			}
 			line := lineOf(t, strings.Replace(telling, tc.old, new, 1), tc.at)
-			if got, ok := errors.AsType[LoadError](err); !ok || got.Line != line || !strings.Contains(got.Message, tc.says) {
+			got, ok := errors.AsType[document.Problem](err)
+			if !ok || got.Line != line || !strings.Contains(got.Message, tc.says) {
 				t.Errorf("got line %d: %s; want line %d: %q", got.Line, got.Message, line, tc.says)
 			}
 		})
 	}
 }
 
-// What an action says is text on the wire: the step that has it run says what it is.
-func TestOutputsOfActionsAreTyped(t *testing.T) {
-	const sized = "    actions: [{name: size, command: [redis-cli, DBSIZE], outputs: {keys: stdout}}]\n"
-	load := func(check string) (*Bundle, []LoadError) {
-		sources := redisSources(t)
-		edit(t, sources, PartComponents, components, probeLine, sized+probeLine)
-		edit(t, sources, PartOperations, "Size.yaml", "",
-			"name: Size\nsteps:\n  - name: ask\n    agent: {action: size, pods: Writers}\n    types: {keys: int}\n"+
-				"  - name: restart\n    when: "+check+"\n    agent: {call: Restart}\n")
-		return Load(sources)
-	}
-	bundle, errs := load("steps.ask.outputs.keys > 100")
-	if len(errs) > 0 {
-		t.Fatal(list(errs))
-	}
-	template := bundle.Operations["Size"]
-	if got, err := template.RecordOutput("ask", "keys", "120\n"); err != nil || got != "120" {
-		t.Errorf("it is recorded as %q, %v", got, err)
-	}
-	if _, err := template.RecordOutput("ask", "keys", "ERR\n"); err == nil ||
-		!strings.Contains(err.Error(), "it must be a whole number") {
-		t.Errorf("it says %v", err)
-	}
-	if _, errs := load("steps.ask.outputs.keys != '0'"); !strings.Contains(list(errs), "Size.yaml:7: steps[1].when is "+
-		"not a valid expression: found no matching overload for '_!=_' applied to '(int, string)'") {
-		t.Errorf("got\n%s", list(errs))
-	}
-}
-
 func TestOutputsAreConverted(t *testing.T) {
-	template := OperationTemplate{outputs: map[string]outputTypes{
+	template := Template{outputs: map[string]outputTypes{
 		"s": {"int": platformv1.OutputInt, "number": platformv1.OutputNumber, "bool": platformv1.OutputBool,
 			"list": platformv1.OutputList, "object": platformv1.OutputObject, "string": platformv1.OutputString}}}
 	for _, tc := range []struct{ name, text, want, says string }{

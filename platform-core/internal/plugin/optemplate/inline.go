@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -39,35 +40,38 @@ const (
 
 // keptTemplates has the inline templates that are in use, by the digest of their text. The templates are shared: nobody
 // changes them.
-var keptTemplates = lrucache.New[[sha256.Size]byte, OperationTemplate](keptInline)
+var keptTemplates = lrucache.New[[sha256.Size]byte, Template](keptInline)
 
 // ParseInline reads the template that an Operation brings along. The error has one line for each of the first errors,
 // with its line and its path. A text that was read not long ago is not compiled again: callers must not change the
 // template.
-func ParseInline(text string) (OperationTemplate, error) {
+func ParseInline(text string) (Template, error) {
 	key := sha256.Sum256([]byte(text))
-	return keptTemplates.Get(key, func() (OperationTemplate, error) { return parseInline(text, 1) })
+	return keptTemplates.Get(key, func() (Template, error) { return parseInline(text, 1) })
 }
 
 // parseInline reads an inline template at a depth, which is 1 for that of the Operation.
-func parseInline(text string, depth int) (OperationTemplate, error) {
-	template, errs := parseOperation(text, inline, depth)
-	errs = sortErrors(errs)
-	if len(errs) == 0 {
+func parseInline(text string, depth int) (Template, error) {
+	template, problems := parse(text, inline, depth)
+	if len(problems) == 0 {
 		return template, nil
 	}
+	slices.SortStableFunc(problems, func(a, b document.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
+	})
+	problems = slices.Compact(problems)
 	var lines []string
-	for _, e := range errs[:min(len(errs), maxInlineErrors)] {
-		lines = append(lines, fmt.Sprintf("line %d: %s", max(1, e.Line), e.Message))
+	for _, p := range problems[:min(len(problems), maxInlineErrors)] {
+		lines = append(lines, fmt.Sprintf("line %d: %s", max(1, p.Line), p.Message))
 	}
-	if more := len(errs) - len(lines); more > 0 {
+	if more := len(problems) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return template, errors.New(strings.Join(lines, "; "))
 }
 
 // inline refuses what only a template that acts on an instance can have.
-func (c operationCheck) inline() {
+func (c checker) inline() {
 	const acts = "is not allowed in " + string(inline)
 	if len(c.template.Targets) > 0 {
 		c.fail(document.Path{"targets"}, acts)
@@ -84,7 +88,7 @@ func (c operationCheck) inline() {
 }
 
 // nested checks the template that a step runs.
-func (c operationCheck) nested(path document.Path, step *NestedStep) {
+func (c checker) nested(path document.Path, step *NestedStep) {
 	switch {
 	case c.origin != inline && step.Template != "":
 		c.fail(path.With("template"), "is for an inline template: name a template of the plugin or of the engine in "+
@@ -110,7 +114,7 @@ func (c operationCheck) nested(path document.Path, step *NestedStep) {
 	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
 		if _, ok := template.Parameters[name]; !ok {
 			c.fail(path.With("parameters").With(name), "is no parameter of the template: it takes %s",
-				cmpNone(strings.Join(slices.Sorted(maps.Keys(template.Parameters)), ", ")))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(template.Parameters)), ", "), "none"))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(template.Parameters)) {
@@ -122,7 +126,7 @@ func (c operationCheck) nested(path document.Path, step *NestedStep) {
 }
 
 // results checks the names of the outputs of the template.
-func (c operationCheck) results() {
+func (c checker) results() {
 	if c.origin != inline && len(c.template.Outputs) > 0 {
 		c.fail(document.Path{"outputs"}, "are for an inline template: those of a template of a plugin are the outputs of "+
 			"its steps")

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,14 +66,14 @@ func CheckJobOutput(name, schema, value string) error {
 	return nil
 }
 
-func (c operationCheck) job(path document.Path, step *JobStep) {
+func (c checker) job(path document.Path, step *JobStep) {
 	component := c.jobComponent(path, step)
-	if step.Volumes != "" && component != nil && (component.Failover == nil || len(component.Volumes) == 0) {
+	if step.Volumes != "" && component != nil && !component.PrimaryHasVolumes {
 		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no "+
 			"volumes", component.Name)
 	}
 	for i, name := range step.Mounts {
-		if component == nil || !slices.Contains(mountNames(component.Mounts), name) {
+		if component == nil || !slices.Contains(component.Mounts, name) {
 			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have", name)
 		}
 	}
@@ -93,7 +94,7 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 		case component == nil || !slices.Contains(component.Credentials, env.Secret.Credential):
 			c.fail(at.With("secret").With("credential"), "names the credential %q, which the component does not have",
 				env.Secret.Credential)
-		case slices.Contains(c.supplied, env.Secret.Credential):
+		case slices.Contains(c.scope.Supplied, env.Secret.Credential):
 			c.fail(at.With("secret").With("credential"), "names the credential %q, which is there only where a user supplies it",
 				env.Secret.Credential)
 		}
@@ -105,16 +106,19 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 }
 
 // jobComponent is the one whose image a job has. A template of the engine learns that from its target.
-func (c operationCheck) jobComponent(path document.Path, step *JobStep) *Component {
-	known := names(c.components, func(one Component) string { return one.Name })
+func (c checker) jobComponent(path document.Path, step *JobStep) *Component {
+	var known []string
+	for _, component := range c.scope.Components {
+		known = append(known, component.Name)
+	}
 	switch i := slices.Index(known, step.Component); {
 	case i >= 0:
-		return &c.components[i]
+		return &c.scope.Components[i]
 	case step.Component != "":
 		c.fail(path.With("component"), "names the component %q, which the template does not act on: it acts on %s",
-			step.Component, cmpNone(strings.Join(known, ", ")))
+			step.Component, cmp.Or(strings.Join(known, ", "), "none"))
 	case len(known) == 1:
-		return &c.components[0]
+		return &c.scope.Components[0]
 	case len(known) > 1:
 		c.fail(path, "does not say whose image it has: set component to one of %s", strings.Join(known, ", "))
 	}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin_test
+package optemplate_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 // one is an inline template of one step.
@@ -45,7 +45,7 @@ func TestParseInlineChecksTasksAndCalls(t *testing.T) {
 		"answer in URL": {"http: {url: 'https://example.com/${response.body}'}", "steps[0].http.url"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			_, err := plugin.ParseInline(one(c.step))
+			_, err := optemplate.ParseInline(one(c.step))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
@@ -55,17 +55,17 @@ func TestParseInlineChecksTasksAndCalls(t *testing.T) {
 
 func TestTaskCommandOfAScript(t *testing.T) {
 	for title, c := range map[string]struct {
-		script  plugin.ScriptStep
+		script  optemplate.ScriptStep
 		program []string
 	}{
-		"shell": {plugin.ScriptStep{Source: "exit 3"}, []string{"/bin/sh", "-ec", "exit 3"}},
-		"shell with args": {plugin.ScriptStep{Source: "echo $1", Args: []string{"a"}},
+		"shell": {optemplate.ScriptStep{Source: "exit 3"}, []string{"/bin/sh", "-ec", "exit 3"}},
+		"shell with args": {optemplate.ScriptStep{Source: "echo $1", Args: []string{"a"}},
 			[]string{"/bin/sh", "-ec", "echo $1", "script"}},
-		"python": {plugin.ScriptStep{Source: "print(1)", Interpreter: []string{"python3", "-c"}, Args: []string{"a"}},
+		"python": {optemplate.ScriptStep{Source: "print(1)", Interpreter: []string{"python3", "-c"}, Args: []string{"a"}},
 			[]string{"python3", "-c", "print(1)"}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			program, _, args := (&plugin.OperationStep{Script: &c.script}).TaskCommand()
+			program, _, args := (&optemplate.Step{Script: &c.script}).TaskCommand()
 			if !slices.Equal(program, c.program) || !slices.Equal(args, c.script.Args) {
 				t.Errorf("it runs %q with %q", program, args)
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin_test
+package optemplate_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
 const innerTemplate = `
@@ -28,7 +28,7 @@ func outer(inner, parameters, more string) string {
 }
 
 func TestNestedInlineTemplateHasOutputsWithTypes(t *testing.T) {
-	template, err := plugin.ParseInline(outer(innerTemplate, "day: monday", "  - {name: tell, when: "+
+	template, err := optemplate.ParseInline(outer(innerTemplate, "day: monday", "  - {name: tell, when: "+
 		"'tasks.run.outputs.rows > 3 && tasks.run.outputs.operation != \"\"', approval: {message: "+
 		"'${tasks.run.outputs.day}'}}\n"))
 	if err != nil {
@@ -71,12 +71,12 @@ func TestNestedInlineTemplateIsRefused(t *testing.T) {
 			"outputs.operation is the name of the Operation"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			if _, err := plugin.ParseInline(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := optemplate.ParseInline(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
 	}
-	_, err := plugin.ParseOperation(fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate))
+	_, err := optemplate.Parse(fmt.Sprintf("name: A\nsteps: [{name: a, operation: {template: %q}}]\n", innerTemplate))
 	if err == nil || !strings.Contains(err.Error(), "steps[0].operation.template is for an inline template") {
 		t.Errorf("the error is %v", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package resources
 
 import (
 	"strings"
@@ -49,7 +49,7 @@ func TestExtendedResources(t *testing.T) {
 			refused: `has the resource "requests.nvidia.com/gpu"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckResources(corev1.ResourceRequirements{Requests: list(tc.resource, tc.request),
+			err := Check(corev1.ResourceRequirements{Requests: list(tc.resource, tc.request),
 				Limits: list(tc.resource, tc.limit)})
 			switch {
 			case tc.refused == "" && err != nil:

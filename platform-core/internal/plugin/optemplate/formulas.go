@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"encoding/json"
@@ -48,9 +48,9 @@ func StepVariable(step string) string { return strings.ReplaceAll(step, "-", "_"
 
 // formulaCompiler compiles what a template says in CEL and notes every error.
 type formulaCompiler struct {
-	template *OperationTemplate
+	template *Template
 	// outputs of a step with their types, as far as its expressions do not say them.
-	outputs func(*OperationStep) outputTypes
+	outputs func(*Step) outputTypes
 	// tasks says that steps have this name in expressions as well.
 	tasks bool
 	fail  func(path document.Path, format string, args ...any)
@@ -68,7 +68,7 @@ func (c formulaCompiler) compile() {
 	}
 	// A step sees the outputs of those before it: their types are known when its turn comes.
 	for _, name := range c.template.Order() {
-		i := slices.IndexFunc(c.template.Steps, func(s OperationStep) bool { return s.Name == name })
+		i := slices.IndexFunc(c.template.Steps, func(s Step) bool { return s.Name == name })
 		c.template.outputs[name] = c.outputs(&c.template.Steps[i])
 		c.step(document.Path{"steps"}.Index(i), &c.template.Steps[i])
 	}
@@ -98,12 +98,12 @@ func (c formulaCompiler) results() {
 }
 
 // language is what a step sees: what has ended for certain when it begins.
-func (c formulaCompiler) language(step *OperationStep) *placeholder.Language {
+func (c formulaCompiler) language(step *Step) *placeholder.Language {
 	return c.languageWith(step, nil)
 }
 
 // languageWith is the language of a step with more variables.
-func (c formulaCompiler) languageWith(step *OperationStep, more map[string]placeholder.Shape) *placeholder.Language {
+func (c formulaCompiler) languageWith(step *Step, more map[string]placeholder.Shape) *placeholder.Language {
 	if step == nil {
 		return c.languageOf(more)
 	}
@@ -153,7 +153,7 @@ func (c formulaCompiler) languageOf(more map[string]placeholder.Shape) *placehol
 	return language
 }
 
-func (c formulaCompiler) step(path document.Path, s *OperationStep) {
+func (c formulaCompiler) step(path document.Path, s *Step) {
 	language := c.language(s)
 	if language == nil {
 		return
@@ -198,7 +198,7 @@ func literalList(source string) ([]string, bool) {
 
 // output compiles the expression of an output of a wait or of a call. Where no type is declared, it is that of the
 // expression.
-func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name,
+func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *Step, name,
 	source string) {
 	declared, ok := s.Types[name]
 	wanted := anyKind
@@ -243,7 +243,7 @@ func (c formulaCompiler) text(compile func(string) (*placeholder.Formula, error)
 }
 
 // texts are all that may hold placeholders, by path within the step, whose keys are joined by NUL.
-func (s *OperationStep) texts() map[string]string {
+func (s *Step) texts() map[string]string {
 	texts := map[string]string{}
 	add := func(text string, path ...string) { texts[document.Path(path).Key()] = text }
 	each := func(values map[string]string, path ...string) {
@@ -290,7 +290,7 @@ func (s *OperationStep) texts() map[string]string {
 }
 
 // object is what a step applies, patches or deletes; nil when it does something else.
-func (s *OperationStep) object(verb string) *ObjectStep {
+func (s *Step) object(verb string) *ObjectStep {
 	return map[string]*ObjectStep{"apply": s.Apply, "patch": s.Patch, "delete": s.Delete}[verb]
 }
 
@@ -321,7 +321,7 @@ func content(value any, path document.Path, texts map[string]string) {
 }
 
 // Text fills in the placeholders of a text of a step, or of the message of a precondition when step is empty.
-func (t *OperationTemplate) Text(step, source string, variables map[string]any) (string, error) {
+func (t *Template) Text(step, source string, variables map[string]any) (string, error) {
 	if !placeholder.In(source) {
 		return source, nil
 	}
@@ -333,7 +333,7 @@ func (t *OperationTemplate) Text(step, source string, variables map[string]any) 
 }
 
 // Truth evaluates an expression of a step, or of a precondition when step is empty, that gives true or false.
-func (t *OperationTemplate) Truth(step, source string, variables map[string]any) (bool, error) {
+func (t *Template) Truth(step, source string, variables map[string]any) (bool, error) {
 	formula, err := t.formula(step, source, true)
 	if err != nil {
 		return false, err
@@ -342,7 +342,7 @@ func (t *OperationTemplate) Truth(step, source string, variables map[string]any)
 }
 
 // Texts evaluates the forEach of a step.
-func (t *OperationTemplate) Texts(step, source string, variables map[string]any) ([]string, error) {
+func (t *Template) Texts(step, source string, variables map[string]any) ([]string, error) {
 	if list, literal := t.lists[step]; literal {
 		return list, nil
 	}
@@ -355,7 +355,7 @@ func (t *OperationTemplate) Texts(step, source string, variables map[string]any)
 
 // Leaf fills in a text of the content of a step that may be any value: one that is a single placeholder keeps the type
 // of what it gives.
-func (t *OperationTemplate) Leaf(step, source string, variables map[string]any) (any, error) {
+func (t *Template) Leaf(step, source string, variables map[string]any) (any, error) {
 	if !placeholder.In(source) {
 		return source, nil
 	}
@@ -367,7 +367,7 @@ func (t *OperationTemplate) Leaf(step, source string, variables map[string]any) 
 }
 
 // Value evaluates the expression of an output of a step, in the form in which that is kept on record.
-func (t *OperationTemplate) Value(step, name, source string, variables map[string]any) (string, error) {
+func (t *Template) Value(step, name, source string, variables map[string]any) (string, error) {
 	formula, err := t.formula(step, source, true)
 	if err != nil {
 		return "", err
@@ -384,7 +384,7 @@ func (t *OperationTemplate) Value(step, name, source string, variables map[strin
 }
 
 // Result evaluates an output of the template, in the form in which it is kept on record.
-func (t *OperationTemplate) Result(name string, variables map[string]any) (string, error) {
+func (t *Template) Result(name string, variables map[string]any) (string, error) {
 	formula, err := t.formula(resultStep, t.Outputs[name], true)
 	if err != nil {
 		return "", err
@@ -396,7 +396,7 @@ func (t *OperationTemplate) Result(name string, variables map[string]any) (strin
 	return placeholder.FormatAny(value)
 }
 
-func (t *OperationTemplate) formula(step, source string, expression bool) (*placeholder.Formula, error) {
+func (t *Template) formula(step, source string, expression bool) (*placeholder.Formula, error) {
 	formula, ok := t.formulas[formulaKey{step, source, expression}]
 	if !ok {
 		return nil, fmt.Errorf("%q of step %q was not compiled", source, step)

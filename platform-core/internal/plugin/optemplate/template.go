@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// OperationTemplate is the content of a "<Name>.yaml" of the operations part. Expressions in it are CEL over
+// Template is the content of a "<Name>.yaml" of the operations part. Expressions in it are CEL over
 // parameters, target and steps; texts of steps may hold placeholders over the same.
-type OperationTemplate struct {
+type Template struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Targets are the components whose pods it can act on; all when empty.
@@ -20,9 +20,9 @@ type OperationTemplate struct {
 	// there is one.
 	Topologies []string `json:"topologies,omitempty"`
 	// Parameters that an Operation gives, by name.
-	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
+	Parameters map[string]Parameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
-	Preconditions []ParameterRule `json:"preconditions,omitempty"`
+	Preconditions []Precondition `json:"preconditions,omitempty"`
 	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its
 	// next safe point, as if it were cancelled.
 	Preempts bool `json:"preempts,omitempty"`
@@ -33,7 +33,7 @@ type OperationTemplate struct {
 	// Outputs of an inline template are expressions over parameters and steps, by name. They are evaluated when the run
 	// has succeeded.
 	Outputs map[string]string `json:"outputs,omitempty"`
-	Steps   []OperationStep   `json:"steps"`
+	Steps   []Step            `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.
@@ -44,8 +44,16 @@ type OperationTemplate struct {
 	results outputTypes
 }
 
-// OperationParameter is one that an Operation gives.
-type OperationParameter struct {
+// Precondition must hold before an Operation of the template touches anything.
+type Precondition struct {
+	// Rule is a CEL expression that gives a bool, without "${" and "}".
+	Rule string `json:"rule"`
+	// Message says what to do when it does not hold, in one sentence.
+	Message string `json:"message"`
+}
+
+// Parameter is one that an Operation gives.
+type Parameter struct {
 	// Description in one line.
 	Description string `json:"description,omitempty"`
 	// Schema is the CUE constraint of its text, for example =~"^[0-9]+$".
@@ -54,9 +62,9 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job,
+// Step is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job,
 // container, script, http, apply, patch or delete.
-type OperationStep struct {
+type Step struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
 	Name string `json:"name"`
 	// Needs are the steps that have to end before. The step before it in the template when left out; none for [].
@@ -309,11 +317,11 @@ type NestedStep struct {
 	// Parameters with placeholders.
 	Parameters map[string]string `json:"parameters,omitempty"`
 
-	inline *OperationTemplate
+	inline *Template
 }
 
 // Inline returns the checked template that the step brings along; nil for none.
-func (s *NestedStep) Inline() *OperationTemplate { return s.inline }
+func (s *NestedStep) Inline() *Template { return s.inline }
 
 // ApprovalStep waits for somebody to approve.
 type ApprovalStep struct {

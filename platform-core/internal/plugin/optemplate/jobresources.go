@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/resources"
 )
 
 // JobResources are those of the container of a job, by name.
@@ -54,7 +55,7 @@ func (r JobResources) Fill(text func(source string) (string, error)) (corev1.Res
 		return corev1.ResourceRequirements{}, err
 	}
 	filled := corev1.ResourceRequirements{Requests: requests, Limits: limits}
-	return filled, CheckResources(filled)
+	return filled, resources.Check(filled)
 }
 
 func fillAmounts(amounts map[corev1.ResourceName]JobAmount,
@@ -105,7 +106,7 @@ func (r JobResources) check() error {
 	}
 	for _, amounts := range []map[corev1.ResourceName]JobAmount{r.Requests, r.Limits} {
 		for _, name := range slices.Sorted(maps.Keys(amounts)) {
-			if err := checkResource(name); err != nil {
+			if err := resources.CheckName(name); err != nil {
 				return err
 			}
 		}

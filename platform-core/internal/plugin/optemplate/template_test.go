@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
 // moving is a template that uses all that steps can say.
@@ -42,12 +44,12 @@ steps:
     delete: {apiVersion: v1, kind: ConfigMap, name: x}
 `
 
-func parseMoving(t *testing.T, old, new string) (OperationTemplate, error) {
+func parseMoving(t *testing.T, old, new string) (Template, error) {
 	t.Helper()
 	if strings.Count(moving, old) != 1 && old != "" {
 		t.Fatalf("%q is there %d times", old, strings.Count(moving, old))
 	}
-	return ParseOperation(strings.Replace(moving, old, new, 1))
+	return Parse(strings.Replace(moving, old, new, 1))
 }
 
 func TestATemplateSaysWhetherItPreempts(t *testing.T) {
@@ -226,7 +228,8 @@ func TestBrokenSteps(t *testing.T) {
 				t.Fatal("it is accepted")
 			}
 			line := lineOf(t, strings.Replace(moving, tc.old, tc.new, 1), tc.at)
-			if got, ok := errors.AsType[LoadError](err); !ok || got.Line != line || !strings.Contains(got.Message, tc.says) {
+			got, ok := errors.AsType[document.Problem](err)
+			if !ok || got.Line != line || !strings.Contains(got.Message, tc.says) {
 				t.Errorf("got line %d: %s; want line %d: %q", got.Line, got.Message, line, tc.says)
 			}
 		})
@@ -257,41 +260,24 @@ func TestOperationParameters(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatRunEachOther(t *testing.T) {
-	sources := redisSources(t)
-	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, operation: {templateRef: B}}]\n")
-	edit(t, sources, PartOperations, "B.yaml", "", "name: B\nsteps: [{name: a, operation: {templateRef: A}}]\n")
-	_, errs := Load(sources)
-	if text := list(errs); !strings.Contains(text, "A.yaml:2: runs itself: A runs B runs A") ||
-		!strings.Contains(text, "B.yaml:2: runs itself") {
-		t.Errorf("got\n%s", text)
-	}
-}
-
-func TestActionsInSteps(t *testing.T) {
-	sources := redisSources(t)
-	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
-	_, errs := Load(sources)
-	if !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
-		t.Errorf("got\n%s", list(errs))
-	}
-	edit(t, sources, PartComponents, components, probeLine, declared+probeLine)
-	edit(t, sources, PartOperations, "A.yaml", "",
-		"name: A\nsteps: [{name: b, agent: {action: hand-over, parameters: {to: x}}}]\n")
-	if _, errs := Load(sources); !strings.Contains(list(errs),
-		`steps[0].agent lacks the parameter "why", which action "hand-over" takes: add it`) {
-		t.Errorf("got\n%s", list(errs))
-	}
-}
-
 // A later step can tell which version an upgrade left; no other edit has one.
 func TestOutputsOfAnUpgrade(t *testing.T) {
 	told := "name: A\nsteps:\n  - {name: first, engine: %s}\n  - {name: tell, needs: [first], apply: {apiVersion: v1, " +
 		"kind: ConfigMap, name: note, content: {data: {from: \"${steps.first.outputs.from}\"}}}}\n"
-	if _, err := ParseOperation(fmt.Sprintf(told, `{do: Upgrade, with: {version: "8.0"}}`)); err != nil {
+	if _, err := Parse(fmt.Sprintf(told, `{do: Upgrade, with: {version: "8.0"}}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseOperation(fmt.Sprintf(told, "{do: Stop}")); err == nil || !strings.Contains(err.Error(), "from") {
+	if _, err := Parse(fmt.Sprintf(told, "{do: Stop}")); err == nil || !strings.Contains(err.Error(), "from") {
 		t.Errorf("a stop has a version that it left: %v", err)
 	}
+}
+
+// lineOf returns the number of the line that has a text.
+func lineOf(t *testing.T, text, part string) int {
+	t.Helper()
+	before, _, ok := strings.Cut(text, part)
+	if !ok {
+		t.Fatalf("there is no %q", part)
+	}
+	return strings.Count(before, "\n") + 1
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package optemplate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,46 +13,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// operationFile is a "<Name>.yaml" of the operations part as it was read.
-type operationFile struct {
-	OperationTemplate
-	key      string
-	document *document.Document
-	// origin of the template; the zero value is a plugin.
-	origin templateOrigin
-	// depth of an inline template, 1 for that of the Operation.
-	depth int
-}
-
-func (l *loader) loadOperations() {
-	data := l.part(PartOperations)
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		name, ok := strings.CutSuffix(key, ".yaml")
-		if !ok {
-			l.fail(PartOperations, key, 0, "the key is not known: this part has keys <Name>.yaml")
-			continue
-		}
-		doc := l.parse(PartOperations, key, data[key])
-		if doc == nil {
-			continue
-		}
-		file := operationFile{key: key, document: doc}
-		if !l.decode(PartOperations, key, doc, "#Operation", &file.OperationTemplate, operationLeaf) {
-			continue
-		}
-		if file.Name != name {
-			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name,
-				name)
-		}
-		l.operations[name] = file
-	}
-}
-
-// operationLeaf refuses placeholders but in the values of steps and the messages of preconditions, which are checked
-// when all of the template is known.
-func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error) {
+// mayHoldPlaceholders accepts placeholders in the values of steps and the messages of preconditions alone. These are
+// checked when all of the template is known.
+func mayHoldPlaceholders(path document.Path, text string, _ reflect.Kind) (bool, error) {
 	if len(path) == 3 && path[0] == "preconditions" && path[2] == "message" {
 		return false, nil
 	}
@@ -72,7 +39,7 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 			return false, nil
 		}
 	}
-	return false, refusePlaceholder(text)
+	return false, placeholder.Refuse(text)
 }
 
 // taskLeaf says whether a text of a container, a script or a call may hold placeholders, or is taken as it is.
@@ -89,113 +56,115 @@ func taskLeaf(path document.Path) bool {
 	return false
 }
 
-// ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line
-// that is wrong.
-func ParseOperation(text string) (OperationTemplate, error) {
-	template, errs := parseOperation(text, ofEngine, 0)
-	if len(errs) > 0 {
-		return template, errs[0]
+// Scope is what the steps of a template of a plugin can refer to. The zero value is for a template that belongs to no
+// plugin.
+type Scope struct {
+	// Components of the plugin.
+	Components []Component
+	// Topologies of the plugin by name.
+	Topologies []string
+	// Supplied are the names of credentials that exist only where a user supplies them.
+	Supplied []string
+}
+
+// Component is what the steps of a template can refer to in one component.
+type Component struct {
+	Name string
+	// Actions that run in its pods.
+	Actions []plan.Action
+	// Reloads says that its process can reload its configuration.
+	Reloads bool
+	// PrimaryHasVolumes says that a primary is on record, and that its pod has volumes.
+	PrimaryHasVolumes bool
+	// Mounts by name.
+	Mounts []string
+	// Credentials by name.
+	Credentials []string
+}
+
+// Decode reads a template of a plugin. It returns all problems; with none, the template is ready for Check.
+func Decode(doc *document.Document) (Template, []document.Problem) {
+	var template Template
+	problems := constraint.Decode(doc, "#Operation", &template, mayHoldPlaceholders)
+	return template, problems
+}
+
+// Check returns the problems of a template of a plugin, and compiles its expressions if there are none. doc is the
+// document that it was read from.
+func (t *Template) Check(doc *document.Document, scope Scope) []document.Problem {
+	return t.check(doc, scope, ofPlugin, 0)
+}
+
+// Parse reads a template that belongs to no plugin: it can act on every component. The error is the first problem.
+func Parse(text string) (Template, error) {
+	template, problems := parse(text, ofEngine, 0)
+	if len(problems) > 0 {
+		return template, problems[0]
 	}
 	return template, nil
 }
 
-// parseOperation reads a template that belongs to no plugin, and returns all that is wrong with it. depth is for an
-// inline one.
-func parseOperation(text string, origin templateOrigin, depth int) (OperationTemplate, []LoadError) {
-	l := &loader{sources: map[Part]Source{}}
-	doc := l.parse(PartOperations, "", text)
-	var template OperationTemplate
-	if doc != nil && l.decode(PartOperations, "", doc, "#Operation", &template, operationLeaf) {
-		l.checkOperation(&operationFile{OperationTemplate: template, document: doc, origin: origin, depth: depth}, &template)
+// parse reads a template that belongs to no plugin, and returns all its problems. depth is for an inline one.
+func parse(text string, origin templateOrigin, depth int) (Template, []document.Problem) {
+	doc, problems := document.Parse(text)
+	if doc == nil {
+		return Template{}, problems
 	}
-	return template, l.errs
+	template, more := Decode(doc)
+	if problems = append(problems, more...); len(more) == 0 {
+		problems = append(problems, template.check(doc, Scope{}, origin, depth)...)
+	}
+	return template, problems
 }
 
-func (l *loader) checkOperations() {
-	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
-		file := l.operations[name]
-		l.checkOperation(&file, &file.OperationTemplate)
-		l.operations[name] = file
-	}
-	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
-		file := l.operations[name]
-		if circle := l.circle(name, nil); circle != "" {
-			l.fail(PartOperations, file.key, file.document.Line(document.Path{"steps"}), "runs itself: %s", circle)
-		}
-	}
+// checker checks one template.
+type checker struct {
+	template *Template
+	origin   templateOrigin
+	// depth of an inline template, 1 for that of the Operation.
+	depth int
+	// scope has only the components that the template can act on.
+	scope Scope
+	fail  func(path document.Path, format string, args ...any)
 }
 
-// circle says which templates run each other in a circle.
-func (l *loader) circle(name string, above []string) string {
-	above = append(slices.Clone(above), name)
-	for _, step := range l.operations[name].Steps {
-		switch {
-		case step.Operation == nil:
-		case step.Operation.TemplateRef == above[0]:
-			return strings.Join(append(above, above[0]), " runs ")
-		case !slices.Contains(above, step.Operation.TemplateRef):
-			if circle := l.circle(step.Operation.TemplateRef, above); circle != "" {
-				return circle
-			}
-		}
-	}
-	return ""
-}
-
-// operationCheck checks one template; components are those that it can act on.
-type operationCheck struct {
-	template   *OperationTemplate
-	origin     templateOrigin
-	depth      int
-	components []Component
-	// supplied are the names of credentials that are not always there.
-	supplied []string
-	fail     func(path document.Path, format string, args ...any)
-}
-
-func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
-	check := operationCheck{template: template, origin: file.origin, depth: file.depth,
+func (t *Template) check(doc *document.Document, scope Scope, origin templateOrigin, depth int) []document.Problem {
+	var problems []document.Problem
+	c := checker{template: t, origin: origin, depth: depth, scope: scope,
 		fail: func(path document.Path, format string, args ...any) {
-			l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
+			problems = append(problems, document.Problem{Line: doc.Line(path),
+				Message: fmt.Sprintf("%s %s", path, fmt.Sprintf(format, args...))})
 		}}
-	for _, c := range l.components.Credentials {
-		if c.Supplied {
-			check.supplied = append(check.supplied, c.Name)
+	for i, target := range t.Targets {
+		if !slices.ContainsFunc(scope.Components, func(c Component) bool { return c.Name == target }) {
+			c.fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
 		}
 	}
-	known := names(l.components.Components.Components, func(c Component) string { return c.Name })
-	for i, target := range template.Targets {
-		if !slices.Contains(known, target) {
-			check.fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
+	for i, topology := range t.Topologies {
+		if !slices.Contains(scope.Topologies, topology) {
+			c.fail(document.Path{"topologies"}.Index(i), "names the topology %q, which is not there", topology)
 		}
 	}
-	topologies := names(l.components.Topologies, func(t Topology) string { return t.Name })
-	for i, topology := range template.Topologies {
-		if !slices.Contains(topologies, topology) {
-			check.fail(document.Path{"topologies"}.Index(i), "names the topology %q, which is not there", topology)
-		}
+	c.scope.Components = slices.DeleteFunc(slices.Clone(scope.Components),
+		func(component Component) bool { return !t.ActsOn(component.Name) })
+	// The names above say nothing about the expressions.
+	before := len(problems)
+	if t.Timeout != "" && t.Timeout.Duration() <= 0 {
+		c.fail(document.Path{"timeout"}, "is %s: it must be greater than 0 and at most 2562047h", t.Timeout)
 	}
-	for _, c := range l.components.Components.Components {
-		if template.acts(c.Name) {
-			check.components = append(check.components, c)
-		}
+	if origin == inline {
+		c.inline()
 	}
-	before := len(l.errs)
-	if template.Timeout != "" && template.Timeout.Duration() <= 0 {
-		check.fail(document.Path{"timeout"}, "is %s: it must be greater than 0 and at most 2562047h", template.Timeout)
+	c.parameters()
+	c.results()
+	c.steps()
+	if len(problems) == before {
+		formulaCompiler{template: t, outputs: c.outputs, tasks: origin == inline, fail: c.fail}.compile()
 	}
-	if file.origin == inline {
-		check.inline()
-	}
-	check.parameters()
-	check.results()
-	check.steps()
-	if len(l.errs) == before {
-		formulaCompiler{template: template, outputs: check.outputs, tasks: file.origin == inline, fail: check.fail}.compile()
-	}
+	return problems
 }
 
-func (c operationCheck) parameters() {
+func (c checker) parameters() {
 	for _, name := range slices.Sorted(maps.Keys(c.template.Parameters)) {
 		p, path := c.template.Parameters[name], document.Path{"parameters"}.With(name)
 		if err := constraint.CheckTextConstraint(p.Schema); err != nil {
@@ -210,7 +179,7 @@ func (c operationCheck) parameters() {
 	}
 }
 
-func (c operationCheck) steps() {
+func (c checker) steps() {
 	seen, approvals := map[string]bool{}, 0
 	for i := range c.template.Steps {
 		step, path := &c.template.Steps[i], document.Path{"steps"}.Index(i)
@@ -241,8 +210,8 @@ func (c operationCheck) steps() {
 
 // point checks the point of no return: there is one at most, it can be reached and touches something, and what does not
 // end before it can neither be undone nor be forbidden.
-func (c operationCheck) point() {
-	var point *OperationStep
+func (c checker) point() {
+	var point *Step
 	for i := range c.template.Steps {
 		step, path := &c.template.Steps[i], document.Path{"steps"}.Index(i).With("commits")
 		switch {
@@ -279,7 +248,7 @@ func (c operationCheck) point() {
 }
 
 // references checks the names of other steps.
-func (c operationCheck) references(path document.Path, step *OperationStep, later []OperationStep) {
+func (c checker) references(path document.Path, step *Step, later []Step) {
 	for i, need := range step.Needs {
 		switch _, ok := c.template.Step(need); {
 		case !ok:
@@ -291,7 +260,7 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 		}
 	}
 	for i, name := range step.Compensate {
-		if !slices.ContainsFunc(later, func(s OperationStep) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(later, func(s Step) bool { return s.Name == name }) {
 			c.fail(path.With("compensate").Index(i), "names the step %q, which does not stand after this one", name)
 		}
 	}
@@ -305,7 +274,7 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 	}
 }
 
-func (c operationCheck) agent(path document.Path, step *AgentStep) {
+func (c checker) agent(path document.Path, step *AgentStep) {
 	switch {
 	case (step.Call == "") == (step.Action == ""):
 		c.fail(path, "must have exactly one of call and action")
@@ -316,10 +285,10 @@ func (c operationCheck) agent(path document.Path, step *AgentStep) {
 	case step.Pods != "" && step.Pod != "":
 		c.fail(path, "must have at most one of pods and pod")
 	}
-	for i := range c.components {
-		component := &c.components[i]
+	for i := range c.scope.Components {
+		component := &c.scope.Components[i]
 		switch {
-		case step.Call == AgentReload && component.Process.Reload == nil:
+		case step.Call == AgentReload && !component.Reloads:
 			c.fail(path[:len(path)-1], "calls Reload, and component %q has no process.reload", component.Name)
 		case step.Action != "":
 			c.action(path, step, component)
@@ -327,19 +296,22 @@ func (c operationCheck) agent(path document.Path, step *AgentStep) {
 	}
 }
 
-func (c operationCheck) action(path document.Path, step *AgentStep, component *Component) {
+func (c checker) action(path document.Path, step *AgentStep, component *Component) {
 	i := slices.IndexFunc(component.Actions, func(a plan.Action) bool { return a.Name == step.Action })
 	if i < 0 {
+		var known []string
+		for _, action := range component.Actions {
+			known = append(known, action.Name)
+		}
 		c.fail(path.With("action"), "names the action %q, which component %q has not: it has %s; name the components that "+
-			"have it in targets", step.Action,
-			component.Name, strings.Join(names(component.Actions, func(a plan.Action) string { return a.Name }), ", "))
+			"have it in targets", step.Action, component.Name, strings.Join(known, ", "))
 		return
 	}
 	action := &component.Actions[i]
 	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
 		if _, ok := action.Parameters[name]; !ok {
 			c.fail(path.With("parameters").With(name), "is no parameter of action %q: it takes %s", action.Name,
-				parameterNames(action))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(action.Parameters)), ", "), "none"))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
@@ -349,8 +321,8 @@ func (c operationCheck) action(path document.Path, step *AgentStep, component *C
 	}
 }
 
-func (c operationCheck) engine(path document.Path, step *EngineStep) {
-	if step.Do.OnlyEngine() && len(c.components) > 0 {
+func (c checker) engine(path document.Path, step *EngineStep) {
+	if step.Do.OnlyEngine() && len(c.scope.Components) > 0 {
 		c.fail(path.With("do"), "is %s, which is for the engine's own templates: a template of a plugin acts on an "+
 			"instance that is there, with the volumes that it has", step.Do)
 	}
@@ -358,30 +330,23 @@ func (c operationCheck) engine(path document.Path, step *EngineStep) {
 	for _, name := range slices.Sorted(maps.Keys(step.With)) {
 		if !slices.Contains(known, name) {
 			c.fail(path.With("with").With(name), "is no value that %s takes: it takes %s", step.Do,
-				cmpNone(strings.Join(known, ", ")))
+				cmp.Or(strings.Join(known, ", "), "none"))
 		}
 	}
 }
 
-func cmpNone(list string) string {
-	if list == "" {
-		return "none"
-	}
-	return list
-}
-
-// acts says whether an Operation can act on a component.
-func (t *OperationTemplate) acts(component string) bool {
+// ActsOn says whether an Operation of the template can act on a component.
+func (t *Template) ActsOn(component string) bool {
 	return len(t.Targets) == 0 || slices.Contains(t.Targets, component)
 }
 
 // CheckParameters returns the values of the parameters, defaults included; the error is a sentence that names what is
 // wrong.
-func (t *OperationTemplate) CheckParameters(given map[string]string) (map[string]string, error) {
+func (t *Template) CheckParameters(given map[string]string) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := t.Parameters[name]; !ok {
 			return nil, fmt.Errorf("template %q has no parameter %q: it takes %s", t.Name, name,
-				cmpNone(strings.Join(slices.Sorted(maps.Keys(t.Parameters)), ", ")))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(t.Parameters)), ", "), "none"))
 		}
 	}
 	values := map[string]string{}
@@ -403,7 +368,7 @@ func (t *OperationTemplate) CheckParameters(given map[string]string) (map[string
 	return values, nil
 }
 
-func described(p OperationParameter) string {
+func described(p Parameter) string {
 	if p.Description == "" {
 		return ""
 	}

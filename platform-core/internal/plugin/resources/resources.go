@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+// Package resources checks the compute resources of containers before the API server or a node rejects them.
+package resources
 
 import (
 	"fmt"
@@ -13,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// CheckResources says what the API server, or the node, would not do with the resources of a container. The error is
-// the end of a sentence that begins with whose they are.
-func CheckResources(r corev1.ResourceRequirements) error {
+// Check returns what the API server or the node would reject in the resources of a container. The error is the end of a
+// sentence that begins with the name of the container.
+func Check(r corev1.ResourceRequirements) error {
 	if len(r.Claims) > 0 {
 		return fmt.Errorf("has resource claims, which are not supported: take them out")
 	}
@@ -24,7 +25,7 @@ func CheckResources(r corev1.ResourceRequirements) error {
 	for _, name := range slices.Compact(names) {
 		request, requests := r.Requests[name]
 		limit, limits := r.Limits[name]
-		if err := checkResource(name); err != nil {
+		if err := CheckName(name); err != nil {
 			return err
 		}
 		switch inBytes := name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage; {
@@ -46,14 +47,13 @@ func CheckResources(r corev1.ResourceRequirements) error {
 	return nil
 }
 
-// checkResource says whether containers have resources of a name.
-func checkResource(name corev1.ResourceName) error {
+// CheckName says whether containers can have a resource of this name. The error is like that of Check.
+func CheckName(name corev1.ResourceName) error {
 	if shared(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) || extended(name) {
 		return nil
 	}
 	return fmt.Errorf("has the resource %q, which no container has: there is cpu, memory, ephemeral-storage, "+
-		"hugepages-<size>, "+
-		"and what device plugins offer by a name with a domain, such as nvidia.com/gpu", name)
+		"hugepages-<size>, and what device plugins offer by a name with a domain, such as nvidia.com/gpu", name)
 }
 
 // shared says whether containers of a node share a resource, so that the limit of one can be above its request.
@@ -80,8 +80,7 @@ func checkUnshared(name corev1.ResourceName, r corev1.ResourceRequirements) erro
 			name)
 	case requests && request.Cmp(limit) != 0:
 		return fmt.Errorf("requests %s of %s and has a limit of %s: the two must be the same, since containers do not "+
-			"share it; leave the "+
-			"request out", request.String(), name, limit.String())
+			"share it; leave the request out", request.String(), name, limit.String())
 	case extended(name) && limit.MilliValue()%1000 != 0:
 		return fmt.Errorf("has a limit of %s of %s: it must be a whole number", limit.String(), name)
 	}
