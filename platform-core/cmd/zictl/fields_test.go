@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // foreign are packages whose types the guide leaves to others to tell of.
@@ -28,7 +29,7 @@ func TestGuideNamesEveryField(t *testing.T) {
 		named[word] = true
 	}
 	fields, seen := map[string]string{}, map[reflect.Type]bool{}
-	for _, of := range []reflect.Type{reflect.TypeFor[plugin.Manifest](), reflect.TypeFor[plugin.Components](),
+	for _, of := range []reflect.Type{reflect.TypeFor[plugin.Manifest](), reflect.TypeFor[schema.Components](),
 		reflect.TypeFor[optemplate.Template]()} {
 		gather(of, fields, seen)
 	}

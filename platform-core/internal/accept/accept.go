@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 )
@@ -192,7 +193,7 @@ func scaling(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 		if !ok || existing == nil || declared.Scales() {
 			continue
 		}
-		if declared.Scaling == plugin.ScalingSets {
+		if declared.Scaling == schema.ScalingSets {
 			refusals = append(refusals, setsStay(&existing.Spec, spec)...)
 			continue
 		}
@@ -236,8 +237,8 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 			continue
 		}
 		switch declared.TLS.ChangePolicy {
-		case plugin.TLSChangeStopped:
-		case plugin.TLSChangeStoppedOrSinglePod:
+		case schema.TLSChangeStopped:
+		case schema.TLSChangeStoppedOrSinglePod:
 			if alone(existing, &wanted[i]) {
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -122,34 +123,34 @@ func TestScaling(t *testing.T) {
 	}
 	one := sets(platformv1.ComponentSet{Name: "main"})
 	for name, test := range map[string]struct {
-		scaling plugin.Scaling
+		scaling schema.Scaling
 		wanted  platformv1.ComponentSpec
 		says    string
 	}{
-		"the same":         {plugin.ScalingFixed, one, ""},
-		"the same in full": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(3))}), ""},
-		"more replicas": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}),
+		"the same":         {schema.ScalingFixed, one, ""},
+		"the same in full": {schema.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(3))}), ""},
+		"more replicas": {schema.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}),
 			"made with 3 replicas and the spec asks for 5 replicas"},
-		"another set": {plugin.ScalingFixed,
+		"another set": {schema.ScalingFixed,
 			sets(platformv1.ComponentSet{Name: "0"}, platformv1.ComponentSet{Name: "1"}),
 			`asks for 3 replicas in set "0" and 3 replicas in set "1"`},
-		"one more set": {plugin.ScalingSets,
+		"one more set": {schema.ScalingSets,
 			sets(platformv1.ComponentSet{Name: "main"}, platformv1.ComponentSet{Name: "1", Replicas: new(int32(8))}), ""},
-		"a set goes": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "1"}),
+		"a set goes": {schema.ScalingSets, sets(platformv1.ComponentSet{Name: "1"}),
 			`set "main" of component "etcd" cannot go once it is made`},
-		"a set changes": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(4))}),
+		"a set changes": {schema.ScalingSets, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(4))}),
 			"made with 3 replicas and the spec asks for 4 replicas"},
-		"a set loses one": {plugin.ScalingSets, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
+		"a set loses one": {schema.ScalingSets, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
 			"asks for 3 replicas without ordinals [1]"},
-		"another pod": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
+		"another pod": {schema.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}),
 			"without ordinals [1]"},
-		"online":           {plugin.ScalingOnline, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
+		"online":           {schema.ScalingOnline, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
 		"unsaid is online": {"", sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
 				State: plugin.State{Bundle: &plugin.Bundle{
-					Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: test.scaling}}}}},
+					Components: schema.Components{Components: []schema.Component{{Name: "etcd", Scaling: test.scaling}}}}},
 				Components: map[string]*platformv1.Component{"etcd": {Spec: one}},
 			}
 			reason := ""
@@ -172,35 +173,35 @@ func TestTLSChange(t *testing.T) {
 	two := platformv1.ComponentStatus{Sets: empty.Sets,
 		Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}, {Name: "a-etcd-main-1"}}}
 	for name, test := range map[string]struct {
-		changes plugin.TLSChangePolicy
+		changes schema.TLSChangePolicy
 		was, is *platformv1.TLS
 		running bool
 		status  platformv1.ComponentStatus
 		refused bool
 	}{
-		"the same":           {plugin.TLSChangeStopped, on, on.DeepCopy(), true, runs, false},
-		"on":                 {plugin.TLSChangeStopped, off, on, true, runs, true},
-		"off":                {plugin.TLSChangeStopped, on, off, true, runs, true},
-		"issuer":             {plugin.TLSChangeStopped, on, other, true, runs, true},
-		"online":             {plugin.TLSChangeOnline, on, other, true, runs, false},
+		"the same":           {schema.TLSChangeStopped, on, on.DeepCopy(), true, runs, false},
+		"on":                 {schema.TLSChangeStopped, off, on, true, runs, true},
+		"off":                {schema.TLSChangeStopped, on, off, true, runs, true},
+		"issuer":             {schema.TLSChangeStopped, on, other, true, runs, true},
+		"online":             {schema.TLSChangeOnline, on, other, true, runs, false},
 		"unsaid is online":   {"", on, off, true, runs, false},
-		"stops":              {plugin.TLSChangeStopped, on, off, false, runs, true},
-		"is stopped":         {plugin.TLSChangeStopped, on, off, false, empty, false},
-		"makes its pods":     {plugin.TLSChangeStopped, on, off, true, empty, true},
-		"never got anywhere": {plugin.TLSChangeStopped, other, on, true, platformv1.ComponentStatus{}, false},
-		"is not seen yet": {plugin.TLSChangeStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1},
+		"stops":              {schema.TLSChangeStopped, on, off, false, runs, true},
+		"is stopped":         {schema.TLSChangeStopped, on, off, false, empty, false},
+		"makes its pods":     {schema.TLSChangeStopped, on, off, true, empty, true},
+		"never got anywhere": {schema.TLSChangeStopped, other, on, true, platformv1.ComponentStatus{}, false},
+		"is not seen yet": {schema.TLSChangeStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1},
 			true},
-		"alone":             {plugin.TLSChangeStoppedOrSinglePod, on, off, true, runs, false},
-		"alone, no pod yet": {plugin.TLSChangeStoppedOrSinglePod, on, off, true, empty, false},
-		"alone, unknown": {plugin.TLSChangeStoppedOrSinglePod, on, off, true,
+		"alone":             {schema.TLSChangeStoppedOrSinglePod, on, off, true, runs, false},
+		"alone, no pod yet": {schema.TLSChangeStoppedOrSinglePod, on, off, true, empty, false},
+		"alone, unknown": {schema.TLSChangeStoppedOrSinglePod, on, off, true,
 			platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
-		"two":             {plugin.TLSChangeStoppedOrSinglePod, on, off, true, two, true},
-		"two are stopped": {plugin.TLSChangeStoppedOrSinglePod, on, off, false, empty, false},
+		"two":             {schema.TLSChangeStoppedOrSinglePod, on, off, true, two, true},
+		"two are stopped": {schema.TLSChangeStoppedOrSinglePod, on, off, false, empty, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{
-				State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-					{Name: "etcd", TLS: &plugin.TLS{ChangePolicy: test.changes}},
+				State: plugin.State{Bundle: &plugin.Bundle{Components: schema.Components{Components: []schema.Component{
+					{Name: "etcd", TLS: &schema.TLS{ChangePolicy: test.changes}},
 				}}}},
 				Components: map[string]*platformv1.Component{"etcd": {
 					Spec: platformv1.ComponentSpec{Component: "etcd", TLS: test.was, Running: &test.running}, Status: test.status,

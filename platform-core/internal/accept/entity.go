@@ -9,13 +9,14 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // EntityWanted is what an Entity asks for, as its plugin has it.
 type EntityWanted struct {
 	// Type that the plugin declares.
-	Type *plugin.Entity
+	Type *schema.Entity
 	// Roles of the pods that are asked; any pod when empty.
 	Roles []string
 	// Parameters are all that it is to have.
@@ -41,7 +42,7 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "name %v", err))
 	}
 	switch from := entity.Spec.PasswordFrom; {
-	case declared.Password == plugin.PasswordRequired && from == nil:
+	case declared.Password == schema.PasswordRequired && from == nil:
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
 			"an entity of type %q has a password: name the Secret that holds it in passwordFrom", declared.Type))
 	case declared.Password == "" && from != nil:
@@ -67,7 +68,7 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 }
 
 // credentialOf is the credential that has the password which an Entity asks for; empty where there is none.
-func credentialOf(entity *platformv1.Entity, declared *plugin.Entity, bundle *plugin.Bundle) string {
+func credentialOf(entity *platformv1.Entity, declared *schema.Entity, bundle *plugin.Bundle) string {
 	if declared.Password == "" || entity.Spec.PasswordFrom == nil {
 		return ""
 	}

@@ -16,6 +16,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -217,7 +218,7 @@ func TestClaimsOfGenerations(t *testing.T) {
 func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	members, _ := cluster.State.Bundle.Component("etcd")
-	members.Scaling = plugin.ScalingFixed
+	members.Scaling = schema.ScalingFixed
 	cluster.Components = map[string]*platformv1.Component{
 		"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3,
 			Sets: []platformv1.ComponentSet{{Name: "main"}}}}}

@@ -6,19 +6,19 @@ import (
 	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // IsShared says whether pods of a topology log in at each other with a credential.
-func IsShared(declared *plugin.Credential, topology string) bool {
+func IsShared(declared *schema.Credential, topology string) bool {
 	return slices.Contains(declared.PeerTopologies, topology)
 }
 
 // Password says why another password of a credential cannot be taken over by an instance of a topology at once, but
 // only beside the one in force, and what to do where that is lost; nil when it can. Components are those that there
 // are, by their name in the plugin; wanted is what they are to be.
-func Password(declared *plugin.Credential, topology string, components map[string]*platformv1.Component,
+func Password(declared *schema.Credential, topology string, components map[string]*platformv1.Component,
 	wanted []platformv1.ComponentSpec) *render.Refusal {
 	if !IsShared(declared, topology) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -125,7 +125,7 @@ func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 		return no("it is of plugin %s, and this is an instance of %s", name, app.Spec.Plugin)
 	}
 	method, of := methodOf(app, f, wanted, b.Spec.Method)
-	goesOn := method != nil && method.Restore != nil && method.Restore.Versions == plugin.VersionsLater
+	goesOn := method != nil && method.Restore != nil && method.Restore.Versions == schema.VersionsLater
 	switch {
 	case !goesOn && majorVersion(was) != majorVersion(is):
 		return no("it is of version %s, and this is version %s: a restore keeps the major version. Set version to %s, and "+
@@ -142,7 +142,7 @@ func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 
 // methodOf is the method of that name among those of the components of an instance, with its component; nil for none.
 func methodOf(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec,
-	name string) (*plugin.BackupMethod, *plugin.Component) {
+	name string) (*schema.BackupMethod, *schema.Component) {
 	var components []string
 	for i := range wanted {
 		components = append(components, wanted[i].Component)
@@ -163,7 +163,7 @@ type way struct {
 	logs   *platformv1.ComponentArchive
 }
 
-func begins(b *platformv1.Backup, to way, method *plugin.BackupMethod, of *plugin.Component,
+func begins(b *platformv1.Backup, to way, method *schema.BackupMethod, of *schema.Component,
 	wanted []platformv1.ComponentSpec,
 	no func(string, ...any) *render.Refusal) *render.Refusal {
 	if method.Restore == nil {
@@ -198,7 +198,7 @@ func begins(b *platformv1.Backup, to way, method *plugin.BackupMethod, of *plugi
 }
 
 // sameSets refuses sets other than those that the Backup has the data of.
-func sameSets(b *platformv1.Backup, of *plugin.Component, spec *platformv1.ComponentSpec,
+func sameSets(b *platformv1.Backup, of *schema.Component, spec *platformv1.ComponentSpec,
 	no func(string, ...any) *render.Refusal) *render.Refusal {
 	has, wants := parts(b), setNames(spec)
 	switch {
@@ -231,7 +231,7 @@ func largest(b *platformv1.Backup) int64 {
 }
 
 // unreachable says why a point in time cannot be reached from a Backup, as far as that is known without the logs.
-func unreachable(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Component, to way) string {
+func unreachable(b *platformv1.Backup, method *schema.BackupMethod, of *schema.Component, to way) string {
 	target := to.target
 	if target == nil {
 		return ""

@@ -15,21 +15,22 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // wayBack is a bundle that restores what the method rdb backed up, and nothing of the method keys.
 func wayBack() *plugin.Bundle {
-	return &plugin.Bundle{Components: plugin.Components{
-		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{
-			{Name: "keys"}, {Name: "rdb", Restore: &plugin.RestoreMethod{Folder: "/data"}},
-			{Name: "objects", Objects: "Incremental", Restore: &plugin.RestoreMethod{}},
-			{Name: "dump", Restore: &plugin.RestoreMethod{Folder: "/data", Versions: plugin.VersionsLater}},
-			{Name: "base", Restore: &plugin.RestoreMethod{Folder: "/data", Target: &plugin.TargetMethod{
-				Parameters: map[string]plugin.TargetParameter{
+	return &plugin.Bundle{Components: schema.Components{
+		Components: []schema.Component{{Name: "redis", Backups: []schema.BackupMethod{
+			{Name: "keys"}, {Name: "rdb", Restore: &schema.RestoreMethod{Folder: "/data"}},
+			{Name: "objects", Objects: "Incremental", Restore: &schema.RestoreMethod{}},
+			{Name: "dump", Restore: &schema.RestoreMethod{Folder: "/data", Versions: schema.VersionsLater}},
+			{Name: "base", Restore: &schema.RestoreMethod{Folder: "/data", Target: &schema.TargetMethod{
+				Parameters: map[string]schema.TargetParameter{
 					"bucket": {Schema: `=~"^[a-z]+$" @allowed("small letters")`, Description: "where the log is"},
 					"prefix": {Schema: "string", Optional: true}},
-				Credentials: []plugin.TargetCredential{{Name: "log", Description: "key of the account"},
+				Credentials: []schema.TargetCredential{{Name: "log", Description: "key of the account"},
 					{Name: "ca", Optional: true}},
 			}}},
 		}}}}}
@@ -149,7 +150,7 @@ func TestRestoreOfObjects(t *testing.T) {
 // inSets is a bundle whose component has a part of the data in each of its sets.
 func inSets() *plugin.Bundle {
 	b := wayBack()
-	b.Components.Components[0].Sets = &plugin.Range{Default: 3, Min: 1, Max: 9}
+	b.Components.Components[0].Sets = &schema.Range{Default: 3, Min: 1, Max: 9}
 	return b
 }
 

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -187,7 +188,7 @@ func known(app *platformv1.Application, f Facts, component string) *platformv1.C
 }
 
 // saidTwice refuses parameters and credentials that say where the archive is beside the repository.
-func saidTwice(app *platformv1.Application, declared *plugin.Component) []*render.Refusal {
+func saidTwice(app *platformv1.Application, declared *schema.Component) []*render.Refusal {
 	var refusals []*render.Refusal
 	add := func(what, name string) {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
@@ -218,7 +219,7 @@ func saidTwice(app *platformv1.Application, declared *plugin.Component) []*rende
 }
 
 // placed is where a component keeps its archive: nil while that is not known.
-func placed(app *platformv1.Application, f Facts, bundle *plugin.Bundle, declared *plugin.Component,
+func placed(app *platformv1.Application, f Facts, bundle *plugin.Bundle, declared *schema.Component,
 	spec *platformv1.ComponentSpec) (*platformv1.ComponentArchive, []*render.Refusal) {
 	name, place := app.Spec.Archive.RepositoryRef.Name, known(app, f, spec.Component)
 	if Lacks(app, f.Place) != nil {

@@ -13,6 +13,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -202,7 +203,7 @@ func TestTargetInARepository(t *testing.T) {
 	_, bundle := keeps(t)
 	component, _ := bundle.Component("postgresql")
 	base := component.Backups[slices.IndexFunc(component.Backups,
-		func(m plugin.BackupMethod) bool { return m.Name == "base" })]
+		func(m schema.BackupMethod) bool { return m.Name == "base" })]
 	for name, test := range map[string]struct {
 		change  func(*platformv1.RestoreTarget)
 		without bool

@@ -5,7 +5,7 @@ package instance
 import (
 	"testing"
 
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 func TestPasswordsAreLongAndDiffer(t *testing.T) {
@@ -15,7 +15,7 @@ func TestPasswordsAreLongAndDiffer(t *testing.T) {
 		if want == 0 {
 			want = defaultPasswordLength
 		}
-		password := NewPassword(plugin.Credential{Length: length})
+		password := NewPassword(schema.Credential{Length: length})
 		if len(password) != want || seen[password] {
 			t.Errorf("length %d: got %d characters", length, len(password))
 		}

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Outputs of a step that makes a Backup.
@@ -70,7 +70,7 @@ type BackupMethod struct {
 	// Spread says that the source has the data on the volumes of all its pods, whatever sets there are.
 	Spread bool
 	// Verify says how a drill judges what is restored of it; nil when nobody can.
-	Verify *plugin.VerifyMethod
+	Verify *schema.VerifyMethod
 }
 
 // backupStep makes a Backup, whose controller does the work, and waits until it has ended.

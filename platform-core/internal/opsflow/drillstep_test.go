@@ -16,7 +16,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // stage is what a drill acts on: what has become of its instance, and what the Backup says.
@@ -52,7 +52,7 @@ func drilling(parameters map[string]platformv1.ParameterValue) *stage {
 			Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", Parameters: parameters}},
 		facts: Facts{Now: epoch, Template: Defaults()["VerifyBackup"], Target: `Redis "a"`, Application: app,
 			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true,
-				Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"},
+				Verify: &schema.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"},
 					With: map[string]string{"maxclients": "10"}}}}},
 		backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly-1", UID: "backup-uid"},
 			Spec:   platformv1.BackupSpec{Method: "rdb"},

@@ -12,18 +12,19 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer
 // hands over, and one whose writer the engine names.
 func able() *plugin.Bundle {
 	b := bundle()
-	b.Components.Components = []plugin.Component{
+	b.Components.Components = []schema.Component{
 		{Name: "plain"},
 		{Name: "reloads", Process: plan.Process{Reload: &plan.Reload{}},
-			Backups: []plugin.BackupMethod{{Name: "dump", Verify: &plugin.VerifyMethod{}}}},
-		{Name: "yields", Switchover: &plugin.Switchover{}, Backups: []plugin.BackupMethod{{Name: "copy"}}},
-		{Name: "fails", Failover: &plugin.Failover{}},
+			Backups: []schema.BackupMethod{{Name: "dump", Verify: &schema.VerifyMethod{}}}},
+		{Name: "yields", Switchover: &schema.Switchover{}, Backups: []schema.BackupMethod{{Name: "copy"}}},
+		{Name: "fails", Failover: &schema.Failover{}},
 	}
 	b.Operations[rebuildMine] = optemplate.Template{Name: rebuildMine}
 	return b

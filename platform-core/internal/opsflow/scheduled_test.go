@@ -8,19 +8,20 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // A schedule of backups or drills comes to nothing where nobody says how the data of the topology is backed up, or
 // verified.
 func TestSchedulesTakeWhatThePluginSays(t *testing.T) {
-	verified := plugin.BackupMethod{Name: "rdb", Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify"}}
-	bundle := &plugin.Bundle{Manifest: plugin.Manifest{Name: "redis", Version: "1.1.0"}, Components: plugin.Components{
-		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}},
-			{Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}, {Name: "proxy"}},
-		Topologies: []plugin.Topology{
-			{Name: "front", Components: []plugin.TopologyComponent{{Name: "proxy"}}},
-			{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}},
-			{Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
+	verified := schema.BackupMethod{Name: "rdb", Verify: &schema.VerifyMethod{Topology: "standalone", Operation: "Verify"}}
+	bundle := &plugin.Bundle{Manifest: plugin.Manifest{Name: "redis", Version: "1.1.0"}, Components: schema.Components{
+		Components: []schema.Component{{Name: "redis", Backups: []schema.BackupMethod{verified}},
+			{Name: "node", Backups: []schema.BackupMethod{{Name: "rdb"}}}, {Name: "proxy"}},
+		Topologies: []schema.Topology{
+			{Name: "front", Components: []schema.TopologyComponent{{Name: "proxy"}}},
+			{Name: "standalone", Components: []schema.TopologyComponent{{Name: "redis"}}},
+			{Name: "cluster", Components: []schema.TopologyComponent{{Name: "node"}}},
 		},
 	}}
 	for _, tc := range []struct{ topology, template, says string }{

@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Refusal is why an Operation cannot run, for good.
@@ -223,7 +224,7 @@ func Supported(template optemplate.Template, bundle *plugin.Bundle, components [
 // verifies says whether a method of some component can be verified.
 func verifies(bundle *plugin.Bundle, components []string) bool {
 	methods, _ := bundle.BackupMethodsOf(components)
-	return slices.ContainsFunc(methods, func(m plugin.BackupMethod) bool { return m.Verify != nil })
+	return slices.ContainsFunc(methods, func(m schema.BackupMethod) bool { return m.Verify != nil })
 }
 
 func does(step optemplate.Step, verb optemplate.EngineVerb) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // CheckActionParameters says whether an action takes these parameters; the error is a sentence.
@@ -67,14 +68,14 @@ func checkSwitchoverText(text string) error {
 	return err
 }
 
-func (l *loader) checkActions(path document.Path, c *Component) {
+func (l *loader) checkActions(path document.Path, c *schema.Component) {
 	unique(l, path, c.Actions, func(a plan.Action) string { return a.Name })
 	for i := range c.Actions {
 		l.checkAction(path.Index(i), c, &c.Actions[i])
 	}
 }
 
-func (l *loader) checkAction(path document.Path, c *Component, a *plan.Action) {
+func (l *loader) checkAction(path document.Path, c *schema.Component, a *plan.Action) {
 	l.checkEnv(path.With("env"), c, a.Env)
 	used := map[string]bool{}
 	use := func(at document.Path, text string) {
@@ -113,7 +114,7 @@ func (l *loader) checkAction(path document.Path, c *Component, a *plan.Action) {
 }
 
 // checkRun: what is run is a command or a query, and never for the caller to say.
-func (l *loader) checkRun(path document.Path, c *Component, a *plan.Action) {
+func (l *loader) checkRun(path document.Path, c *schema.Component, a *plan.Action) {
 	switch {
 	case (len(a.Command) == 0) == (a.Query == nil):
 		l.wrong(path, "must have either a command or a query")
@@ -144,18 +145,19 @@ func (l *loader) checkResultExpression(path document.Path, source string, want *
 	}
 }
 
-func (l *loader) checkSwitchover(path document.Path, c *Component) {
+func (l *loader) checkSwitchover(path document.Path, c *schema.Component) {
 	s := c.Switchover
 	if s == nil {
 		return
 	}
-	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
+	if !slices.ContainsFunc(c.Roles, func(r schema.Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles access ReadWrite")
 	}
 	for i, name := range s.Roles {
 		at := path.With("roles").Index(i)
-		l.oneOf(at, name, "role", names(c.Roles, func(r Role) string { return r.Name }))
-		if slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Name == name && r.Access == platformv1.RoleReadWrite }) {
+		l.oneOf(at, name, "role", names(c.Roles, func(r schema.Role) string { return r.Name }))
+		isPrimary := func(r schema.Role) bool { return r.Name == name && r.Access == platformv1.RoleReadWrite }
+		if slices.ContainsFunc(c.Roles, isPrimary) {
 			l.wrong(at, "is %q, which takes writes already: name the roles that can take over", name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // backedUp is a method as it may be added to the redis plugin.
@@ -265,7 +266,7 @@ func TestVerifyTakesTheSetsThatThereAlwaysAre(t *testing.T) {
 }
 
 func TestRestoreMethod(t *testing.T) {
-	m := RestoreMethod{Folder: "/data", Command: []string{"load", "${app.version}", "$${x}"},
+	m := schema.RestoreMethod{Folder: "/data", Command: []string{"load", "${app.version}", "$${x}"},
 		Env: []platformv1.RestoreVariable{{Name: "A", Value: "${'a' in params ? params['a'] : 'none'}"}}}
 	for want, values := range map[string]placeholder.Values{"none": {}, "yes": {Params: map[string]string{"a": "yes"}}} {
 		values.App.Version = "7.0"
@@ -278,10 +279,10 @@ func TestRestoreMethod(t *testing.T) {
 }
 
 func TestBackupMethod(t *testing.T) {
-	m := BackupMethod{Name: "rdb", Command: []string{"dump", "${source.fqdn}", "$${x}"},
+	m := schema.BackupMethod{Name: "rdb", Command: []string{"dump", "${source.fqdn}", "$${x}"},
 		Facts: []string{"tell", "${app.version}"},
 		Env:   []optemplate.JobEnv{{Name: "TLS", Value: "${app.tls ? 'yes' : 'no'}"}},
-		From:  []BackupSource{{Role: "replica", When: "attributes['link'] == 'up'"}, {Role: "primary"}}}
+		From:  []schema.BackupSource{{Role: "replica", When: "attributes['link'] == 'up'"}, {Role: "primary"}}}
 	filled, err := m.Expand(placeholder.Origin{App: placeholder.App{Version: "7.0", TLS: true},
 		Source: placeholder.Member{FQDN: "a.b"}})
 	if err != nil {
@@ -292,7 +293,7 @@ func TestBackupMethod(t *testing.T) {
 		t.Errorf("it is %+v, and the declared one %+v", filled, m)
 	}
 	for name, tc := range map[string]struct {
-		from       BackupSource
+		from       schema.BackupSource
 		role       string
 		attributes map[string]string
 		fits       bool
@@ -302,11 +303,11 @@ func TestBackupMethod(t *testing.T) {
 		"another role":    {m.From[0], "primary", map[string]string{"link": "up"}, false},
 		"the last resort": {m.From[1], "primary", nil, true},
 	} {
-		if fits, err := tc.from.Fits(tc.role, tc.attributes); err != nil || fits != tc.fits {
+		if fits, err := IsSource(tc.from, tc.role, tc.attributes); err != nil || fits != tc.fits {
 			t.Errorf("%s: %v, %v", name, fits, err)
 		}
 	}
-	if fits, err := m.From[0].Fits("replica", nil); err == nil || fits {
+	if fits, err := IsSource(m.From[0], "replica", nil); err == nil || fits {
 		t.Errorf("an attribute that is not there: %v, %v", fits, err)
 	}
 }

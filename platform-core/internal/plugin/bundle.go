@@ -5,6 +5,7 @@ package plugin
 import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Bundle is one loaded version of a plugin. It never changes and is safe for concurrent use.
@@ -12,7 +13,7 @@ type Bundle struct {
 	// Manifest of the bundle.
 	Manifest Manifest
 	// Components as written, placeholders included.
-	Components Components
+	Components schema.Components
 	// Operations by name.
 	Operations map[string]optemplate.Template
 	// Digest over all parts: "sha256:" and 64 hexadecimal digits.
@@ -34,7 +35,7 @@ func (b *Bundle) Reference() platformv1.PluginReference {
 }
 
 // Component returns the component of this name.
-func (b *Bundle) Component(name string) (*Component, bool) {
+func (b *Bundle) Component(name string) (*schema.Component, bool) {
 	for i := range b.Components.Components {
 		if b.Components.Components[i].Name == name {
 			return &b.Components.Components[i], true
@@ -44,7 +45,7 @@ func (b *Bundle) Component(name string) (*Component, bool) {
 }
 
 // Topology returns the topology of this name.
-func (b *Bundle) Topology(name string) (*Topology, bool) {
+func (b *Bundle) Topology(name string) (*schema.Topology, bool) {
 	for i := range b.Components.Topologies {
 		if b.Components.Topologies[i].Name == name {
 			return &b.Components.Topologies[i], true
@@ -54,7 +55,7 @@ func (b *Bundle) Topology(name string) (*Topology, bool) {
 }
 
 // Binding returns how clients are told of instances in a topology; nil when they are not.
-func (b *Bundle) Binding(topology string) *Binding {
+func (b *Bundle) Binding(topology string) *schema.Binding {
 	if t, ok := b.Topology(topology); ok && t.Binding != nil {
 		return t.Binding
 	}
@@ -62,7 +63,7 @@ func (b *Bundle) Binding(topology string) *Binding {
 }
 
 // Credential returns the credential of this name.
-func (b *Bundle) Credential(name string) (*Credential, bool) {
+func (b *Bundle) Credential(name string) (*schema.Credential, bool) {
 	for i := range b.Components.Credentials {
 		if b.Components.Credentials[i].Name == name {
 			return &b.Components.Credentials[i], true
@@ -78,7 +79,7 @@ func (b *Bundle) Operation(name string) (*optemplate.Template, bool) {
 }
 
 // Parameters returns the compiled parameters of a component; nil when there is nothing to set.
-func (b *Bundle) Parameters(component *Component) *Parameters {
+func (b *Bundle) Parameters(component *schema.Component) *Parameters {
 	if file, ok := b.parameters[component.Parameters]; ok {
 		return file.Parameters
 	}

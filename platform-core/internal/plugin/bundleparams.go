@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // ParameterError is one parameter that is refused.
@@ -30,7 +31,7 @@ func (e ParameterError) Error() string { return e.Message }
 func (b *Bundle) CheckParameters(component, version string, user platformv1.Parameters) []ParameterError {
 	c, ok := b.Component(component)
 	if !ok {
-		c = &Component{Name: component}
+		c = &schema.Component{Name: component}
 	}
 	errs := b.checked(c, version, user)
 	if c.Archive != nil && c.Archive.Parameters.Volume != "" {
@@ -45,7 +46,7 @@ func (b *Bundle) CheckParameters(component, version string, user platformv1.Para
 }
 
 // checked checks values for a component, whoever says them.
-func (b *Bundle) checked(c *Component, version string, values platformv1.Parameters) []ParameterError {
+func (b *Bundle) checked(c *schema.Component, version string, values platformv1.Parameters) []ParameterError {
 	var errs []ParameterError
 	parameters := b.Parameters(c)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -65,7 +66,7 @@ func (b *Bundle) checked(c *Component, version string, values platformv1.Paramet
 // them what the user set. Defaults that the version does not know are left out. The
 // defaults are checked, since they may depend on what the user set elsewhere; the user's own
 // values are taken as CheckParameters passed them.
-func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, user platformv1.Parameters) (
+func (b *Bundle) ParametersInForce(component *schema.Component, v placeholder.Values, user platformv1.Parameters) (
 	map[string]string, error) {
 	return inForce(b.parameters[component.Parameters], v, user)
 }
@@ -131,7 +132,7 @@ func (f *parameterFile) checkRules(v placeholder.Values) error {
 // Dynamic says whether a reload takes over a change of this parameter.
 func (p *Parameters) Dynamic(name string) bool {
 	_, resets := p.set.ResetValues[name]
-	return resets || matchesAny(p.set.Dynamic, name)
+	return resets || schema.MatchesAny(p.set.Dynamic, name)
 }
 
 // HasDynamic says whether there is any such parameter.
@@ -139,7 +140,7 @@ func (p *Parameters) HasDynamic() bool { return len(p.set.Dynamic)+len(p.set.Res
 
 // resetValues is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the
 // plugin does not say.
-func (b *Bundle) resetValues(component *Component, version string) map[string]string {
+func (b *Bundle) resetValues(component *schema.Component, version string) map[string]string {
 	parameters := b.Parameters(component)
 	if parameters == nil || len(parameters.set.ResetValues) == 0 {
 		return nil

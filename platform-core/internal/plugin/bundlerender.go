@@ -14,6 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // RenderPlan fills in the placeholders of a component's process, files, probe and actions, appends the
@@ -21,16 +22,16 @@ import (
 // are no secrets, by their text. The digests and the domain are left to the caller. In the texts that the
 // agents expand, what the plugin's own placeholders of the pod do not say is escaped.
 func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, error) {
-	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+	index := slices.IndexFunc(b.Components.Components, func(c schema.Component) bool { return c.Name == component })
 	if index < 0 {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: plugin %q has no such component", component,
 			b.Manifest.Name)
 	}
 	var rendered struct {
 		Process plan.Process  `json:"process"`
-		Files   []File        `json:"files"`
-		Probe   Probe         `json:"probe"`
-		TLS     *TLS          `json:"tls"`
+		Files   []schema.File `json:"files"`
+		Probe   schema.Probe  `json:"probe"`
+		TLS     *schema.TLS   `json:"tls"`
 		Actions []plan.Action `json:"actions"`
 	}
 	values := map[string]any{}
@@ -53,7 +54,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	probe, err := rendered.Probe.planned(&b.Components.Components[index], v.App.TLS)
+	probe, err := plannedProbe(&rendered.Probe, &b.Components.Components[index], v.App.TLS)
 	if err != nil {
 		return plan.Plan{}, &leafError{path: componentPath(index, "probe"), err: err}
 	}
@@ -113,12 +114,13 @@ func checkFile(file plan.File) error {
 }
 
 // withParameters is the file with the parameters that it takes in, at their place.
-func (b *Bundle) withParameters(component *Component, file File, v placeholder.Values) (plan.File, error) {
+func (b *Bundle) withParameters(component *schema.Component, file schema.File,
+	v placeholder.Values) (plan.File, error) {
 	parameters := b.Parameters(component)
 	if file.Parameters.None() || parameters == nil {
 		return file.File, nil
 	}
-	at, err := file.place()
+	at, err := placeOf(&file)
 	if err != nil {
 		return plan.File{}, err
 	}
@@ -127,7 +129,7 @@ func (b *Bundle) withParameters(component *Component, file File, v placeholder.V
 		if !file.Parameters.Takes(name) {
 			continue
 		}
-		words, err := file.words(parameters, name, v.Params[name])
+		words, err := wordsOf(&file, parameters, name, v.Params[name])
 		if err != nil {
 			return plan.File{}, err
 		}
@@ -141,8 +143,8 @@ func (b *Bundle) withParameters(component *Component, file File, v placeholder.V
 	return file.File, nil
 }
 
-// place is where in the entries that are there the parameters come.
-func (f *File) place() (int, error) {
+// placeOf is where in the entries that are there the parameters come.
+func placeOf(f *schema.File) (int, error) {
 	if f.Parameters.After == "" {
 		return len(f.Entries), nil
 	}
@@ -155,8 +157,8 @@ func (f *File) place() (int, error) {
 		"its \"when\" gives", f.Parameters.After)
 }
 
-// words are the values of the entry that a parameter becomes.
-func (f *File) words(parameters *Parameters, name, value string) ([]string, error) {
+// wordsOf are the values of the entry that a parameter becomes.
+func wordsOf(f *schema.File, parameters *Parameters, name, value string) ([]string, error) {
 	if f.Parameters.Form == "" {
 		return parameters.words(name, value), nil
 	}
@@ -223,7 +225,7 @@ const (
 
 // RenderPodTemplate fills in the placeholders of a component's pod template, but those that
 // use pod. Texts come out escaped, for placeholder.ExpandPod.
-func (b *Bundle) RenderPodTemplate(component *Component, v placeholder.Values) (corev1.PodTemplateSpec, error) {
+func (b *Bundle) RenderPodTemplate(component *schema.Component, v placeholder.Values) (corev1.PodTemplateSpec, error) {
 	var rendered corev1.PodTemplateSpec
 	template, ok := b.templates[component.PodTemplate]
 	if !ok {
@@ -242,13 +244,13 @@ func (b *Bundle) RenderPodTemplate(component *Component, v placeholder.Values) (
 }
 
 // UsesPodFQDN says whether a component's pod template needs the DNS name of its pods.
-func (b *Bundle) UsesPodFQDN(component *Component) bool {
+func (b *Bundle) UsesPodFQDN(component *schema.Component) bool {
 	template, ok := b.templates[component.PodTemplate]
 	return ok && template.usesFQDN
 }
 
 // UsesPodZone says whether the plan of a component needs the zone of a pod's node.
 func (b *Bundle) UsesPodZone(component string) bool {
-	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+	index := slices.IndexFunc(b.Components.Components, func(c schema.Component) bool { return c.Name == component })
 	return slices.ContainsFunc(b.plans.below(componentPath(index)), func(t leafTemplate) bool { return t.UsesZone() })
 }

@@ -11,27 +11,13 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// PodCondition is a condition of the instance that follows from what its pods report. It holds nothing up. Status,
-// Reason and Message are CEL expressions over role and attributes, as the probe reports them, that give text.
-type PodCondition struct {
-	// Type of the condition, for example Archiving.
-	Type string `json:"type"`
-	// Roles of the pods that it speaks of; every pod when empty.
-	Roles []string `json:"roles,omitempty"`
-	// Status gives "True" or "False"; an empty text where there is no such condition.
-	Status string `json:"status"`
-	// Reason gives one word.
-	Reason string `json:"reason"`
-	// Message gives a sentence.
-	Message string `json:"message"`
-}
-
-func (l *loader) checkConditions(path document.Path, c *Component) {
-	unique(l, path, c.Conditions, func(p PodCondition) string { return p.Type })
+func (l *loader) checkConditions(path document.Path, c *schema.Component) {
+	unique(l, path, c.Conditions, func(p schema.PodCondition) string { return p.Type })
 	attributes, roles := slices.Collect(maps.Keys(c.Probe.Attributes)),
-		names(c.Roles, func(r Role) string { return r.Name })
+		names(c.Roles, func(r schema.Role) string { return r.Name })
 	for i, condition := range c.Conditions {
 		at := path.Index(i)
 		for j, role := range condition.Roles {

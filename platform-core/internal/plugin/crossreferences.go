@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // checkServiceNames: the Services of all components of a topology share the names of the Application.
@@ -37,7 +38,8 @@ func (l *loader) checkServiceNames() {
 
 // together says whether two components are the same, or parts of one topology.
 func (l *loader) together(a, b string) bool {
-	return a == b || slices.ContainsFunc(l.components.Topologies, func(t Topology) bool { return t.has(a) && t.has(b) })
+	return a == b ||
+		slices.ContainsFunc(l.components.Topologies, func(t schema.Topology) bool { return t.Has(a) && t.Has(b) })
 }
 
 func (l *loader) checkBindings() {
@@ -45,13 +47,13 @@ func (l *loader) checkBindings() {
 	for i, t := range l.components.Topologies {
 		path := document.Path{"topologies"}.Index(i).With("binding")
 		l.checkBinding(path, t.Binding)
-		if t.Binding != nil && !t.always(t.Binding.Component) {
+		if t.Binding != nil && !t.Always(t.Binding.Component) {
 			l.wrong(path.With("component"), "names %q, which the topology has not, or not always", t.Binding.Component)
 		}
 	}
 }
 
-func (l *loader) checkBinding(path document.Path, binding *Binding) {
+func (l *loader) checkBinding(path document.Path, binding *schema.Binding) {
 	if binding == nil {
 		return
 	}
@@ -59,10 +61,10 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 		l.oneOf(path.With("credential"), binding.Credential, "credential", l.certain(l.credentialNames()))
 	}
 	all := l.components.Components.Components
-	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == binding.Component })
+	index := slices.IndexFunc(all, func(c schema.Component) bool { return c.Name == binding.Component })
 	if index < 0 {
 		l.oneOf(path.With("component"), binding.Component, "component",
-			names(all, func(c Component) string { return c.Name }))
+			names(all, func(c schema.Component) string { return c.Name }))
 		return
 	}
 	if binding.External != nil {
@@ -85,12 +87,13 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 		l.checkBoundService(path, "readOnlyService", &all[index], binding.ReadOnlyService, binding.Port)
 	}
 	l.checkAliases(path.With("aliases"), binding)
-	unique(l, path.With("also"), binding.Also, func(s BoundService) string { return s.Prefix })
+	unique(l, path.With("also"), binding.Also, func(s schema.BoundService) string { return s.Prefix })
 	for i, also := range binding.Also {
 		at := path.With("also").Index(i)
-		index := slices.IndexFunc(all, func(c Component) bool { return c.Name == also.Component })
+		index := slices.IndexFunc(all, func(c schema.Component) bool { return c.Name == also.Component })
 		if index < 0 {
-			l.oneOf(at.With("component"), also.Component, "component", names(all, func(c Component) string { return c.Name }))
+			known := names(all, func(c schema.Component) string { return c.Name })
+			l.oneOf(at.With("component"), also.Component, "component", known)
 			continue
 		}
 		l.checkBoundService(at, "service", &all[index], also.Service, also.Port)
@@ -98,7 +101,7 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 }
 
 // checkExternalBinding: all that clients are told is in parameters and credentials of the component.
-func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *Component) {
+func (l *loader) checkExternalBinding(path document.Path, binding *schema.Binding, c *schema.Component) {
 	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 ||
 		binding.URIScheme != "" || binding.URISchemeTLS != "" ||
 		binding.Database != "" {
@@ -121,7 +124,7 @@ func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *C
 }
 
 // checkAliases: each stands for something that is bound, and takes nothing else's place.
-func (l *loader) checkAliases(path document.Path, binding *Binding) {
+func (l *loader) checkAliases(path document.Path, binding *schema.Binding) {
 	taken := []string{"type", "provider", "host", "port", "username", "password", "database", "uri", "host-ro", "uri-ro",
 		plan.CAFile}
 	for _, alias := range slices.Sorted(maps.Keys(binding.Aliases)) {
@@ -129,21 +132,21 @@ func (l *loader) checkAliases(path document.Path, binding *Binding) {
 		switch {
 		case slices.Contains(taken, alias):
 			l.wrong(path.With(alias), "is a key that every binding can have: take another one")
-		case (of == BoundUsername || of == BoundPassword) && binding.Credential == "":
+		case (of == schema.BoundUsername || of == schema.BoundPassword) && binding.Credential == "":
 			l.wrong(path.With(alias), "stands for %s, and the binding has no credential: add it, or take the alias out", of)
-		case of == BoundEndpoint && binding.URIScheme == "" && binding.External == nil:
+		case of == schema.BoundEndpoint && binding.URIScheme == "" && binding.External == nil:
 			l.wrong(path.With(alias), "stands for %s, and the binding has no uriScheme: add it, or take the alias out", of)
 		}
 	}
 }
 
 // checkBoundService: what clients are told of has to be theirs, on the port that they are told of.
-func (l *loader) checkBoundService(path document.Path, field string, c *Component, name, port string) {
-	at := slices.IndexFunc(c.Services, func(s Service) bool { return s.Name == name })
+func (l *loader) checkBoundService(path document.Path, field string, c *schema.Component, name, port string) {
+	at := slices.IndexFunc(c.Services, func(s schema.Service) bool { return s.Name == name })
 	switch {
 	case at < 0:
-		l.oneOf(path.With(field), name, "Service", names(c.Services, func(s Service) string { return s.Name }))
-	case c.Services[at].Exposure == ExposureInternal:
+		l.oneOf(path.With(field), name, "Service", names(c.Services, func(s schema.Service) string { return s.Name }))
+	case c.Services[at].Exposure == schema.ExposureInternal:
 		l.wrong(path.With(field), "names the Service %q, which is not for clients: its exposure must be Client", name)
 	default:
 		l.oneOf(path.With("port"), port, "port of Service \""+name+"\"", slices.Clone(c.Services[at].Ports))

@@ -8,30 +8,19 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// Election names the attributes of the probe by which the members of a component with AuthorityMiddleware report the
-// primary that they elected. The members of one set are the electorate: a pod is labelled as primary when a majority of
-// its set names it.
-type Election struct {
-	// Member is the identity of the pod itself, in the middleware's words.
-	Member string `json:"member"`
-	// Primary is the identity of the member that the pod takes for the primary; an empty text for none.
-	Primary string `json:"primary"`
-	// Epoch is the middleware's own number of the election: whole numbers, separated by : or . and compared in order.
-	Epoch string `json:"epoch"`
-}
-
-func (l *loader) checkElection(at document.Path, c *Component) {
+func (l *loader) checkElection(at document.Path, c *schema.Component) {
 	e, path := c.Election, at.With("election")
 	if e == nil {
 		return
 	}
-	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, AuthorityMiddleware) {
+	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, schema.AuthorityMiddleware) {
 		l.wrong(path, "is for a component whose authority is middleware: with authority %s the engine decides which pod "+
 			"writes", authorities[0])
 	}
-	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
+	if !slices.ContainsFunc(c.Roles, func(r schema.Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
 	}
 	attributes := slices.Collect(maps.Keys(c.Probe.Attributes))
@@ -46,8 +35,8 @@ func (l *loader) checkElection(at document.Path, c *Component) {
 }
 
 // hasManySets says whether a component can have more than one set.
-func (l *loader) hasManySets(c *Component) bool {
-	ranges := []*Range{c.Sets}
+func (l *loader) hasManySets(c *schema.Component) bool {
+	ranges := []*schema.Range{c.Sets}
 	for _, t := range l.components.Topologies {
 		for _, tc := range t.Components {
 			if tc.Name == c.Name {
@@ -55,5 +44,5 @@ func (l *loader) hasManySets(c *Component) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(ranges, func(r *Range) bool { return r != nil && r.Max > 1 })
+	return slices.ContainsFunc(ranges, func(r *schema.Range) bool { return r != nil && r.Max > 1 })
 }

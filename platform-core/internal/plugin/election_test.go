@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // declaredElection is the plugin etcd, and what is changed of its components.
@@ -31,7 +33,8 @@ func TestElection(t *testing.T) {
 		t.Fatal(errs)
 	}
 	c, _ := b.Component("etcd")
-	if want := (Election{Member: "member", Primary: "leader", Epoch: "term"}); c.Election == nil || *c.Election != want {
+	want := schema.Election{Member: "member", Primary: "leader", Epoch: "term"}
+	if c.Election == nil || *c.Election != want {
 		t.Errorf("got %+v, want %+v", c.Election, want)
 	}
 }

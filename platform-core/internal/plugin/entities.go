@@ -13,71 +13,11 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// Driver has the ops agent speak the middleware's own protocol.
-type Driver struct {
-	// Protocol is one of those that package plan names.
-	Protocol string `json:"protocol"`
-	// Address of the process within its pod: host and port. Empty for a protocol of what is elsewhere, which has Settings.
-	Address string `json:"address,omitempty"`
-	// Settings are the parameters of the component that say where it is: those of plan.DriverProtocol.
-	Settings []string `json:"settings,omitempty"`
-	// Account is the credential whose password is the name that the driver logs in as, for a protocol with Settings.
-	Account string `json:"account,omitempty"`
-	// CA is the credential whose password is the authority, as PEM, of the certificate of what is elsewhere: for a
-	// protocol with Settings, and for plan.ProtocolMinIO, whose servers go to others and know it beside their own. Where
-	// only a user can supply it, and did not, those of the image count.
-	CA string `json:"ca,omitempty"`
-	// TLS says that the process speaks TLS there, where the instance does.
-	TLS bool `json:"tls,omitempty"`
-	// Credential that the driver logs in with; it must be one of the component's. None when empty.
-	Credential string `json:"credential,omitempty"`
-	// EntitiesFile is where the driver keeps the entities that it made, for a process that forgets them when it is
-	// restarted.
-	EntitiesFile string `json:"entitiesFile,omitempty"`
-}
-
-// Entity is a type of objects that live inside the middleware, such as topics or users. Either the driver of the
-// component keeps them, or actions do.
-type Entity struct {
-	// Type is its name, for example topic.
-	Type string `json:"type"`
-	// Component in whose pods it is kept.
-	Component string `json:"component"`
-	// Role of the pod that is asked. Default: the one that takes writes; any pod where the component has no roles.
-	Role string `json:"role,omitempty"`
-	// Pods that have such an object: one of them has it for all by default.
-	Pods EntityPods `json:"pods,omitempty"`
-	// Names is a CUE constraint of the names that such an object can have.
-	Names string `json:"names"`
-	// Driver is what the component's driver calls it.
-	Driver string `json:"driver,omitempty"`
-	// Actions of the component by what they do.
-	Actions *plan.EntityActions `json:"actions,omitempty"`
-	// Parameters is the key of the parameter set that says what can be said of such an object.
-	Parameters string `json:"parameters,omitempty"`
-	// Password: Required, Optional, or empty for objects that have none.
-	Password EntityPassword `json:"password,omitempty"`
-}
-
-// EntityPods says which pods have an object.
-type EntityPods string
-
-// EntityEach: every pod of the component has it for itself, also one that comes later.
-const EntityEach EntityPods = "Each"
-
-// EntityPassword says whether an object has a password.
-type EntityPassword string
-
-// Values of EntityPassword.
-const (
-	PasswordRequired EntityPassword = "Required"
-	PasswordOptional EntityPassword = "Optional"
-)
-
-// Roles of the pods that are asked about a type of entities; empty for any pod.
-func (c *Component) rolesOf(e *Entity) []string {
+// rolesOf returns the roles of the pods that are asked about a type of entities; empty for any pod.
+func rolesOf(c *schema.Component, e *schema.Entity) []string {
 	var roles []string
 	for _, role := range c.Roles {
 		if e.Role == role.Name || e.Role == "" && role.Access == platformv1.RoleReadWrite {
@@ -89,14 +29,14 @@ func (c *Component) rolesOf(e *Entity) []string {
 
 // Entity returns a type of entities of a topology, and the roles of the pods that are asked about it; no roles for any
 // pod.
-func (b *Bundle) Entity(name string) (e *Entity, roles []string, ok bool) {
+func (b *Bundle) Entity(name string) (e *schema.Entity, roles []string, ok bool) {
 	for i := range b.Components.Entities {
 		if e := &b.Components.Entities[i]; e.Type == name {
 			c, _ := b.Component(e.Component)
-			if e.Pods == EntityEach {
+			if e.Pods == schema.EntityEach {
 				return e, nil, true
 			}
-			return e, c.rolesOf(e), true
+			return e, rolesOf(c, e), true
 		}
 	}
 	return nil, nil, false
@@ -104,17 +44,14 @@ func (b *Bundle) Entity(name string) (e *Entity, roles []string, ok bool) {
 
 // EntityTypes are the types that there are, in order.
 func (b *Bundle) EntityTypes() []string {
-	types := names(b.Components.Entities, func(e Entity) string { return e.Type })
+	types := names(b.Components.Entities, func(e schema.Entity) string { return e.Type })
 	slices.Sort(types)
 	return slices.Compact(types)
 }
 
-// CheckEntityName says whether an object of the type can have the name; the error ends a sentence.
-func (e *Entity) CheckEntityName(name string) error { return constraint.CheckText(e.Names, name) }
-
 // EntityParameters returns all parameters of an object of the type: what the user set, over the plugin's defaults. The
 // errors are sentences.
-func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv1.Parameters) (map[string]string,
+func (b *Bundle) EntityParameters(e *schema.Entity, app placeholder.App, user platformv1.Parameters) (map[string]string,
 	[]error) {
 	file := b.parameters[e.Parameters]
 	var errs []error
@@ -138,7 +75,7 @@ func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv
 }
 
 // planEntities adds what the ops agent needs to know of the component's entities.
-func (b *Bundle) planEntities(p *plan.Plan, c *Component, v placeholder.Values) {
+func (b *Bundle) planEntities(p *plan.Plan, c *schema.Component, v placeholder.Values) {
 	if d := c.Driver; d != nil {
 		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && v.App.TLS,
 			EntitiesFile: d.EntitiesFile}
@@ -156,7 +93,7 @@ func (b *Bundle) planEntities(p *plan.Plan, c *Component, v placeholder.Values) 
 }
 
 // planElsewhere adds where the driver finds what is not in its pod, and who it is there.
-func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) {
+func (b *Bundle) planElsewhere(p *plan.Driver, d *schema.Driver, v placeholder.Values) {
 	if len(d.Settings) > 0 {
 		p.Settings = map[string]string{}
 		for _, name := range d.Settings {
@@ -170,7 +107,7 @@ func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) 
 }
 
 // checkElsewhere: a driver has either an address in its pod, or all that its protocol needs to find what is not there.
-func (l *loader) checkElsewhere(path document.Path, c *Component) {
+func (l *loader) checkElsewhere(path document.Path, c *schema.Component) {
 	d, protocol := c.Driver, plan.DriverFor(c.Driver.Protocol)
 	needs := protocol.Settings
 	if d.CA != "" && (len(needs) > 0 || protocol.Authorities) {
@@ -205,7 +142,7 @@ func (l *loader) checkElsewhere(path document.Path, c *Component) {
 	}
 }
 
-func (l *loader) checkDriver(path document.Path, c *Component) {
+func (l *loader) checkDriver(path document.Path, c *schema.Component) {
 	d := c.Driver
 	if d == nil {
 		return
@@ -222,7 +159,7 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS: add tls, or take it out")
 	}
 	kept := slices.ContainsFunc(l.components.Entities,
-		func(e Entity) bool { return e.Component == c.Name && e.Driver != "" })
+		func(e schema.Entity) bool { return e.Component == c.Name && e.Driver != "" })
 	asked := slices.ContainsFunc(c.Actions, func(a plan.Action) bool { return a.Query != nil })
 	if told := c.Monitoring != nil && len(c.Monitoring.Queries) > 0; !kept && !asked && !told {
 		l.wrong(path, "is used by no entity, action or metric: add an entity of component %q with a driver, an action with "+
@@ -238,7 +175,7 @@ func (l *loader) checkEntities() {
 	for i := range l.components.Entities {
 		e := &l.components.Entities[i]
 		if first := slices.IndexFunc(l.components.Entities[:i],
-			func(o Entity) bool { return o.Type == e.Type && l.together(o.Component, e.Component) }); first >= 0 {
+			func(o schema.Entity) bool { return o.Type == e.Type && l.together(o.Component, e.Component) }); first >= 0 {
 			l.wrong(document.Path{"entities"}.Index(i), "has the name %q of %s, and a topology has both: names must differ",
 				e.Type, document.Path{"entities"}.Index(first))
 		}
@@ -248,24 +185,25 @@ func (l *loader) checkEntities() {
 	}
 }
 
-func (l *loader) checkEntity(path document.Path, e *Entity) {
+func (l *loader) checkEntity(path document.Path, e *schema.Entity) {
 	all := l.components.Components.Components
 	if err := constraint.CheckTextConstraint(e.Names); err != nil {
 		l.wrong(path.With("names"), "%v", err)
 	}
 	parameters := l.checkEntityParameters(path.With("parameters"), e)
-	l.oneOf(path.With("component"), e.Component, "component", names(all, func(c Component) string { return c.Name }))
-	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == e.Component })
+	known := names(all, func(c schema.Component) string { return c.Name })
+	l.oneOf(path.With("component"), e.Component, "component", known)
+	index := slices.IndexFunc(all, func(c schema.Component) bool { return c.Name == e.Component })
 	if index < 0 {
 		return
 	}
 	c := &all[index]
 	switch {
-	case e.Role != "" && e.Pods == EntityEach:
+	case e.Role != "" && e.Pods == schema.EntityEach:
 		l.wrong(path.With("role"), "is of the pod that is asked, and each of them is: take it out, or pods")
 	case e.Role != "":
-		l.oneOf(path.With("role"), e.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
-	case e.Pods != EntityEach && len(c.Roles) > 0 && len(c.rolesOf(e)) == 0:
+		l.oneOf(path.With("role"), e.Role, "role", names(c.Roles, func(r schema.Role) string { return r.Name }))
+	case e.Pods != schema.EntityEach && len(c.Roles) > 0 && len(rolesOf(c, e)) == 0:
 		l.wrong(path, "has no role, and no role of component %q takes writes: name the one whose pods are asked", c.Name)
 	}
 	switch {
@@ -281,7 +219,7 @@ func (l *loader) checkEntity(path document.Path, e *Entity) {
 }
 
 // checkEntityDriver: what users can say must be what the driver knows.
-func (l *loader) checkEntityDriver(path document.Path, c *Component, e *Entity, parameters []string) {
+func (l *loader) checkEntityDriver(path document.Path, c *schema.Component, e *schema.Entity, parameters []string) {
 	kinds := plan.DriverFor(c.Driver.Protocol).Kinds
 	kind, known := kinds[e.Driver]
 	if !known {
@@ -300,7 +238,7 @@ func (l *loader) checkEntityDriver(path document.Path, c *Component, e *Entity, 
 }
 
 // checkEntityParameters returns the names of the parameters in all versions.
-func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
+func (l *loader) checkEntityParameters(path document.Path, e *schema.Entity) []string {
 	if e.Parameters == "" {
 		return nil
 	}
@@ -309,7 +247,7 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 		l.oneOf(path, e.Parameters, "parameter set", l.parameterSetNames())
 	}
 	if slices.ContainsFunc(l.components.Components.Components,
-		func(c Component) bool { return c.Parameters == e.Parameters }) {
+		func(c schema.Component) bool { return c.Parameters == e.Parameters }) {
 		l.wrong(path, "names the parameter set %q, which a component has: give the entity one of its own", e.Parameters)
 	}
 	if !ok {
@@ -341,7 +279,7 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 }
 
 // checkEntityActions: each parameter must come to something, and a password must not be on a command line.
-func (l *loader) checkEntityActions(path document.Path, c *Component, e *Entity, parameters []string) {
+func (l *loader) checkEntityActions(path document.Path, c *schema.Component, e *schema.Entity, parameters []string) {
 	at, a := path.With("actions"), e.Actions
 	known := append([]string{plan.EntityName}, parameters...)
 	if e.Password != "" {

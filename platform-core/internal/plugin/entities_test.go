@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // declaredEntities is redis with topics that actions keep, beside the users that its driver keeps, and what is changed
@@ -72,7 +73,7 @@ func TestEntities(t *testing.T) {
 	}
 	app := placeholder.App{Name: "a", Namespace: "n", Version: "7.0"}
 	for _, tc := range []struct {
-		entity *Entity
+		entity *schema.Entity
 		user   platformv1.Parameters
 		says   string
 	}{

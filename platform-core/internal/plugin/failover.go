@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,98 +16,17 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// DefaultFailoverSeconds is how long a writer is gone before another takes over, when neither user nor plugin say.
-const DefaultFailoverSeconds = 2
-
-// Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a
-// topology allows more than one pod, or Single is set.
-type Failover struct {
-	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a
-	// whole number. Of the candidates whose data is safe, the one with the largest becomes the writer.
-	Order string `json:"order"`
-	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole
-	// number.
-	LagAttribute string `json:"lagAttribute,omitempty"`
-	// HistoryAttribute, of the probe, names the stream of writes that Order counts in: a text that changes when a pod goes
-	// on with other data than before. Orders of different streams are not compared: data of the writer's stream comes
-	// first. EarlierAttribute, of the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
-	HistoryAttribute string `json:"historyAttribute,omitempty"`
-	EarlierAttribute string `json:"earlierAttribute,omitempty"`
-	// LastContactAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the primary, as text
-	// of a whole number; empty where it does not know. A primary whose process was started again may begin a stream and
-	// end before it reports it: the pod with the latest contact has that stream.
-	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
-	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that
-	// follows and has the writer's data but for what is on its way. Default true.
-	InSync string `json:"inSync,omitempty"`
-	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
-	AfterSeconds int `json:"afterSeconds,omitempty"`
-	// SynchronousReplicas have a write before a client is told of it. Default none.
-	SynchronousReplicas *FailoverSynchronousReplicas `json:"synchronousReplicas,omitempty"`
-	// PrimaryArgs are appended to the command of a process that is started as the primary, ReplicaArgs to that of a
-	// replica; in those ${primary.fqdn} is the DNS name of the primary.
-	PrimaryArgs []string `json:"primaryArgs,omitempty"`
-	ReplicaArgs []string `json:"replicaArgs,omitempty"`
-	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
-	Single bool `json:"single,omitempty"`
-	// Promote is the action that makes a pod the writer.
-	Promote string `json:"promote"`
-	// Follow is the action that has a pod follow the primary, its parameter primary. It is run in a former primary, too,
-	// and undoes there what that wrote beyond the new one.
-	Follow string `json:"follow"`
-	// FollowOnStart runs Follow also after a process was started as a replica.
-	FollowOnStart bool `json:"followOnStart,omitempty"`
-	// FollowIntervalSeconds is how often Follow is run again in a replica, after it has succeeded for the first time.
-	// Default never.
-	FollowIntervalSeconds int `json:"followIntervalSeconds,omitempty"`
-	// UpdateMembers is the action by which the primary takes over another list of members, which plan.MemberFile has. The
-	// list is confirmed when the action has succeeded; without the action at once.
-	UpdateMembers string `json:"updateMembers,omitempty"`
-	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and
-	// LagAttribute.
-	Measure string `json:"measure,omitempty"`
-	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up
-	// before a planned change.
-	Handover string `json:"handover,omitempty"`
-	// Before are actions of other components by which clients that come through them wait for a few seconds, run before
-	// Handover. They are run in every pod that is ready, and nobody waits for one that takes long.
-	Before []FailoverBefore `json:"before,omitempty"`
-}
-
-// FailoverBefore is an action of another component.
-type FailoverBefore struct {
-	Component string `json:"component"`
-	Action    string `json:"action"`
-}
-
-// FailoverSynchronousReplicas names the parameters that say how many replicas have each write. The process keeps to the
-// list of members and the number that UpdateMembers gives it, so that what a failover counts on is on record before the
-// process does.
-type FailoverSynchronousReplicas struct {
-	// Parameter is a whole number: how many others have a write before it is acknowledged; 0 for none.
-	Parameter string `json:"parameter"`
-	// Shortage is "wait" or "continue": what becomes of writes while fewer others are left. Without it they wait.
-	Shortage string `json:"shortage,omitempty"`
-}
-
-// parameters that it names.
-func (f *Failover) parameters() []string {
+// failoverParameters are the parameters that a failover names.
+func failoverParameters(f *schema.Failover) []string {
 	if f == nil || f.SynchronousReplicas == nil {
 		return nil
 	}
 	return slices.DeleteFunc([]string{f.SynchronousReplicas.Parameter, f.SynchronousReplicas.Shortage},
 		func(name string) bool { return name == "" })
 }
-
-// Actions that the process manager runs by itself.
-func (f *Failover) Actions() []string {
-	return []string{f.Promote, f.Follow, f.UpdateMembers}
-}
-
-// Seconds that the writer has been gone.
-func (f *Failover) Seconds() int { return cmp.Or(f.AfterSeconds, DefaultFailoverSeconds) }
 
 // orderEnvironment declares what the order of candidates is computed from.
 var orderEnvironment = sync.OnceValue(func() *cel.Env {
@@ -125,20 +43,20 @@ var orderEnvironment = sync.OnceValue(func() *cel.Env {
 	return env
 })
 
-func (l *loader) checkFailover(at document.Path, c *Component) {
+func (l *loader) checkFailover(at document.Path, c *schema.Component) {
 	f, path := c.Failover, at.With("failover")
 	if f == nil {
 		return
 	}
 	authorities := l.authorities(c)
-	if len(authorities) > 0 && !slices.Contains(authorities, AuthorityEngine) {
+	if len(authorities) > 0 && !slices.Contains(authorities, schema.AuthorityEngine) {
 		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves",
 			authorities[0])
 	}
-	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
+	if !slices.ContainsFunc(c.Roles, func(r schema.Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
 	}
-	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access != platformv1.RoleReadWrite }) {
+	if !slices.ContainsFunc(c.Roles, func(r schema.Role) bool { return r.Access != platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly "+
 			"or None")
 	}
@@ -146,7 +64,7 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are "+
 			"there")
 	}
-	if c.Switchover != nil && !slices.Contains(authorities, AuthorityMiddleware) {
+	if c.Switchover != nil && !slices.Contains(authorities, schema.AuthorityMiddleware) {
 		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, "+
 			"take switchover out, or give the component the authority middleware in a topology")
 	}
@@ -201,19 +119,19 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 }
 
 // checkBefore: what is run before a planned change are actions of other components that can be run by themselves.
-func (l *loader) checkBefore(path document.Path, c *Component) {
+func (l *loader) checkBefore(path document.Path, c *schema.Component) {
 	f := c.Failover
 	if len(f.Before) > 0 && f.Handover == "" {
 		l.wrong(path, "is for a failover with a handover: without one there is nothing that it could come before")
 	}
-	unique(l, path, f.Before, func(b FailoverBefore) string { return b.Component })
+	unique(l, path, f.Before, func(b schema.FailoverBefore) string { return b.Component })
 	all := l.components.Components.Components
-	others := slices.DeleteFunc(names(all, func(o Component) string { return o.Name }),
+	others := slices.DeleteFunc(names(all, func(o schema.Component) string { return o.Name }),
 		func(name string) bool { return name == c.Name })
 	for i, before := range f.Before {
 		at := path.Index(i)
 		l.oneOf(at.With("component"), before.Component, "other component", slices.Clone(others))
-		j := slices.IndexFunc(all, func(o Component) bool { return o.Name == before.Component && o.Name != c.Name })
+		j := slices.IndexFunc(all, func(o schema.Component) bool { return o.Name == before.Component && o.Name != c.Name })
 		if j < 0 {
 			continue
 		}
@@ -226,7 +144,7 @@ func (l *loader) checkBefore(path document.Path, c *Component) {
 }
 
 // checkActionName: what is to be done is an action of the component.
-func (l *loader) checkActionName(path document.Path, c *Component, name string) {
+func (l *loader) checkActionName(path document.Path, c *schema.Component, name string) {
 	l.oneOf(path, name, "action of component \""+c.Name+"\"",
 		names(c.Actions, func(a plan.Action) string { return a.Name }))
 }
@@ -235,7 +153,7 @@ func (l *loader) checkActionName(path document.Path, c *Component, name string) 
 var parametersOf = map[string][]string{"follow": {plan.ParameterPrimary}}
 
 // checkWritingAction: what the agents run by themselves takes no parameters that they would not know.
-func (l *loader) checkWritingAction(path document.Path, c *Component, name string, allowed []string) {
+func (l *loader) checkWritingAction(path document.Path, c *schema.Component, name string, allowed []string) {
 	l.checkActionName(path, c, name)
 	i := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == name })
 	if i < 0 {

@@ -9,9 +9,10 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-func (l *loader) checkFiles(path document.Path, c *Component) {
+func (l *loader) checkFiles(path document.Path, c *schema.Component) {
 	for i, f := range c.Files {
 		at := path.Index(i)
 		l.checkFileParameters(at.With("parameters"), c, f.Parameters)
@@ -33,7 +34,7 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 }
 
 // checkPlace: parameters come after an entry that is there.
-func (l *loader) checkPlace(at document.Path, f *File) {
+func (l *loader) checkPlace(at document.Path, f *schema.File) {
 	after := f.Parameters.After
 	if after != "" && !slices.ContainsFunc(f.Entries, func(e plan.Entry) bool { return e.Key == after }) {
 		l.wrong(at.With("after"), "is %q, and no entry of the file has that key%s", after,
@@ -42,7 +43,7 @@ func (l *loader) checkPlace(at document.Path, f *File) {
 }
 
 // formed has parameters refused whose values are no lines of the form that their file asks for.
-func (l *loader) formed(c *Component, taken *FileParameters) {
+func (l *loader) formed(c *schema.Component, taken *schema.FileParameters) {
 	set := l.parameters[c.Parameters]
 	if set == nil {
 		return
@@ -54,7 +55,7 @@ func (l *loader) formed(c *Component, taken *FileParameters) {
 	}
 }
 
-func (l *loader) checkEntry(at document.Path, c *Component, f *File, entry plan.Entry) {
+func (l *loader) checkEntry(at document.Path, c *schema.Component, f *schema.File, entry plan.Entry) {
 	l.checkSecret(at.With("secret"), c, entry.Secret)
 	if entry.Dynamic && c.Process.Reload == nil {
 		l.wrong(at.With("dynamic"), "says that a reload takes over a change of the entry, and the process has none: add "+
@@ -87,7 +88,7 @@ func (l *loader) checkText(at document.Path, entry plan.Entry) {
 }
 
 // checkFileParameters checks the names that a file selects.
-func (l *loader) checkFileParameters(path document.Path, c *Component, selected FileParameters) {
+func (l *loader) checkFileParameters(path document.Path, c *schema.Component, selected schema.FileParameters) {
 	if selected.None() {
 		return
 	}
@@ -95,17 +96,18 @@ func (l *loader) checkFileParameters(path document.Path, c *Component, selected 
 		l.wrong(path, "selects parameters, and the component has none: name its parameter set")
 		return
 	}
-	field, patterns := selected.patterns()
+	field, patterns := patternsOf(selected)
 	for i, pattern := range patterns {
 		if pattern == "*" {
 			continue
 		}
-		l.checkKnown(path.With(field).Index(i), c, "is", pattern, func(name string) bool { return matches(pattern, name) })
+		l.checkKnown(path.With(field).Index(i), c, "is", pattern,
+			func(name string) bool { return schema.Matches(pattern, name) })
 	}
 }
 
 // checkNamed: values are of parameters that the component has.
-func (l *loader) checkNamed(path document.Path, c *Component, values map[string]string) {
+func (l *loader) checkNamed(path document.Path, c *schema.Component, values map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		l.checkKnown(path.With(name), c, "is of", name, func(known string) bool { return known == name })
 	}
@@ -113,7 +115,7 @@ func (l *loader) checkNamed(path document.Path, c *Component, values map[string]
 
 // checkKnown: a word is for some parameter that the component has. A set of parameters that could not be read is told
 // of elsewhere.
-func (l *loader) checkKnown(path document.Path, c *Component, verb, word string, fits func(name string) bool) {
+func (l *loader) checkKnown(path document.Path, c *schema.Component, verb, word string, fits func(name string) bool) {
 	file := l.parameters[c.Parameters]
 	if c.Parameters != "" && file == nil {
 		return
@@ -129,13 +131,13 @@ func (l *loader) checkKnown(path document.Path, c *Component, verb, word string,
 
 // checkWritten: each parameter goes to one file, or a placeholder looks at it. One that changes nothing would be set in
 // vain.
-func (l *loader) checkWritten(path document.Path, c *Component) {
+func (l *loader) checkWritten(path document.Path, c *schema.Component) {
 	set := l.parameters[c.Parameters]
 	if set == nil {
 		return
 	}
 	used, all := l.usedByPlaceholders(c)
-	for _, name := range slices.Concat(c.Failover.parameters(), l.bound(c)) {
+	for _, name := range slices.Concat(failoverParameters(c.Failover), l.bound(c)) {
 		used[name] = true
 	}
 	for _, name := range l.parameterNames(set) {
@@ -161,8 +163,8 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 }
 
 // bound are the parameters of a component that clients are told.
-func (l *loader) bound(c *Component) (names []string) {
-	bindings := []*Binding{l.components.Binding}
+func (l *loader) bound(c *schema.Component) (names []string) {
+	bindings := []*schema.Binding{l.components.Binding}
 	for _, t := range l.components.Topologies {
 		bindings = append(bindings, t.Binding)
 	}
@@ -176,7 +178,7 @@ func (l *loader) bound(c *Component) (names []string) {
 
 // usedByPlaceholders lists the parameters that the placeholders of a component look at, in its plan and its pod
 // template.
-func (l *loader) usedByPlaceholders(c *Component) (names map[string]bool, all bool) {
+func (l *loader) usedByPlaceholders(c *schema.Component) (names map[string]bool, all bool) {
 	names = map[string]bool{}
 	add := func(template leafTemplate) {
 		list, exact := template.Parameters()
@@ -186,7 +188,7 @@ func (l *loader) usedByPlaceholders(c *Component) (names map[string]bool, all bo
 		all = all || !exact
 	}
 	index := slices.IndexFunc(l.components.Components.Components,
-		func(other Component) bool { return other.Name == c.Name })
+		func(other schema.Component) bool { return other.Name == c.Name })
 	for _, template := range l.components.tree.templates {
 		if template.path.Below(componentPath(index)) {
 			add(template)
@@ -220,7 +222,7 @@ func nearest(name string, known []string) string {
 }
 
 // hasDynamic says whether a reload can take over any parameter of a component.
-func (l *loader) hasDynamic(c *Component) bool {
+func (l *loader) hasDynamic(c *schema.Component) bool {
 	file := l.parameters[c.Parameters]
 	return file == nil && c.Parameters != "" || file != nil && file.HasDynamic()
 }

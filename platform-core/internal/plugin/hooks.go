@@ -7,10 +7,11 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // checkHooks: what is run before a stop leaves the process time to stop.
-func (l *loader) checkHooks(path document.Path, c *Component) {
+func (l *loader) checkHooks(path document.Path, c *schema.Component) {
 	hooks := c.Process.Hooks
 	if hooks == nil {
 		return

@@ -12,38 +12,16 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// Probe of a component: a command of its image, or a request that the status agent makes, or a command that has to
-// succeed once for each process and a request from then on.
-type Probe struct {
-	plan.Probe `json:",inline"`
-	// HTTP in place of the command, or after it; nil for the command alone.
-	HTTP *HTTPProbe `json:"http,omitempty"`
-}
-
-// HTTPProbe is a GET for a port of the component.
-type HTTPProbe struct {
-	// Port of the component, by name.
-	Port string `json:"port"`
-	// Path of the request, with its query. It may hold placeholders.
-	Path string `json:"path"`
-	// Interval between requests while they succeed, such as 10s, in whole seconds; it may be a placeholder. That of the
-	// probe when empty or 0s.
-	Interval string `json:"interval,omitempty"`
-	// Timeout of a request, likewise.
-	Timeout string `json:"timeout,omitempty"`
-	// TLS says that the port speaks TLS where the instance does.
-	TLS bool `json:"tls,omitempty"`
-}
-
-// planned is the probe of an instance of a component.
-func (p *Probe) planned(c *Component, tls bool) (plan.Probe, error) {
+// plannedProbe is the probe of an instance of a component.
+func plannedProbe(p *schema.Probe, c *schema.Component, tls bool) (plan.Probe, error) {
 	planned := p.Probe
 	if p.HTTP == nil {
 		return planned, nil
 	}
-	i := slices.IndexFunc(c.Ports, func(port Port) bool { return port.Name == p.HTTP.Port })
+	i := slices.IndexFunc(c.Ports, func(port schema.Port) bool { return port.Name == p.HTTP.Port })
 	planned.HTTP = &plan.HTTPProbe{Port: c.Ports[i].Port, Path: p.HTTP.Path, TLS: p.HTTP.TLS && tls}
 	if !strings.HasPrefix(p.HTTP.Path, "/") || strings.ContainsAny(p.HTTP.Path, " \t\r\n#") {
 		return planned, fmt.Errorf("probe.http.path is %q: it must be the path of a URL, such as /health", p.HTTP.Path)
@@ -67,7 +45,7 @@ func secondsOf(field, text string) (int, error) {
 }
 
 // checkProbeMeans: a probe is a command, with what only that has, or a request, or both.
-func (l *loader) checkProbeMeans(path document.Path, c *Component) {
+func (l *loader) checkProbeMeans(path document.Path, c *schema.Component) {
 	probe := &c.Probe
 	if probe.HTTP == nil {
 		if len(probe.Command) == 0 {
@@ -83,7 +61,7 @@ func (l *loader) checkProbeMeans(path document.Path, c *Component) {
 	}
 	at := path.With("http")
 	l.oneOf(at.With("port"), probe.HTTP.Port, "port", portNames(c))
-	if c.accessOf(probe.HTTP.Port) == PortMetrics {
+	if c.AccessOf(probe.HTTP.Port) == schema.PortMetrics {
 		l.wrong(at.With("port"), "names the port %q, whose access is Metrics: it is there only where metrics are wanted",
 			probe.HTTP.Port)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // componentsKey is the only key of the components part.
@@ -17,7 +18,7 @@ const componentsKey = "components.yaml"
 
 // componentsFile is components.yaml as it was read.
 type componentsFile struct {
-	Components
+	schema.Components
 	document *document.Document
 	// tree has the templates of process, files and probe of each component.
 	tree *tree
@@ -51,7 +52,7 @@ func (l *loader) loadComponents() {
 	}
 	templates := newTree()
 	templates.value = doc.Value()
-	var components Components
+	var components schema.Components
 	leaf := func(path document.Path, text string, kind reflect.Kind) (bool, error) {
 		switch {
 		case ofSwitchover(path):

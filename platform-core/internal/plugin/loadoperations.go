@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // operationFile is a "<Name>.yaml" of the operations part as it was read.
@@ -60,7 +61,7 @@ func (l *loader) checkOperations() {
 
 // operationScope returns what templates can refer to.
 func (l *loader) operationScope() optemplate.Scope {
-	scope := optemplate.Scope{Topologies: names(l.components.Topologies, func(t Topology) string { return t.Name })}
+	scope := optemplate.Scope{Topologies: names(l.components.Topologies, func(t schema.Topology) string { return t.Name })}
 	for _, c := range l.components.Credentials {
 		if c.Supplied {
 			scope.Supplied = append(scope.Supplied, c.Name)

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/lineform"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Definitions in the schema of a parameter set: one for all versions, and optionally
@@ -58,10 +59,10 @@ func (l *loader) loadParameters() {
 	}
 }
 
-func (l *loader) loadParameterSet(name, text, schema string) {
+func (l *loader) loadParameterSet(name, text, constraints string) {
 	key := name + ".yaml"
 	doc := l.parse(PartParams, key, text)
-	parameters := l.compileSchema(name+".cue", schema)
+	parameters := l.compileSchema(name+".cue", constraints)
 	if doc == nil {
 		return
 	}
@@ -82,7 +83,7 @@ func (l *loader) loadParameterSet(name, text, schema string) {
 		file.defaults[path[1]] = template
 		return false, nil
 	}
-	var set ParameterSet
+	var set schema.ParameterSet
 	if !l.decode(PartParams, key, doc, "#ParameterSet", &set, leaf) || parameters == nil {
 		return
 	}
@@ -126,7 +127,7 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 		check(name, document.Path{"lists"}.Index(i))
 	}
 	for i, pattern := range file.set.Dynamic {
-		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+		if !slices.ContainsFunc(names, func(name string) bool { return schema.Matches(pattern, name) }) {
 			l.fail(PartParams, file.file, file.document.Line(document.Path{"dynamic"}.Index(i)),
 				"parameter %q is not in the schema%s", pattern, nearest(pattern, names))
 		}
@@ -152,7 +153,7 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 // checkInitial: what a parameter goes back to is a value that it can have.
 func (l *loader) checkInitial(file *parameterFile, name string) {
 	line := file.document.Line(document.Path{"resetValues", name})
-	if matchesAny(file.set.Dynamic, name) {
+	if schema.MatchesAny(file.set.Dynamic, name) {
 		l.fail(PartParams, file.file, line, "parameter %q is in \"dynamic\" too: take it out of one", name)
 	}
 	for _, version := range l.manifest.SupportedVersions {

@@ -15,18 +15,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
-
-// Membership brings pods to be what they are to each other: members of one cluster, each with its part of it. Both
-// actions have the outputs phase (one of the MembershipPhases) and reason, and are run in one pod at a time.
-type Membership struct {
-	// Check is the action that says how far the members are, and changes nothing.
-	Check string `json:"check"`
-	// Action takes steps, for as long as its time allows.
-	Action string `json:"action"`
-	// Parameters of both by name. Placeholders see app, component, members, leaving, moves and formed.
-	Parameters map[string]string `json:"parameters,omitempty"`
-}
 
 // Outputs of the actions of a Membership. The check may have the last two, each of which is empty, or a sentence that
 // says what to do: OutputLost where so few members are left that nobody takes writes, OutputQuarantined where members
@@ -74,7 +64,7 @@ const (
 )
 
 // MembershipParameters are those of the actions. Values gives app and component.
-func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values,
+func (b *Bundle) MembershipParameters(c *schema.Component, values placeholder.Values,
 	members Members) (map[string]string, error) {
 	sets, err := json.Marshal(members.Sets)
 	if err != nil {
@@ -138,12 +128,12 @@ func checkMembershipText(text string) error {
 	return err
 }
 
-func (l *loader) checkMembership(at document.Path, c *Component) {
+func (l *loader) checkMembership(at document.Path, c *schema.Component) {
 	m, path := c.Membership, at.With("membership")
 	if m == nil {
 		return
 	}
-	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, AuthorityMiddleware) {
+	if authorities := l.authorities(c); len(authorities) > 0 && !slices.Contains(authorities, schema.AuthorityMiddleware) {
 		l.wrong(path, "is for a component whose authority is middleware: with authority %s there are no members that decide",
 			c.Authority)
 	}

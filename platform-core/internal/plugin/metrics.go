@@ -9,18 +9,19 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // counterSuffix is what names of counters end with, and others do not.
 const counterSuffix = "_total"
 
 // planMetrics adds what the ops agent is to ask, where metrics are wanted.
-func (b *Bundle) planMetrics(p *plan.Plan, c *Component) {
+func (b *Bundle) planMetrics(p *plan.Plan, c *schema.Component) {
 	p.Metrics = &plan.Metrics{Prefix: strings.ReplaceAll(b.Manifest.Name, "-", "_"), Queries: c.Monitoring.Queries}
 }
 
 // checkQueries: who answers, and that no two of the series can be the same.
-func (l *loader) checkQueries(at document.Path, c *Component) {
+func (l *loader) checkQueries(at document.Path, c *schema.Component) {
 	path, m := at.With("monitoring").With("queries"), c.Monitoring
 	if len(m.Queries) == 0 {
 		return
@@ -40,7 +41,7 @@ func (l *loader) checkQueries(at document.Path, c *Component) {
 	}
 }
 
-func (l *loader) checkQuery(path document.Path, c *Component, q *plan.MetricsQuery, taken map[string]string) {
+func (l *loader) checkQuery(path document.Path, c *schema.Component, q *plan.MetricsQuery, taken map[string]string) {
 	unique(l, path.With("labels"), q.Labels, func(label string) string { return label })
 	if c.Driver != nil && !plan.DriverFor(c.Driver.Protocol).Databases && q.Database != "" {
 		l.wrong(path.With("database"), "is for a middleware with databases by name, and this one has none: take it out")

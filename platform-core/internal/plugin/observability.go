@@ -3,63 +3,22 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
-
-// DefaultMetricsPath is where metrics are when the plugin does not say.
-const DefaultMetricsPath = "/metrics"
 
 // LogsVolume is the name of the volume that access logs go to, where a user asks for one.
 const LogsVolume = "logs"
 
-// Monitoring says where the metrics of a component are.
-type Monitoring struct {
-	// Port of the component that serves them, by name: the process's own, or, with Exporter, that container's.
-	Port string `json:"port"`
-	// Path over HTTP. Default DefaultMetricsPath.
-	Path string `json:"path,omitempty"`
-	// TLS says that the port speaks TLS, with the certificate of the component, where the instance does.
-	TLS bool `json:"tls,omitempty"`
-	// Exporter is a container of the pod template that is there only where metrics are wanted.
-	Exporter string `json:"exporter,omitempty"`
-	// Env is added to the exporter's environment. Values may hold placeholders.
-	Env []plan.EnvVar `json:"env,omitempty"`
-	// Queries have an ops agent serve the metrics, which asks the component's driver.
-	Queries []plan.MetricsQuery `json:"queries,omitempty"`
-}
-
-// Beside says that another container than that of the process serves the metrics.
-func (m *Monitoring) Beside() bool { return m != nil && (m.Exporter != "" || len(m.Queries) > 0) }
-
-// PathOrDefault is where the metrics are.
-func (m *Monitoring) PathOrDefault() string { return cmp.Or(m.Path, DefaultMetricsPath) }
-
-// Logs says where a component writes its access logs when these go to a volume.
-type Logs struct {
-	// Path that the volume is mounted at.
-	Path string `json:"path"`
-	// Files right below Path that the process writes, by name.
-	Files []string `json:"files"`
-	// Signal has the process open its files anew after they were renamed.
-	Signal string `json:"signal"`
-}
-
-// PortsFor returns the ports of a component, with that of its metrics only where these are wanted.
-func (c *Component) PortsFor(wanted placeholder.Component) []Port {
-	return slices.DeleteFunc(slices.Clone(c.Ports),
-		func(p Port) bool { return p.Access == PortMetrics && !wanted.Monitoring })
-}
-
 // RenderExporterEnv fills in the environment that a component's exporter has beside that of its pod template.
 // References to user names, which are no secrets, are replaced by their text.
 func (b *Bundle) RenderExporterEnv(component string, v placeholder.Values) ([]plan.EnvVar, error) {
-	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+	index := slices.IndexFunc(b.Components.Components, func(c schema.Component) bool { return c.Name == component })
 	if index < 0 {
 		return nil, fmt.Errorf("cannot render the exporter of component %q: plugin %q has no such component", component,
 			b.Manifest.Name)
@@ -85,10 +44,10 @@ func (b *Bundle) RenderExporterEnv(component string, v placeholder.Values) ([]pl
 }
 
 // checkMonitoring: who serves the metrics, and on which port.
-func (l *loader) checkMonitoring(at document.Path, c *Component) {
+func (l *loader) checkMonitoring(at document.Path, c *schema.Component) {
 	m, path := c.Monitoring, at.With("monitoring")
 	for i, port := range c.Ports {
-		if port.Access == PortMetrics && (m == nil || m.Port != port.Name) {
+		if port.Access == schema.PortMetrics && (m == nil || m.Port != port.Name) {
 			l.wrong(at.With("ports").Index(i), "has the access Metrics, and monitoring.port does not name it: name it there, "+
 				"or give it another access")
 		}
@@ -116,16 +75,16 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 }
 
 // checkMetricsPort: a port of another container than that of the process is there only with it.
-func (l *loader) checkMetricsPort(at document.Path, c *Component, whose string) {
-	i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == c.Monitoring.Port })
-	if i >= 0 && c.Ports[i].Access != PortMetrics {
+func (l *loader) checkMetricsPort(at document.Path, c *schema.Component, whose string) {
+	i := slices.IndexFunc(c.Ports, func(p schema.Port) bool { return p.Name == c.Monitoring.Port })
+	if i >= 0 && c.Ports[i].Access != schema.PortMetrics {
 		l.wrong(at.With("ports").Index(i), "is %s, which is there only where metrics are wanted: its access must be Metrics",
 			whose)
 	}
 }
 
 // checkLogs: the volume is the engine's to add.
-func (l *loader) checkLogs(at document.Path, c *Component) {
+func (l *loader) checkLogs(at document.Path, c *schema.Component) {
 	if c.Logs == nil {
 		return
 	}

@@ -16,11 +16,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/lineform"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Parameters is a compiled set of parameters: what a user may set, for each version of the middleware.
 type Parameters struct {
-	set       ParameterSet
+	set       schema.ParameterSet
 	plugin    string
 	mu        sync.Mutex
 	ctx       *cue.Context
@@ -82,7 +83,7 @@ func (p *Parameters) reserved(name string) string {
 		return reason
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(p.set.Reserved)) {
-		if matches(pattern, name) {
+		if schema.Matches(pattern, name) {
 			return p.set.Reserved[pattern]
 		}
 	}

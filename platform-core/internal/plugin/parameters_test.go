@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 func TestCheckParametersRefuses(t *testing.T) {
@@ -112,7 +113,7 @@ func TestCheckParametersReturnsAllInOrder(t *testing.T) {
 }
 
 func TestComponentWithoutParameters(t *testing.T) {
-	b := &Bundle{Components: Components{Components: []Component{{Name: "proxy"}}}}
+	b := &Bundle{Components: schema.Components{Components: []schema.Component{{Name: "proxy"}}}}
 	for _, component := range []string{"proxy", "absent"} {
 		errs := b.CheckParameters(component, "1", platformv1.Parameters{"a": "b"})
 		if len(errs) != 1 || !strings.Contains(errs[0].Message, "has no parameters") {

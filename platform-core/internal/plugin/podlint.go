@@ -11,6 +11,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Names that the engine takes in every pod.
@@ -35,7 +36,7 @@ var engineContainers = []string{InitContainer, StatusContainer, OpsContainer, Me
 type podLint struct {
 	loader    *loader
 	template  *podTemplate
-	component *Component
+	component *schema.Component
 }
 
 func (p *podLint) wrong(path document.Path, format string, args ...any) {

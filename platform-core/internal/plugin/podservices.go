@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // errNoExternal refuses a text that asks for an address which no pod has.
@@ -25,7 +26,7 @@ func partial(t *placeholder.Template, v placeholder.Values) (any, error) {
 
 // checkPodServices: they lead to a port for clients, and each has the name of its pod, which no other Service may have.
 // Without them no text can use what they give.
-func (l *loader) checkPodServices(at document.Path, c *Component) {
+func (l *loader) checkPodServices(at document.Path, c *schema.Component) {
 	path := at.With("podServices")
 	if c.PodServices == nil {
 		for _, text := range l.components.tree.below(at) {
@@ -38,7 +39,7 @@ func (l *loader) checkPodServices(at document.Path, c *Component) {
 	}
 	port := c.PodServices.Port
 	l.oneOf(path.With("port"), port, "port", portNames(c))
-	if access := c.accessOf(port); access != "" && access != PortClient {
+	if access := c.AccessOf(port); access != "" && access != schema.PortClient {
 		l.wrong(path.With("port"), "names the port %q, whose access is %s: clients need one with access Client", port,
 			access)
 	}

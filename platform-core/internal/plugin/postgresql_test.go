@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 var postgresqlFolder = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql", "1.0.0")
@@ -110,8 +111,8 @@ func TestPostgreSQLMethodsOfBackups(t *testing.T) {
 	c, _ := loadPostgreSQL(t).Component("postgresql")
 	for name, want := range map[string]struct {
 		byDefault, toATime bool
-		versions           RestoreVersions
-	}{"base": {true, true, ""}, "dump": {false, false, VersionsLater}} {
+		versions           schema.RestoreVersions
+	}{"base": {true, true, ""}, "dump": {false, false, schema.VersionsLater}} {
 		m, found := c.BackupMethod(name)
 		if !found || m.Default != want.byDefault || m.Restore == nil || m.Restore.Versions != want.versions ||
 			(m.Restore.Target != nil) != want.toATime || m.Verify == nil {
@@ -254,7 +255,7 @@ func TestPoolerParametersAreComplete(t *testing.T) {
 		}
 	}
 	for _, topology := range b.Components.Topologies {
-		if !topology.has("pooler") || topology.always("pooler") {
+		if !topology.Has("pooler") || topology.Always("pooler") {
 			t.Errorf("in topology %s a pooler is not there on request", topology.Name)
 		}
 	}

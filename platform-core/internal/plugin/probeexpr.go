@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // probeEnvironment declares what the expressions of a probe see; the status agent
@@ -36,7 +37,7 @@ func resultEnvironment(more ...cel.EnvOption) *cel.Env {
 	return env
 }
 
-func (l *loader) checkProbe(path document.Path, c *Component) {
+func (l *loader) checkProbe(path document.Path, c *schema.Component) {
 	l.checkProbeMeans(path, c)
 	l.checkEnv(path.With("env"), c, c.Probe.Env)
 	l.checkProbeExpression(path.With("healthy"), c.Probe.Healthy, cel.BoolType)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // fixed are the parameters of Redis that CONFIG SET does not take.
@@ -26,7 +27,7 @@ var fixed = []string{
 const started = "replica-priority"
 
 // wholeRedis is the plugin with all of its topologies.
-func wholeRedis(t *testing.T) (*Bundle, *Component, *Parameters) {
+func wholeRedis(t *testing.T) (*Bundle, *schema.Component, *Parameters) {
 	t.Helper()
 	sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
 	if len(errs) > 0 {

@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,15 +12,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 	"github.com/zeroinfra/platform-core/internal/plugin/resources"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // checkReferences checks what the schema of one document cannot: names that
 // must be unique, and names that must be there.
 func (l *loader) checkReferences() {
 	c := &l.components.Components
-	unique(l, document.Path{"components"}, c.Components, func(x Component) string { return x.Name })
-	unique(l, document.Path{"topologies"}, c.Topologies, func(x Topology) string { return x.Name })
-	unique(l, document.Path{"credentials"}, c.Credentials, func(x Credential) string { return x.Name })
+	unique(l, document.Path{"components"}, c.Components, func(x schema.Component) string { return x.Name })
+	unique(l, document.Path{"topologies"}, c.Topologies, func(x schema.Topology) string { return x.Name })
+	unique(l, document.Path{"credentials"}, c.Credentials, func(x schema.Credential) string { return x.Name })
 	for i := range c.Components {
 		l.checkComponent(i, &c.Components[i])
 	}
@@ -75,32 +75,35 @@ func names[T any](list []T, name func(T) string) []string {
 }
 
 func (l *loader) credentialNames() []string {
-	return names(l.components.Credentials, func(c Credential) string { return c.Name })
+	return names(l.components.Credentials, func(c schema.Credential) string { return c.Name })
 }
 
 // certain are those of some credentials that are there whatever a user supplies.
 func (l *loader) certain(credentials []string) []string {
 	return slices.DeleteFunc(slices.Clone(credentials), func(name string) bool {
-		return slices.ContainsFunc(l.components.Credentials, func(c Credential) bool { return c.Name == name && c.Supplied })
+		return slices.ContainsFunc(l.components.Credentials,
+			func(c schema.Credential) bool { return c.Name == name && c.Supplied })
 	})
 }
 
 func (l *loader) parameterSetNames() []string { return slices.Collect(maps.Keys(l.parameters)) }
 
-func portNames(c *Component) []string { return names(c.Ports, func(p Port) string { return p.Name }) }
+func portNames(c *schema.Component) []string {
+	return names(c.Ports, func(p schema.Port) string { return p.Name })
+}
 
-func (l *loader) checkComponent(i int, c *Component) {
+func (l *loader) checkComponent(i int, c *schema.Component) {
 	at := componentPath(i)
-	unique(l, at.With("ports"), c.Ports, func(p Port) string { return p.Name })
+	unique(l, at.With("ports"), c.Ports, func(p schema.Port) string { return p.Name })
 	for i, p := range c.Ports {
-		if first := slices.IndexFunc(c.Ports, func(other Port) bool { return other.Port == p.Port }); first < i {
+		if first := slices.IndexFunc(c.Ports, func(other schema.Port) bool { return other.Port == p.Port }); first < i {
 			l.wrong(at.With("ports").Index(i), "has the port %d of %s: one port has one name", p.Port,
 				at.With("ports").Index(first))
 		}
 	}
-	unique(l, at.With("volumes"), c.Volumes, func(v Volume) string { return v.Name })
-	unique(l, at.With("roles"), c.Roles, func(r Role) string { return r.Name })
-	unique(l, at.With("files"), c.Files, func(f File) string { return f.Path })
+	unique(l, at.With("volumes"), c.Volumes, func(v schema.Volume) string { return v.Name })
+	unique(l, at.With("roles"), c.Roles, func(r schema.Role) string { return r.Name })
+	unique(l, at.With("files"), c.Files, func(f schema.File) string { return f.Path })
 	if _, ok := l.sources[PartPodTemplates]; ok {
 		l.oneOf(at.With("podTemplate"), c.PodTemplate, "pod template", slices.Collect(maps.Keys(l.templates)))
 	}
@@ -115,8 +118,8 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.wrong(at.With("resources"), "%v", err)
 	}
 	l.checkScale(at, c)
-	if len(c.Volumes) > MaxVolumes {
-		l.wrong(at.With("volumes"), "has %d volumes: a component has at most %d", len(c.Volumes), MaxVolumes)
+	if len(c.Volumes) > schema.MaxVolumes {
+		l.wrong(at.With("volumes"), "has %d volumes: a component has at most %d", len(c.Volumes), schema.MaxVolumes)
 	}
 	for j, v := range c.Volumes {
 		if v.Size.Sign() <= 0 {
@@ -126,15 +129,15 @@ func (l *loader) checkComponent(i int, c *Component) {
 	for j, s := range c.Services {
 		path := at.With("services").Index(j)
 		if s.Role != "" {
-			l.oneOf(path.With("role"), s.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
+			l.oneOf(path.With("role"), s.Role, "role", names(c.Roles, func(r schema.Role) string { return r.Name }))
 		}
 		for k, port := range s.Ports {
 			l.oneOf(path.With("ports").Index(k), port, "port", portNames(c))
-			switch access := c.accessOf(port); {
-			case access == PortPeers && s.Exposure != ExposureInternal:
+			switch access := c.AccessOf(port); {
+			case access == schema.PortPeers && s.Exposure != schema.ExposureInternal:
 				l.wrong(path.With("ports").Index(k),
 					"names the port %q, whose access is Peers: a Service for clients cannot have it", port)
-			case access == PortMetrics:
+			case access == schema.PortMetrics:
 				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Metrics: no Service has it", port)
 			}
 		}
@@ -160,7 +163,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkConditions(at.With("conditions"), c)
 }
 
-func (l *loader) checkImages(path document.Path, c *Component) {
+func (l *loader) checkImages(path document.Path, c *schema.Component) {
 	for _, version := range l.manifest.SupportedVersions {
 		if c.Images[version] == "" {
 			l.wrong(path, "has no image for %q, which supported-versions names: add it", version)
@@ -174,7 +177,7 @@ func (l *loader) checkImages(path document.Path, c *Component) {
 	}
 }
 
-func (l *loader) checkRange(path document.Path, r Range) {
+func (l *loader) checkRange(path document.Path, r schema.Range) {
 	switch {
 	case r.Min > r.Default || r.Default > r.Max:
 		l.wrong(path, "has min %d, default %d and max %d: they must grow in this order", r.Min, r.Default, r.Max)
@@ -184,17 +187,8 @@ func (l *loader) checkRange(path document.Path, r Range) {
 	}
 }
 
-// accessOf says who may reach a port; empty when there is none.
-func (c *Component) accessOf(port string) PortAccess {
-	i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == port })
-	if i < 0 {
-		return ""
-	}
-	return cmp.Or(c.Ports[i].Access, PortClient)
-}
-
 // checkScale checks how many sets and pods there can be.
-func (l *loader) checkScale(at document.Path, c *Component) {
+func (l *loader) checkScale(at document.Path, c *schema.Component) {
 	l.checkRange(at.With("replicas"), c.Replicas)
 	sets := int32(1)
 	if c.Sets != nil {
@@ -207,7 +201,7 @@ func (l *loader) checkScale(at document.Path, c *Component) {
 	}
 }
 
-func (l *loader) checkProcess(path document.Path, c *Component) {
+func (l *loader) checkProcess(path document.Path, c *schema.Component) {
 	l.checkEnv(path.With("env"), c, c.Process.Env)
 	l.checkHooks(path.With("hooks"), c)
 	reload := c.Process.Reload
@@ -225,7 +219,7 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 
 // checkReloadedCredentials: a password that a reload takes over is not in the environment of the process, which only a
 // start changes.
-func (l *loader) checkReloadedCredentials(path document.Path, c *Component) {
+func (l *loader) checkReloadedCredentials(path document.Path, c *schema.Component) {
 	reload := c.Process.Reload
 	unique(l, path, reload.Credentials, func(name string) string { return name })
 	for i, name := range reload.Credentials {
@@ -242,7 +236,7 @@ func (l *loader) checkReloadedCredentials(path document.Path, c *Component) {
 }
 
 // checkTLS: what is renewed is taken over in one way, or read anew by the process itself.
-func (l *loader) checkTLS(path document.Path, c *Component) {
+func (l *loader) checkTLS(path document.Path, c *schema.Component) {
 	if c.TLS == nil || c.TLS.Reload == nil {
 		return
 	}
@@ -255,7 +249,7 @@ func (l *loader) checkTLS(path document.Path, c *Component) {
 	l.checkReload(path.With("reload"), c, c.TLS.Reload, "signal and command")
 }
 
-func (l *loader) checkReload(path document.Path, c *Component, reload *plan.Reload, known string) {
+func (l *loader) checkReload(path document.Path, c *schema.Component, reload *plan.Reload, known string) {
 	ways := 0
 	for _, given := range []bool{reload.Signal != "", len(reload.Command) > 0, len(reload.Each) > 0} {
 		if given {
@@ -276,7 +270,7 @@ func (l *loader) checkReload(path document.Path, c *Component, reload *plan.Relo
 	l.checkEnv(path.With("env"), c, reload.Env)
 }
 
-func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) {
+func (l *loader) checkEnv(path document.Path, c *schema.Component, list []plan.EnvVar) {
 	unique(l, path, list, func(e plan.EnvVar) string { return e.Name })
 	for i, env := range list {
 		if env.Value != "" && env.Secret != nil {
@@ -287,7 +281,7 @@ func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) 
 }
 
 // checkSecret: only credentials that the component mounts can be read in its pods.
-func (l *loader) checkSecret(path document.Path, c *Component, ref *plan.SecretRef) {
+func (l *loader) checkSecret(path document.Path, c *schema.Component, ref *plan.SecretRef) {
 	if ref != nil {
 		l.oneOf(path.With("credential"), ref.Credential, "credential of this component", l.certain(c.Credentials))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // relaySources reads a plugin that uses what redis does not: sets, needs, peers, several volumes and files, dynamic
@@ -297,15 +298,15 @@ func TestRules(t *testing.T) {
 
 func TestRange(t *testing.T) {
 	for _, tc := range []struct {
-		r    Range
+		r    schema.Range
 		text string
 		all  []int32
 	}{
-		{Range{Min: 2, Max: 2}, "exactly 2", []int32{2}},
-		{Range{Min: 0, Max: 3}, "0 to 3", []int32{0, 1, 2, 3}},
-		{Range{Min: 1, Max: 5, Step: 2}, "1, 3 or 5", []int32{1, 3, 5}},
-		{Range{Min: 3, Max: 5, Step: 2}, "3 or 5", []int32{3, 5}},
-		{Range{Min: 1, Max: 9, Step: 2}, "1 to 9 in steps of 2", []int32{1, 3, 5, 7, 9}},
+		{schema.Range{Min: 2, Max: 2}, "exactly 2", []int32{2}},
+		{schema.Range{Min: 0, Max: 3}, "0 to 3", []int32{0, 1, 2, 3}},
+		{schema.Range{Min: 1, Max: 5, Step: 2}, "1, 3 or 5", []int32{1, 3, 5}},
+		{schema.Range{Min: 3, Max: 5, Step: 2}, "3 or 5", []int32{3, 5}},
+		{schema.Range{Min: 1, Max: 9, Step: 2}, "1 to 9 in steps of 2", []int32{1, 3, 5, 7, 9}},
 	} {
 		var allowed []int32
 		for n := int32(-1); n < 12; n++ {

@@ -5,10 +5,11 @@ package plugin
 import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // checkRestarts: processes that start all at once leave nobody to take over, and become ready only when all are there.
-func (l *loader) checkRestarts(at document.Path, c *Component) {
+func (l *loader) checkRestarts(at document.Path, c *schema.Component) {
 	if c.RestartStrategy != platformv1.RestartAllAtOnce {
 		return
 	}

@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,46 +11,8 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
-
-// RouteKind is the kind of the object that a Route becomes.
-type RouteKind string
-
-// Values of RouteKind.
-const (
-	RouteIngress   RouteKind = "Ingress"
-	RouteHTTPRoute RouteKind = "HTTPRoute"
-)
-
-// Route leads clients outside of the cluster by HTTP to a Service of the component. Texts of When and of all fields
-// from Hosts on may hold placeholders.
-type Route struct {
-	// Kind of the object.
-	Kind RouteKind `json:"kind"`
-	// Name: "<application>" when empty, else "<application>-<name>".
-	Name string `json:"name,omitempty"`
-	// When is a CEL expression that says whether there is such an object; always when empty.
-	When string `json:"when,omitempty"`
-	// Service that it leads to, by its name in the component's services.
-	Service string `json:"service,omitempty"`
-	// Port of that Service, by name.
-	Port string `json:"port"`
-	// Hosts that it is for: DNS names, of which each may begin with "*.".
-	Hosts []string `json:"hosts"`
-	// Path that requests begin with. Default "/".
-	Path string `json:"path,omitempty"`
-	// Annotations of the object; those that turn out to be empty are left out.
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// ClassName of an Ingress; the cluster's default when empty.
-	ClassName string `json:"className,omitempty"`
-	// TLSSecret is the Secret with the certificate of an Ingress; no TLS when empty.
-	TLSSecret string `json:"tlsSecret,omitempty"`
-	// Gateway of an HTTPRoute: its name, after its namespace and "/" where that is another one.
-	Gateway string `json:"gateway,omitempty"`
-}
-
-// defaultPath of a route that names none.
-const defaultPath = "/"
 
 // routeTexts are the fields of a route whose texts may hold placeholders.
 var routeTexts = []string{whenKey, "hosts", "path", "annotations", "className", "tlsSecret", "gateway"}
@@ -63,8 +24,8 @@ func ofRoute(path document.Path) bool {
 
 // RenderRoutes fills in the placeholders of a component's routes, and leaves out those whose condition is not
 // fulfilled. It refuses what no object of the kind can have.
-func (b *Bundle) RenderRoutes(component string, v placeholder.Values) ([]Route, error) {
-	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+func (b *Bundle) RenderRoutes(component string, v placeholder.Values) ([]schema.Route, error) {
+	index := slices.IndexFunc(b.Components.Components, func(c schema.Component) bool { return c.Name == component })
 	if index < 0 {
 		return nil, fmt.Errorf("cannot render the routes of component %q: plugin %q has no such component", component,
 			b.Manifest.Name)
@@ -77,20 +38,20 @@ func (b *Bundle) RenderRoutes(component string, v placeholder.Values) ([]Route, 
 	if err != nil {
 		return nil, err
 	}
-	var routes []Route
+	var routes []schema.Route
 	if err := document.DecodeValue(value, &routes); err != nil {
 		return nil, fmt.Errorf("cannot render the routes of component %q: %w", component, err)
 	}
 	for i := range routes {
-		if err := routes[i].check(); err != nil {
+		if err := checkRoute(&routes[i]); err != nil {
 			return nil, &leafError{path: path, err: err}
 		}
 	}
 	return routes, nil
 }
 
-// check refuses values that came out of placeholders.
-func (r *Route) check() error {
+// checkRoute refuses values that came out of placeholders.
+func checkRoute(r *schema.Route) error {
 	wrong := func(format string, args ...any) error {
 		name := ""
 		if r.Name != "" {
@@ -115,7 +76,7 @@ func (r *Route) check() error {
 	if !found {
 		namespace, gateway = "default", r.Gateway
 	}
-	if r.Kind == RouteHTTPRoute &&
+	if r.Kind == schema.RouteHTTPRoute &&
 		len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(gateway)) > 0 {
 		return wrong("the gateway %q: it must be the name of a Gateway, or its namespace, / and its name", r.Gateway)
 	}
@@ -124,7 +85,7 @@ func (r *Route) check() error {
 
 // literally is the route with something that can be in place of each placeholder: what is left is judged when the
 // plugin loads, whatever the condition gives.
-func (r Route) literally() *Route {
+func literally(r schema.Route) *schema.Route {
 	literal := func(text, sample string) string {
 		if placeholder.In(text) {
 			return sample
@@ -135,7 +96,7 @@ func (r Route) literally() *Route {
 	for i, host := range r.Hosts {
 		r.Hosts[i] = literal(host, "sample")
 	}
-	r.Path, r.ClassName = literal(r.Path, defaultPath), literal(r.ClassName, "sample")
+	r.Path, r.ClassName = literal(r.Path, schema.DefaultRoutePath), literal(r.ClassName, "sample")
 	r.TLSSecret, r.Gateway = literal(r.TLSSecret, "sample"), literal(r.Gateway, "sample")
 	return &r
 }
@@ -148,37 +109,34 @@ func hostProblems(host string) []string {
 	return validation.IsDNS1123Subdomain(host)
 }
 
-// PathOrDefault is what requests begin with.
-func (r *Route) PathOrDefault() string { return cmp.Or(r.Path, defaultPath) }
-
 // checkRoutes: each leads to a port of a Service for clients, and has the fields of its kind.
-func (l *loader) checkRoutes(path document.Path, c *Component) {
-	unique(l, path, c.Routes, func(r Route) string { return strings.TrimSuffix(string(r.Kind)+" "+r.Name, " ") })
+func (l *loader) checkRoutes(path document.Path, c *schema.Component) {
+	unique(l, path, c.Routes, func(r schema.Route) string { return strings.TrimSuffix(string(r.Kind)+" "+r.Name, " ") })
 	for i, r := range c.Routes {
 		at := path.Index(i)
-		j := slices.IndexFunc(c.Services, func(s Service) bool { return s.Name == r.Service })
+		j := slices.IndexFunc(c.Services, func(s schema.Service) bool { return s.Name == r.Service })
 		switch {
 		case j < 0 && r.Service == "":
 			l.wrong(at, "leads to the Service without a name, which the component does not have: set service to the name of one")
 		case j < 0:
-			l.oneOf(at.With("service"), r.Service, "Service", names(c.Services, func(s Service) string { return s.Name }))
-		case c.Services[j].Exposure == ExposureInternal:
+			l.oneOf(at.With("service"), r.Service, "Service", names(c.Services, func(s schema.Service) string { return s.Name }))
+		case c.Services[j].Exposure == schema.ExposureInternal:
 			l.wrong(at, "leads to a Service that is Internal: clients need one with exposure Client")
 		default:
 			l.oneOf(at.With("port"), r.Port, "port of that Service", slices.Clone(c.Services[j].Ports))
 		}
-		if r.Kind == RouteIngress && r.Gateway != "" {
+		if r.Kind == schema.RouteIngress && r.Gateway != "" {
 			l.wrong(at.With("gateway"), "is for an HTTPRoute: take it out")
 		}
-		if r.Kind == RouteHTTPRoute && r.ClassName != "" {
+		if r.Kind == schema.RouteHTTPRoute && r.ClassName != "" {
 			l.wrong(at.With("className"), "is for an Ingress: an HTTPRoute has a gateway, take it out")
 		}
-		if r.Kind == RouteHTTPRoute && r.TLSSecret != "" {
+		if r.Kind == schema.RouteHTTPRoute && r.TLSSecret != "" {
 			l.wrong(at.With("tlsSecret"), "is for an Ingress: the certificate of an HTTPRoute is its Gateway's, take it out")
 		}
-		if r.Kind == RouteHTTPRoute && r.Gateway == "" {
+		if r.Kind == schema.RouteHTTPRoute && r.Gateway == "" {
 			l.wrong(at, "has no gateway: an HTTPRoute needs one")
-		} else if err := r.literally().check(); err != nil {
+		} else if err := checkRoute(literally(r)); err != nil {
 			l.wrong(at, "cannot be: %v", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Agent defaults that rendering needs too.
@@ -22,7 +23,7 @@ const (
 
 // sample is one set of values that a bundle is rendered with when it is loaded.
 type sample struct {
-	component *Component
+	component *schema.Component
 	values    placeholder.Values
 	// said are the parameters that the engine says; none where no place of an archive is sampled.
 	said platformv1.Parameters
@@ -37,7 +38,7 @@ func (b *Bundle) samples() []sample {
 	for _, topology := range b.Components.Topologies {
 		for _, tc := range topology.Components {
 			component, _ := b.In(topology.Name).Component(tc.Name)
-			sets, replicas := component.limits(tc)
+			sets, replicas := component.Limits(tc)
 			for _, version := range b.Manifest.SupportedVersions {
 				for _, memory := range []int64{0, 1 << 30} {
 					all = append(all, sample{component: component, values: sampleValues(component, topology.Name, version, memory)})
@@ -84,7 +85,7 @@ func (b *Bundle) samples() []sample {
 }
 
 // archiveSamples are a component that keeps its archive in each kind of place that it takes.
-func archiveSamples(c *Component, topology, version string) []sample {
+func archiveSamples(c *schema.Component, topology, version string) []sample {
 	if c.Archive == nil {
 		return nil
 	}
@@ -104,21 +105,6 @@ func archiveSamples(c *Component, topology, version string) []sample {
 	}
 	return all
 }
-
-// limits of the sets of a component in a topology, and of the pods in each.
-func (c *Component) limits(tc TopologyComponent) (sets, replicas Range) {
-	sets, replicas = Range{Default: 1, Min: 1, Max: 1}, c.Replicas
-	if c.Sets != nil {
-		sets = *c.Sets
-	}
-	if tc.Replicas != nil {
-		replicas = *tc.Replicas
-	}
-	return sets, replicas
-}
-
-// Single says that the component has exactly one set, which is called platformv1.DefaultSet.
-func (c *Component) Single() bool { return c.Sets == nil || c.Sets.Max == 1 }
 
 // sampleSize is a number of sets and of pods in each.
 type sampleSize struct{ sets, replicas int32 }
@@ -154,7 +140,7 @@ func (s sampleSize) fill(v *placeholder.Values, single bool) {
 	}
 }
 
-func sampleValues(c *Component, topology, version string, memory int64) placeholder.Values {
+func sampleValues(c *schema.Component, topology, version string, memory int64) placeholder.Values {
 	const application, namespace = "sample", "default"
 	v := placeholder.Values{
 		App: placeholder.App{Name: application, Namespace: namespace, Version: version, Topology: topology},
@@ -194,7 +180,7 @@ func (l *loader) checkRendering(b *Bundle) {
 		s.values.Params = params
 		p, err := b.In(s.values.App.Topology).RenderPlan(s.component.Name, s.values)
 		if err == nil {
-			err = s.component.checkCredentials(&p)
+			err = checkCredentials(s.component, &p)
 		}
 		if err != nil {
 			l.renderingFailed(PartComponents, componentsKey, s, err)

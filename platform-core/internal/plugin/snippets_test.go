@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // yamlBlock is a piece of a plugin's files in the author's guide.
@@ -39,13 +40,13 @@ func TestSnippetsOfTheGuide(t *testing.T) {
 			of     reflect.Type
 		}{
 			{"", reflect.TypeFor[manifestDocument]()},
-			{"", reflect.TypeFor[Components]()},
-			{"", reflect.TypeFor[Component]()},
-			{"", reflect.TypeFor[ParameterSet]()},
+			{"", reflect.TypeFor[schema.Components]()},
+			{"", reflect.TypeFor[schema.Component]()},
+			{"", reflect.TypeFor[schema.ParameterSet]()},
 			{"", reflect.TypeFor[optemplate.Template]()},
 			{"", reflect.TypeFor[corev1.PodTemplateSpec]()},
 			{"steps:\n", reflect.TypeFor[optemplate.Template]()},
-			{"actions:\n", reflect.TypeFor[Component]()},
+			{"actions:\n", reflect.TypeFor[schema.Component]()},
 		} {
 			wrong := fieldsWrong(as.within+string(data[at[2]:at[3]]), as.of)
 			if len(wrong) == 0 {

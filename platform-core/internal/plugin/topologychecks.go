@@ -8,15 +8,16 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 func (l *loader) checkTopologies() {
-	components := names(l.components.Components.Components, func(c Component) string { return c.Name })
+	components := names(l.components.Components.Components, func(c schema.Component) string { return c.Name })
 	used := map[string]bool{}
 	for i, t := range l.components.Topologies {
 		path := document.Path{"topologies"}.Index(i).With("components")
-		unique(l, path, t.Components, func(c TopologyComponent) string { return c.Name })
-		if !slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return !c.Optional }) {
+		unique(l, path, t.Components, func(c schema.TopologyComponent) string { return c.Name })
+		if !slices.ContainsFunc(t.Components, func(c schema.TopologyComponent) bool { return !c.Optional }) {
 			l.wrong(path, "are all optional: an instance would be nothing")
 		}
 		for j, c := range t.Components {
@@ -27,7 +28,7 @@ func (l *loader) checkTopologies() {
 			}
 		}
 	}
-	topologies := names(l.components.Topologies, func(t Topology) string { return t.Name })
+	topologies := names(l.components.Topologies, func(t schema.Topology) string { return t.Name })
 	for i, t := range l.components.Topologies {
 		for j, name := range t.From {
 			path := document.Path{"topologies"}.Index(i).With("from").Index(j)
@@ -45,7 +46,7 @@ func (l *loader) checkTopologies() {
 		for j, name := range c.PeerTopologies {
 			path := document.Path{"credentials"}.Index(i).With("peerTopologies").Index(j)
 			l.oneOf(path, name, "topology", slices.Clone(topologies))
-			if !c.isFor(name) {
+			if !c.IsFor(name) {
 				l.wrong(path, "is a topology that does not have this credential: name it in topologies as well, or take it out")
 			}
 		}
@@ -60,7 +61,7 @@ func (l *loader) checkTopologies() {
 // checkNeeds: a component waits for others of the same topology, and in the end for one that waits for none.
 func (l *loader) checkNeeds() {
 	all := l.components.Components.Components
-	known := names(all, func(c Component) string { return c.Name })
+	known := names(all, func(c schema.Component) string { return c.Name })
 	needs := map[string][]string{}
 	for i, c := range all {
 		needs[c.Name] = c.Needs
@@ -69,7 +70,7 @@ func (l *loader) checkNeeds() {
 		for j, name := range c.Needs {
 			l.oneOf(path.Index(j), name, "component", slices.Clone(known))
 			for _, t := range l.components.Topologies {
-				if slices.Contains(known, name) && t.has(c.Name) && !t.always(name) {
+				if slices.Contains(known, name) && t.Has(c.Name) && !t.Always(name) {
 					l.wrong(path.Index(j), "names %q, which topology %q has not, or not always: it would wait for ever", name, t.Name)
 				}
 			}
@@ -85,8 +86,8 @@ func (l *loader) checkNeeds() {
 }
 
 // checkNarrower: a topology takes nothing that the component itself does not.
-func (l *loader) checkNarrower(path document.Path, component *Component, c *TopologyComponent) {
-	within := func(path document.Path, own *Range, whole Range) {
+func (l *loader) checkNarrower(path document.Path, component *schema.Component, c *schema.TopologyComponent) {
+	within := func(path document.Path, own *schema.Range, whole schema.Range) {
 		if own == nil {
 			return
 		}
@@ -100,21 +101,12 @@ func (l *loader) checkNarrower(path document.Path, component *Component, c *Topo
 			}
 		}
 	}
-	sets := Range{Default: 1, Min: 1, Max: 1}
+	sets := schema.Range{Default: 1, Min: 1, Max: 1}
 	if component.Sets != nil {
 		sets = *component.Sets
 	}
 	within(path.With("sets"), c.Sets, sets)
 	within(path.With("replicas"), c.Replicas, component.Replicas)
-}
-
-func (t *Topology) has(component string) bool {
-	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component })
-}
-
-// always says whether every instance of the topology has a component.
-func (t *Topology) always(component string) bool {
-	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component && !c.Optional })
 }
 
 // Alone says whether no set of a component can have more than one pod in a topology.
@@ -126,17 +118,11 @@ func (b *Bundle) Alone(component, topology string) bool {
 	}
 	for _, tc := range t.Components {
 		if tc.Name == component {
-			_, replicas := c.limits(tc)
+			_, replicas := c.Limits(tc)
 			return replicas.Max < 2
 		}
 	}
 	return false
-}
-
-// Wanted are the components of an instance whose user names these ones.
-func (t *Topology) Wanted(named func(component string) bool) []TopologyComponent {
-	return slices.DeleteFunc(slices.Clone(t.Components),
-		func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
 }
 
 func byIndex(order []string) func(a, b string) int {

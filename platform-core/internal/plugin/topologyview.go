@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what
@@ -29,9 +30,9 @@ func (b *Bundle) makeViews() {
 		t := &b.Components.Topologies[i]
 		view := *b
 		view.Components.Entities = slices.DeleteFunc(slices.Clone(b.Components.Entities),
-			func(e Entity) bool { return !t.has(e.Component) })
+			func(e schema.Entity) bool { return !t.Has(e.Component) })
 		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials),
-			func(c Credential) bool { return !c.isFor(t.Name) })
+			func(c schema.Credential) bool { return !c.IsFor(t.Name) })
 		view.Operations = maps.Clone(b.Operations)
 		maps.DeleteFunc(view.Operations, func(_ string, o optemplate.Template) bool {
 			return len(o.Topologies) > 0 && !slices.Contains(o.Topologies, t.Name)
@@ -40,15 +41,15 @@ func (b *Bundle) makeViews() {
 		view.Components.Components = slices.Clone(b.Components.Components)
 		for j := range view.Components.Components {
 			c := &view.Components.Components[j]
-			if k := slices.IndexFunc(t.Components, func(tc TopologyComponent) bool { return tc.Name == c.Name }); k >= 0 {
+			if k := slices.IndexFunc(t.Components, func(tc schema.TopologyComponent) bool { return tc.Name == c.Name }); k >= 0 {
 				c.Authority = cmp.Or(t.Components[k].Authority, c.Authority)
 				c.Sets = cmp.Or(t.Components[k].Sets, c.Sets)
 			}
 			c.Credentials = slices.DeleteFunc(slices.Clone(c.Credentials), func(name string) bool {
 				credential, ok := b.Credential(name)
-				return ok && !credential.isFor(t.Name)
+				return ok && !credential.IsFor(t.Name)
 			})
-			c.settle()
+			settle(c)
 		}
 		views[t.Name] = &view
 	}
@@ -66,25 +67,20 @@ func (b *Bundle) supplied() []string {
 	return names
 }
 
-// isFor says whether a topology has the credential.
-func (c *Credential) isFor(topology string) bool {
-	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
-}
-
 // settle leaves of failover, switchover, election and membership what goes with the authority, and takes out the
 // actions that are for the other alone.
-func (c *Component) settle() {
+func settle(c *schema.Component) {
 	var idle []string
-	if f := c.Failover; f != nil && c.Authority == AuthorityMiddleware {
+	if f := c.Failover; f != nil && c.Authority == schema.AuthorityMiddleware {
 		idle, c.Failover = append(f.Actions(), f.Measure, f.Handover), nil
 	}
-	if s := c.Switchover; s != nil && c.Authority == AuthorityEngine {
+	if s := c.Switchover; s != nil && c.Authority == schema.AuthorityEngine {
 		idle, c.Switchover = append(idle, s.Action), nil
 	}
-	if m := c.Membership; m != nil && c.Authority == AuthorityEngine {
+	if m := c.Membership; m != nil && c.Authority == schema.AuthorityEngine {
 		idle, c.Membership = append(idle, m.Check, m.Action), nil
 	}
-	if c.Authority == AuthorityEngine {
+	if c.Authority == schema.AuthorityEngine {
 		c.Election = nil
 	}
 	if len(idle) > 0 {
@@ -94,8 +90,8 @@ func (c *Component) settle() {
 }
 
 // authorities are those that a component has in its topologies.
-func (l *loader) authorities(c *Component) []Authority {
-	var all []Authority
+func (l *loader) authorities(c *schema.Component) []schema.Authority {
+	var all []schema.Authority
 	for _, t := range l.components.Topologies {
 		for _, tc := range t.Components {
 			if has := cmp.Or(tc.Authority, c.Authority); tc.Name == c.Name && !slices.Contains(all, has) {
@@ -107,7 +103,7 @@ func (l *loader) authorities(c *Component) []Authority {
 }
 
 // checkCredentials says which credential a plan uses that the component does not have where the plan is for.
-func (c *Component) checkCredentials(p *plan.Plan) error {
+func checkCredentials(c *schema.Component, p *plan.Plan) error {
 	var refs []*plan.SecretRef
 	for _, list := range environments(p) {
 		for _, env := range list {

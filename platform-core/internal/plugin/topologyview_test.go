@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // twoAuthorities is redis with a second topology, in which its members elect, and a credential that only that one has.
@@ -41,13 +42,13 @@ func TestATopologyHasWhatGoesWithItsAuthority(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for topology, want := range map[string]struct {
-		authority   Authority
+		authority   schema.Authority
 		failover    bool
 		actions     []string
 		credentials []string
 	}{
-		"standalone": {AuthorityEngine, true, []string{"promote", "follow", "other"}, []string{"default"}},
-		"elected":    {AuthorityMiddleware, false, []string{"elect", "other"}, []string{"default", "elect"}},
+		"standalone": {schema.AuthorityEngine, true, []string{"promote", "follow", "other"}, []string{"default"}},
+		"elected":    {schema.AuthorityMiddleware, false, []string{"elect", "other"}, []string{"default", "elect"}},
 	} {
 		view := b.In(topology)
 		c, _ := view.Component("redis")
@@ -57,7 +58,7 @@ func TestATopologyHasWhatGoesWithItsAuthority(t *testing.T) {
 			t.Errorf("%s: authority %s, failover %v, switchover %v, actions %v", topology, c.Authority, c.Failover, c.Switchover,
 				actions)
 		}
-		has := names(view.Components.Credentials, func(c Credential) string { return c.Name })
+		has := names(view.Components.Credentials, func(c schema.Credential) string { return c.Name })
 		slices.Sort(has)
 		if !slices.Equal(c.Credentials, want.credentials) || !slices.Equal(has, want.credentials) {
 			t.Errorf("%s: credentials %v and %v, want %v", topology, c.Credentials, has, want.credentials)

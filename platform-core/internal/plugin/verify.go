@@ -7,52 +7,35 @@ import (
 	"slices"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
-
-// VerifyMethod says how data is judged that was restored.
-type VerifyMethod struct {
-	// Topology that the instance of a drill has: one in which a single pod of the component is enough, or of each of its
-	// sets.
-	Topology string `json:"topology"`
-	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each
-	// of its parameters has a default.
-	Operation string `json:"operation"`
-	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those
-	// for replicas, for example.
-	Except []string `json:"except,omitempty"`
-	// With are parameters that it has whatever the source's are: what keeps it from doing anything to others.
-	With map[string]string `json:"with,omitempty"`
-}
-
-// Takes says whether the instance of a drill has a parameter of the source.
-func (m *VerifyMethod) Takes(parameter string) bool { return !matchesAny(m.Except, parameter) }
 
 // checkVerify: a drill makes an instance of the topology with one pod of the component, or of each set that was backed
 // up, and runs the template on it as it is.
-func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) {
+func (l *loader) checkVerify(path document.Path, c *schema.Component, m *schema.BackupMethod) {
 	if m.Restore == nil {
 		l.wrong(path, "is of data that was restored, and the method has no restore: add it, or take verify out")
 	}
 	all := l.components.Topologies
-	i := slices.IndexFunc(all, func(t Topology) bool { return t.Name == m.Verify.Topology })
+	i := slices.IndexFunc(all, func(t schema.Topology) bool { return t.Name == m.Verify.Topology })
 	switch at := path.With("topology"); {
 	case i < 0:
-		l.oneOf(at, m.Verify.Topology, "topology", names(all, func(t Topology) string { return t.Name }))
-	case !all[i].always(c.Name):
+		l.oneOf(at, m.Verify.Topology, "topology", names(all, func(t schema.Topology) string { return t.Name }))
+	case !all[i].Always(c.Name):
 		l.wrong(at, "names %q, which has no component %q, or not always", all[i].Name, c.Name)
 	default:
 		part := all[i].Components[slices.IndexFunc(all[i].Components,
-			func(tc TopologyComponent) bool { return tc.Name == c.Name })]
+			func(tc schema.TopologyComponent) bool { return tc.Name == c.Name })]
 		// A Backup of an instance with several sets says which: the instance has at least as many as the topology asks for,
 		// where all that are backed up are of it.
-		elsewhere := slices.ContainsFunc(all, func(t Topology) bool { return t.Name != all[i].Name && t.has(c.Name) })
-		if sets, replicas := c.limits(part); sets.Min > 1 && elsewhere || replicas.Min > 1 {
+		elsewhere := slices.ContainsFunc(all, func(t schema.Topology) bool { return t.Name != all[i].Name && t.Has(c.Name) })
+		if sets, replicas := c.Limits(part); sets.Min > 1 && elsewhere || replicas.Min > 1 {
 			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name,
 				max(sets.Min, 1)*replicas.Min)
 		}
 	}
 	if len(m.Verify.Except) > 0 {
-		l.checkFileParameters(path, c, FileParameters{Except: m.Verify.Except})
+		l.checkFileParameters(path, c, schema.FileParameters{Except: m.Verify.Except})
 	}
 	l.checkNamed(path.With("with"), c, m.Verify.With)
 	file, known := l.operations[m.Verify.Operation]

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // archiving is the plugin redis with a component that archives, and a set of it that does so in a place.
@@ -24,11 +24,11 @@ func archiving(t *testing.T, place *platformv1.ComponentArchive) *platformv1.Wor
 	view := b.In(app.Spec.Topology)
 	declared, _ := view.Component("redis")
 	view.Components.Credentials = append(slices.Clip(view.Components.Credentials),
-		plugin.Credential{Name: "account", Supplied: true}, plugin.Credential{Name: "key", Supplied: true})
-	declared.Archive = &plugin.Archive{
-		Parameters: plugin.ArchiveParameters{Folder: "log-folder", Volume: "log-volume", Bucket: "log-bucket",
+		schema.Credential{Name: "account", Supplied: true}, schema.Credential{Name: "key", Supplied: true})
+	declared.Archive = &schema.Archive{
+		Parameters: schema.ArchiveParameters{Folder: "log-folder", Volume: "log-volume", Bucket: "log-bucket",
 			Endpoint: "log-endpoint"},
-		Credentials: plugin.ArchiveCredentials{AccessKey: "account", SecretKey: "key"}}
+		Credentials: schema.ArchiveCredentials{AccessKey: "account", SecretKey: "key"}}
 	declared.Credentials = append(declared.Credentials, "account", "key")
 	declared.Process.Reload = &plan.Reload{Command: []string{"reload"}}
 	specs, refusal := Components(b, app)

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // checkAutoscaling refuses an autoscaler that could ask for what the plugin does not allow, or that has nothing to go
 // by.
-func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+func checkAutoscaling(spec *platformv1.ComponentSpec, declared *schema.Component, allowed schema.Range,
 	wanted *platformv1.ApplicationComponent) *Refusal {
 	a := wanted.Autoscaling
 	if a == nil {

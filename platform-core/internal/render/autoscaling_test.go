@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // A set starts with the plugin's default, as far as the bounds allow it.
 func TestAutoscaledSetsStartWithinTheirBounds(t *testing.T) {
-	allowed := plugin.Range{Default: 3, Min: 1, Max: 9}
+	allowed := schema.Range{Default: 3, Min: 1, Max: 9}
 	for _, test := range []struct{ from, to, want int32 }{{1, 9, 3}, {4, 9, 4}, {1, 2, 2}} {
 		spec := &platformv1.ComponentSpec{}
 		wanted := &platformv1.ApplicationComponent{
@@ -27,11 +27,11 @@ func TestAutoscaledSetsStartWithinTheirBounds(t *testing.T) {
 
 // Each number that the autoscaler may choose has to be one that the plugin takes.
 func TestAutoscalingKeepsToTheStepsOfThePlugin(t *testing.T) {
-	odd := plugin.Range{Default: 3, Min: 1, Max: 7, Step: 2}
+	odd := schema.Range{Default: 3, Min: 1, Max: 7, Step: 2}
 	check := func(from, to int32) *Refusal {
 		wanted := &platformv1.ApplicationComponent{
 			Autoscaling: &platformv1.Autoscaling{MinReplicas: from, MaxReplicas: to, CPUUtilization: new(int32(80))}}
-		return checkAutoscaling(&platformv1.ComponentSpec{Component: "db", Topology: "cluster"}, &plugin.Component{}, odd,
+		return checkAutoscaling(&platformv1.ComponentSpec{Component: "db", Topology: "cluster"}, &schema.Component{}, odd,
 			wanted)
 	}
 	if r := check(3, 3); r != nil {

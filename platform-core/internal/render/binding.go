@@ -11,6 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Login is what clients log in with. Database is empty where the middleware has no such thing.
@@ -40,7 +41,7 @@ func Binding(b *plugin.Bundle, application, topology string, endpoints []platfor
 		return endpoints[i].Host
 	}
 	host := hostOf(binding.Service)
-	i := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == binding.Port })
+	i := slices.IndexFunc(component.Ports, func(p schema.Port) bool { return p.Name == binding.Port })
 	if host == "" || i < 0 {
 		return nil
 	}
@@ -84,10 +85,10 @@ func Binding(b *plugin.Bundle, application, topology string, endpoints []platfor
 }
 
 // bindAliases adds the keys for clients that look for others.
-func bindAliases(data map[string][]byte, binding *plugin.Binding, endpoint url.URL) {
+func bindAliases(data map[string][]byte, binding *schema.Binding, endpoint url.URL) {
 	for alias, of := range binding.Aliases {
 		data[alias] = data[of]
-		if of == plugin.BoundEndpoint {
+		if of == schema.BoundEndpoint {
 			data[alias] = []byte(endpoint.String())
 		}
 	}
@@ -95,7 +96,7 @@ func bindAliases(data map[string][]byte, binding *plugin.Binding, endpoint url.U
 
 // ExternalBinding returns the data of the same Secret for what is not in the pods; nil while the endpoint is no URL of
 // a scheme and a host. ca is the authority of its certificate, empty for those that every client knows.
-func ExternalBinding(binding *plugin.Binding, endpoint, username, password string, ca []byte) map[string][]byte {
+func ExternalBinding(binding *schema.Binding, endpoint, username, password string, ca []byte) map[string][]byte {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Hostname() == "" {
 		return nil
@@ -125,12 +126,12 @@ func ExternalBinding(binding *plugin.Binding, endpoint, username, password strin
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // bindAlso adds a further Service, where it is there.
-func bindAlso(b *plugin.Bundle, data map[string][]byte, also plugin.BoundService, host string) {
+func bindAlso(b *plugin.Bundle, data map[string][]byte, also schema.BoundService, host string) {
 	component, ok := b.Component(also.Component)
 	if !ok || host == "" {
 		return
 	}
-	i := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == also.Port })
+	i := slices.IndexFunc(component.Ports, func(p schema.Port) bool { return p.Name == also.Port })
 	if i < 0 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // A binding names further Services where a topology has them.
@@ -71,10 +72,10 @@ func TestBindingHasAliases(t *testing.T) {
 
 // What is not in the pods is bound by what is said of it: no Service is.
 func TestBindingOfWhatIsElsewhere(t *testing.T) {
-	binding := &plugin.Binding{Type: "s3", Credential: "key",
-		External: &plugin.ExternalBinding{Endpoint: "endpoint", Account: "account"},
-		Aliases: map[string]string{"endpoint": plugin.BoundEndpoint, "accessKey": plugin.BoundUsername,
-			"secretKey": plugin.BoundPassword}}
+	binding := &schema.Binding{Type: "s3", Credential: "key",
+		External: &schema.ExternalBinding{Endpoint: "endpoint", Account: "account"},
+		Aliases: map[string]string{"endpoint": schema.BoundEndpoint, "accessKey": schema.BoundUsername,
+			"secretKey": schema.BoundPassword}}
 	for endpoint, want := range map[string]map[string]string{
 		"https://s3.example.com": {"endpoint": "https://s3.example.com", "host": "s3.example.com", "port": "443",
 			"uri": "https://me:p%2Fw@s3.example.com", "ca.crt": "certificate", "type": "s3"},

@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Component renders the sets and Services of one component.
@@ -87,7 +88,7 @@ type context struct {
 	settings Settings
 	owner    Meta
 	spec     *platformv1.ComponentSpec
-	declared *plugin.Component
+	declared *schema.Component
 }
 
 // setContext is what the rendering of one set works with.

@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/resources"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // Components checks an Application against the plugin and returns the spec of each of
@@ -103,7 +104,7 @@ func listTopologies(b *plugin.Bundle) string {
 	return strings.Join(list, ", ")
 }
 
-func checkComponentNames(topology *plugin.Topology, app *platformv1.Application) []*Refusal {
+func checkComponentNames(topology *schema.Topology, app *platformv1.Application) []*Refusal {
 	var known []string
 	var refusals []*Refusal
 	for _, c := range topology.Components {
@@ -167,7 +168,7 @@ func listCredentials(b *plugin.Bundle) string {
 }
 
 func componentSpec(b *plugin.Bundle, app *platformv1.Application,
-	tc plugin.TopologyComponent) (*platformv1.ComponentSpec, []*Refusal) {
+	tc schema.TopologyComponent) (*platformv1.ComponentSpec, []*Refusal) {
 	declared, ok := b.Component(tc.Name)
 	if !ok {
 		return nil, []*Refusal{refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name,
@@ -240,7 +241,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application,
 	return spec, refusals
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range,
+func fillReplicas(spec *platformv1.ComponentSpec, allowed schema.Range,
 	wanted *platformv1.ApplicationComponent) *Refusal {
 	spec.Replicas = allowed.Default
 	if a := wanted.Autoscaling; a != nil {
@@ -256,7 +257,7 @@ func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range,
 		spec.Replicas, spec.Topology, allowed)
 }
 
-func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component,
+func fillResources(spec *platformv1.ComponentSpec, declared *schema.Component,
 	wanted corev1.ResourceRequirements) *Refusal {
 	spec.Resources = *declared.Resources.DeepCopy()
 	if hasResources(wanted) {
@@ -272,7 +273,7 @@ func checkResources(where string, r corev1.ResourceRequirements) *Refusal {
 	return nil
 }
 
-func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.Storage) *Refusal {
+func fillStorage(spec *platformv1.ComponentSpec, declared *schema.Component, wanted *platformv1.Storage) *Refusal {
 	switch {
 	case len(declared.Volumes) == 0 && wanted != nil:
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage set: it keeps no data on volumes, take it out",

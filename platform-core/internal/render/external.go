@@ -20,7 +20,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // External renders the Services in front of one pod each.
@@ -40,7 +40,7 @@ func external(wanted *platformv1.ExternalAccess) *platformv1.ExternalAccess {
 }
 
 // checkExternal says why a component cannot have the external access that is asked for.
-func checkExternal(spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkExternal(spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	wanted := spec.External
 	if wanted == nil {
 		return nil
@@ -112,7 +112,7 @@ func (e *External) service(set *WorkloadSetOutput, ordinal int32) *corev1.Servic
 	selector := e.selector("")
 	selector[platformv1.SetLabel], selector[platformv1.OrdinalLabel] = set.Spec.Set, strconv.Itoa(int(ordinal))
 	ports := slices.DeleteFunc(slices.Clone(e.declared.Ports),
-		func(p plugin.Port) bool { return p.Name != e.declared.PodServices.Port })
+		func(p schema.Port) bool { return p.Name != e.declared.PodServices.Port })
 	service := e.context.service(name, selector, ports)
 	maps.Copy(service.Labels, selector)
 	expose(service, &e.spec.External.ServiceSettings)

@@ -13,10 +13,11 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // fillFailover says how the component fails over, where it does.
-func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+func fillFailover(spec *platformv1.ComponentSpec, declared *schema.Component, allowed schema.Range,
 	wanted *platformv1.Failover) *Refusal {
 	f := declared.Failover
 	alone := allowed.Max < 2
@@ -54,7 +55,7 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 // for metrics is that of the container that tells them.
 func (c *context) needsOps() bool {
 	keeps := slices.ContainsFunc(c.bundle.Components.Entities,
-		func(e plugin.Entity) bool { return e.Component == c.declared.Name })
+		func(e schema.Entity) bool { return e.Component == c.declared.Name })
 	return len(c.opsActions()) > 0 || c.declared.Driver != nil && keeps
 }
 

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // mountPrefix is the beginning of the names of volumes that a user gives the mounts of a component.
@@ -24,7 +25,7 @@ func Foreign(v *corev1.Volume) bool {
 }
 
 // checkMounts says why the volumes that a user gives a component cannot be mounted.
-func checkMounts(spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkMounts(spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	var known []string
 	for _, m := range declared.Mounts {
 		known = append(known, m.Name)
@@ -69,7 +70,7 @@ func given(spec *platformv1.ComponentSpec) []string {
 }
 
 // mountProblem says what is wrong with a volume for a mount; empty for nothing.
-func mountProblem(m *platformv1.Mount, declared *plugin.Mount) string {
+func mountProblem(m *platformv1.Mount, declared *schema.Mount) string {
 	kinds := 0
 	for _, there := range []bool{m.PersistentVolumeClaim != nil, m.NFS != nil, m.CSI != nil, m.ConfigMap != nil,
 		m.Secret != nil} {
@@ -120,7 +121,7 @@ func (c *context) mount(t *corev1.PodTemplateSpec) {
 }
 
 // mountVolume is the volume of a mount.
-func mountVolume(m *platformv1.Mount, declared *plugin.Mount) corev1.Volume {
+func mountVolume(m *platformv1.Mount, declared *schema.Mount) corev1.Volume {
 	volume := corev1.Volume{Name: mountPrefix + m.Name}
 	switch {
 	case m.PersistentVolumeClaim != nil:
@@ -141,7 +142,7 @@ func mountVolume(m *platformv1.Mount, declared *plugin.Mount) corev1.Volume {
 	return volume
 }
 
-func csiVolume(m *platformv1.CSIVolume, declared *plugin.Mount) *corev1.CSIVolumeSource {
+func csiVolume(m *platformv1.CSIVolume, declared *schema.Mount) *corev1.CSIVolumeSource {
 	volume := &corev1.CSIVolumeSource{Driver: m.Driver, VolumeAttributes: maps.Clone(m.VolumeAttributes),
 		ReadOnly: new(declared.ReadOnly)}
 	if m.FSType != "" {

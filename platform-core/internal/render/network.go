@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // networkPolicy lets in: pods of the same Application, to all ports; the operator, to the agents'; whom the user
@@ -38,7 +38,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	}
 	var clients []networkingv1.NetworkPolicyPort
 	for _, port := range c.declared.Ports {
-		if port.Access == "" || port.Access == plugin.PortClient {
+		if port.Access == "" || port.Access == schema.PortClient {
 			clients = append(clients, policyPort(port.Port))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // ObjectsOf returns the objects of an Application with these Components, for people and for golden files: Components,
@@ -146,7 +147,7 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 }
 
 // externalEndpoint is what an Application says of where the storage is that its binding tells of.
-func externalEndpoint(binding *plugin.Binding, app *platformv1.Application) string {
+func externalEndpoint(binding *schema.Binding, app *platformv1.Application) string {
 	for _, c := range app.Spec.Components {
 		if c.Name == binding.Component {
 			return string(c.Parameters[binding.External.Endpoint])
@@ -156,7 +157,7 @@ func externalEndpoint(binding *plugin.Binding, app *platformv1.Application) stri
 }
 
 // BindingSecretType is the type of the Secret that follows the Service Binding specification.
-func BindingSecretType(binding *plugin.Binding) corev1.SecretType {
+func BindingSecretType(binding *schema.Binding) corev1.SecretType {
 	return corev1.SecretType("servicebinding.io/" + binding.Type)
 }
 

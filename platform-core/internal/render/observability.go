@@ -12,17 +12,18 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // PodMonitorKind is the Prometheus Operator's kind of pods whose metrics are read.
-var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
+var PodMonitorKind = kubeschema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
 
 const (
 	// minLogsVolume is the smallest volume of access logs that is worth having.
@@ -48,7 +49,7 @@ func logs(wanted *platformv1.Logs) *platformv1.Logs {
 	return wanted.DeepCopy()
 }
 
-func checkMonitoring(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkMonitoring(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	if !spec.Monitoring.On() {
 		return nil
 	}
@@ -72,7 +73,7 @@ func checkMonitoring(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared 
 	return nil
 }
 
-func checkLogs(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkLogs(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	if !spec.Logs.On() {
 		return nil
 	}
@@ -89,7 +90,7 @@ func checkLogs(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugi
 }
 
 // ports of the component that are there with what the user asks for.
-func (c *context) ports() []plugin.Port {
+func (c *context) ports() []schema.Port {
 	return c.declared.PortsFor(placeholder.Component{Monitoring: c.spec.Monitoring.On()})
 }
 
@@ -238,7 +239,7 @@ func (c *context) monitorsMayReach() []networkingv1.NetworkPolicyIngressRule {
 	if !c.spec.Monitoring.On() {
 		return nil
 	}
-	i := slices.IndexFunc(c.declared.Ports, func(p plugin.Port) bool { return p.Name == c.declared.Monitoring.Port })
+	i := slices.IndexFunc(c.declared.Ports, func(p schema.Port) bool { return p.Name == c.declared.Monitoring.Port })
 	return []networkingv1.NetworkPolicyIngressRule{{
 		From:  c.spec.NetworkPolicy.MonitoringFrom,
 		Ports: []networkingv1.NetworkPolicyPort{policyPort(c.declared.Ports[i].Port)},

@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // graceSeconds is what the process manager has for itself after the process has stopped.
@@ -127,7 +128,7 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Resources = *c.set.resources.DeepCopy()
 	container.Env = append(c.podIdentity(), container.Env...)
 	for _, port := range c.ports() {
-		if port.Access == plugin.PortMetrics && c.declared.Monitoring.Beside() {
+		if port.Access == schema.PortMetrics && c.declared.Monitoring.Beside() {
 			continue
 		}
 		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))

@@ -10,15 +10,16 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // HTTPRouteKind is the Gateway API's kind of ways into the cluster by HTTP.
-var HTTPRouteKind = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
+var HTTPRouteKind = kubeschema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
 
 // routes renders what leads clients outside of the cluster to the Services. One to a Service that is not there in this
 // topology is left out.
@@ -41,14 +42,14 @@ func (c *context) routes(output *ComponentOutput) *Refusal {
 	}
 	for i := range routes {
 		route := &routes[i]
-		j := slices.IndexFunc(c.declared.Services, func(s plugin.Service) bool { return s.Name == route.Service })
+		j := slices.IndexFunc(c.declared.Services, func(s schema.Service) bool { return s.Name == route.Service })
 		if j < 0 || c.nobodyHas(c.declared.Services[j].Role) {
 			continue
 		}
 		switch route.Kind {
-		case plugin.RouteIngress:
+		case schema.RouteIngress:
 			output.Ingresses = append(output.Ingresses, c.ingress(route))
-		case plugin.RouteHTTPRoute:
+		case schema.RouteHTTPRoute:
 			output.HTTPRoutes = append(output.HTTPRoutes, c.httpRoute(route))
 		}
 	}
@@ -56,7 +57,7 @@ func (c *context) routes(output *ComponentOutput) *Refusal {
 }
 
 // routeMeta is the metadata of what a route becomes.
-func (c *context) routeMeta(route *plugin.Route) metav1.ObjectMeta {
+func (c *context) routeMeta(route *schema.Route) metav1.ObjectMeta {
 	annotations := maps.Clone(route.Annotations)
 	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	return metav1.ObjectMeta{
@@ -66,7 +67,7 @@ func (c *context) routeMeta(route *plugin.Route) metav1.ObjectMeta {
 }
 
 // ingress has one rule for each host.
-func (c *context) ingress(route *plugin.Route) *networkingv1.Ingress {
+func (c *context) ingress(route *schema.Route) *networkingv1.Ingress {
 	ingress := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"},
 		ObjectMeta: c.routeMeta(route),
@@ -96,7 +97,7 @@ func (c *context) ingress(route *plugin.Route) *networkingv1.Ingress {
 }
 
 // httpRoute has one rule for all hosts. Its port is a number: the Gateway API has no names of ports.
-func (c *context) httpRoute(route *plugin.Route) *unstructured.Unstructured {
+func (c *context) httpRoute(route *schema.Route) *unstructured.Unstructured {
 	parent := map[string]any{"name": route.Gateway}
 	if namespace, name, found := strings.Cut(route.Gateway, "/"); found {
 		parent = map[string]any{"namespace": namespace, "name": name}

@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // labels are on all that belongs to the component.
@@ -49,7 +50,7 @@ func (c *setContext) setSelector() map[string]string {
 // services renders the headless Service, then those that the plugin declares.
 func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""),
-		slices.DeleteFunc(slices.Clone(c.declared.Ports), func(p plugin.Port) bool { return p.Access == plugin.PortMetrics }))
+		slices.DeleteFunc(slices.Clone(c.declared.Ports), func(p schema.Port) bool { return p.Access == schema.PortMetrics }))
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	// Members find each other before they are ready.
 	headless.Spec.PublishNotReadyAddresses = true
@@ -60,7 +61,7 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 		if c.nobodyHas(s.Role) {
 			continue
 		}
-		var ports []plugin.Port
+		var ports []schema.Port
 		for _, port := range c.declared.Ports {
 			if slices.Contains(s.Ports, port.Name) {
 				ports = append(ports, port)
@@ -68,7 +69,7 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 		}
 		service := c.service(plugin.ServiceNameFor(c.owner.Application, s.Name), c.selector(s.Role), ports)
 		services = append(services, service)
-		if s.Exposure == plugin.ExposureInternal {
+		if s.Exposure == schema.ExposureInternal {
 			continue
 		}
 		expose(service, settingsOf(c.spec.Service, s.Name, clients[0]))
@@ -84,10 +85,10 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 }
 
 // clientServices are the names of a component's Services for clients, in the order of the plugin.
-func clientServices(declared *plugin.Component) []string {
+func clientServices(declared *schema.Component) []string {
 	var names []string
 	for _, s := range declared.Services {
-		if s.Exposure != plugin.ExposureInternal {
+		if s.Exposure != schema.ExposureInternal {
 			names = append(names, s.Name)
 		}
 	}
@@ -124,7 +125,7 @@ func expose(service *corev1.Service, settings *platformv1.ServiceSettings) {
 }
 
 // fillService takes up how clients reach a component, or says why it cannot be had.
-func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component,
+func fillService(spec *platformv1.ComponentSpec, declared *schema.Component,
 	wanted *platformv1.ServiceExposure) *Refusal {
 	clients := clientServices(declared)
 	switch {
@@ -162,7 +163,7 @@ func overridable(names []string) string {
 	return fmt.Sprintf("its other Services for clients are %q", names)
 }
 
-func (c *context) service(name string, selector map[string]string, ports []plugin.Port) *corev1.Service {
+func (c *context) service(name string, selector map[string]string, ports []schema.Port) *corev1.Service {
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.owner.Namespace, Labels: c.labels()},
@@ -183,7 +184,7 @@ func (c *context) service(name string, selector map[string]string, ports []plugi
 // nobodyHas says whether no pod can have a role: where a single pod writes nobody follows.
 func (c *context) nobodyHas(role string) bool {
 	return c.declared.Failover != nil && (c.spec.Failover == nil || c.bundle.Alone(c.spec.Component, c.spec.Topology)) &&
-		slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
+		slices.ContainsFunc(c.declared.Roles, func(r schema.Role) bool {
 			return r.Name == role && r.Access != platformv1.RoleReadWrite
 		})
 }

@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/resources"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 const (
@@ -66,7 +67,7 @@ func hasResources(r corev1.ResourceRequirements) bool {
 }
 
 // fillSets gives the component its sets: those that the user names, or as many as the plugin says.
-func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range,
+func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *schema.Component, allowed schema.Range,
 	wanted []platformv1.ComponentSet) []*Refusal {
 	names := setNames(declared)
 	for i := range wanted {
@@ -96,7 +97,7 @@ func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin
 }
 
 // setNames are the names of the sets that the user does not name.
-func setNames(declared *plugin.Component) []string {
+func setNames(declared *schema.Component) []string {
 	if onlySet(declared) {
 		return []string{platformv1.DefaultSet}
 	}
@@ -108,9 +109,9 @@ func setNames(declared *plugin.Component) []string {
 }
 
 // onlySet says whether the plugin allows exactly one set.
-func onlySet(declared *plugin.Component) bool { return declared.Sets == nil || declared.Sets.Max == 1 }
+func onlySet(declared *schema.Component) bool { return declared.Sets == nil || declared.Sets.Max == 1 }
 
-func checkSetNames(spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkSetNames(spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	seen := map[string]bool{}
 	for _, set := range spec.Sets {
 		if problems := validation.IsDNS1123Label(set.Name); len(problems) > 0 || len(set.Name) > platformv1.MaxSetName {
@@ -139,7 +140,7 @@ func checkSetNames(spec *platformv1.ComponentSpec, declared *plugin.Component) *
 }
 
 func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet,
-	declared *plugin.Component, allowed plugin.Range) []*Refusal {
+	declared *schema.Component, allowed schema.Range) []*Refusal {
 	where := fmt.Sprintf("set %q of component %q", set.Name, spec.Component)
 	var refusals []*Refusal
 	add := func(r *Refusal) {

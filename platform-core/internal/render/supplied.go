@@ -7,6 +7,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // supplied are the credentials that only a user can supply, and did.
@@ -25,7 +26,7 @@ func hasCredential(spec *platformv1.ComponentSpec, name string) bool {
 }
 
 // withGiven is the component without those credentials that only a user can supply, and did not.
-func withGiven(declared *plugin.Component, b *plugin.Bundle, spec *platformv1.ComponentSpec) *plugin.Component {
+func withGiven(declared *schema.Component, b *plugin.Bundle, spec *platformv1.ComponentSpec) *schema.Component {
 	absent := func(name string) bool {
 		credential, ok := b.Credential(name)
 		return ok && credential.Supplied && !hasCredential(spec, name)

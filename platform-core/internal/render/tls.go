@@ -8,10 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // What cert-manager calls things. Its own types would bring in far more than these few fields.
@@ -22,9 +23,9 @@ const (
 
 var (
 	// CertificateKind is cert-manager's kind of certificates.
-	CertificateKind = schema.GroupVersionKind{Group: issuerGroup, Version: "v1", Kind: "Certificate"}
+	CertificateKind = kubeschema.GroupVersionKind{Group: issuerGroup, Version: "v1", Kind: "Certificate"}
 	// IssuerKind is its kind of issuers of one namespace.
-	IssuerKind = schema.GroupVersionKind{Group: issuerGroup, Version: "v1", Kind: issuerKind}
+	IssuerKind = kubeschema.GroupVersionKind{Group: issuerGroup, Version: "v1", Kind: issuerKind}
 )
 
 // Times as cert-manager writes them.
@@ -42,7 +43,7 @@ func tls(wanted *platformv1.TLS) *platformv1.TLS {
 	return wanted.DeepCopy()
 }
 
-func checkTLS(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+func checkTLS(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
 	if !spec.TLS.On() || declared.TLS != nil {
 		return nil
 	}
@@ -75,7 +76,7 @@ func Authority(app *platformv1.Application) []*unstructured.Unstructured {
 	}
 }
 
-func certManagerObject(kind schema.GroupVersionKind, namespace, name string,
+func certManagerObject(kind kubeschema.GroupVersionKind, namespace, name string,
 	spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(kind)

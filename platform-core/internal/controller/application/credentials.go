@@ -19,6 +19,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -76,8 +77,8 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 }
 
 // credentialsOf the instance: those that only a user can supply are there when he names a Secret.
-func (f *facts) credentialsOf() []plugin.Credential {
-	return slices.DeleteFunc(slices.Clone(f.state.Bundle.Components.Credentials), func(c plugin.Credential) bool {
+func (f *facts) credentialsOf() []schema.Credential {
+	return slices.DeleteFunc(slices.Clone(f.state.Bundle.Components.Credentials), func(c schema.Credential) bool {
 		_, supplied := f.suppliedFor(c.Name)
 		return c.Supplied && !supplied
 	})
@@ -163,7 +164,7 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 // ensureExternalBinding applies the Secret of what is not in the pods. Keys of an account elsewhere count from the
 // moment that the user has them, so that nobody waits for the pods to take them over.
 func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.Application, f *facts,
-	binding *plugin.Binding) error {
+	binding *schema.Binding) error {
 	external := binding.External
 	account, password, ca := f.passwords[external.Account], f.passwords[binding.Credential], f.passwords[external.CA]
 	if account == "" || password == "" || ca == "" && app.Spec.Supplies(external.CA) {
@@ -174,7 +175,7 @@ func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.
 	return c.applyBinding(ctx, app, binding, render.ExternalBinding(binding, endpoint, account, password, []byte(ca)))
 }
 
-func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Application, binding *plugin.Binding,
+func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Application, binding *schema.Binding,
 	data map[string][]byte) error {
 	if data == nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -19,7 +20,7 @@ import (
 // threeTier is web, which needs app, which needs db.
 func threeTier() *facts {
 	return &facts{
-		state: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+		state: plugin.State{Bundle: &plugin.Bundle{Components: schema.Components{Components: []schema.Component{
 			{Name: "web", Needs: []string{"app"}}, {Name: "app", Needs: []string{"db"}}, {Name: "db"},
 		}}}},
 		components: map[string]*platformv1.Component{},

@@ -13,7 +13,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/instance"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -58,7 +58,7 @@ func (c *Controller) handOver(ctx context.Context, app *platformv1.Application, 
 
 // next decides on the password of one credential, and on what is accepted beside it. The refusal says why no other
 // password can be taken over at once; it is nil when it can.
-func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *facts, declared *plugin.Credential,
+func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *facts, declared *schema.Credential,
 	have *corev1.Secret, refusal *render.Refusal) error {
 	name, now := declared.Name, at(have)
 	asked := cmp.Or(f.passwords[name], instance.NewPassword(*declared))

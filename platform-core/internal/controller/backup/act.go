@@ -21,6 +21,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -294,10 +295,10 @@ func origin(app *platformv1.Application, source *platformv1.BackupSource, s rend
 
 // streamsOf are the parts of a Backup whose data is in several, each with what its source makes of the variables of the
 // method; none where it is in one.
-func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1.Application, s render.Settings) (
+func streamsOf(b *platformv1.Backup, method schema.BackupMethod, app *platformv1.Application, s render.Settings) (
 	[]mover.Stream, error) {
 	var streams []mover.Stream
-	var first plugin.BackupMethod
+	var first schema.BackupMethod
 	for i := range b.Status.Sources {
 		source := &b.Status.Sources[i]
 		filled, err := method.Expand(origin(app, source, s))

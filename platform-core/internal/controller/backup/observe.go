@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/stores"
 	"github.com/zeroinfra/platform-core/sdk/objectcache"
 )
@@ -33,9 +34,9 @@ type observation struct {
 	repository  *platformv1.BackupRepository
 	application *platformv1.Application
 	// method of the plugin.
-	method plugin.BackupMethod
+	method schema.BackupMethod
 	// declared is the component that has the method.
-	declared *plugin.Component
+	declared *schema.Component
 }
 
 func moverName(b *platformv1.Backup) string { return "mover-" + string(b.UID) }
@@ -173,7 +174,7 @@ func (seen *observation) findMethod(b *platformv1.Backup, bundle *plugin.Bundle)
 		}
 	}
 	methods, of := bundle.BackupMethodsOf(components)
-	i := slices.IndexFunc(methods, func(m plugin.BackupMethod) bool { return m.Name == b.Spec.Method })
+	i := slices.IndexFunc(methods, func(m schema.BackupMethod) bool { return m.Name == b.Spec.Method })
 	if i < 0 {
 		return false
 	}
@@ -212,7 +213,7 @@ func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSour
 	choices := seen.method.From
 	if len(choices) == 0 {
 		// Any one will do, whatever its role.
-		choices = []plugin.BackupSource{{}}
+		choices = []schema.BackupSource{{}}
 	}
 	for _, choice := range choices {
 		for i := range pods {
@@ -223,7 +224,7 @@ func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSour
 			role := pod.Labels[platformv1.RoleLabel]
 			fits, err := true, error(nil)
 			if len(seen.method.From) > 0 {
-				fits, err = choice.Fits(role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
+				fits, err = plugin.IsSource(choice, role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
 			}
 			if err != nil {
 				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))

@@ -12,8 +12,8 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -47,7 +47,7 @@ func TestStreams(t *testing.T) {
 	app := &platformv1.Application{}
 	app.Name, app.Namespace = "c", "n"
 	b := made(func(b *platformv1.Backup) { b.Status.Sources = twoSets() })
-	method := plugin.BackupMethod{Name: "rdb", Command: []string{"dump", "${app.name}"},
+	method := schema.BackupMethod{Name: "rdb", Command: []string{"dump", "${app.name}"},
 		Env: []optemplate.JobEnv{{Name: "HOST", Value: "${source.name}"}, {Name: "PASSWORD", Secret: &plan.SecretRef{}}}}
 	streams, err := streamsOf(b, method, app, render.Settings{})
 	if err != nil || len(streams) != 2 || streams[1].Name != "1" ||

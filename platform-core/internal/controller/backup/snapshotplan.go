@@ -13,7 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/volumesnapshot"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -32,7 +32,7 @@ const (
 // snapshotFacts are what a decision on VolumeSnapshots rests on.
 type snapshotFacts struct {
 	// method of the plugin; nil while that is not known.
-	method *plugin.SnapshotMethod
+	method *schema.SnapshotMethod
 	// podUID of the source, and volume and claim that a snapshot is to be made of: looked up while the Backup is Pending.
 	podUID types.UID
 	wanted platformv1.VolumeSnapshotRecord
@@ -191,7 +191,7 @@ func (t turn) hold() (d decision, waits bool) {
 // longest is how long a source keeps still at most.
 func (of snapshotFacts) longest() time.Duration {
 	if of.method == nil {
-		return plugin.DefaultHoldSeconds * time.Second
+		return schema.DefaultHoldSeconds * time.Second
 	}
 	return of.method.Longest()
 }

@@ -12,7 +12,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/volumesnapshot"
 )
 
@@ -63,7 +63,7 @@ var (
 
 // Methods, and what the agent says of a hold.
 var (
-	freezes, plain = &plugin.SnapshotMethod{Freeze: "freeze", Thaw: "thaw"}, &plugin.SnapshotMethod{}
+	freezes, plain = &schema.SnapshotMethod{Freeze: "freeze", Thaw: "thaw"}, &schema.SnapshotMethod{}
 	held           = &agentclient.Held{Phase: agentclient.HoldHeld, Outputs: map[string]string{"log": "yes"}}
 	freezing       = &agentclient.Held{Phase: agentclient.HoldFreezing}
 	released       = &agentclient.Held{Phase: agentclient.HoldReleased}
@@ -71,7 +71,7 @@ var (
 )
 
 // begins are the facts of a Backup that can begin.
-func begins(method *plugin.SnapshotMethod) facts {
+func begins(method *schema.SnapshotMethod) facts {
 	return ready(func(f *facts) {
 		f.limit, f.of = 1, snapshotFacts{method: method, podUID: "pod",
 			wanted: platformv1.VolumeSnapshotRecord{Volume: "data", Claim: "data-p-0"}}
@@ -197,7 +197,7 @@ func TestNextOfSnapshots(t *testing.T) {
 // A Backup that is whole says how large it is, of which moment, and what the source told.
 func TestWhatASnapshotSays(t *testing.T) {
 	b := shot(platformv1.HoldWanted)
-	of := snapshotFacts{method: &plugin.SnapshotMethod{Freeze: "freeze"}, there: []*volumesnapshot.Snapshot{nil},
+	of := snapshotFacts{method: &schema.SnapshotMethod{Freeze: "freeze"}, there: []*volumesnapshot.Snapshot{nil},
 		held: &agentclient.Held{Phase: agentclient.HoldHeld, Outputs: map[string]string{"log": "yes"}}}
 	b.Status = next(b, facts{now: epoch.Add(time.Second), of: of}).status
 	of.there, of.held = []*volumesnapshot.Snapshot{good}, &agentclient.Held{Phase: agentclient.HoldReleased, Thawed: true}

@@ -23,13 +23,14 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // members are the pods of a component as members of one cluster.
 type members struct {
 	plugin.Members
-	declared *plugin.Component
+	declared *schema.Component
 	// parameters of the actions for these members, and the same for members that are formed: that is no reason to ask
 	// again.
 	parameters, lasting map[string]string

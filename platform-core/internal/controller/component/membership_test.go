@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -50,7 +51,7 @@ func newStory(t *testing.T) *story {
 		component: &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c"}}}
 	s.c = &Controller{Deps: Deps{Ops: s, Now: func() time.Time { return s.now }}}
 	s.m = membersOf(liveSets(podSet("a", 2)), wantedSets(podSet("a", 2)))
-	s.m.declared = &plugin.Component{Membership: &plugin.Membership{Check: "check", Action: "act"},
+	s.m.declared = &schema.Component{Membership: &schema.Membership{Check: "check", Action: "act"},
 		Actions: []plan.Action{{Name: "act", TimeoutSeconds: 30}}}
 	s.report(agentreport.Report{Health: agentreport.Healthy})
 	return s

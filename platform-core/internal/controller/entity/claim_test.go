@@ -21,7 +21,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
@@ -85,7 +85,7 @@ func failsAs(kind agentclient.ErrorKind) func(*server, string, agentclient.Entit
 type instanceOf struct {
 	*testing.T
 	*Controller
-	declared *plugin.Entity
+	declared *schema.Entity
 	servers  map[string]*server
 	pods     []corev1.Pod
 	clock    time.Time
@@ -97,7 +97,7 @@ func (i *instanceOf) DialEntities(_ context.Context, pod *corev1.Pod) (agentclie
 	return i.servers[pod.Name], nil
 }
 
-func newInstance(t *testing.T, declared plugin.Entity, pods ...string) *instanceOf {
+func newInstance(t *testing.T, declared schema.Entity, pods ...string) *instanceOf {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, platformv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -173,7 +173,7 @@ func (i *instanceOf) wants(origin platformv1.EntityOrigin, reason string) {
 	}
 }
 
-var byDriver = plugin.Entity{Driver: "role"}
+var byDriver = schema.Entity{Driver: "role"}
 
 // What somebody makes by hand under a name that was refused to an Entity is not the Entity's.
 func TestWhatWasRefusedIsNotClaimed(t *testing.T) {
@@ -268,7 +268,7 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 		return report.CallSucceeded, "", nil
 	}
 	for name, test := range map[string]struct {
-		declared plugin.Entity
+		declared schema.Entity
 		steps    []step
 		// after is when the claim can be taken back: at once where the end of every call is known; never when negative.
 		after time.Duration
@@ -286,7 +286,7 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 			[]step{{lost, (*instanceOf).dies, waits}, {refuses, nil, refused}}, doubtTime},
 		"no answer, and no from another process": {byDriver,
 			[]step{{lost, (*instanceOf).restarts, waits}, {refuses, nil, refused}}, doubtTime},
-		"a command failed": {plugin.Entity{Actions: &plan.EntityActions{}},
+		"a command failed": {schema.Entity{Actions: &plan.EntityActions{}},
 			[]step{{refuses, nil, refused}, {refuses, nil, refused}}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestClaimsOutliveTheirController(t *testing.T) {
 
 // Where every pod has the object, all of them have to refuse it.
 func TestWhatOnePodTookIsClaimed(t *testing.T) {
-	each := plugin.Entity{Driver: "role", Pods: plugin.EntityEach}
+	each := schema.Entity{Driver: "role", Pods: schema.EntityEach}
 	i := newInstance(t, each, "main-0", "main-1")
 	if next := i.look(0); next != refusedRetry || i.writes != 3 {
 		t.Errorf("it took %d writes, and the next turn is in %v", i.writes, next)

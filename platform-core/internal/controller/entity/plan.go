@@ -20,7 +20,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretvalue"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -249,7 +249,7 @@ func (seen *observation) groups() []*group {
 		g := byType[declared.Type]
 		if g == nil {
 			g = &group{entityType: declared.Type, component: declared.Component, roles: it.wanted.Roles,
-				each: declared.Pods == plugin.EntityEach}
+				each: declared.Pods == schema.EntityEach}
 			byType[declared.Type] = g
 		}
 		g.items = append(g.items, it)

@@ -12,7 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -72,7 +72,7 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 		"the same by other words, once more": {"", "+get -acl", "+get -acl", 1, false},
 	} {
 		it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
-		it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis"},
+		it.wanted = &accept.EntityWanted{Type: &schema.Entity{Driver: "redis"},
 			Parameters: map[string]string{"commands": "+get"}}
 		it.intent, it.there, it.found, it.attempt = agentclient.EntityUpdate, true, state(test.found), test.attempt
 		if test.observed != "" {
@@ -88,7 +88,7 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 // somebody.
 func TestFactsAreToldAndComparedWithNothing(t *testing.T) {
 	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
-	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "minio"},
+	it.wanted = &accept.EntityWanted{Type: &schema.Entity{Driver: "minio"},
 		Parameters: map[string]string{"prefix": "logs/"}}
 	it.before.Status.Origin, it.entity.Status.Origin = platformv1.EntityCreated, platformv1.EntityCreated
 	it.before.Status.Applied, it.before.Status.Observed = it.digest(), it.wanted.Parameters
@@ -110,7 +110,7 @@ func TestFactsAreToldAndComparedWithNothing(t *testing.T) {
 func TestEachProcessHasItsOwnWords(t *testing.T) {
 	r := &remembered{forms: map[string]*forms{}}
 	words := map[string]string{"redis-a-0": "+get", "redis-a-1": "+get -acl"}
-	wanted := &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis", Pods: plugin.EntityEach},
+	wanted := &accept.EntityWanted{Type: &schema.Entity{Driver: "redis", Pods: schema.EntityEach},
 		Parameters: map[string]string{"commands": "+get"}}
 	status := map[string]string{}
 	turn := func(pod, process, commands string) *item {
@@ -155,7 +155,7 @@ func TestEachProcessHasItsOwnWords(t *testing.T) {
 // at soon.
 func TestAnObjectThatIsPendingIsNotReady(t *testing.T) {
 	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
-	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "topic"},
+	it.wanted = &accept.EntityWanted{Type: &schema.Entity{Driver: "topic"},
 		Parameters: map[string]string{"replication-factor": "3"}}
 	it.entity.Status.Origin = platformv1.EntityCreated
 	state := agentclient.EntityState{Parameters: it.wanted.Parameters,

@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // users are process managers of pods that use so much memory, by name; who is not among them does not answer.
@@ -84,7 +85,7 @@ func TestOnlyPodsThatLoseMemoryAreAsked(t *testing.T) {
 		memoryPod("redis", 3, "128Mi"), going, coming,
 		memoryPod("sentinel", 0, "256Mi")}
 	seen := &observation{pods: map[string]*corev1.Pod{},
-		bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+		bundle: &plugin.Bundle{Components: schema.Components{Components: []schema.Component{
 			{Name: "redis", Container: "server"}, {Name: "sentinel", Container: "server"}}}}}
 	for _, pod := range pods {
 		seen.pods[pod.Name] = pod

@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // present says which objects there are in the namespace that a step could have made or changed, with their versions.
@@ -62,8 +63,8 @@ func TestWhatAStepCannotHaveIsRefused(t *testing.T) {
 		"Nowhere": {"job: {command: [count]}",
 			`Application "redis-a" has no pods of component "sentinel" that a job could be like`},
 	}
-	bundle.Components.Topologies = []plugin.Topology{
-		{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "sentinel"}}}}
+	bundle.Components.Topologies = []schema.Topology{
+		{Name: "standalone", Components: []schema.TopologyComponent{{Name: "sentinel"}}}}
 	for name, tc := range cases {
 		bundle.Operations[name] = parsed(fmt.Sprintf("name: %s\nsteps:\n  - name: do\n    %s\n", name, tc.step))
 	}
@@ -101,7 +102,7 @@ func TestAJobWithTheVolumesOfAPodThatRunsIsNotMade(t *testing.T) {
 	f := newFixture(t, 1)
 	f.stopAgents(0)
 	bundle := testBundle()
-	bundle.Components.Components = []plugin.Component{{Name: "redis", Container: "redis"}}
+	bundle.Components.Components = []schema.Component{{Name: "redis", Container: "redis"}}
 	f.index = plugin.NewIndex()
 	f.index.Set("redis", "1.0.0", bundle, nil)
 	rights := f.client(env.System.Config)

@@ -8,18 +8,19 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // An instance whose log is archived is told by the credential that one of its methods reads such a log with, whichever
 // the Backup is by.
 func TestAnArchiveIsTold(t *testing.T) {
-	reads := &plugin.RestoreMethod{Target: &plugin.TargetMethod{
-		Credentials: []plugin.TargetCredential{{Name: "archive-ca", Optional: true}, {Name: "archive"}}}}
+	reads := &schema.RestoreMethod{Target: &schema.TargetMethod{
+		Credentials: []schema.TargetCredential{{Name: "archive-ca", Optional: true}, {Name: "archive"}}}}
 	facts := accept.Facts{State: plugin.State{
-		Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-			{Name: "server", Backups: []plugin.BackupMethod{{Name: "dump", Restore: &plugin.RestoreMethod{}},
+		Bundle: &plugin.Bundle{Components: schema.Components{Components: []schema.Component{
+			{Name: "server", Backups: []schema.BackupMethod{{Name: "dump", Restore: &schema.RestoreMethod{}},
 				{Name: "base", Restore: reads}}},
-			{Name: "other", Backups: []plugin.BackupMethod{{Name: "files", Restore: &plugin.RestoreMethod{}}}},
+			{Name: "other", Backups: []schema.BackupMethod{{Name: "files", Restore: &schema.RestoreMethod{}}}},
 		}}}}}
 	for name, tc := range map[string]struct {
 		component string

@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -108,7 +109,7 @@ const (
 )
 
 func (c *Controller) mannerOf(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle,
-	declared *plugin.Credential) (manner, error) {
+	declared *schema.Credential) (manner, error) {
 	if !accept.IsShared(declared, app.Spec.Topology) {
 		return atOnce, nil
 	}
@@ -141,7 +142,7 @@ func (c *Controller) componentsOf(ctx context.Context, app *platformv1.Applicati
 }
 
 // renew writes a new password: in the place of the one before, or as what processes are to accept as well.
-func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared *plugin.Credential,
+func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared *schema.Credential,
 	how manner) (*opsflow.Answer, error) {
 	if from := secret.Annotations[platformv1.PasswordFromAnnotation]; from != "" {
 		return refuse("the password of credential %q comes from %s: change it there, and the instance takes it over",

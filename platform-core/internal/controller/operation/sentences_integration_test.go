@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
@@ -147,7 +148,7 @@ func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 func TestAPasswordThatIsNotOurs(t *testing.T) {
 	f := newFixture(t, 1)
 	bundle := testBundle()
-	bundle.Components.Credentials = []plugin.Credential{{Name: "default"}}
+	bundle.Components.Credentials = []schema.Credential{{Name: "default"}}
 	f.index = plugin.NewIndex()
 	f.index.Set("redis", "1.0.0", bundle, nil)
 	c := &Controller{Deps: Deps{Index: f.index}, live: f.client(env.System.Config)}

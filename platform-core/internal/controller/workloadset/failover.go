@@ -17,6 +17,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/podstart"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
@@ -176,7 +177,7 @@ func (t *primaryReconcile) observe() failover.Facts {
 	declared := t.set.Spec.Failover
 	f := failover.Facts{
 		Now: t.primaries.since(t.Now()), Record: recordOf(t.primary), Mode: failover.Mode(declared.Mode), Order: t.ordered(),
-		Measures: failover.FromReports, After: time.Duration(plugin.DefaultFailoverSeconds) * time.Second,
+		Measures: failover.FromReports, After: time.Duration(schema.DefaultFailoverSeconds) * time.Second,
 	}
 	if t.primary != nil {
 		f.Former = memberOf(t.primary.Former)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"slices"
+)
+
+func (t *Topology) Has(component string) bool {
+	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component })
+}
+
+// Always says whether every instance of the topology has a component.
+func (t *Topology) Always(component string) bool {
+	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component && !c.Optional })
+}
+
+// Wanted are the components of an instance whose user names these ones.
+func (t *Topology) Wanted(named func(component string) bool) []TopologyComponent {
+	return slices.DeleteFunc(slices.Clone(t.Components),
+		func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
+}
+
+// IsFor says whether a topology has the credential.
+func (c *Credential) IsFor(topology string) bool {
+	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
+}
