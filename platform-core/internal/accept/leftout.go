@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -92,7 +92,7 @@ func leftOut(set *platformv1.WorkloadSet, left []leftover) *render.Refusal {
 // holdsData says whether it is of a volume of the set that has data: access logs are none.
 func (l leftover) holdsData(set *platformv1.WorkloadSet) bool {
 	return slices.ContainsFunc(set.Spec.Volumes, func(v platformv1.SetVolume) bool {
-		return v.Name != plugin.LogsVolume &&
+		return v.Name != podtemplate.LogsVolume &&
 			platformv1.ClaimNameFor(v.Name, platformv1.PodNameFor(set.Name, l.ordinal)) == l.claim
 	})
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 // What holds data of the set that is adopted, and nothing else, keeps a set with fewer pods from beginning.
@@ -61,7 +61,7 @@ func TestLeftOut(t *testing.T) {
 			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{
 				Name: platformv1.WorkloadSetNameFor("redis-a", "redis", "main")}, Spec: platformv1.WorkloadSetSpec{
 				Component: "redis", Set: "main", Replicas: 1, AdoptVolumes: "before",
-				Volumes: []platformv1.SetVolume{volume("data"), volume(plugin.LogsVolume)},
+				Volumes: []platformv1.SetVolume{volume("data"), volume(podtemplate.LogsVolume)},
 			}}
 			all := map[string]*corev1.PersistentVolumeClaim{}
 			for _, claim := range claimsOf(1, "before", "redis/7.0") {

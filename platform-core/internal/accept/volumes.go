@@ -14,7 +14,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -187,7 +187,7 @@ func OtherClass(claim *corev1.PersistentVolumeClaim, volume platformv1.SetVolume
 // ClassField is the field that has the StorageClass of a volume, and what else can be done about one that its claims
 // are not of: nobody deletes data for a class.
 func ClassField(volume string) (field, or string) {
-	if volume == plugin.LogsVolume {
+	if volume == podtemplate.LogsVolume {
 		return "logs.volume", ", or delete the claims of the logs before you set it again"
 	}
 	return "storage", ""

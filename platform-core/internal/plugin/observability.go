@@ -9,11 +9,9 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
-
-// LogsVolume is the name of the volume that access logs go to, where a user asks for one.
-const LogsVolume = "logs"
 
 // RenderExporterEnv fills in the environment that a component's exporter has beside that of its pod template.
 // References to user names, which are no secrets, are replaced by their text.
@@ -90,9 +88,10 @@ func (l *loader) checkLogs(at document.Path, c *schema.Component) {
 	}
 	unique(l, at.With("logs").With("files"), c.Logs.Files, func(name string) string { return name })
 	for i, v := range c.Volumes {
-		if v.Name == LogsVolume {
+		if v.Name == podtemplate.LogsVolume {
 			l.wrong(at.With("volumes").Index(i).With("name"),
-				"is %q, which is the volume that the engine adds for access logs: names must differ", LogsVolume)
+				"is %q, which is the volume that the engine adds for access logs: names must differ",
+				podtemplate.LogsVolume)
 		}
 	}
 }

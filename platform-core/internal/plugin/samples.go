@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -197,8 +198,7 @@ func (l *loader) checkRendering(b *Bundle) {
 			l.renderingFailed(PartPodTemplates, template.key, s, err)
 			continue
 		}
-		lint := podLint{loader: l, template: template, component: s.component}
-		lint.check(&rendered)
+		l.failAll(PartPodTemplates, template.key, podtemplate.Check(template.document, s.component, &rendered))
 	}
 }
 

@@ -14,19 +14,20 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 // Volumes of the engine in every pod.
 const (
-	volumeBin     = plugin.VolumePrefix + "bin"
-	volumeRun     = plugin.VolumePrefix + "run"
-	volumeConfig  = plugin.VolumePrefix + "config"
-	volumePlan    = plugin.VolumePrefix + "plan"
-	volumeSecrets = plugin.VolumePrefix + "secrets"
-	volumeTLS     = plugin.VolumePrefix + "tls"
-	volumeToken   = plugin.VolumePrefix + "token"
-	volumeCerts   = plugin.VolumePrefix + "certs"
-	volumePod     = plugin.VolumePrefix + "pod"
+	volumeBin     = podtemplate.VolumePrefix + "bin"
+	volumeRun     = podtemplate.VolumePrefix + "run"
+	volumeConfig  = podtemplate.VolumePrefix + "config"
+	volumePlan    = podtemplate.VolumePrefix + "plan"
+	volumeSecrets = podtemplate.VolumePrefix + "secrets"
+	volumeTLS     = podtemplate.VolumePrefix + "tls"
+	volumeToken   = podtemplate.VolumePrefix + "token"
+	volumeCerts   = podtemplate.VolumePrefix + "certs"
+	volumePod     = podtemplate.VolumePrefix + "pod"
 )
 
 const (
@@ -83,7 +84,7 @@ func (c *context) initContainer() corev1.Container {
 		command = append(command, "--with", path.Base(plan.OpsPath))
 	}
 	return corev1.Container{
-		Name:         plugin.InitContainer,
+		Name:         podtemplate.InitContainer,
 		Image:        c.settings.AgentImage,
 		Command:      command,
 		Resources:    agentResources(),
@@ -95,7 +96,7 @@ func (c *context) initContainer() corev1.Container {
 // alone has the token that lets it write the pod's report.
 func (c *context) statusContainer(image string) corev1.Container {
 	container := corev1.Container{
-		Name:      plugin.StatusContainer,
+		Name:      podtemplate.StatusContainer,
 		Image:     image,
 		Command:   []string{plan.AgentPath, "status"},
 		Env:       c.podIdentity(),
@@ -125,7 +126,7 @@ func (c *context) statusContainer(image string) corev1.Container {
 // opsContainer runs the actions that the plugin declares in the middleware's own image. It has no token.
 func (c *context) opsContainer(image string) corev1.Container {
 	container := corev1.Container{
-		Name:      plugin.OpsContainer,
+		Name:      podtemplate.OpsContainer,
 		Image:     image,
 		Command:   []string{plan.OpsPath, "ops"},
 		Env:       c.podIdentity(),

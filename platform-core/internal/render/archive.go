@@ -12,12 +12,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 // ArchiveVolume is the volume of a BackupRepository in pods that keep their archive there. No other volume with a claim
 // is in a template.
-const ArchiveVolume = plugin.VolumePrefix + "archive"
+const ArchiveVolume = podtemplate.VolumePrefix + "archive"
 
 // near is the weight by which movers prefer the node where a pod has the volume of their repository: one that a single
 // node can mount they get nowhere else.

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
 // mountPrefix is the beginning of the names of volumes that a user gives the mounts of a component.
-const mountPrefix = plugin.VolumePrefix + "mount-"
+const mountPrefix = podtemplate.VolumePrefix + "mount-"
 
 // Foreign says whether a volume of a pod is not of that pod: others share it, and it outlives the instance.
 func Foreign(v *corev1.Volume) bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 const (
@@ -36,12 +36,12 @@ const (
 	// resticBinary carries files, and is beside the agents' own binaries in their image.
 	resticBinary = "restic"
 
-	volumeMover      = plugin.VolumePrefix + "mover"
-	volumeStoreKeys  = plugin.VolumePrefix + "store-keys"
-	volumeStorePass  = plugin.VolumePrefix + "store-pass"
-	volumeRepository = plugin.VolumePrefix + "repository"
+	volumeMover      = podtemplate.VolumePrefix + "mover"
+	volumeStoreKeys  = podtemplate.VolumePrefix + "store-keys"
+	volumeStorePass  = podtemplate.VolumePrefix + "store-pass"
+	volumeRepository = podtemplate.VolumePrefix + "repository"
 	// volumeTarget begins the names of volumes with the credentials of a target.
-	volumeTarget = plugin.VolumePrefix + "target-"
+	volumeTarget = podtemplate.VolumePrefix + "target-"
 )
 
 // Mover is a Job that carries a backup, or looks after what is kept.
@@ -171,9 +171,9 @@ func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job,
 		return nil, err
 	}
 	agent := slices.IndexFunc(pod.Spec.InitContainers,
-		func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
+		func(c corev1.Container) bool { return c.Name == podtemplate.InitContainer })
 	if agent < 0 {
-		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
+		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, podtemplate.InitContainer)
 	}
 	for _, variable := range set.Spec.Restore.Env {
 		env := optemplate.JobEnv{Name: variable.Name, Value: variable.Value}
@@ -194,7 +194,7 @@ func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job,
 // withMover has the only container of a pod run a mover, which comes from the agents' image.
 func withMover(spec *corev1.PodSpec, image string) {
 	spec.InitContainers = []corev1.Container{{
-		Name: plugin.InitContainer, Image: image,
+		Name: podtemplate.InitContainer, Image: image,
 		Command:   []string{agentImagePath, "init", "--with", path.Base(plan.OpsPath)},
 		Resources: agentResources(), VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
 	}}

@@ -19,6 +19,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -155,7 +156,7 @@ func (c *context) metricsContainer(image string) corev1.Container {
 		command = append(command, "--tls")
 	}
 	container := corev1.Container{
-		Name:      plugin.MetricsContainer,
+		Name:      podtemplate.MetricsContainer,
 		Image:     image,
 		Env:       c.podIdentity(),
 		Resources: metricsResources(),
@@ -265,7 +266,7 @@ func (c *context) logsVolume() []platformv1.SetVolume {
 	}
 	wanted := c.spec.Logs.Volume
 	return []platformv1.SetVolume{{
-		Name:    plugin.LogsVolume,
+		Name:    podtemplate.LogsVolume,
 		Storage: platformv1.Storage{Size: wanted.Size.DeepCopy(), StorageClassName: wanted.StorageClassName},
 	}}
 }

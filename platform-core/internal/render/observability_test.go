@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 func watched(change func(*platformv1.Monitoring)) func(*platformv1.Application) {
@@ -171,7 +171,7 @@ func TestLogsVolume(t *testing.T) {
 		t.Error("the revision is to know whether there is a volume, and not its size")
 	}
 	volume := small.Spec.Volumes[len(small.Spec.Volumes)-1]
-	if volume.Name != plugin.LogsVolume || volume.Size.String() != "100Mi" || *volume.StorageClassName != "fast" {
+	if volume.Name != podtemplate.LogsVolume || volume.Size.String() != "100Mi" || *volume.StorageClassName != "fast" {
 		t.Errorf("the volume is %+v", volume)
 	}
 	p, err := Plan(&platformv1.WorkloadSet{Spec: small.Spec})

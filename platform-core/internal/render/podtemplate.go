@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -28,12 +29,12 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	}
 	c.injectMeta(t)
 	spec := &t.Spec
-	names := map[string]string{plugin.StatusContainer: c.declared.Images[c.spec.Version]}
+	names := map[string]string{podtemplate.StatusContainer: c.declared.Images[c.spec.Version]}
 	if c.needsOps() {
-		names[plugin.OpsContainer] = c.declared.Images[c.spec.Version]
+		names[podtemplate.OpsContainer] = c.declared.Images[c.spec.Version]
 	}
 	if c.tellsMetrics() {
-		names[plugin.MetricsContainer] = c.declared.Images[c.spec.Version]
+		names[podtemplate.MetricsContainer] = c.declared.Images[c.spec.Version]
 	}
 	spec.ServiceAccountName = c.name
 	spec.AutomountServiceAccountToken = new(false)
@@ -145,7 +146,7 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	c.mountCertificates(container)
 	if c.spec.Logs.On() {
 		container.VolumeMounts = append(container.VolumeMounts,
-			corev1.VolumeMount{Name: plugin.LogsVolume, MountPath: c.declared.Logs.Path})
+			corev1.VolumeMount{Name: podtemplate.LogsVolume, MountPath: c.declared.Logs.Path})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 )
 
 // tellZone gives the containers with agents a file with the zone of the node, where the plan asks for it. The kubelet
@@ -18,7 +18,8 @@ func (c *context) tellZone(t *corev1.PodTemplateSpec) {
 	if !c.bundle.UsesPodZone(c.spec.Component) {
 		return
 	}
-	agents := []string{c.declared.Container, plugin.StatusContainer, plugin.OpsContainer, plugin.MetricsContainer}
+	agents := []string{c.declared.Container, podtemplate.StatusContainer, podtemplate.OpsContainer,
+		podtemplate.MetricsContainer}
 	for i := range t.Spec.Containers {
 		if container := &t.Spec.Containers[i]; slices.Contains(agents, container.Name) {
 			container.VolumeMounts = append(container.VolumeMounts,

@@ -23,6 +23,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -159,7 +160,7 @@ func (m *members) lookAt(pods []corev1.Pod) {
 func runsOps(pod *corev1.Pod) bool {
 	return pod.Status.PodIP != "" && slices.ContainsFunc(pod.Status.ContainerStatuses,
 		func(s corev1.ContainerStatus) bool {
-			return s.Name == plugin.OpsContainer && s.State.Running != nil
+			return s.Name == podtemplate.OpsContainer && s.State.Running != nil
 		})
 }
 

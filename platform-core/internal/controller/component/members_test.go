@@ -13,7 +13,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -130,7 +130,7 @@ func memberPod(name string, report agentreport.Report) corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
 			Annotations: map[string]string{platformv1.ReportAnnotation: string(data)}},
 		Status: corev1.PodStatus{PodIP: "10.0.0.1", ContainerStatuses: []corev1.ContainerStatus{
-			{Name: plugin.OpsContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
+			{Name: podtemplate.OpsContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
 	}
 }
 

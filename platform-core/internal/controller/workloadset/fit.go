@@ -13,7 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/podstart"
 )
 
@@ -27,7 +27,7 @@ func named(containers []corev1.Container, name string) *corev1.Container {
 
 // agentImage is the image that the agent of a pod comes from; empty where none brings one.
 func agentImage(pod *corev1.Pod) string {
-	if init := named(pod.Spec.InitContainers, plugin.InitContainer); init != nil {
+	if init := named(pod.Spec.InitContainers, podtemplate.InitContainer); init != nil {
 		return init.Image
 	}
 	return ""
@@ -94,7 +94,7 @@ func imagePatch(live, want *corev1.Pod) ([]byte, error) {
 		c := named(want.Spec.InitContainers, container.Name)
 		_, changed := changes[container.Name]
 		ends := container.RestartPolicy == nil
-		if changed || c != nil && ends && c.Image != container.Image && c.Name != plugin.InitContainer {
+		if changed || c != nil && ends && c.Image != container.Image && c.Name != podtemplate.InitContainer {
 			inits = append(inits, image{c.Name, c.Image})
 		}
 	}
@@ -129,7 +129,7 @@ func given(container *corev1.Container) map[string]resource.Quantity {
 // resized returns the containers whose resources are the plugin's and the user's. What the engine's own
 // agents need comes with the next pod.
 func resized(spec *corev1.PodSpec) []corev1.Container {
-	agents := []string{plugin.StatusContainer, plugin.OpsContainer, plugin.MetricsContainer}
+	agents := []string{podtemplate.StatusContainer, podtemplate.OpsContainer, podtemplate.MetricsContainer}
 	return slices.DeleteFunc(inplaceupdate.Running(spec),
 		func(c corev1.Container) bool { return slices.Contains(agents, c.Name) })
 }

@@ -14,7 +14,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/inplaceupdate"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
@@ -29,7 +29,7 @@ func list(pairs ...string) corev1.ResourceList {
 func podWith(requests, limits corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "redis", Image: "redis:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}},
-		{Name: plugin.StatusContainer, Image: "redis:1",
+		{Name: podtemplate.StatusContainer, Image: "redis:1",
 			Resources: corev1.ResourceRequirements{Requests: list("cpu", "10m")}},
 	}}}
 }
@@ -186,9 +186,9 @@ func TestRestartFit(t *testing.T) {
 
 func TestImagesOfInitContainersAloneAreNoChange(t *testing.T) {
 	live, want := podWith(nil, nil), podWith(nil, nil)
-	live.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"},
+	live.Spec.InitContainers = []corev1.Container{{Name: podtemplate.InitContainer, Image: "agent:1"},
 		{Name: "prepare", Image: "redis:1"}}
-	want.Spec.InitContainers = []corev1.Container{{Name: plugin.InitContainer, Image: "agent:2"},
+	want.Spec.InitContainers = []corev1.Container{{Name: podtemplate.InitContainer, Image: "agent:2"},
 		{Name: "prepare", Image: "redis:2"}}
 	if changes := imageChanges(live, want); len(changes) != 0 {
 		t.Errorf("changes %v", changes)

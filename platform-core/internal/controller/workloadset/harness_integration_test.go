@@ -40,7 +40,7 @@ import (
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
@@ -236,14 +236,14 @@ func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
 	t.Helper()
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
 		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: spec.Set}
-	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, plugin.StatusContainer, c.Image)
+	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, podtemplate.StatusContainer, c.Image)
 	meta := metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{platformv1.PluginImagesAnnotation: names}}
 	template := corev1.PodTemplateSpec{ObjectMeta: meta, Spec: corev1.PodSpec{
 		ServiceAccountName: setName,
-		InitContainers:     []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
+		InitContainers:     []corev1.Container{{Name: podtemplate.InitContainer, Image: "agent:1"}},
 		Containers: []corev1.Container{
 			{Name: "redis", Image: c.Registry + c.Image, Resources: c.Resources},
-			{Name: plugin.StatusContainer, Image: c.Registry + c.Image},
+			{Name: podtemplate.StatusContainer, Image: c.Registry + c.Image},
 		},
 	}}
 	for target, value := range map[*runtime.RawExtension]any{&spec.Template: template, &spec.Plan: c.Plan} {

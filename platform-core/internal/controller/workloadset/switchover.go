@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -98,7 +99,8 @@ func (c *Controller) observeCandidateWait(set *platformv1.WorkloadSet, f *facts)
 }
 
 func hasOps(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == plugin.OpsContainer })
+	return slices.ContainsFunc(pod.Spec.Containers,
+		func(c corev1.Container) bool { return c.Name == podtemplate.OpsContainer })
 }
 
 // reportsPrimary says whether a healthy pod reports that it is the primary.

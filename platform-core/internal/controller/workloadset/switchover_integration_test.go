@@ -19,7 +19,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -38,9 +38,9 @@ func handsOver(t testing.TB) func(*platformv1.WorkloadSet) {
 			}
 		}
 		if !slices.ContainsFunc(template.Spec.Containers,
-			func(c corev1.Container) bool { return c.Name == plugin.OpsContainer }) {
+			func(c corev1.Container) bool { return c.Name == podtemplate.OpsContainer }) {
 			template.Spec.Containers = append(template.Spec.Containers,
-				corev1.Container{Name: plugin.OpsContainer, Image: template.Spec.Containers[0].Image})
+				corev1.Container{Name: podtemplate.OpsContainer, Image: template.Spec.Containers[0].Image})
 		}
 		p.Actions = []plan.Action{{Name: "hand-over", Command: []string{"hand-over", "${parameters.to}"},
 			Parameters: map[string]string{"to": `=~"^[a-z0-9-]+$"`}}}

@@ -20,7 +20,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -100,7 +100,7 @@ func (m *members) facts() *facts {
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
 		if !m.bare {
-			pod.Spec.Containers = []corev1.Container{{Name: plugin.OpsContainer}}
+			pod.Spec.Containers = []corev1.Container{{Name: podtemplate.OpsContainer}}
 		}
 		f.pods[name] = pod
 		f.rollout.Pods = append(f.rollout.Pods,

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -344,7 +344,7 @@ func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	h.start(-1)
 	of := func(class, revision string) func(*platformv1.WorkloadSet) {
 		return func(s *platformv1.WorkloadSet) {
-			logs := platformv1.SetVolume{Name: plugin.LogsVolume,
+			logs := platformv1.SetVolume{Name: podtemplate.LogsVolume,
 				Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &class}}
 			s.Spec.Volumes, s.Spec.Revision = append(s.Spec.Volumes[:1:1], logs), revision
 		}
@@ -355,7 +355,7 @@ func TestLogsKeepTheClassOfTheirVolume(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	before := h.pods()
 	h.change(set, of(slow.Name, "r1"))
-	name := platformv1.ClaimNameFor(plugin.LogsVolume, platformv1.PodNameFor(setName, 0))
+	name := platformv1.ClaimNameFor(podtemplate.LogsVolume, platformv1.PodNameFor(setName, 0))
 	h.says(set, platformv1.ReasonVolumeClassRefused, fmt.Sprintf(`claim %s is of StorageClass "standard" and cannot be `+
 		`of %q: take logs.volume out, and set it again with storageClassName "standard", or delete the claims of the logs`,
 		name, slow.Name))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -26,7 +26,7 @@ func asksForZone(t *testing.T) func(*platformv1.WorkloadSet) {
 		if err := json.Unmarshal(set.Spec.Template.Raw, &template); err != nil {
 			t.Fatal(err)
 		}
-		template.Spec.Volumes = []corev1.Volume{{Name: plugin.VolumePrefix + "pod", VolumeSource: corev1.VolumeSource{
+		template.Spec.Volumes = []corev1.Volume{{Name: podtemplate.VolumePrefix + "pod", VolumeSource: corev1.VolumeSource{
 			DownwardAPI: &corev1.DownwardAPIVolumeSource{},
 		}}}
 		data, err := json.Marshal(template)

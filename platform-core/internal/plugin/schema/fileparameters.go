@@ -70,6 +70,7 @@ func Matches(pattern, name string) bool {
 	return pattern == name
 }
 
+// MatchesAny says whether a name matches one of the patterns.
 func MatchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, name) })
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// Has says whether instances of the topology can have a component.
 func (t *Topology) Has(component string) bool {
 	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package podtemplate
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volumes map[string]bool) {
+func (p *checker) checkContainers(spec document.Path, pod *corev1.PodSpec, volumes map[string]bool) {
 	mounted, seen, found, exports := map[string]bool{}, map[string]bool{}, false, false
 	check := func(path document.Path, list []corev1.Container) {
 		for i := range list {
@@ -67,7 +67,7 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 	}
 }
 
-func (p *podLint) checkContainer(path document.Path, c *corev1.Container) {
+func (p *checker) checkContainer(path document.Path, c *corev1.Container) {
 	for i, env := range c.Env {
 		if env.Name == "POD_NAME" || env.Name == "POD_NAMESPACE" {
 			p.wrong(path.With("env").Index(i), "has the name %s: it is set by the engine", env.Name)
@@ -106,7 +106,7 @@ func (p *podLint) checkContainer(path document.Path, c *corev1.Container) {
 		"windowsOptions", "appArmorProfile")
 }
 
-func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes map[string]bool) {
+func (p *checker) checkMount(path document.Path, m corev1.VolumeMount, volumes map[string]bool) {
 	if !volumes[m.Name] {
 		known := make([]string, 0, len(volumes))
 		for name := range volumes {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+// Package podtemplate checks the pod templates of plugins, and has the names that the engine takes in every pod.
+package podtemplate
 
 import (
 	"fmt"
@@ -26,49 +27,60 @@ const (
 	MetricsContainer = "metrics"
 	// VolumePrefix begins the names of the engine's volumes.
 	VolumePrefix = "zeroinfra-"
+	// LogsVolume is the name of the volume that access logs go to, where a user asks for one.
+	LogsVolume = "logs"
 )
 
 // engineContainers are the names of the containers that the engine adds.
 var engineContainers = []string{InitContainer, StatusContainer, OpsContainer, MetricsContainer}
 
-// podLint checks a rendered pod template of one component: what is the engine's is not
-// set, names are there, and the pod passes the restricted level of Pod Security.
-type podLint struct {
-	loader    *loader
-	template  *podTemplate
+// checker checks one template.
+type checker struct {
+	template  *document.Document
 	component *schema.Component
+	problems  []document.Problem
 }
 
-func (p *podLint) wrong(path document.Path, format string, args ...any) {
-	p.loader.fail(PartPodTemplates, p.template.key, p.template.document.Line(path), "%s %s", path,
-		fmt.Sprintf(format, args...))
+// Check returns the problems of a pod template that was rendered for a component. It sets nothing that is the engine's,
+// has all names that the component refers to, and the pod passes the restricted level of Pod Security. template is the
+// document that it was rendered from, which gives the lines.
+func Check(template *document.Document, component *schema.Component,
+	rendered *corev1.PodTemplateSpec) []document.Problem {
+	p := &checker{template: template, component: component}
+	p.check(rendered)
+	return p.problems
+}
+
+func (p *checker) wrong(path document.Path, format string, args ...any) {
+	p.problems = append(p.problems, document.Problem{Line: p.template.Line(path),
+		Message: fmt.Sprintf("%s %s", path, fmt.Sprintf(format, args...))})
 }
 
 // unset refuses fields that the engine sets.
-func (p *podLint) unset(path document.Path, fields ...string) {
+func (p *checker) unset(path document.Path, fields ...string) {
 	for _, field := range fields {
-		if p.template.document.Has(path.With(field)) {
+		if p.template.Has(path.With(field)) {
 			p.wrong(path.With(field), "is set by the engine: take it out")
 		}
 	}
 }
 
 // refused refuses fields that a plugin cannot have.
-func (p *podLint) refused(path document.Path, reason string, fields ...string) {
+func (p *checker) refused(path document.Path, reason string, fields ...string) {
 	for _, field := range fields {
-		if p.template.document.Has(path.With(field)) {
+		if p.template.Has(path.With(field)) {
 			p.wrong(path.With(field), "is not allowed: %s", reason)
 		}
 	}
 }
 
-func (p *podLint) check(t *corev1.PodTemplateSpec) {
+func (p *checker) check(t *corev1.PodTemplateSpec) {
 	metadata, spec := document.Path{"metadata"}, document.Path{"spec"}
-	if fields, ok := p.template.at(metadata).(map[string]any); ok {
-		for field := range fields {
-			if field != "labels" && field != "annotations" {
-				p.wrong(metadata.With(field), "is set by the engine: a template has labels and annotations")
-			}
+	whole, _ := p.template.Value().(map[string]any)
+	fields, _ := whole["metadata"].(map[string]any)
+	for field := range fields {
+		if field != "labels" && field != "annotations" {
+			p.wrong(metadata.With(field), "is set by the engine: a template has labels and annotations")
 		}
 	}
 	p.checkKeys(metadata.With("labels"), t.Labels)
@@ -84,7 +96,7 @@ func (p *podLint) check(t *corev1.PodTemplateSpec) {
 	p.checkContainers(spec, &t.Spec, volumes)
 }
 
-func (p *podLint) checkKeys(path document.Path, keys map[string]string) {
+func (p *checker) checkKeys(path document.Path, keys map[string]string) {
 	reserved := []string{platformv1.ManagedByLabel, platformv1.InstanceLabel, platformv1.NameLabel}
 	for key := range keys {
 		if strings.HasPrefix(key, platformv1.GroupVersion.Group+"/") || slices.Contains(reserved, key) {
@@ -93,7 +105,7 @@ func (p *podLint) checkKeys(path document.Path, keys map[string]string) {
 	}
 }
 
-func (p *podLint) checkPodSecurity(path document.Path, s *corev1.PodSecurityContext) {
+func (p *checker) checkPodSecurity(path document.Path, s *corev1.PodSecurityContext) {
 	if s == nil || s.RunAsUser == nil || *s.RunAsUser == 0 {
 		p.wrong(path.With("runAsUser"), "must be the user of the image, and not 0: pods never run as root")
 		return
@@ -109,14 +121,14 @@ func (p *podLint) checkPodSecurity(path document.Path, s *corev1.PodSecurityCont
 		"seLinuxOptions", "appArmorProfile")
 }
 
-func (p *podLint) checkSeccomp(path document.Path, s *corev1.SeccompProfile) {
+func (p *checker) checkSeccomp(path document.Path, s *corev1.SeccompProfile) {
 	if s != nil && s.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		p.wrong(path.With("type"), "is %q: it must be RuntimeDefault", s.Type)
 	}
 }
 
 // checkVolumes returns the names that containers can mount.
-func (p *podLint) checkVolumes(path document.Path, list []corev1.Volume) map[string]bool {
+func (p *checker) checkVolumes(path document.Path, list []corev1.Volume) map[string]bool {
 	known := map[string]bool{}
 	for _, v := range p.component.Volumes {
 		known[v.Name] = true
