@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Kind tells the five outcomes apart. A higher kind is worse.
+// Kind tells the six outcomes apart. A higher kind is worse.
 type Kind int
 
 // The kinds, from best to worst.
 const (
-	// KindDone: all is as asked.
+	// KindDone: the object does what its spec asks.
 	KindDone Kind = iota
 	// KindHeld: nothing is done, since someone asked for that.
 	KindHeld
