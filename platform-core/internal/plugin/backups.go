@@ -17,14 +17,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// IsSource says whether a pod with this role and these attributes is one of a choice.
-func IsSource(s schema.BackupSource, role string, attributes map[string]string) (bool, error) {
-	if s.Role != role || s.When == "" {
-		return s.Role == role, nil
-	}
-	return IsInSync(s.When, role, attributes)
-}
-
 // BackupMethodsOf returns the methods of the components of an instance, in order, each with its component.
 func (b *Bundle) BackupMethodsOf(components []string) (methods []schema.BackupMethod, of []*schema.Component) {
 	for _, name := range components {

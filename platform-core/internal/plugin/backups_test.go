@@ -303,11 +303,11 @@ func TestBackupMethod(t *testing.T) {
 		"another role":    {m.From[0], "primary", map[string]string{"link": "up"}, false},
 		"the last resort": {m.From[1], "primary", nil, true},
 	} {
-		if fits, err := IsSource(tc.from, tc.role, tc.attributes); err != nil || fits != tc.fits {
+		if fits, err := tc.from.Fits(tc.role, tc.attributes); err != nil || fits != tc.fits {
 			t.Errorf("%s: %v, %v", name, fits, err)
 		}
 	}
-	if fits, err := IsSource(m.From[0], "replica", nil); err == nil || fits {
+	if fits, err := m.From[0].Fits("replica", nil); err == nil || fits {
 		t.Errorf("an attribute that is not there: %v, %v", fits, err)
 	}
 }

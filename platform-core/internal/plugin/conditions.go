@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -31,19 +30,6 @@ func (l *loader) checkConditions(path document.Path, c *schema.Component) {
 }
 
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
-
-// ConditionText gives what an expression of a condition says of a pod.
-func ConditionText(source, role string, attributes map[string]string) (string, error) {
-	value, err := formulas.eval(source, role, attributes)
-	if err != nil {
-		return "", err
-	}
-	text, ok := value.(string)
-	if !ok {
-		return "", fmt.Errorf("expression %q gives %T: it must give text", source, value)
-	}
-	return text, nil
-}
 
 // IsReason says whether a text can be the reason of a condition.
 func IsReason(text string) bool { return len(text) <= 1024 && reasonForm.MatchString(text) }

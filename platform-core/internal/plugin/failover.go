@@ -3,19 +3,17 @@
 package plugin
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/ext"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -27,21 +25,6 @@ func failoverParameters(f *schema.Failover) []string {
 	return slices.DeleteFunc([]string{f.SynchronousReplicas.Parameter, f.SynchronousReplicas.Shortage},
 		func(name string) bool { return name == "" })
 }
-
-// orderEnvironment declares what the order of candidates is computed from.
-var orderEnvironment = sync.OnceValue(func() *cel.Env {
-	env, err := cel.NewEnv(
-		cel.Variable("role", cel.StringType),
-		cel.Variable("attributes", cel.MapType(cel.StringType, cel.StringType)),
-		ext.Strings(ext.StringsVersion(4)),
-		ext.Math(),
-	)
-	if err != nil {
-		// The variables are constants of this package.
-		panic(fmt.Sprintf("cannot make the environment of failovers: %v", err))
-	}
-	return env
-})
 
 func (l *loader) checkFailover(at document.Path, c *schema.Component) {
 	f, path := c.Failover, at.With("failover")
@@ -176,9 +159,9 @@ func (l *loader) checkWritingAction(path document.Path, c *schema.Component, nam
 	}
 }
 
-// checkFormula checks an expression over a candidate.
+// checkFormula checks an expression over what a pod reports.
 func (l *loader) checkFormula(path document.Path, source string, want *cel.Type, wanted string, attributes []string) {
-	checked, issues := orderEnvironment().Compile(source)
+	checked, issues := reportexpr.Compile(source)
 	if issues.Err() != nil {
 		l.wrong(path, "is not a valid expression: %s; known here: role, attributes", placeholder.Explain(issues))
 		return
@@ -193,24 +176,6 @@ func (l *loader) checkFormula(path document.Path, source string, want *cel.Type,
 	for _, key := range keys {
 		l.oneOf(path, key, "attribute", slices.Clone(attributes))
 	}
-}
-
-// OrderOf gives the order of a candidate.
-func OrderOf(source, role string, attributes map[string]string) (int64, error) {
-	return formulas.number(source, role, attributes)
-}
-
-// IsInSync says whether a pod has the writer's data.
-func IsInSync(source, role string, attributes map[string]string) (bool, error) {
-	value, err := formulas.eval(source, role, attributes)
-	if err != nil {
-		return false, err
-	}
-	inSync, ok := value.(bool)
-	if !ok {
-		return false, fmt.Errorf("expression %q gives %T: it must give true or false", source, value)
-	}
-	return inSync, nil
 }
 
 // ofWritingArgs says whether a path leads to an argument of a process by what its pod is.

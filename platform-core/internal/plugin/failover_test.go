@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 )
 
 // declaredFailover is redis with a failover, and what is changed of that.
@@ -49,15 +51,16 @@ func TestMeasuredOrder(t *testing.T) {
 		t.Fatal(errs)
 	}
 	c, _ := b.Component("redis")
-	if got, err := OrderOf("int(attributes['seen'])", "replica", map[string]string{"seen": "42"}); err != nil ||
+	if got, err := reportexpr.Number("int(attributes['seen'])", "replica", map[string]string{"seen": "42"}); err != nil ||
 		got != 42 || c.Failover == nil {
 		t.Errorf("got %d, %v", got, err)
 	}
-	if got, err := IsInSync("role == 'replica' && attributes['lag'] == '0'", "replica",
+	if got, err := reportexpr.Truth("role == 'replica' && attributes['lag'] == '0'", "replica",
 		map[string]string{"lag": "0"}); err != nil || !got {
 		t.Errorf("got %t, %v", got, err)
 	}
-	if _, err := OrderOf("int(attributes['seen'])", "replica", nil); err == nil || !strings.Contains(err.Error(), "seen") {
+	_, err := reportexpr.Number("int(attributes['seen'])", "replica", nil)
+	if err == nil || !strings.Contains(err.Error(), "seen") {
 		t.Errorf("an attribute that is not there: %v", err)
 	}
 }

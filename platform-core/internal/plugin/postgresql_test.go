@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -284,7 +285,7 @@ func TestPostgreSQLSaysHowArchivingGoes(t *testing.T) {
 			"archiveGap": want.gap}
 		var texts []string
 		for _, source := range []string{condition.Status, condition.Reason, condition.Message} {
-			text, err := ConditionText(source, "primary", attributes)
+			text, err := reportexpr.Text(source, "primary", attributes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -224,7 +224,7 @@ func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSour
 			role := pod.Labels[platformv1.RoleLabel]
 			fits, err := true, error(nil)
 			if len(seen.method.From) > 0 {
-				fits, err = plugin.IsSource(choice, role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
+				fits, err = choice.Fits(role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
 			}
 			if err != nil {
 				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))

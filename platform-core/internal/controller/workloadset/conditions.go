@@ -12,6 +12,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
@@ -92,7 +93,7 @@ func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *me
 func judged(declared platformv1.SetCondition, p rollout.Pod) *metav1.Condition {
 	var texts [3]string
 	for i, source := range []string{declared.Status, declared.Reason, declared.Message} {
-		text, err := plugin.ConditionText(source, p.Report.Role, p.Report.Attributes)
+		text, err := reportexpr.Text(source, p.Report.Role, p.Report.Attributes)
 		if err != nil {
 			return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonUnreadable,
 				Message: fmt.Sprintf("pod %q: %v", p.Name, err)}

@@ -16,7 +16,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
-	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/podstart"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -239,7 +239,7 @@ func (t *primaryReconcile) podOf(p rollout.Pod) failover.Pod {
 		inSync := true
 		if declared.InSync != "" {
 			var err error
-			if inSync, err = plugin.IsInSync(declared.InSync, p.Report.Role, p.Report.Attributes); err != nil {
+			if inSync, err = reportexpr.Truth(declared.InSync, p.Report.Role, p.Report.Attributes); err != nil {
 				inSync = false
 			}
 		}
@@ -274,7 +274,7 @@ func (f *facts) blank(name string) bool {
 // measurement returns the measurement in the attributes of a candidate.
 func (t *primaryReconcile) measurement(p rollout.Pod, attributes map[string]string) failover.Measurement {
 	declared := t.set.Spec.Failover
-	order, err := plugin.OrderOf(declared.Order, p.Report.Role, attributes)
+	order, err := reportexpr.Number(declared.Order, p.Report.Role, attributes)
 	if err != nil {
 		return failover.Measurement{Problem: err.Error()}
 	}

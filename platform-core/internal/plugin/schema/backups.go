@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 )
 
 // BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in
@@ -162,6 +163,14 @@ type BackupSource struct {
 	// When is an expression over role and attributes, as the probe reports them: only a pod that it gives true for is a
 	// source.
 	When string `json:"when,omitempty"`
+}
+
+// Fits says whether a pod with this role and these attributes is one of the choice.
+func (s BackupSource) Fits(role string, attributes map[string]string) (bool, error) {
+	if s.Role != role || s.When == "" {
+		return s.Role == role, nil
+	}
+	return reportexpr.Truth(s.When, role, attributes)
 }
 
 // Expand returns the method with its placeholders filled in.
