@@ -110,7 +110,7 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	}
 	switch len(sets) {
 	case 0:
-		return failedf("the engine does not decide who writes in %s: there is one pod only, or the members elect a writer "+
+		return failedf("the engine does not decide who writes in %s: there is one pod only, or the members elect a primary "+
 			"themselves", r.facts.Target)
 	case 1:
 	default:

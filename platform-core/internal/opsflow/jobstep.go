@@ -224,7 +224,7 @@ func (r *run) volumes(job *Job) verdict {
 		case writing.Component != job.Component:
 			continue
 		case job.Pod != "":
-			return failedf("component %q has several sets with a writer each, and a job has the volumes of one", job.Component)
+			return failedf("component %q has several sets with a primary each, and a job has the volumes of one", job.Component)
 		case writing.Record == nil || writing.Record.Member == nil:
 			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have "+
 				"the data", set)

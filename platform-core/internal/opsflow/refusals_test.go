@@ -74,7 +74,7 @@ func TestSupported(t *testing.T) {
 			text:      `declares no switchover for "plain"`},
 		"failover": {template: engine(optemplate.EngineFailover), components: []string{"plain", "fails"}},
 		"failover where members elect": {template: engine(optemplate.EngineFailover), components: []string{"yields"},
-			text: `plugin "redis" declares no failover for "yields": its members elect a writer themselves, or there is none`},
+			text: `plugin "redis" declares no failover for "yields": its members elect a primary themselves, or there is none`},
 		"failover of what is unknown": {template: engine(optemplate.EngineFailover), components: []string{"gone"},
 			text: `declares no failover for "gone"`},
 		"backup": {template: engine(optemplate.EngineBackup), components: []string{"plain", "yields"}},
@@ -87,7 +87,7 @@ func TestSupported(t *testing.T) {
 				`drill is possible: bring the instance to a later version`},
 		"rebuild": {template: engine(optemplate.EngineRebuild), components: []string{"fails"}},
 		"rebuild where members elect": {template: engine(optemplate.EngineRebuild), components: []string{"yields"},
-			text: `plugin "redis" does not say how a member of "yields" is made anew: its members elect a writer themselves`},
+			text: `plugin "redis" does not say how a member of "yields" is made anew: its members elect a primary themselves`},
 		"rebuild of the plugin": {template: mine, components: []string{"yields"}},
 		"nothing to act on":     {template: engine(optemplate.EngineSwitchover), text: "declares no switchover for none"},
 	} {

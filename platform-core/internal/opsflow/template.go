@@ -199,7 +199,7 @@ func Supported(template optemplate.Template, bundle *plugin.Bundle, components [
 			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))
 		}
 		if failover && !names {
-			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, "+
+			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a primary themselves, "+
 				"or there is none", bundle.Manifest.Name, list(components))
 		}
 		if methods, _ := bundle.BackupMethodsOf(components); does(step, optemplate.EngineBackup) && len(methods) == 0 {
@@ -214,7 +214,7 @@ func Supported(template optemplate.Template, bundle *plugin.Bundle, components [
 		}
 		if rebuild && !names && !own {
 			return refuse(ReasonNotSupported, "plugin %q does not say how a member of %s is made anew: its members elect a "+
-				"writer themselves, and what they know of each other is not the engine's; "+
+				"primary themselves, and what they know of each other is not the engine's; "+
 				"a plugin that can brings a template %s of its own", bundle.Manifest.Name, list(components), template.Name)
 		}
 	}

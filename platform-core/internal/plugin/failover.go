@@ -33,8 +33,8 @@ func (l *loader) checkFailover(at document.Path, c *schema.Component) {
 	}
 	authorities := l.authorities(c)
 	if len(authorities) > 0 && !slices.Contains(authorities, schema.AuthorityEngine) {
-		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves",
-			authorities[0])
+		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect "+
+			"a primary themselves", authorities[0])
 	}
 	if !slices.ContainsFunc(c.Roles, func(r schema.Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
@@ -44,11 +44,11 @@ func (l *loader) checkFailover(at document.Path, c *schema.Component) {
 			"or None")
 	}
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
-		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are "+
+		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first primary is named when all pods are "+
 			"there")
 	}
 	if c.Switchover != nil && !slices.Contains(authorities, schema.AuthorityMiddleware) {
-		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, "+
+		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the primary hand over itself, "+
 			"take switchover out, or give the component the authority middleware in a topology")
 	}
 	if c.Process.Dir == "" {

@@ -69,7 +69,7 @@ func CheckJobOutput(name, schema, value string) error {
 func (c checker) job(path document.Path, step *JobStep) {
 	component := c.jobComponent(path, step)
 	if step.Volumes != "" && component != nil && !component.PrimaryHasVolumes {
-		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no "+
+		c.fail(path.With("volumes"), "are those of a pod on record as the primary, and component %q has no failover or no "+
 			"volumes", component.Name)
 	}
 	for i, name := range step.Mounts {

@@ -6,20 +6,20 @@ import (
 	"cmp"
 )
 
-// DefaultFailoverSeconds is how long a writer is gone before another takes over, when neither user nor plugin say.
+// DefaultFailoverSeconds is how long a primary is gone before another takes over, when neither user nor plugin say.
 const DefaultFailoverSeconds = 2
 
-// Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a
-// topology allows more than one pod, or Single is set.
+// Failover says how another pod becomes the primary of a component whose authority is the engine. It is in force where
+// a topology allows more than one pod, or Single is set.
 type Failover struct {
 	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a
-	// whole number. Of the candidates whose data is safe, the one with the largest becomes the writer.
+	// whole number. Of the candidates whose data is safe, the one with the largest becomes the primary.
 	Order string `json:"order"`
-	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole
+	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the primary, as text of a whole
 	// number.
 	LagAttribute string `json:"lagAttribute,omitempty"`
 	// HistoryAttribute, of the probe, names the stream of writes that Order counts in: a text that changes when a pod goes
-	// on with other data than before. Orders of different streams are not compared: data of the writer's stream comes
+	// on with other data than before. Orders of different streams are not compared: data of the primary's stream comes
 	// first. EarlierAttribute, of the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
@@ -28,9 +28,9 @@ type Failover struct {
 	// end before it reports it: the pod with the latest contact has that stream.
 	LastContactAttribute string `json:"lastContactAttribute,omitempty"`
 	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that
-	// follows and has the writer's data but for what is on its way. Default true.
+	// follows and has the primary's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
-	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
+	// AfterSeconds that the primary has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
 	// SynchronousReplicas have a write before a client is told of it. Default none.
 	SynchronousReplicas *FailoverSynchronousReplicas `json:"synchronousReplicas,omitempty"`
@@ -38,9 +38,9 @@ type Failover struct {
 	// replica; in those ${primary.fqdn} is the DNS name of the primary.
 	PrimaryArgs []string `json:"primaryArgs,omitempty"`
 	ReplicaArgs []string `json:"replicaArgs,omitempty"`
-	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
+	// Single has a pod that is alone be on record as the primary, too, with its volume: it never runs on another one.
 	Single bool `json:"single,omitempty"`
-	// Promote is the action that makes a pod the writer.
+	// Promote is the action that makes a pod the primary.
 	Promote string `json:"promote"`
 	// Follow is the action that has a pod follow the primary, its parameter primary. It is run in a former primary, too,
 	// and undoes there what that wrote beyond the new one.
@@ -56,7 +56,7 @@ type Failover struct {
 	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and
 	// LagAttribute.
 	Measure string `json:"measure,omitempty"`
-	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up
+	// Handover is the action by which the primary takes no writes for a few seconds, so that a candidate can catch up
 	// before a planned change.
 	Handover string `json:"handover,omitempty"`
 	// Before are actions of other components by which clients that come through them wait for a few seconds, run before
@@ -85,5 +85,5 @@ func (f *Failover) Actions() []string {
 	return []string{f.Promote, f.Follow, f.UpdateMembers}
 }
 
-// Seconds that the writer has been gone.
+// Seconds that the primary has been gone.
 func (f *Failover) Seconds() int { return cmp.Or(f.AfterSeconds, DefaultFailoverSeconds) }

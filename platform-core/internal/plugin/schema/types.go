@@ -96,7 +96,7 @@ type Component struct {
 	// Election says how members report the primary that they elected; nil where the engine goes by what each says of
 	// itself.
 	Election *Election `json:"election,omitempty"`
-	// Failover says how another pod becomes the writer; nil when none can.
+	// Failover says how another pod becomes the primary; nil when none can.
 	Failover *Failover `json:"failover,omitempty"`
 	// Membership says who brings the pods to be what they are to each other; nil where that needs nobody.
 	Membership *Membership `json:"membership,omitempty"`
@@ -112,7 +112,7 @@ type Component struct {
 	Conditions []PodCondition `json:"conditions,omitempty"`
 }
 
-// Switchover has a writer hand over to another pod before it is taken out.
+// Switchover has a primary hand over to another pod before it is taken out.
 type Switchover struct {
 	// Action that is run in the pod that hands over.
 	Action string `json:"action"`
