@@ -43,6 +43,9 @@ type Registration interface {
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
 	Convert(field string, value any) (any, error)
+	// ApplicationName returns the name of the Application that an object of the kind declares.
+	ApplicationName(obj client.Object) string
+	adopted(obj client.Object) Adopted
 	declaresObjects() bool
 	refersBeyond(served map[schema.GroupVersionKind]bool) bool
 	setup(mgr ctrl.Manager, settings Settings, shared shared) error
@@ -76,10 +79,11 @@ type shared struct {
 	// objects has the Objects that objects of these kinds declare; nil when none does.
 	objects *watcher
 	referred
+	adopters adopters
 }
 
 func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration) (shared, error) {
-	s := shared{referred: referred{client: mgr.GetClient(), served: map[schema.GroupVersionKind]bool{
+	s := shared{adopters: adopters{}, referred: referred{client: mgr.GetClient(), served: map[schema.GroupVersionKind]bool{
 		platformv1.GroupVersion.WithKind("BackupRepository"): true, platformv1.GroupVersion.WithKind("Plugin"): true,
 	}}}
 	var err error
@@ -88,7 +92,7 @@ func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration
 		if err != nil {
 			return s, fmt.Errorf("cannot serve a typed kind: %w", err)
 		}
-		s.served[gvk] = true
+		s.served[gvk], s.adopters[gvk] = true, r.adopted
 	}
 	if slices.ContainsFunc(registrations, Registration.declaresObjects) {
 		named, err := labels.NewRequirement(platformv1.OutputLabel, selection.Exists, nil)
@@ -136,6 +140,24 @@ func (r registration[T]) Convert(field string, value any) (any, error) {
 	return value, nil
 }
 
+// ApplicationName implements Registration.
+func (r registration[T]) ApplicationName(obj client.Object) string {
+	typed, ok := obj.(T)
+	if !ok {
+		return platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())
+	}
+	return applicationName(r.kind, typed)
+}
+
+// adopted implements Registration.
+func (r registration[T]) adopted(obj client.Object) Adopted {
+	typed, ok := obj.(T)
+	if !ok {
+		return Adopted{}
+	}
+	return adoptedBy(r.kind, typed)
+}
+
 // declaresObjects implements Registration.
 func (r registration[T]) declaresObjects() bool {
 	_, declares := r.kind.(ObjectMaker)
@@ -149,9 +171,12 @@ func (r registration[T]) refersBeyond(served map[schema.GroupVersionKind]bool) b
 		func(gvk schema.GroupVersionKind) bool { return !served[gvk] })
 }
 
+// ownerFor is the field owner of what objects of a kind declare.
+func ownerFor(kind string) string { return "typed/" + strings.ToLower(kind) }
+
 // setup implements Registration.
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared shared) error {
-	owner := "typed/" + strings.ToLower(r.kind.Name())
+	owner := ownerFor(r.kind.Name())
 	gvk, err := apiutil.GVKForObject(r.kind.New(), mgr.GetScheme())
 	if err != nil {
 		return err
@@ -169,6 +194,7 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 		live:     mgr.GetAPIReader(),
 		apply:    apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		referred: shared.referred,
+		adopters: shared.adopters,
 	}
 	c.frame = frame.NewReporting(c.client, c.settle).Counting(owner).Warning(event.New(mgr.GetEventRecorder(owner)))
 	if r.declaresObjects() {
