@@ -58,11 +58,13 @@ type mysqlInstance struct {
 	ways *framework.PortForwards
 	// kind of the object; MySQL when empty.
 	kind string
+	// adopted is the Application that it took over from another object; empty for one of its own.
+	adopted string
 }
 
 // in returns the same instance for a subtest.
 func (m *mysqlInstance) in(t *testing.T) *mysqlInstance {
-	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, kind: m.kind}
+	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, kind: m.kind, adopted: m.adopted}
 }
 
 func (m *mysqlInstance) object() *databasev1.MySQL {
@@ -73,7 +75,8 @@ func (m *mysqlInstance) object() *databasev1.MySQL {
 }
 
 func (m *mysqlInstance) application() *framework.Application {
-	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor(m.reference().Kind, m.name)}
+	return &framework.Application{Namespace: m.Namespace,
+		Name: cmp.Or(m.adopted, platformv1.ApplicationNameFor(m.reference().Kind, m.name))}
 }
 
 // reference names the instance as the target of an Operation.
