@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -36,6 +37,7 @@ func TestMySQLBecomesCluster(t *testing.T) {
 		Namespace: s, name: "db", ways: m.ways, kind: "MySQLCluster", adopted: m.application().Name,
 	}}
 	w := m.startWriter(db, 1)
+	m.waitForTables(metav1.ConditionFalse, "app.keyless")
 	s.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.MySQLClusterSpec{
 		InstanceSpec: spec.InstanceSpec, MySQLServers: spec.MySQLServers, AdoptMySQL: "db"}})
 	checkMySQLWaitsForKeys(g, db)
