@@ -72,8 +72,8 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 			"volumes", component.Name)
 	}
 	for i, name := range step.Mounts {
-		if component == nil || !slices.Contains(mountNames(component.Mounts), name) {
-			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have", name)
+		if component == nil || !slices.Contains(singleMounts(component.Mounts), name) {
+			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have for one volume", name)
 		}
 	}
 	seen := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -92,7 +93,10 @@ func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration
 		if err != nil {
 			return s, fmt.Errorf("cannot serve a typed kind: %w", err)
 		}
-		s.served[gvk], s.adopters[gvk] = true, r.adopted
+		s.adopters[gvk] = r.adopted
+		for _, kind := range kindsOf(mgr.GetScheme(), gvk.GroupVersion()) {
+			s.served[kind] = true
+		}
 	}
 	if slices.ContainsFunc(registrations, Registration.declaresObjects) {
 		named, err := labels.NewRequirement(platformv1.OutputLabel, selection.Exists, nil)
@@ -108,6 +112,17 @@ func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration
 		s.others, err = newWatcher(mgr, labels.Everything(), settings.Namespaces)
 	}
 	return s, err
+}
+
+// kindsOf are the kinds of objects that a scheme has of a group: those that have lists.
+func kindsOf(scheme *runtime.Scheme, group schema.GroupVersion) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for name := range scheme.KnownTypes(group) {
+		if kind := group.WithKind(name); scheme.Recognizes(group.WithKind(name + "List")) {
+			all = append(all, kind)
+		}
+	}
+	return all
 }
 
 type registration[T Object] struct{ kind Kind[T] }
