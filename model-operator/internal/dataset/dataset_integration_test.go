@@ -173,6 +173,39 @@ func TestClaimThatAPodMountsStays(t *testing.T) {
 	testkit.WaitGone(t, env.Client, ds)
 }
 
+// What an Inference is to mount can neither be taken out nor deleted.
+func TestDatasetInUseStays(t *testing.T) {
+	b := newBench(t)
+	serve(t)
+	second := strings.Replace(raw, `"1.0"`, `"2.0"`, 1)
+	ds := b.dataset("digits", `versions: [`+raw+`, `+second+`]`)
+	i := &aiv1.Inference{ObjectMeta: b.meta("chat")}
+	i.Spec.Version, i.Spec.ModelRef = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}
+	i.Spec.Datasets = []aiv1.InferenceDataset{{Name: "digits", Version: "1.0"}}
+	b.create(i)
+	testkit.WaitFor(t, env.Client, ds, "counts its users", func() error {
+		for _, st := range ds.Status.Versions {
+			if (st.InUse == 1) != (st.Name == "1.0") {
+				return fmt.Errorf("the versions are %+v", ds.Status.Versions)
+			}
+		}
+		if len(ds.Status.Versions) != 2 {
+			return fmt.Errorf("there are %d versions", len(ds.Status.Versions))
+		}
+		return nil
+	})
+	testkit.Refused(t, testkit.Edit(t.Context(), env.Client, ds, func() { ds.Spec.Versions = ds.Spec.Versions[1:] }),
+		"a version that an Inference uses cannot be taken out")
+	if err := env.Client.Delete(t.Context(), ds); err != nil {
+		t.Fatal(err)
+	}
+	b.says(ds, platformv1.ReasonDeleting, `it is used by Inference "chat", and goes when nothing uses it any more`)
+	if err := env.Client.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, ds)
+}
+
 // release waits until a claim is being deleted, and plays the controller that lets it go.
 func release(b *bench, name string) {
 	b.Helper()
