@@ -16,7 +16,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -246,17 +245,8 @@ func TestClaimsAreRetained(t *testing.T) {
 // Nobody has a version prepared with the rights of an account that he may not use.
 func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 	b := newBench(t)
-	b.create(&rbacv1.Role{ObjectMeta: b.meta("editor"), Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{aiv1.GroupVersion.Group}, Resources: []string{"datasets"}, Verbs: []string{"create"}}}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: b.meta("editor"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName,
-		Kind: "Role", Name: "editor"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "bob"}}})
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "bob"}
-	bob, err := client.New(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bob := b.user("bob", rbacv1.PolicyRule{APIGroups: []string{aiv1.GroupVersion.Group},
+		Resources: []string{"datasets"}, Verbs: []string{"create"}})
 	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "lent"}, Spec: aiv1.DatasetSpec{
 		ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: *sizeOfTest},
 		Versions: []aiv1.DatasetVersion{web("1.0")}}}
