@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kafka-node [ARGUMENT]... formats the log directories of a Kafka node when they are empty, and becomes kafka.Kafka with
-# the file KAFKA_CONFIG and the arguments. It is for KRaft with a dynamic quorum (KIP-853); without process.roles in the
-# file, which is a broker with ZooKeeper, it formats nothing.
+# the file KAFKA_CONFIG and the arguments. It is for KRaft with a dynamic quorum (KIP-853). Without process.roles in the
+# file, which is a broker with ZooKeeper, it formats nothing: before the first start it writes to ZooKeeper what it would
+# have formatted, which is the ID of the cluster and the SCRAM credential of the user by whom nodes log in.
 #
 #   KAFKA_CONFIG               server.properties with lines name=value: node.id, process.roles, log.dirs,
 #                              metadata.log.dir when it is not the first of log.dirs, and
@@ -21,6 +22,10 @@
 #                              file is there, and until then only looks whether there is one; empty without. Once the
 #                              node has formed it the file is called KAFKA_BEGIN.done: a disk that is lost later does not
 #                              form another cluster
+#   KAFKA_ZOOKEEPER            host:port of ZooKeeper. A broker without process.roles writes there; with process.roles it
+#                              waits until controllers have taken over from there. Neither where it is empty
+#   KAFKA_SCRAM                file for ConfigCommand with the credential of the user KAFKA_USERNAME in ZooKeeper
+#   KAFKA_TOOL_OPTIONS         options of Java by which tools log in at ZooKeeper
 #   KAFKA_JOIN                 "false" leaves it to the operator to add this controller to the voters
 #   KAFKA_JOIN_INTERVAL        seconds between two attempts to add it, or to find a leader; 5 without
 #   KAFKA_METRICS              [host:]port of the Prometheus JMX agent; empty without
@@ -198,6 +203,34 @@ join() {
   done
 }
 
+# enlist writes to ZooKeeper what a broker finds there, once for its volume. Other brokers do the same.
+enlist() {
+  [ -n "${KAFKA_ZOOKEEPER:-}" ] || return 0
+  ls "${KAFKA_LIBS:-/opt/kafka/libs}" | grep -q '^zookeeper-[0-9]' || fail "this version of Kafka has no ZooKeeper: 3.9 is the last with it"
+  [ ! -e "${directories%% *}/$enlisted" ] || return 0
+  umask 077
+  mkdir -p "${directories%% *}" || fail "log directory ${directories%% *} cannot be written"
+  cluster
+  printf 'create /cluster\ncreate /cluster/id {"version":"1","id":"%s"}\nget /cluster/id\n' "$KAFKA_CLUSTER_ID" |
+    kafka-run org.apache.zookeeper.ZooKeeperMain -waitforconnection -server "$KAFKA_ZOOKEEPER" | grep -qF "\"$KAFKA_CLUSTER_ID\"" ||
+    fail "ZooKeeper at $KAFKA_ZOOKEEPER has not taken the ID of the cluster, or is that of another one"
+  kafka-run kafka.admin.ConfigCommand --zookeeper "$KAFKA_ZOOKEEPER" --alter --entity-type users --entity-name "$KAFKA_USERNAME" \
+    --add-config-file "$KAFKA_SCRAM" >&2 || fail "ZooKeeper has not taken the credential of user $KAFKA_USERNAME: see above"
+  : >"${directories%% *}/$enlisted"
+}
+
+# cluster finds the ID of the cluster.
+cluster() {
+  if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
+    KAFKA_CLUSTER_ID=$(derived_id "$KAFKA_CLUSTER_NAME")
+  fi
+  case ${KAFKA_CLUSTER_ID:-} in
+    *[!A-Za-z0-9_-]*) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '$KAFKA_CLUSTER_ID'" ;;
+    ??????????????????????) ;;
+    *) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '${KAFKA_CLUSTER_ID:-}'" ;;
+  esac
+}
+
 # start becomes the server.
 start() {
   if [ -n "${KAFKA_METRICS:-}" ]; then
@@ -210,22 +243,27 @@ start() {
 }
 
 mark=kafka-node.joining
+enlisted=kafka-node.enlisted
 [ -r "${KAFKA_CONFIG:-}" ] || fail "KAFKA_CONFIG must name a file that can be read, and is '${KAFKA_CONFIG:-}'"
 node=$(property node.id "$KAFKA_CONFIG")
 roles=$(property process.roles "$KAFKA_CONFIG" | tr -d ' ')
 directories=$(property log.dirs "$KAFKA_CONFIG" | tr ',' ' ')
 metadata=$(property metadata.log.dir "$KAFKA_CONFIG")
-[ -n "$roles" ] || start "$@"
-[ -n "$directories" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
-metadata=${metadata:-${directories%% *}}
-if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
-  KAFKA_CLUSTER_ID=$(derived_id "$KAFKA_CLUSTER_NAME")
+[ -n "$directories" ] || [ -z "$roles${KAFKA_ZOOKEEPER:-}" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
+if [ -z "$roles" ]; then
+  enlist
+  start "$@"
 fi
-case ${KAFKA_CLUSTER_ID:-} in
-  *[!A-Za-z0-9_-]*) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '$KAFKA_CLUSTER_ID'" ;;
-  ??????????????????????) ;;
-  *) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '${KAFKA_CLUSTER_ID:-}'" ;;
+# A broker that had its metadata from ZooKeeper follows controllers once these have all of it.
+case $roles in *controller*) ;; *)
+  if [ -n "${KAFKA_ZOOKEEPER:-}" ] && [ -e "${directories%% *}/$enlisted" ]; then
+    zookeeper-tool migrated || fail "nobody knows whether the controllers have taken over from ZooKeeper"
+    rm -f "${directories%% *}/$enlisted"
+  fi
+  ;;
 esac
+metadata=${metadata:-${directories%% *}}
+cluster
 unformatted=
 for directory in $metadata $directories; do
   if [ ! -e "$directory/meta.properties" ]; then

@@ -30,6 +30,7 @@ case "$*" in
       printf 'cluster.id=%s\nnode.id=%s\ndirectory.id=%s\n' "$KAFKA_CLUSTER_ID" "$node" "${id:-random}" \
         >"$directory/meta.properties"
     done ;;
+  *ZooKeeperMain*) sed -n 's/^create .*"id":"\([^"]*\)".*/{"id":"\1"}/p' >id; cat id ;;
   *--status*) [ -e leader ] ;;
   *--replication*) cat replication ;;
   *remove-controller*) sed -i "/^$node .* Follower/d" replication ;;
@@ -184,6 +185,30 @@ func TestKafkaNodeThatNeedNotAsk(t *testing.T) {
 			k.want(c.calls...)
 		})
 	}
+}
+
+// TestKafkaNodeWithZooKeeper writes there before the first start alone. Once the broker follows controllers, it waits
+// until these have taken over.
+func TestKafkaNodeWithZooKeeper(t *testing.T) {
+	k := newKafkaNode(t, "KAFKA_ZOOKEEPER=z:2181", "KAFKA_USERNAME=internal", "KAFKA_SCRAM=scram", "KAFKA_LIBS=libs")
+	broker := "node.id=7\nlog.dirs=" + k.dir + "/log\n"
+	k.write("libs/zookeeper-3.8.4.jar", "")
+	k.write("bin/zookeeper-tool", "#!/bin/sh\necho \"zookeeper-tool $*\" >>calls\n")
+	k.write("config", broker)
+	enlists := []string{"ZooKeeperMain -waitforconnection -server z:2181",
+		"ConfigCommand --zookeeper z:2181 --alter --entity-type users --entity-name internal --add-config-file scram"}
+	k.want(append(enlists, serves)...)
+	if got, want := k.read("id"), "{\"id\":\""+kafkaCluster+"\"}\n"; got != want {
+		t.Errorf("the ID is %q, want %q", got, want)
+	}
+	k.write("calls", "")
+	k.want(serves)
+	k.write("calls", "")
+	k.write("log/meta.properties", "version=0\nbroker.id=7\ncluster.id="+kafkaCluster+"\n")
+	k.write("config", broker+"process.roles=broker\n")
+	k.want("zookeeper-tool migrated", serves)
+	k.write("calls", "")
+	k.want(serves)
 }
 
 // TestKafkaNodeFormatsADirectoryThatIsAdded leaves the directories alone that are formatted.
