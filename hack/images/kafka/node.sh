@@ -4,7 +4,8 @@
 # kafka-node [ARGUMENT]... formats the log directories of a Kafka node when they are empty, and becomes kafka.Kafka with
 # the file KAFKA_CONFIG and the arguments. It is for KRaft with a dynamic quorum (KIP-853). Without process.roles in the
 # file, which is a broker with ZooKeeper, it formats nothing: before the first start it writes to ZooKeeper what it would
-# have formatted, which is the ID of the cluster and the SCRAM credential of the user by whom nodes log in.
+# have formatted, which is the ID of the cluster and the SCRAM credential of the user by whom nodes log in. Where such a
+# broker has followed controllers before, its copy of their records is deleted.
 #
 #   KAFKA_CONFIG               server.properties with lines name=value: node.id, process.roles, log.dirs,
 #                              metadata.log.dir when it is not the first of log.dirs, and
@@ -23,7 +24,8 @@
 #                              node has formed it the file is called KAFKA_BEGIN.done: a disk that is lost later does not
 #                              form another cluster
 #   KAFKA_ZOOKEEPER            host:port of ZooKeeper. A broker without process.roles writes there; with process.roles it
-#                              waits until controllers have taken over from there. Neither where it is empty
+#                              waits until controllers have taken over from there. A controller asks there whether its
+#                              volume is of a migration that was taken back. Nothing of that where it is empty
 #   KAFKA_SCRAM                file for ConfigCommand with the credential of the user KAFKA_USERNAME in ZooKeeper
 #   KAFKA_TOOL_OPTIONS         options of Java by which tools log in at ZooKeeper
 #   KAFKA_JOIN                 "false" leaves it to the operator to add this controller to the voters
@@ -219,6 +221,30 @@ enlist() {
   : >"${directories%% *}/$enlisted"
 }
 
+# forget deletes what a broker has copied from controllers that it followed: it has its metadata from ZooKeeper again.
+# Other controllers, of another attempt to leave it, number their records anew, and those of both would be mixed.
+forget() {
+  [ -n "${KAFKA_ZOOKEEPER:-}" ] || return 0
+  rm -rf "${metadata:-${directories%% *}}/__cluster_metadata-0" || fail "the copy of the controllers' records cannot be deleted"
+}
+
+# attempt refuses a volume that has what controllers wrote in an attempt to leave ZooKeeper that was taken back since:
+# ZooKeeper has gone on from there without them. zookeeper-tool counts the attempts by the version of a node.
+attempt() {
+  said=$(echo "get -s /kafka-node" | kafka-run org.apache.zookeeper.ZooKeeperMain -waitforconnection -server "$KAFKA_ZOOKEEPER" 2>&1)
+  case $said in
+    *'dataVersion = '*) now=$(echo "$said" | sed -n 's/^dataVersion = //p') ;;
+    *'does not exist'* | *NoNode*) now=0 ;;
+    *) fail "ZooKeeper at $KAFKA_ZOOKEEPER does not say whether the migration was taken back: $(echo "$said" | tail -n 1)" ;;
+  esac
+  if [ ! -e "$metadata/meta.properties" ]; then
+    mkdir -p "$metadata" && echo "$now" >"$metadata/$attempted" || fail "metadata directory $metadata cannot be written"
+  fi
+  of=$(cat "$metadata/$attempted" 2>/dev/null)
+  [ "$of" = "$now" ] ||
+    fail "the volume of controller $node is of a migration that was taken back, and is out of date: delete its claim and its pod"
+}
+
 # cluster finds the ID of the cluster.
 cluster() {
   if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
@@ -244,6 +270,7 @@ start() {
 
 mark=kafka-node.joining
 enlisted=kafka-node.enlisted
+attempted=kafka-node.attempt
 [ -r "${KAFKA_CONFIG:-}" ] || fail "KAFKA_CONFIG must name a file that can be read, and is '${KAFKA_CONFIG:-}'"
 node=$(property node.id "$KAFKA_CONFIG")
 roles=$(property process.roles "$KAFKA_CONFIG" | tr -d ' ')
@@ -251,6 +278,7 @@ directories=$(property log.dirs "$KAFKA_CONFIG" | tr ',' ' ')
 metadata=$(property metadata.log.dir "$KAFKA_CONFIG")
 [ -n "$directories" ] || [ -z "$roles${KAFKA_ZOOKEEPER:-}" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
 if [ -z "$roles" ]; then
+  forget
   enlist
   start "$@"
 fi
@@ -263,6 +291,7 @@ case $roles in *controller*) ;; *)
   ;;
 esac
 metadata=${metadata:-${directories%% *}}
+case $roles in *controller*) [ -z "${KAFKA_ZOOKEEPER:-}" ] || attempt ;; esac
 cluster
 unformatted=
 for directory in $metadata $directories; do

@@ -35,6 +35,12 @@ case ${1:-} in
     done
     ;;
   withdraw)
+    # The version of this node counts how often. Volumes of controllers that came before have no use any more.
+    until said=$(ask "create /kafka-node withdrawn" "set /kafka-node withdrawn" "get -s /kafka-node") &&
+      echo "$said" | grep -q '^dataVersion = [1-9]'; do
+      echo "zookeeper-tool: ZooKeeper cannot be written to: $(echo "$said" | tail -n 1)" >&2
+      sleep 2
+    done
     # A broker that is the controller writes so of itself. The commands fail where there is nothing to delete.
     until said=$(ask "get /controller") && echo "$said" | grep -q '"kraftControllerEpoch":-1'; do
       echo "zookeeper-tool: no broker is the controller yet: $(echo "$said" | tail -n 1)" >&2
