@@ -23,8 +23,9 @@ func withZooKeeper() *messagev1.KafkaCluster {
 		InstanceSpec: platformv1.InstanceSpec{Version: "3.9", Resources: small("640Mi"),
 			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("2Gi")},
 			DeletionPolicy: platformv1.DeletionPolicyDelete},
-		Replicas:  3,
-		ZooKeeper: &messagev1.KafkaZooKeeper{Replicas: 3, Resources: small("256Mi")},
+		Replicas:    3,
+		ZooKeeper:   &messagev1.KafkaZooKeeper{Replicas: 3, Resources: small("256Mi")},
+		Controllers: &messagev1.KafkaControllers{Replicas: 1, Resources: small("448Mi")},
 		Users: []messagev1.KafkaUser{{Name: "alice",
 			PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"}}},
 	}
