@@ -46,12 +46,22 @@ deps-servers:
 KAFKA_POM := agents/internal/testkafka/pom.xml
 
 .PHONY: server-kafka
-server-kafka: deps-servers $(BIN)/kafka/.copied
+server-kafka: deps-servers $(BIN)/kafka/.copied $(BIN)/kafka-3.9/.copied
 
 $(BIN)/kafka/.copied: $(KAFKA_POM)
 	@echo "copying the jars of Kafka"
 	@rm -rf $(BIN)/kafka
 	@mvn -q -B -f $(KAFKA_POM) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(BIN)/kafka
+	@touch $@
+
+# The last line with ZooKeeper is that of the image.
+KAFKA_IMAGE := hack/images/kafka
+
+$(BIN)/kafka-3.9/.copied: $(KAFKA_IMAGE)/pom.xml $(KAFKA_IMAGE)/image.yaml
+	@echo "copying the jars of Kafka 3.9"
+	@rm -rf $(BIN)/kafka-3.9
+	@mvn -q -B -f $(KAFKA_IMAGE)/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(BIN)/kafka-3.9 \
+	  -Dkafka=$$(sed -n 's/.*{kafka: \(3[0-9.]*\)}.*/\1/p' $(KAFKA_IMAGE)/image.yaml)
 	@touch $@
 
 # Neither is MySQL in the Debian release of the machine: its files come from the zip that the image is made of.

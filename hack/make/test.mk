@@ -30,7 +30,7 @@ FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|AFreezeDoesNotOutliveTheEngine|Nobod
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine|AFailoverThatIsAskedForSurvivesKills
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|OperationsSurviveTheEngine|SnapshotsSurviveKills|DrillSurvivesTheEngine
 FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RestoreInPlaceSurvivesTheEngine|AScheduleMakesItsOperationOnceWhateverCrashes
-FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|RecordsCostNothing|Thousand)$$
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|ATakeoverSurvivesKills|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|RecordsCostNothing|Thousand)$$
 
 .PHONY: test-integration
 test-integration: deps-integration $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds and charts against a real API server and etcd
@@ -172,7 +172,7 @@ test-fault-points: $(DEVCLUSTER) tool-gotestsum ## Engines that die amid changes
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off; mkdir -p $(EVENTS); cd platform-core && \
 	gotestsum --format testname --jsonfile $(EVENTS)/platform-core.json -- -tags integration -count=1 -timeout 4h -run '$(FAULT_POINTS_TESTS)' \
-	  ./internal/engine ./internal/controller/...
+	  ./internal/engine ./internal/controller/... ./sdk/typed
 
 # How long each target of fuzz gets, and which.
 FUZZTIME ?= 1m

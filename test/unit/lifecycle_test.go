@@ -155,7 +155,9 @@ func checkLifecycle(t *testing.T, where string, plugin lifecyclePlugin, kind map
 var unmeasured = map[string]string{
 	"redis/sentinel": "what Sentinels say of their primary is in the metrics of the servers, and whether one " +
 		"answers in the status of its pod",
-	"kafka/keeper":       "the metrics of a cluster elsewhere are where it is",
+	"kafka/keeper": "the metrics of a cluster elsewhere are where it is",
+	"kafka/zookeeper": "how the sessions of brokers there are is in the metrics of these, and whether a server " +
+		"serves in the status of its pod",
 	"s3-external/keeper": "the metrics of a storage are where it is",
 }
 

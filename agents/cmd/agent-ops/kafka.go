@@ -48,7 +48,7 @@ func (o *kafkaOptions) driver() *kafka.Driver {
 func kafkaCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "kafka", Short: "Look after a Kafka"}
 	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop(),
-		kafkaCheckCommand(), holdCommand())
+		zooKeeperProbe(), kafkaCheckCommand(), holdCommand())
 	return cmd
 }
 

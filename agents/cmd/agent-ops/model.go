@@ -169,11 +169,13 @@ func modelComplete() *cobra.Command {
 }
 
 func modelDrain() *cobra.Command {
-	cmd := &cobra.Command{Use: "drain", Short: "Wait until the server has no requests in flight", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "drain",
+		Short: "Wait until the server has no requests, and gets no new ones", Args: cobra.NoArgs}
 	probe, drainer := addProbe(cmd), &modelserver.Drainer{}
 	flags := cmd.Flags()
 	flags.DurationVar(&drainer.Settle, "settle", modelserver.Settle,
 		"how long the server goes on at least, until clients have learned that it ends")
+	flags.DurationVar(&drainer.Quiet, "quiet", modelserver.Quiet, "how long it must then have had no request")
 	flags.DurationVar(&drainer.Timeout, "within", 30*time.Second,
 		"after which the server is stopped whatever it does; 0 has it be stopped at once")
 	cmd.RunE = func(*cobra.Command, []string) error {

@@ -85,7 +85,7 @@ const groupPort = "33061"
 
 // mysqlBeside is what is done beside a server for as long as the process lives that started this one.
 func mysqlBeside() *cobra.Command {
-	slow, archive, watch := "", "", false
+	slow, archive := "", ""
 	cmd := mysqlServer("beside", "Forward the slow query log of a server, and look at its tables, until the process "+
 		"ends that started this one",
 		func(ctx context.Context, s *server.Server) error {
@@ -97,9 +97,7 @@ func mysqlBeside() *cobra.Command {
 			if slow != "" {
 				all.Go(func() { forwarded = server.Forward(ctx, slow, os.Stdout) })
 			}
-			if watch {
-				all.Go(func() { watched = s.Watch(ctx) })
-			}
+			all.Go(func() { watched = s.Watch(ctx) })
 			if archive != "" {
 				all.Go(func() { kept = keepLogs(ctx, s, archive) })
 			}
@@ -108,7 +106,6 @@ func mysqlBeside() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&slow, "slow-log", "",
 		"file of the slow query log, which is written to standard output; empty for none")
-	cmd.Flags().BoolVar(&watch, "watch", false, "look at the tables of a member of a group")
 	cmd.Flags().StringVar(&archive, "archive", "", "file that says where its binary logs are archived; empty for nowhere")
 	return cmd
 }

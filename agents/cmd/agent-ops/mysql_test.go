@@ -17,8 +17,19 @@ import (
 	"github.com/zeroinfra/agents/internal/testmysql"
 )
 
-// What starts a member of a group also looks at its tables, and forwards its slow query log.
+// TestMySQLIsLookedAtFromBeside: what starts a server also looks at its tables, and forwards its slow query log, be it
+// a member of a group or alone.
 func TestMySQLIsLookedAtFromBeside(t *testing.T) {
+	for name, arguments := range map[string][]string{
+		"a member of a group": {"--group=shop/db", "--host=localhost", "--peers=localhost"},
+		"alone":               nil,
+	} {
+		t.Run(name, func(t *testing.T) { lookedAtFromBeside(t, arguments) })
+	}
+}
+
+func lookedAtFromBeside(t *testing.T, arguments []string) {
+	t.Helper()
 	s := testmysql.New(t, "server_id = 1", "gtid_mode = ON", "enforce_gtid_consistency = ON", "slow_query_log = ON",
 		"long_query_time = 0")
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
@@ -27,9 +38,9 @@ func TestMySQLIsLookedAtFromBeside(t *testing.T) {
 	}
 	defer said.Close()
 	own := s.Server
-	cmd := exec.Command(os.Args[0], "mysql", "start", "--program="+own.Program, "--config="+own.Config, "--dir="+own.Dir,
-		"--run="+own.Run,
-		"--secrets="+own.Secrets, "--slow-log="+own.SlowLog, "--group=shop/db", "--host=localhost", "--peers=localhost")
+	cmd := exec.Command(os.Args[0], append([]string{"mysql", "start", "--program=" + own.Program,
+		"--config=" + own.Config, "--dir=" + own.Dir, "--run=" + own.Run, "--secrets=" + own.Secrets,
+		"--slow-log=" + own.SlowLog}, arguments...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asAgent+"=1"), said, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -9,11 +9,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// Settle is how long a server goes on before Drain looks at its requests: Services, Ingresses and Gateways send it new
-// ones until they have learned that the pod is not ready any more.
-const Settle = 5 * time.Second
+// Settle is how long a server goes on before Drain looks at its requests: that of a process that is restarted in its
+// pod gets new ones until the kubelet has had its readiness refused often enough, and Services, Ingresses and Gateways
+// have learned of it, for which propagation is left.
+const (
+	Settle      = plan.ReadinessPeriodSeconds*plan.ReadinessFailures*time.Second + propagation
+	propagation = 4 * time.Second
+)
+
+// Quiet is how long a server must have computed nothing. While clients still reach it, it goes on.
+const Quiet = 2 * time.Second
 
 // drainInterval is between two looks at the requests of a server.
 const drainInterval = 200 * time.Millisecond
@@ -21,8 +30,12 @@ const drainInterval = 200 * time.Millisecond
 // metricsPath is where a server counts its requests.
 const metricsPath = "/metrics"
 
-// requestCounts are the metrics that count requests that are not finished.
-var requestCounts = []string{"llamacpp:requests_processing", "llamacpp:requests_deferred"}
+// requestCounts are the metrics that count requests that are not finished, and tokenCounts those that grow with each
+// request.
+var (
+	requestCounts = []string{"llamacpp:requests_processing", "llamacpp:requests_deferred"}
+	tokenCounts   = []string{"llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total"}
+)
 
 // Drainer waits for the requests of a server.
 type Drainer struct {
@@ -30,12 +43,22 @@ type Drainer struct {
 	Probe *Probe
 	// Settle is how long the server goes on at least.
 	Settle time.Duration
+	// Quiet is how long it must have had no request.
+	Quiet time.Duration
 	// Timeout of the whole.
 	Timeout time.Duration
 }
 
-// Drain returns once the server has no requests in flight, twice in a row, or at once where it was not started yet. An
-// error says that some were left at the timeout.
+// load is what a server says of its requests.
+type load struct {
+	// unfinished requests.
+	unfinished int
+	// tokens that it has computed since it was started.
+	tokens int64
+}
+
+// Drain returns once the server has had no request for a while, or at once where it was not started yet. An error says
+// what was left at the timeout.
 func (d *Drainer) Drain(ctx context.Context) error {
 	f := files{d.Probe.Run}
 	var state State
@@ -46,44 +69,62 @@ func (d *Drainer) Drain(ctx context.Context) error {
 	defer cancel()
 	next := time.NewTimer(d.Settle)
 	defer next.Stop()
-	left, idle := 0, 0
+	var last load
+	var busy time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d requests were not finished within %s", left, d.Timeout)
+			return d.late(last)
 		case <-next.C:
 		}
-		count, err := d.Probe.requests(ctx)
+		now, err := d.Probe.load(ctx)
 		switch {
 		case ctx.Err() != nil:
 			continue
 		case err != nil:
 			return fmt.Errorf("cannot count the requests of the server: %w", err)
-		}
-		if left = count; left > 0 {
-			idle = 0
-		} else if idle++; idle == 2 {
+		case busy.IsZero() || now.unfinished > 0 || now.tokens != last.tokens:
+			last, busy = now, time.Now()
+		case time.Since(busy) >= d.Quiet:
 			return nil
 		}
 		next.Reset(drainInterval)
 	}
 }
 
-// requests counts those that a server has not finished.
-func (p *Probe) requests(ctx context.Context) (int, error) {
+// late says what was left at the timeout.
+func (d *Drainer) late(last load) error {
+	if last.unfinished == 0 {
+		return fmt.Errorf("the server was not without requests for %s within %s", d.Quiet, d.Timeout)
+	}
+	return fmt.Errorf("%d requests were not finished within %s", last.unfinished, d.Timeout)
+}
+
+// load asks a server for its requests.
+func (p *Probe) load(ctx context.Context) (load, error) {
 	said, err := p.answer(ctx, firstAnswer, http.MethodGet, metricsPath, nil)
 	if err != nil {
-		return 0, err
+		return load{}, err
 	}
-	sum := 0.0
-	for _, name := range requestCounts {
-		count, err := metric(said, name)
+	unfinished, err := sum(said, requestCounts)
+	if err != nil {
+		return load{}, err
+	}
+	tokens, err := sum(said, tokenCounts)
+	return load{unfinished: int(unfinished), tokens: int64(tokens)}, err
+}
+
+// sum adds samples without labels in Prometheus' text format.
+func sum(text []byte, names []string) (float64, error) {
+	all := 0.0
+	for _, name := range names {
+		value, err := metric(text, name)
 		if err != nil {
 			return 0, err
 		}
-		sum += count
+		all += value
 	}
-	return int(sum), nil
+	return all, nil
 }
 
 // metric finds a sample without labels in Prometheus' text format.

@@ -9,10 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 // busy is a server whose requests end one after the other, each time that it is asked how many there are.
 func busy(t *testing.T, requests int) (*httptest.Server, *int) {
+	t.Helper()
+	return counting(t, func(asked int) (unfinished, tokens int) {
+		return max(requests-asked, 0), min(asked, requests)
+	})
+}
+
+// counting is a server that says of its requests what a function does of how often it was asked before.
+func counting(t *testing.T, says func(asked int) (unfinished, tokens int)) (*httptest.Server, *int) {
 	t.Helper()
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,11 +30,12 @@ func busy(t *testing.T, requests int) (*httptest.Server, *int) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		left := max(requests-asked, 0)
+		unfinished, tokens := says(asked)
 		asked++
-		fmt.Fprintf(w, "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing "+
-			"%d\nllamacpp:requests_deferred %d\n",
-			min(left, 1), max(left-1, 0))
+		for name, value := range map[string]int{"requests_processing": min(unfinished, 1),
+			"requests_deferred": max(unfinished-1, 0), "prompt_tokens_total": 7, "tokens_predicted_total": tokens} {
+			fmt.Fprintf(w, "# TYPE llamacpp:%s gauge\nllamacpp:%s %d\n", name, name, value)
+		}
 	}))
 	t.Cleanup(server.Close)
 	return server, &asked
@@ -47,6 +58,29 @@ func TestDrainWaitsForRequests(t *testing.T) {
 	}
 	if *asked != 5 {
 		t.Errorf("the server was asked %d times; want 3 with requests and 2 without", *asked)
+	}
+}
+
+// Requests that come and go between two looks show in the tokens alone.
+func TestDrainGoesOnWhileRequestsCome(t *testing.T) {
+	server, asked := counting(t, func(asked int) (unfinished, tokens int) { return 0, min(asked, 4) * 32 })
+	if err := drainer(t, server, Serving, 2*time.Minute).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if *asked != 6 {
+		t.Errorf("the server was asked %d times; want 5 with other tokens and 1 without", *asked)
+	}
+	server, _ = counting(t, func(asked int) (unfinished, tokens int) { return 0, asked })
+	err := drainer(t, server, Serving, time.Second).Drain(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "was not without requests for 0s within 1s") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A process that is restarted in its pod gets requests until the kubelet has asked so often.
+func TestSettleIsLongerThanReadinessTakes(t *testing.T) {
+	if least := plan.ReadinessPeriodSeconds * plan.ReadinessFailures * time.Second; Settle <= least {
+		t.Errorf("a server goes on for %s, and the kubelet takes up to %s to find out", Settle, least)
 	}
 }
 

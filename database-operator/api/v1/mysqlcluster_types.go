@@ -19,9 +19,19 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('innodb_flush_log_at_trx_commit' in self.parameters) || string(self.parameters['innodb_flush_log_at_trx_commit']) == '1'",fieldPath=".parameters",message="the parameter innodb_flush_log_at_trx_commit must be 1, or left out: a member that was killed would go on with less than it has acknowledged"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('sync_binlog' in self.parameters) || string(self.parameters['sync_binlog']) == '1'",fieldPath=".parameters",message="the parameter sync_binlog must be 1, or left out: a member that was killed would go on with less than it has acknowledged"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('binlog_error_action' in self.parameters) || self.parameters['binlog_error_action'] == 'ABORT_SERVER'",fieldPath=".parameters",message="the parameter binlog_error_action must be ABORT_SERVER, or left out: a primary that goes on without its binary log has writes that no other member gets"
+// +kubebuilder:validation:XValidation:rule="has(self.adoptMySQL) == has(oldSelf.adoptMySQL) && (!has(self.adoptMySQL) || self.adoptMySQL == oldSelf.adoptMySQL)",message="adoptMySQL is for an object that is made, and immutable: its instance is called after that MySQL for good"
+// +kubebuilder:validation:XValidation:rule="!has(self.adoptMySQL) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="adoptMySQL and adoptVolumes say both where the data comes from: take one of them out"
 type MySQLClusterSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	MySQLServers            `json:",inline"`
+	// adoptMySQL names a MySQL of this namespace that becomes this MySQLCluster: its server becomes the first member with
+	// all of its data, and addresses, passwords, users and databases stay. All else of the spec is to be that of the
+	// MySQL, which is deleted once nothing is its own any more; before, it has to be Ready. Who makes such an object needs
+	// the right to delete that MySQL. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	AdoptMySQL string `json:"adoptMySQL,omitempty"`
 	// members of the group: 3, which survive the loss of one, 5 of two, 7 of three, or 9 of four. Each write waits for
 	// most of them. It can be changed at any time: a member that is added copies the data first, and one that goes leaves
 	// the group before, a primary after another one has taken over. Default 3.

@@ -38,8 +38,11 @@ func TestMySQLClusterCreate(t *testing.T) {
 		"no size":                     {"b", `storage: {size: "0"}`, "storage.size must be greater than 0"},
 		"most members":                {"d", `members: 9`, ""},
 		"four members":                {"b", `members: 4`, "members must be 3, 5, 7 or 9"},
-		"one member":                  {"b", `members: 1`, "members must be 3, 5, 7 or 9"},
-		"too many members":            {"b", `members: 11`, "members must be 3, 5, 7 or 9"},
+		"a MySQL to adopt":            {"ad", `adoptMySQL: orders`, ""},
+		"a MySQL and volumes": {"b", `{adoptMySQL: orders, adoptVolumes: 0b3e5a1c-6d1f-4f6e-9a53-2f4f3c1b7d10}`,
+			"take one of them out"},
+		"one member":       {"b", `members: 1`, "members must be 3, 5, 7 or 9"},
+		"too many members": {"b", `members: 11`, "members must be 3, 5, 7 or 9"},
 		"times": {"e", `{expelTimeout: 1h, unreachableMajorityTimeout: 90s, autoRejoinTries: 2016}`,
 			""},
 		"shortest times":    {"f", `{expelTimeout: 0s, unreachableMajorityTimeout: 1s, autoRejoinTries: 0}`, ""},
@@ -97,6 +100,8 @@ func TestMySQLClusterUpdate(t *testing.T) {
 		"an even number":   {`members: 3`, `members: 4`, "members must be 3, 5, 7 or 9"},
 		"another level":    {`consistency: After`, `consistency: Before`, ""},
 		"a later version":  {`version: "8.0"`, `version: "9.7"`, "version cannot change"},
+		"adopted later":    {`members: 3`, `adoptMySQL: orders`, "adoptMySQL is for an object that is made"},
+		"another MySQL":    {`adoptMySQL: orders`, `adoptMySQL: bills`, "adoptMySQL is for an object that is made"},
 		"a smaller volume": {`storage: {size: 2Gi}`, `storage: {size: 1Gi}`, "storage.size cannot shrink"},
 	} {
 		t.Run(title, func(t *testing.T) {

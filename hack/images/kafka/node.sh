@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kafka-node [ARGUMENT]... formats the log directories of a Kafka node when they are empty, and becomes kafka.Kafka with
-# the file KAFKA_CONFIG and the arguments. It is for KRaft with a dynamic quorum (KIP-853); without process.roles in the
-# file, which is a broker with ZooKeeper, it formats nothing.
+# the file KAFKA_CONFIG and the arguments. It is for KRaft with a dynamic quorum (KIP-853). Without process.roles in the
+# file, which is a broker with ZooKeeper, it formats nothing: before the first start it writes to ZooKeeper what it would
+# have formatted, which is the ID of the cluster and the SCRAM credential of the user by whom nodes log in. Where such a
+# broker has followed controllers before, its copy of their records is deleted.
 #
 #   KAFKA_CONFIG               server.properties with lines name=value: node.id, process.roles, log.dirs,
 #                              metadata.log.dir when it is not the first of log.dirs, and
@@ -21,6 +23,11 @@
 #                              file is there, and until then only looks whether there is one; empty without. Once the
 #                              node has formed it the file is called KAFKA_BEGIN.done: a disk that is lost later does not
 #                              form another cluster
+#   KAFKA_ZOOKEEPER            host:port of ZooKeeper. A broker without process.roles writes there; with process.roles it
+#                              waits until controllers have taken over from there. A controller asks there whether its
+#                              volume is of a migration that was taken back. Nothing of that where it is empty
+#   KAFKA_SCRAM                file for ConfigCommand with the credential of the user KAFKA_USERNAME in ZooKeeper
+#   KAFKA_TOOL_OPTIONS         options of Java by which tools log in at ZooKeeper
 #   KAFKA_JOIN                 "false" leaves it to the operator to add this controller to the voters
 #   KAFKA_JOIN_INTERVAL        seconds between two attempts to add it, or to find a leader; 5 without
 #   KAFKA_METRICS              [host:]port of the Prometheus JMX agent; empty without
@@ -198,6 +205,58 @@ join() {
   done
 }
 
+# enlist writes to ZooKeeper what a broker finds there, once for its volume. Other brokers do the same.
+enlist() {
+  [ -n "${KAFKA_ZOOKEEPER:-}" ] || return 0
+  ls "${KAFKA_LIBS:-/opt/kafka/libs}" | grep -q '^zookeeper-[0-9]' || fail "this version of Kafka has no ZooKeeper: 3.9 is the last with it"
+  [ ! -e "${directories%% *}/$enlisted" ] || return 0
+  umask 077
+  mkdir -p "${directories%% *}" || fail "log directory ${directories%% *} cannot be written"
+  cluster
+  printf 'create /cluster\ncreate /cluster/id {"version":"1","id":"%s"}\nget /cluster/id\n' "$KAFKA_CLUSTER_ID" |
+    kafka-run org.apache.zookeeper.ZooKeeperMain -waitforconnection -server "$KAFKA_ZOOKEEPER" | grep -qF "\"$KAFKA_CLUSTER_ID\"" ||
+    fail "ZooKeeper at $KAFKA_ZOOKEEPER has not taken the ID of the cluster, or is that of another one"
+  kafka-run kafka.admin.ConfigCommand --zookeeper "$KAFKA_ZOOKEEPER" --alter --entity-type users --entity-name "$KAFKA_USERNAME" \
+    --add-config-file "$KAFKA_SCRAM" >&2 || fail "ZooKeeper has not taken the credential of user $KAFKA_USERNAME: see above"
+  : >"${directories%% *}/$enlisted"
+}
+
+# forget deletes what a broker has copied from controllers that it followed: it has its metadata from ZooKeeper again.
+# Other controllers, of another attempt to leave it, number their records anew, and those of both would be mixed.
+forget() {
+  [ -n "${KAFKA_ZOOKEEPER:-}" ] || return 0
+  rm -rf "${metadata:-${directories%% *}}/__cluster_metadata-0" || fail "the copy of the controllers' records cannot be deleted"
+}
+
+# attempt refuses a volume that has what controllers wrote in an attempt to leave ZooKeeper that was taken back since:
+# ZooKeeper has gone on from there without them. zookeeper-tool counts the attempts by the version of a node.
+attempt() {
+  said=$(echo "get -s /kafka-node" | kafka-run org.apache.zookeeper.ZooKeeperMain -waitforconnection -server "$KAFKA_ZOOKEEPER" 2>&1)
+  case $said in
+    *'dataVersion = '*) now=$(echo "$said" | sed -n 's/^dataVersion = //p') ;;
+    *'does not exist'* | *NoNode*) now=0 ;;
+    *) fail "ZooKeeper at $KAFKA_ZOOKEEPER does not say whether the migration was taken back: $(echo "$said" | tail -n 1)" ;;
+  esac
+  if [ ! -e "$metadata/meta.properties" ]; then
+    mkdir -p "$metadata" && echo "$now" >"$metadata/$attempted" || fail "metadata directory $metadata cannot be written"
+  fi
+  of=$(cat "$metadata/$attempted" 2>/dev/null)
+  [ "$of" = "$now" ] ||
+    fail "the volume of controller $node is of a migration that was taken back, and is out of date: delete its claim and its pod"
+}
+
+# cluster finds the ID of the cluster.
+cluster() {
+  if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
+    KAFKA_CLUSTER_ID=$(derived_id "$KAFKA_CLUSTER_NAME")
+  fi
+  case ${KAFKA_CLUSTER_ID:-} in
+    *[!A-Za-z0-9_-]*) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '$KAFKA_CLUSTER_ID'" ;;
+    ??????????????????????) ;;
+    *) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '${KAFKA_CLUSTER_ID:-}'" ;;
+  esac
+}
+
 # start becomes the server.
 start() {
   if [ -n "${KAFKA_METRICS:-}" ]; then
@@ -210,22 +269,30 @@ start() {
 }
 
 mark=kafka-node.joining
+enlisted=kafka-node.enlisted
+attempted=kafka-node.attempt
 [ -r "${KAFKA_CONFIG:-}" ] || fail "KAFKA_CONFIG must name a file that can be read, and is '${KAFKA_CONFIG:-}'"
 node=$(property node.id "$KAFKA_CONFIG")
 roles=$(property process.roles "$KAFKA_CONFIG" | tr -d ' ')
 directories=$(property log.dirs "$KAFKA_CONFIG" | tr ',' ' ')
 metadata=$(property metadata.log.dir "$KAFKA_CONFIG")
-[ -n "$roles" ] || start "$@"
-[ -n "$directories" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
-metadata=${metadata:-${directories%% *}}
-if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
-  KAFKA_CLUSTER_ID=$(derived_id "$KAFKA_CLUSTER_NAME")
+[ -n "$directories" ] || [ -z "$roles${KAFKA_ZOOKEEPER:-}" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
+if [ -z "$roles" ]; then
+  forget
+  enlist
+  start "$@"
 fi
-case ${KAFKA_CLUSTER_ID:-} in
-  *[!A-Za-z0-9_-]*) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '$KAFKA_CLUSTER_ID'" ;;
-  ??????????????????????) ;;
-  *) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '${KAFKA_CLUSTER_ID:-}'" ;;
+# A broker that had its metadata from ZooKeeper follows controllers once these have all of it.
+case $roles in *controller*) ;; *)
+  if [ -n "${KAFKA_ZOOKEEPER:-}" ] && [ -e "${directories%% *}/$enlisted" ]; then
+    zookeeper-tool migrated || fail "nobody knows whether the controllers have taken over from ZooKeeper"
+    rm -f "${directories%% *}/$enlisted"
+  fi
+  ;;
 esac
+metadata=${metadata:-${directories%% *}}
+case $roles in *controller*) [ -z "${KAFKA_ZOOKEEPER:-}" ] || attempt ;; esac
+cluster
 unformatted=
 for directory in $metadata $directories; do
   if [ ! -e "$directory/meta.properties" ]; then

@@ -15,6 +15,7 @@
 #   KAFKA_HEAP         heap of a server, as -Xmx takes it; 256m without
 #   KAFKA_LOG_LEVEL    INFO without
 #   KAFKA_JVM_OPTIONS  further options of a server's JVM, separated by spaces; they come last and win
+#   KAFKA_TOOL_OPTIONS options of a tool's JVM, separated by spaces
 #   KAFKA_LIBS         folder of the jars; /opt/kafka/libs without
 #   JAVA_HOME          Java runtime; without, the one of the image, else java of the PATH
 #
@@ -38,7 +39,7 @@ case $1 in
     ;;
   *)
     options="-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    options="$options -Dkafka.log.level=WARN -Dkafka.log.target=System.err -Dkafka.log.target2=SYSTEM_ERR"
+    options="$options -Dkafka.log.level=WARN -Dkafka.log.target=System.err -Dkafka.log.target2=SYSTEM_ERR ${KAFKA_TOOL_OPTIONS:-}"
     ;;
 esac
 java=

@@ -5,11 +5,12 @@
 #
 #   KAFKA_CONFIG       server.properties without secrets: see kafka-node
 #   KAFKA_RUN          folder in memory for the files with secrets: server.properties, client.properties and
-#                      format.options; and keystore.pem, with key and certificate, where the node has them
+#                      format.options; with KAFKA_ZOOKEEPER jaas.conf and scram.properties; and keystore.pem, with key and certificate, where the node has them
 #   KAFKA_USERNAME     the user by whom nodes log in at each other
 #   KAFKA_PASSWORD     its password: letters, digits and -._~
 #   KAFKA_LISTENERS    the listeners, in small letters and separated by spaces, that take it by SASL/PLAIN
 #   KAFKA_TLS          folder with ca.crt; empty without TLS
+#   KAFKA_ZOOKEEPER    host:port of ZooKeeper, at which the node logs in as the same user; empty without
 #
 # Nodes log in by PLAIN, since a controller cannot know SCRAM credentials before there is a cluster. The same user has a
 # SCRAM-SHA-512 credential from the first format on, for those who look after the cluster.
@@ -51,6 +52,14 @@ plain="org.apache.kafka.common.security.plain.PlainLoginModule required username
   fi
 } >"$KAFKA_RUN/client.properties"
 echo "--add-scram=SCRAM-SHA-512=[name=$KAFKA_USERNAME,password=$KAFKA_PASSWORD]" >"$KAFKA_RUN/format.options"
+if [ -n "${KAFKA_ZOOKEEPER:-}" ]; then
+  echo "Client { org.apache.zookeeper.server.auth.DigestLoginModule required" \
+    "username=\"$KAFKA_USERNAME\" password=\"$KAFKA_PASSWORD\"; };" >"$KAFKA_RUN/jaas.conf"
+  echo "SCRAM-SHA-512=iterations=4096,password=$KAFKA_PASSWORD" >"$KAFKA_RUN/scram.properties"
+  export KAFKA_JVM_OPTIONS="-Djava.security.auth.login.config=$KAFKA_RUN/jaas.conf ${KAFKA_JVM_OPTIONS:-}"
+  export KAFKA_TOOL_OPTIONS="-Djava.security.auth.login.config=$KAFKA_RUN/jaas.conf"
+  export KAFKA_SCRAM=$KAFKA_RUN/scram.properties
+fi
 KAFKA_CONFIG=$KAFKA_RUN/server.properties
 KAFKA_COMMAND_CONFIG=$KAFKA_RUN/client.properties
 KAFKA_FORMAT_OPTIONS="@$KAFKA_RUN/format.options ${KAFKA_FORMAT_OPTIONS:-}"

@@ -10,7 +10,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// KafkaClusterSpec describes a Kafka cluster in KRaft mode: its brokers, its controllers and its users. resources,
+// KafkaClusterSpec describes a Kafka cluster: its brokers, its controllers and its users. resources,
 // storage, parameters, service and podDisruptionBudget are those of the brokers. storage is 10Gi for each by default.
 // With bootstrap no broker runs here: resources are those of the one pod that looks after topics.
 // +kubebuilder:validation:XValidation:rule="has(self.version) || has(self.bootstrap)",fieldPath=".version",message="version is required: a release line of Kafka such as 4.4"
@@ -32,8 +32,14 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.adoptVolumes)",fieldPath=".adoptVolumes",message="with bootstrap there are no volumes to adopt: take adoptVolumes out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || self.replicas == 3",fieldPath=".replicas",message="replicas are of brokers that run here, and with bootstrap none do: take them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy is of volumes, and with bootstrap there are none: take it out. What becomes of a topic, its own deletionPolicy says"
-// +kubebuilder:validation:XValidation:rule="has(self.controllers) == has(oldSelf.controllers)",message="controllers can neither be added nor taken out: whether brokers are controllers too is decided when the object is made. Create another KafkaCluster and copy the topics"
-// +kubebuilder:validation:XValidation:rule="has(self.controllers) || self.replicas in [1, 3, 5]",message="replicas must be 1, 3 or 5 where each broker is a controller too, since a majority of the controllers has to agree: change replicas, or set controllers"
+// +kubebuilder:validation:XValidation:rule="has(self.controllers) == has(oldSelf.controllers) || has(self.zookeeper) || has(oldSelf.zookeeper)",message="controllers can neither be added nor taken out: whether brokers are controllers too is decided when the object is made. Create another KafkaCluster and copy the topics"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.zookeeper)",fieldPath=".zookeeper",message="zookeeper is of brokers that run here, and with bootstrap none do: take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.zookeeper) || !has(self.version) || self.version.startsWith('3.') || self.zookeeper.stage == 'KRaft'",fieldPath=".zookeeper",message="Kafka 4 has no ZooKeeper, 3.9 is the last line with it: set version 3.9. A cluster that has it leaves it by the Operations MigrateToKRaft and FinishMigration"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.zookeeper) || !has(self.zookeeper)",fieldPath=".zookeeper",message="zookeeper cannot be added: a cluster with controllers does not go back to ZooKeeper. Create another KafkaCluster and copy the topics"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.zookeeper) || has(self.zookeeper) || oldSelf.zookeeper.stage == 'KRaft'",fieldPath=".zookeeper",message="zookeeper has the metadata of the cluster, and cannot be taken out before controllers have taken over: run the Operations MigrateToKRaft and FinishMigration first"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.zookeeper) || has(self.zookeeper) || has(self.controllers)",fieldPath=".controllers",message="controllers have taken over from ZooKeeper, and the cluster cannot do without them: leave controllers in"
+// +kubebuilder:validation:XValidation:rule="!has(self.zookeeper) || has(self.controllers) || self.zookeeper.stage in ['ZooKeeper', 'Withdrawing']",fieldPath=".controllers",message="controllers take over from ZooKeeper in this zookeeper.stage: set controllers"
+// +kubebuilder:validation:XValidation:rule="has(self.controllers) || has(self.zookeeper) || self.replicas in [1, 3, 5]",message="replicas must be 1, 3 or 5 where each broker is a controller too, since a majority of the controllers has to agree: change replicas, or set controllers"
 // +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile != 'Durability' || self.replicas >= 3",message="profile Durability keeps each record on 3 brokers: set replicas to 3 or more, or take profile out"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min.insync.replicas' in self.parameters) || !string(self.parameters['min.insync.replicas']).matches('^[0-9]{1,9}$') || int(self.parameters['min.insync.replicas']) <= self.replicas",fieldPath=".parameters",message="the parameter min.insync.replicas cannot be above replicas: no write with acks=all would be taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('default.replication.factor' in self.parameters) || !string(self.parameters['default.replication.factor']).matches('^[0-9]{1,9}$') || int(self.parameters['default.replication.factor']) <= self.replicas",fieldPath=".parameters",message="the parameter default.replication.factor cannot be above replicas: no topic could be made"
@@ -49,9 +55,14 @@ type KafkaClusterSpec struct {
 	// +kubebuilder:validation:Maximum=60
 	Replicas int32 `json:"replicas,omitempty"`
 	// controllers run in pods of their own, apart from the brokers. Without it each broker is a controller too. Decided
-	// for good when the object is made.
+	// for good when the object is made. With zookeeper they are those that it is migrated to.
 	// +optional
 	Controllers *KafkaControllers `json:"controllers,omitempty"`
+	// zookeeper has the metadata of the cluster be in ZooKeeper servers in pods of their own, in place of controllers.
+	// Kafka 3.9 is the last line that can. A cluster leaves it by the Operations MigrateToKRaft and FinishMigration; the
+	// field can be taken out after them.
+	// +optional
+	ZooKeeper *KafkaZooKeeper `json:"zookeeper,omitempty"`
 	// profile sets parameters of the brokers for a purpose: Throughput, Latency or Durability. What parameters says wins.
 	// Default: none, which are Kafka's own values.
 	// +optional
@@ -168,6 +179,52 @@ type KafkaControllers struct {
 	Storage platformv1.InstanceStorage `json:"storage,omitzero"`
 }
 
+// KafkaZooKeeper are the ZooKeeper servers of a cluster of Kafka 3.9.
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="zookeeper.replicas is immutable: the servers know each other from their start on"
+// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="zookeeper.storage.storageClassName is immutable"
+// +kubebuilder:validation:XValidation:rule="self.stage == oldSelf.stage || self.stage in {'ZooKeeper': ['Prepared'], 'Prepared': ['ZooKeeper', 'Migrating'], 'Migrating': ['Migrated', 'Withdrawing'], 'Migrated': ['Migrating', 'Apart'], 'Withdrawing': ['ZooKeeper'], 'Apart': ['KRaft'], 'KRaft': []}[oldSelf.stage]",fieldPath=".stage",message="zookeeper.stage goes from ZooKeeper to Prepared, Migrating, Migrated, Apart and KRaft, one after the other, and back from Migrated to Migrating, Withdrawing and ZooKeeper: run one of the Operations MigrateToKRaft, FinishMigration and RevertMigration, which take it there"
+type KafkaZooKeeper struct {
+	// replicas are the servers: 1, 3, which can lose one, or 5, which can lose two. Immutable. Default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Enum=1;3;5
+	Replicas int32 `json:"replicas,omitempty"`
+	// resources of the container of each server: requests and limits of cpu and memory. The plugin's defaults when left
+	// out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="zookeeper.resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage of each server. 2Gi of the cluster's default class when left out.
+	// +optional
+	Storage platformv1.InstanceStorage `json:"storage,omitzero"`
+	// stage of the migration to controllers: Operations set it. Default ZooKeeper, which is none.
+	// +optional
+	// +kubebuilder:default=ZooKeeper
+	Stage KafkaMigrationStage `json:"stage,omitempty"`
+}
+
+// KafkaMigrationStage is how far a cluster is on the way from ZooKeeper to controllers.
+// +kubebuilder:validation:Enum=ZooKeeper;Prepared;Migrating;Migrated;Apart;KRaft;Withdrawing
+type KafkaMigrationStage string
+
+// Values of KafkaMigrationStage.
+const (
+	// StageZooKeeper has the metadata in ZooKeeper, and no controllers.
+	StageZooKeeper KafkaMigrationStage = "ZooKeeper"
+	// StagePrepared has controllers that wait for brokers with the migration on.
+	StagePrepared KafkaMigrationStage = "Prepared"
+	// StageMigrating has such brokers. Controllers take over, and write to ZooKeeper what changes from then on.
+	StageMigrating KafkaMigrationStage = "Migrating"
+	// StageMigrated has brokers that know of no ZooKeeper, which is still written to.
+	StageMigrated KafkaMigrationStage = "Migrated"
+	// StageApart has controllers that write to ZooKeeper no more. There is no way back.
+	StageApart KafkaMigrationStage = "Apart"
+	// StageKRaft has no ZooKeeper. The field zookeeper can be taken out then.
+	StageKRaft KafkaMigrationStage = "KRaft"
+	// StageWithdrawing is on the way back from Migrating: the controllers are gone.
+	StageWithdrawing KafkaMigrationStage = "Withdrawing"
+)
+
 // KafkaProfile is a set of parameters for a purpose.
 // +kubebuilder:validation:Enum=Throughput;Latency;Durability
 type KafkaProfile string
@@ -253,6 +310,12 @@ type KafkaClusterStatus struct {
 	// controllers that answer, as "healthy/wanted"; absent where each broker is a controller.
 	// +optional
 	Controllers string `json:"controllers,omitempty"`
+	// zooKeeper are the servers that answer, as "healthy/wanted"; absent without zookeeper.
+	// +optional
+	ZooKeeper string `json:"zooKeeper,omitempty"`
+	// migration says how far the way from ZooKeeper to controllers is; absent without zookeeper.
+	// +optional
+	Migration string `json:"migration,omitempty"`
 	// externalAddresses are what clients outside of the Kubernetes cluster are told of each broker; absent without
 	// external.
 	// +optional
@@ -282,7 +345,7 @@ type KafkaExternalAddress struct {
 	Address string `json:"address"`
 }
 
-// KafkaCluster is a Kafka cluster in KRaft mode.
+// KafkaCluster is a Kafka cluster, in KRaft mode or with ZooKeeper.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=kafkaclusters,singular=kafkacluster,categories=zeroinfra
@@ -295,6 +358,7 @@ type KafkaExternalAddress struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.controllers) || !has(oldSelf.spec.controllers) || quantity(has(self.spec.controllers.storage) && has(self.spec.controllers.storage.size) ? string(self.spec.controllers.storage.size) : '2Gi').compareTo(quantity(has(oldSelf.spec.controllers.storage) && has(oldSelf.spec.controllers.storage.size) ? string(oldSelf.spec.controllers.storage.size) : '2Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="controllers.storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.zookeeper) || !has(oldSelf.spec.zookeeper) || quantity(has(self.spec.zookeeper.storage) && has(self.spec.zookeeper.storage.size) ? string(self.spec.zookeeper.storage.size) : '2Gi').compareTo(quantity(has(oldSelf.spec.zookeeper.storage) && has(oldSelf.spec.zookeeper.storage.size) ? string(oldSelf.spec.zookeeper.storage.size) : '2Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="zookeeper.storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 25",message="the name of a KafkaCluster has at most 25 characters"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a KafkaCluster cannot hold a dot: it becomes part of the name of a Service"
 type KafkaCluster struct {

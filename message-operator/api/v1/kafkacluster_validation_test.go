@@ -149,6 +149,18 @@ func TestCreateCluster(t *testing.T) {
 	})
 }
 
+func TestCreateClusterWithZooKeeper(t *testing.T) {
+	createEach(t, cluster, map[string]creation{
+		"with zookeeper":         {"zk-a", `{version: "3.9", replicas: 2, zookeeper: {}}`, ""},
+		"zookeeper of version 4": {"x", `zookeeper: {}`, "Kafka 4 has no ZooKeeper"},
+		"two of zookeeper":       {"x", `{version: "3.9", zookeeper: {replicas: 2}}`, "spec.zookeeper.replicas"},
+		"claims of zookeeper": {"x", `{version: "3.9", zookeeper: {resources: {claims: [{name: x}]}}}`,
+			"zookeeper.resources.claims is not supported"},
+		"no such stage":     {"x", `{version: "3.9", zookeeper: {stage: Done}}`, "spec.zookeeper.stage"},
+		"controllers to be": {"zk-b", `{version: "3.9", controllers: {}, zookeeper: {}}`, ""},
+	})
+}
+
 func TestUpdateCluster(t *testing.T) {
 	updateEach(t, cluster, map[string]update{
 		"size grows":              {`storage: {size: 10Gi}`, `storage: {size: 11Gi}`, ""},
@@ -172,7 +184,33 @@ func TestUpdateCluster(t *testing.T) {
 		"more nodes": {`replicas: 3`, `replicas: 5`, ""},
 		"fewer than durability has": {`{replicas: 3, profile: Durability}`, `{replicas: 1, profile: Durability}`,
 			"profile Durability keeps each record on 3 brokers"},
-		"version": {`version: "4.3"`, `version: "4.4"`, ""},
+		"version":         {`version: "4.3"`, `version: "4.4"`, ""},
+		"zookeeper later": {`version: "3.9"`, `{version: "3.9", zookeeper: {}}`, "zookeeper cannot be added"},
+		"zookeeper taken out": {`{version: "3.9", zookeeper: {}}`, `version: "3.9"`,
+			"zookeeper has the metadata of the cluster, and cannot be taken out before"},
+		"more of zookeeper": {`{version: "3.9", zookeeper: {replicas: 1}}`, `{version: "3.9", zookeeper: {}}`,
+			"zookeeper.replicas is immutable"},
+		"the migration begins": {`{version: "3.9", zookeeper: {}}`,
+			`{version: "3.9", controllers: {}, zookeeper: {stage: Prepared}}`, ""},
+		"migration without those": {`{version: "3.9", zookeeper: {}}`,
+			`{version: "3.9", zookeeper: {stage: Prepared}}`, "controllers take over from ZooKeeper in this zookeeper.stage"},
+		"a stage left out": {`{version: "3.9", controllers: {}, zookeeper: {stage: Prepared}}`,
+			`{version: "3.9", controllers: {}, zookeeper: {stage: Migrated}}`,
+			"zookeeper.stage goes from ZooKeeper to Prepared"},
+		"a stage back": {`{version: "3.9", controllers: {}, zookeeper: {stage: Migrated}}`,
+			`{version: "3.9", controllers: {}, zookeeper: {stage: Migrating}}`, ""},
+		"no way back": {`{version: "3.9", controllers: {}, zookeeper: {stage: Apart}}`,
+			`{version: "3.9", controllers: {}, zookeeper: {stage: Migrated}}`, "zookeeper.stage goes from"},
+		"zookeeper is gone": {`{version: "3.9", controllers: {}, zookeeper: {stage: KRaft}}`,
+			`{version: "4.4", controllers: {}}`, ""},
+		"neither of both": {`{version: "3.9", controllers: {}, zookeeper: {stage: KRaft}}`,
+			`{version: "3.9"}`, "the cluster cannot do without them"},
+		"zookeeper and version 4": {`{version: "3.9", zookeeper: {}}`, `{version: "4.4", zookeeper: {}}`,
+			"Kafka 4 has no ZooKeeper"},
+		"less for zookeeper": {`{version: "3.9", zookeeper: {storage: {size: 3Gi}}}`, `{version: "3.9", zookeeper: {}}`,
+			"zookeeper.storage.size cannot shrink"},
+		"class of zookeeper": {`{version: "3.9", zookeeper: {}}`,
+			`{version: "3.9", zookeeper: {storage: {storageClassName: b}}}`, "zookeeper.storage.storageClassName is immutable"},
 	})
 }
 

@@ -22,7 +22,7 @@ type DatasetSpec struct {
 	// storage of the claims that versions are kept on. Immutable.
 	// +required
 	Storage DatasetStorage `json:"storage"`
-	// versions of the dataset. One can be added at any time, never changes, and can be taken out.
+	// versions of the dataset. One can be added at any time, never changes, and can be taken out while nobody uses it.
 	// +required
 	// +listType=map
 	// +listMapKey=name

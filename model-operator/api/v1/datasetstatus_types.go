@@ -44,6 +44,7 @@ type DatasetStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
 	Versions []DatasetVersionStatus `json:"versions,omitempty"`
 	// ready is how many versions can be read, of all in the spec, such as 1/2.
 	// +optional
@@ -92,6 +93,10 @@ type DatasetVersionStatus struct {
 	// operation is the Operation of the last attempt.
 	// +optional
 	Operation string `json:"operation,omitempty"`
+	// inUse is how many Inferences mount the version, or are to mount it. While it is not 0 the version cannot be taken
+	// out of the spec, and keeps its claim.
+	// +optional
+	InUse int32 `json:"inUse"`
 	// provenance of a version that is made from another one.
 	// +optional
 	Provenance *DatasetProvenance `json:"provenance,omitempty"`
@@ -120,6 +125,7 @@ type DatasetProvenance struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.versions) || self.status.versions.all(known, !has(known.inUse) || known.inUse == 0 || self.spec.versions.exists(version, version.name == known.name))",message="a version that an Inference uses cannot be taken out of spec.versions: have the Inferences that status.versions counts name another one, or delete them, and wait until it has inUse 0"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && !self.metadata.name.contains('.')",message="the name of a Dataset has at most 40 characters and no dots: names of its claims begin with it"
 type Dataset struct {
 	metav1.TypeMeta   `json:",inline"`

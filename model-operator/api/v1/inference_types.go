@@ -22,6 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas cannot be above maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpuUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="cpuUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.memoryUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="memoryUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="with apiKeySecretRef completions and metrics are behind the API key, which the operator does not have: take maxErrorRate and maxTimePerToken out"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate and maxTimePerToken"
@@ -34,6 +35,13 @@ type InferenceSpec struct {
 	// taken one after the other while the canary is measured.
 	// +optional
 	Canary *InferenceCanary `json:"canary,omitempty"`
+	// datasets are versions of Datasets of the same namespace that each pod mounts, read-only, at /datasets/<name>.
+	// Another one replaces the pods, one after the other. A version that is named here stays in its Dataset.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Datasets []InferenceDataset `json:"datasets,omitempty"`
 	// runtime is the plugin that serves the model. Default llama-cpp. Immutable.
 	// +optional
 	// +kubebuilder:default=llama-cpp
@@ -55,11 +63,19 @@ type InferenceSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
-	// cpuUtilization that autoscaling keeps to, in percent of the CPU that a pod requests. Default 80.
+	// cpuUtilization that autoscaling keeps to, in percent of the CPU that a pod requests. Default 80, where
+	// memoryUtilization is left out as well.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
+	// memoryUtilization that autoscaling keeps to, in percent of the memory that a pod requests. With both utilizations
+	// the one that asks for more pods wins. A server has its model in memory whatever its load is: what grows with the
+	// load are the caches of requests.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
 	// gpus that each pod gets. None when left out. Pods are replaced one at a time, and none is added first, so no spare
 	// GPU is needed for an update.
 	// +optional
@@ -69,8 +85,8 @@ type InferenceSpec struct {
 	// +optional
 	HealthCheck *InferenceHealthCheck `json:"healthCheck,omitempty"`
 	// drainTimeout is how long requests in flight may take before a server is stopped, in whole seconds, up to 5m. Default
-	// 30s. A server that ends takes no new requests, but for the first 5s, in which clients learn of it. 0 stops it at
-	// once.
+	// 30s. A server that ends gets no new requests, but for the first 10s, in which clients learn of it: less than 15s may
+	// fail some. 0 stops it at once.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -109,6 +125,18 @@ type InferenceModelReference struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Staging;Production;Archived
 	Stage ModelStage `json:"stage,omitempty"`
+}
+
+// InferenceDataset names a version of a Dataset in the same namespace.
+type InferenceDataset struct {
+	// name of the Dataset, and of the folder below /datasets that has its files.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+	// version of the Dataset.
+	// +required
+	Version DatasetVersionName `json:"version"`
 }
 
 // InferenceGPUs are those of one pod.
@@ -190,6 +218,12 @@ type InferenceStatus struct {
 	// model is the version that all pods serve; during an update, the one before.
 	// +optional
 	Model *InferenceModelStatus `json:"model,omitempty"`
+	// datasets are those that all pods mount; during a change, those before.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Datasets []InferenceDatasetStatus `json:"datasets,omitempty"`
 	// canary is how that is; absent without one.
 	// +optional
 	Canary *InferenceCanaryStatus `json:"canary,omitempty"`
@@ -204,6 +238,19 @@ type InferenceModelStatus struct {
 	// +required
 	Version ModelVersionName `json:"version"`
 	// digest of its file, such as sha256:9b1d…
+	// +required
+	Digest string `json:"digest"`
+}
+
+// InferenceDatasetStatus is a version of a Dataset that pods mount.
+type InferenceDatasetStatus struct {
+	// name of the Dataset.
+	// +required
+	Name string `json:"name"`
+	// version of the Dataset.
+	// +required
+	Version DatasetVersionName `json:"version"`
+	// digest of the version, as the Dataset has it: equal digests are equal files under equal paths.
 	// +required
 	Digest string `json:"digest"`
 }

@@ -5,25 +5,27 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
 // act carries a plan out. It may be cut off anywhere: what is decided afterwards is the same.
 func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
-	adds := p.finalizer && !controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer) &&
-		ds.DeletionTimestamp.IsZero()
-	drops := !p.finalizer && controllerutil.ContainsFinalizer(ds, aiv1.DatasetClaimsFinalizer)
-	if adds || drops || len(p.claims)+len(p.operations)+len(p.remove)+len(p.discard) > 0 {
+	adds, drops := changesOf(ds, p)
+	if len(adds)+len(drops)+len(p.claims)+len(p.operations)+len(p.remove)+len(p.discard) > 0 {
 		if err := c.apply.Current(ctx, ds); err != nil {
 			return err
 		}
 	}
-	if adds {
-		if err := c.finalize(ctx, ds, controllerutil.AddFinalizer); err != nil {
+	if len(adds) > 0 {
+		if err := c.finalize(ctx, ds, adds, controllerutil.AddFinalizer); err != nil {
 			return err
 		}
 	}
@@ -55,16 +57,34 @@ func (c *Controller) act(ctx context.Context, ds *aiv1.Dataset, p plan) error {
 			return err
 		}
 	}
-	if drops {
-		return c.finalize(ctx, ds, controllerutil.RemoveFinalizer)
+	if len(drops) > 0 {
+		return c.finalize(ctx, ds, drops, controllerutil.RemoveFinalizer)
 	}
 	return nil
 }
 
-// finalize adds or removes the finalizer. Whoever adds one meanwhile keeps it.
-func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, change func(client.Object, string) bool) error {
+// changesOf are the finalizers that a Dataset lacks, which the API server takes only while it is not being deleted, and
+// those that it has no more need of.
+func changesOf(ds *aiv1.Dataset, p plan) (adds, drops []string) {
+	wanted := map[string]bool{aiv1.DatasetClaimsFinalizer: p.finalizer, typed.InUseFinalizer: p.used}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		switch has := controllerutil.ContainsFinalizer(ds, name); {
+		case wanted[name] && !has && ds.DeletionTimestamp.IsZero():
+			adds = append(adds, name)
+		case !wanted[name] && has:
+			drops = append(drops, name)
+		}
+	}
+	return adds, drops
+}
+
+// finalize adds or removes finalizers. Whoever adds one meanwhile keeps it.
+func (c *Controller) finalize(ctx context.Context, ds *aiv1.Dataset, names []string,
+	change func(client.Object, string) bool) error {
 	changed := ds.DeepCopy()
-	change(changed, aiv1.DatasetClaimsFinalizer)
+	for _, name := range names {
+		change(changed, name)
+	}
 	err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(ds, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(owner))
 	if client.IgnoreNotFound(err) != nil {

@@ -75,6 +75,7 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		For(&aiv1.Dataset{}, builder.WithPredicates(changed)).
 		Owns(&platformv1.Operation{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Watches(&aiv1.Inference{}, handler.EnqueueRequestsFromMapFunc(ofInference)).
 		WithOptions(queue.Options(s.Workers)).
 		Complete(c)
 }
@@ -187,7 +188,17 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 	if err := c.confirmClaims(ctx, ds, f.claims); err != nil {
 		return f, err
 	}
-	if len(going(ds, f)) > 0 {
+	if f.users, err = users(ctx, c.client, ds); err != nil {
+		return f, err
+	}
+	leaves := len(going(ds, f)) > 0
+	if leaves || !ds.DeletionTimestamp.IsZero() {
+		// Something goes for good: a user of a moment ago counts as well.
+		if f.users, err = users(ctx, c.live, ds); err != nil {
+			return f, err
+		}
+	}
+	if leaves {
 		err = c.observePods(ctx, ds, &f)
 	}
 	return f, err

@@ -16,7 +16,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -173,6 +172,39 @@ func TestClaimThatAPodMountsStays(t *testing.T) {
 	testkit.WaitGone(t, env.Client, ds)
 }
 
+// What an Inference is to mount can neither be taken out nor deleted.
+func TestDatasetInUseStays(t *testing.T) {
+	b := newBench(t)
+	serve(t)
+	second := strings.Replace(raw, `"1.0"`, `"2.0"`, 1)
+	ds := b.dataset("digits", `versions: [`+raw+`, `+second+`]`)
+	i := &aiv1.Inference{ObjectMeta: b.meta("chat")}
+	i.Spec.Version, i.Spec.ModelRef = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}
+	i.Spec.Datasets = []aiv1.InferenceDataset{{Name: "digits", Version: "1.0"}}
+	b.create(i)
+	testkit.WaitFor(t, env.Client, ds, "counts its users", func() error {
+		for _, st := range ds.Status.Versions {
+			if (st.InUse == 1) != (st.Name == "1.0") {
+				return fmt.Errorf("the versions are %+v", ds.Status.Versions)
+			}
+		}
+		if len(ds.Status.Versions) != 2 {
+			return fmt.Errorf("there are %d versions", len(ds.Status.Versions))
+		}
+		return nil
+	})
+	testkit.Refused(t, testkit.Edit(t.Context(), env.Client, ds, func() { ds.Spec.Versions = ds.Spec.Versions[1:] }),
+		"a version that an Inference uses cannot be taken out")
+	if err := env.Client.Delete(t.Context(), ds); err != nil {
+		t.Fatal(err)
+	}
+	b.says(ds, platformv1.ReasonDeleting, `it is used by Inference "chat", and goes when nothing uses it any more`)
+	if err := env.Client.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, ds)
+}
+
 // release waits until a claim is being deleted, and plays the controller that lets it go.
 func release(b *bench, name string) {
 	b.Helper()
@@ -213,17 +245,8 @@ func TestClaimsAreRetained(t *testing.T) {
 // Nobody has a version prepared with the rights of an account that he may not use.
 func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 	b := newBench(t)
-	b.create(&rbacv1.Role{ObjectMeta: b.meta("editor"), Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{aiv1.GroupVersion.Group}, Resources: []string{"datasets"}, Verbs: []string{"create"}}}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: b.meta("editor"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName,
-		Kind: "Role", Name: "editor"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "bob"}}})
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "bob"}
-	bob, err := client.New(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bob := b.user("bob", rbacv1.PolicyRule{APIGroups: []string{aiv1.GroupVersion.Group},
+		Resources: []string{"datasets"}, Verbs: []string{"create"}})
 	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "lent"}, Spec: aiv1.DatasetSpec{
 		ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: *sizeOfTest},
 		Versions: []aiv1.DatasetVersion{web("1.0")}}}

@@ -4,9 +4,9 @@
 //
 // Duty: for each version it makes a claim and an Operation with an inline template that prepares the version there,
 // tells in the status which claim has which files, and deletes claims by the retention of the Dataset. Inputs:
-// Datasets, their Operations, their claims, the pods of the namespace where a claim is to go, the clock. Field owner:
-// dataset. Conditions: Ready, Reconciling, Stalled. What to do is decided by decide, and templates are made by compile;
-// both are pure.
+// Datasets, their Operations, their claims, the Inferences that use them, the pods of the namespace where a claim is to
+// go, the clock. Field owner: dataset. Conditions: Ready, Reconciling, Stalled. What to do is decided by decide, and
+// templates are made by compile; both are pure.
 //
 // # Once for each attempt
 //

@@ -37,14 +37,16 @@ type facts struct {
 	spent map[string][]*corev1.Pod
 	// ended is a pod of somebody else that has ended, by the name of a claim that it keeps: of those in going.
 	ended map[string]string
+	// users are the Inferences that use the Dataset.
+	users []*aiv1.Inference
 	// check says what is wrong with an inline template.
 	check func(text string) error
 }
 
 // plan is what to do now, in this order.
 type plan struct {
-	// finalizer says whether the Dataset is to have one.
-	finalizer bool
+	// finalizer says whether the Dataset is to have one, and used whether it is to have that of what others use.
+	finalizer, used bool
 	// claims and operations to create; the latter complete but for their owner.
 	claims     []*corev1.PersistentVolumeClaim
 	operations []*platformv1.Operation
@@ -67,7 +69,7 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	if !ds.DeletionTimestamp.IsZero() {
 		return depart(ds, f)
 	}
-	d := decision{ds: ds, facts: f, plan: plan{finalizer: deletes(ds)}, going: going(ds, f)}
+	d := decision{ds: ds, facts: f, plan: plan{finalizer: deletes(ds), used: len(f.users) > 0}, going: going(ds, f)}
 	retry := ds.Annotations[aiv1.DatasetRetryAnnotation]
 	d.retry = retry != "" && retry != ds.Status.LastRetry
 	ds.Status.LastRetry = retry
@@ -88,6 +90,9 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	// A version may be made from one that comes later.
 	for i := range ds.Spec.Versions {
 		d.version(&ds.Spec.Versions[i], &ds.Status.Versions[i])
+	}
+	for i := range ds.Status.Versions {
+		ds.Status.Versions[i].InUse = f.inUse(ds, ds.Status.Versions[i].Name)
 	}
 	d.takenOut(before)
 	d.summarize()

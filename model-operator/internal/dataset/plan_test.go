@@ -307,3 +307,46 @@ func TestDatasetGoesWithItsClaimsWhereThePolicyIsDelete(t *testing.T) {
 		t.Errorf("the plan is %+v", gone)
 	}
 }
+
+// user is an Inference that mounts versions of the Dataset.
+func user(name string, versions ...aiv1.DatasetVersionName) *aiv1.Inference {
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, version := range versions {
+		i.Status.Datasets = append(i.Status.Datasets, aiv1.InferenceDatasetStatus{Name: "digits", Version: version})
+	}
+	return i
+}
+
+// What an Inference uses keeps its claim, whatever retention and the deletion policy say.
+func TestVersionInUseStays(t *testing.T) {
+	p := newPlace(t, web("1.0"), web("2.0"))
+	p.turn()
+	p.prepared("1.0", 2*time.Hour)
+	p.prepared("2.0", time.Hour)
+	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete, Keep: new(int32(1))}
+	next := user("next")
+	next.Spec.Datasets = []aiv1.InferenceDataset{{Name: "digits", Version: "2.0"}, {Name: "other", Version: "1.0"}}
+	p.f.users = []*aiv1.Inference{user("chat", "1.0"), next}
+	if kept := p.turn(); !kept.used || len(kept.remove) != 0 {
+		t.Errorf("the plan is %+v", kept)
+	}
+	p.want("1.0", aiv1.DatasetReady, "")
+	if p.status("1.0").InUse != 1 || p.status("2.0").InUse != 1 {
+		t.Errorf("the versions are %+v", p.ds.Status.Versions)
+	}
+	p.ds.Spec.Versions = p.ds.Spec.Versions[1:]
+	if kept := p.turn(); len(kept.remove) != 0 {
+		t.Errorf("the plan is %+v", kept)
+	}
+	p.ds.DeletionTimestamp = new(metav1.NewTime(noon))
+	kept := p.turn()
+	says(t, kept, outcome.KindWaiting, platformv1.ReasonDeleting,
+		`it is used by Inference "chat" and 1 more, and goes when nothing uses it any more`)
+	if !kept.finalizer || !kept.used || len(kept.remove) != 0 {
+		t.Errorf("the plan is %+v", kept)
+	}
+	p.f.users = nil
+	if goes := p.turn(); !goes.finalizer || goes.used || len(goes.remove) != 2 {
+		t.Errorf("the plan is %+v", goes)
+	}
+}

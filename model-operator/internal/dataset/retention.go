@@ -36,7 +36,7 @@ func going(ds *aiv1.Dataset, f facts) map[string]string {
 		switch {
 		case !ds.DeletionTimestamp.IsZero():
 			all[name] = "the Dataset is being deleted"
-		case !specified[version]:
+		case !specified[version] && f.inUse(ds, version) == 0:
 			all[name] = "the version was taken out"
 		case expired[version] != "":
 			all[name] = expired[version]
@@ -73,7 +73,7 @@ func expiring(ds *aiv1.Dataset, f facts) map[aiv1.DatasetVersionName]string {
 	r := ds.Spec.Retention
 	for i, st := range kept {
 		switch {
-		case needed[st.Name]:
+		case needed[st.Name], f.inUse(ds, st.Name) > 0:
 		case r.Keep != nil && i >= int(*r.Keep):
 			all[st.Name] = fmt.Sprintf("retention.keep is %d, and so many were prepared later", *r.Keep)
 		case r.ExpireAfter != nil && !f.now.Before(st.PreparedTime.Add(r.ExpireAfter.Duration)):
@@ -149,6 +149,11 @@ func depart(ds *aiv1.Dataset, f facts) plan {
 	d := decision{ds: ds, facts: f, going: going(ds, f)}
 	for i := range ds.Status.Versions {
 		d.stop(&ds.Status.Versions[i])
+	}
+	if why := f.keptBy(); why != "" {
+		d.finalizer, d.used = deletes(ds), true
+		d.outcome = outcome.Waiting(platformv1.ReasonDeleting, why)
+		return d.plan
 	}
 	message := "what it owns is being removed"
 	for _, name := range slices.Sorted(maps.Keys(d.going)) {

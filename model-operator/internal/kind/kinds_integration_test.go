@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -217,6 +218,41 @@ func TestInferenceWithACanary(t *testing.T) {
 	says(t, i, platformv1.ReasonKindNotInstalled, "HTTPRoute")
 	if err := env.Denied(env.System.User); err != nil {
 		t.Error(err)
+	}
+}
+
+// An Inference mounts a version of a Dataset once it can be read.
+func TestInferenceMountsADataset(t *testing.T) {
+	namespace := env.Namespace(t)
+	kindtest.Serve(t, env, kind.All()...)
+	i := &aiv1.Inference{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "answers"}}
+	i.Spec.Version, i.Spec.ModelRef = "0.7", aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}
+	i.Spec.Datasets = []aiv1.InferenceDataset{{Name: "points", Version: "1.0"}}
+	create(t, modelOf(namespace, "chat"), i)
+	says(t, i, platformv1.ReasonReferenceNotFound, `spec.datasets[0] names Dataset "points", which does not exist`)
+	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "points"}}
+	ds.Spec = aiv1.DatasetSpec{ServiceAccountName: "preparer",
+		Storage: aiv1.DatasetStorage{Size: resource.MustParse("1Gi")}, Versions: []aiv1.DatasetVersion{{Name: "1.0",
+			Files:  []aiv1.DatasetFile{{Path: "a.csv", SHA256: strings.Repeat("a", 64)}},
+			Source: &aiv1.DatasetSource{PVC: &aiv1.DatasetPVCSource{ClaimName: "shared", Path: "points"}}}}}
+	create(t, ds)
+	says(t, i, platformv1.ReasonReferenceNotReady,
+		`spec.datasets[0] names version "1.0" of Dataset "points", which is Pending`)
+	before, digest := ds.DeepCopy(), "sha256:"+strings.Repeat("d", 64)
+	ds.Status.Versions = []aiv1.DatasetVersionStatus{{Name: "1.0", Phase: aiv1.DatasetReady, Claim: "shared",
+		Path: "points", Digest: digest}}
+	if err := patch.Status(t.Context(), env.Client, before, ds); err != nil {
+		t.Fatal(err)
+	}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "inference-answers"}}
+	serves(t, app, "1")
+	if mounts := app.Spec.Components[0].Mounts; len(mounts) != 1 || mounts[0].Name != "data-points" ||
+		mounts[0].PersistentVolumeClaim.Name != "shared" || mounts[0].SubPath != "points" {
+		t.Errorf("the mounts are %+v", mounts)
+	}
+	testkit.WaitForReady(t, env.Client, i)
+	if s := i.Status.Datasets; len(s) != 1 || s[0].Version != "1.0" || s[0].Digest != digest {
+		t.Errorf("the datasets are %+v", s)
 	}
 }
 

@@ -52,6 +52,10 @@ const (
 	ZoneFile = "zone"
 	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
 	StatusPort = 4881
+	// ReadinessPeriodSeconds is the time between two questions of the kubelet for /readyz, and ReadinessFailures how many
+	// refusals in a row have the pod not be ready: a process that ends may get requests for that long.
+	ReadinessPeriodSeconds = 2
+	ReadinessFailures      = 3
 	// OpsPort is where the ops agent serves gRPC with mutual TLS.
 	OpsPort = 4882
 )

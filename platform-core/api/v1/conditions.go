@@ -69,6 +69,10 @@ const (
 	// true; absent otherwise. Set suspend to false to have it go on.
 	// Kinds: typed kinds.
 	SuspendedCondition = "Suspended"
+	// AdoptedCondition: True once an object has the instance of the other object that its spec names; absent before,
+	// and where it names none. Do what the message of Ready says while it is absent.
+	// Kinds: typed kinds.
+	AdoptedCondition = "Adopted"
 )
 
 // MembershipConditions are the types that Components set by what the members say of each other.
@@ -80,7 +84,7 @@ var MembershipConditions = []string{QuorumCondition, QuarantinedCondition}
 var EngineConditions = []string{
 	ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition,
 	MonitoredCondition, RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition,
-	PointOfNoReturnCondition, HeldCondition, SuspendedCondition,
+	PointOfNoReturnCondition, HeldCondition, SuspendedCondition, AdoptedCondition,
 }
 
 // StopsPods says whether a reason names what keeps a pod from starting or from staying up: its message comes before any

@@ -33,6 +33,9 @@ const (
 	// ArchiveLabel is on pods that mount the volume of the BackupRepository that it names, for as long as they live:
 	// movers go where they are.
 	ArchiveLabel = "platform.zeroinfra.github.com/archive"
+	// DeclaredAsLabel is on an Application that its declaring object took over from another one, and so is not called
+	// after it: the name that it would have, by ApplicationNameFor.
+	DeclaredAsLabel = "platform.zeroinfra.github.com/declared-as"
 	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
 	PluginLabel = "platform.zeroinfra.github.com/plugin"
 	// PublisherAnnotation is on a Plugin: the namespace of the operator that publishes it.
@@ -66,6 +69,9 @@ const (
 	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the
 	// one that an Operation brought its instance to. An admission policy lets only the engine change it.
 	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
+	// AdoptedByAnnotation is on a typed object that hands its instance over, and names the object that takes it over:
+	// "<kind>/<name>/<UID>".
+	AdoptedByAnnotation = "platform.zeroinfra.github.com/adopted-by"
 	// MadeByAnnotation is the UID of the Operation that made an object.
 	MadeByAnnotation = "platform.zeroinfra.github.com/made-by"
 	// RotatedAnnotation is on the Secret of a credential whose password was made anew, and tells for which step of which

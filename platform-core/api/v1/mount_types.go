@@ -6,11 +6,18 @@ package v1
 // can have it, too.
 // +kubebuilder:validation:XValidation:rule="[has(self.persistentVolumeClaim), has(self.nfs), has(self.csi), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a mount has exactly one of persistentVolumeClaim, nfs, csi, configMap and secret"
 type Mount struct {
-	// name of the mount within the plugin.
+	// name of the mount within the plugin; of a mount that takes many volumes its name, a hyphen and the name of the
+	// folder that the volume is to have there.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:MaxLength=47
 	Name string `json:"name"`
+	// subPath is a folder of the volume, which is mounted in place of its root, such as sets/digits.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=500
+	// +kubebuilder:validation:XValidation:rule="!self.contains('..')",message="subPath cannot hold two dots in a row"
+	SubPath string `json:"subPath,omitempty"`
 	// persistentVolumeClaim that is there.
 	// +optional
 	PersistentVolumeClaim *ObjectName `json:"persistentVolumeClaim,omitempty"`

@@ -33,8 +33,8 @@ type Target struct {
 	Kind TargetKind
 	// Group, ObjectKind and Name as the reference gives them.
 	Group, ObjectKind, Name string
-	// Application that the target is or compiles to; empty for a Component and a
-	// WorkloadSet, whose spec names it.
+	// Application that the target is or compiles to, unless a typed object took over that of another one: see
+	// instance.NameOf. Empty for a Component and a WorkloadSet, whose spec names it.
 	Application string
 }
 
@@ -98,7 +98,7 @@ func DeclaredBy(app *platformv1.Application) (schema.GroupKind, platformv1.Targe
 	if owner := metav1.GetControllerOf(app); owner != nil {
 		reference := platformv1.TargetReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
 		if target, refusal := ParseTarget(reference); refusal == nil && target.Kind == TargetTyped &&
-			target.Application == app.Name {
+			(target.Application == app.Name || target.Application == app.Labels[platformv1.DeclaredAsLabel]) {
 			return schema.GroupKind{Group: target.Group, Kind: target.ObjectKind}, reference
 		}
 	}

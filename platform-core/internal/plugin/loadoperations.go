@@ -73,7 +73,7 @@ func (l *loader) operationScope() optemplate.Scope {
 			Actions:           c.Actions,
 			Reloads:           c.Process.Reload != nil,
 			PrimaryHasVolumes: c.Failover != nil && len(c.Volumes) > 0,
-			Mounts:            mountNames(c.Mounts),
+			Mounts:            singleMounts(c.Mounts),
 			Credentials:       c.Credentials,
 		})
 	}

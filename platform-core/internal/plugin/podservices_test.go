@@ -48,6 +48,8 @@ func TestBrokenMounts(t *testing.T) {
 		"mount of a job": {plugin: "broker", part: PartOperations, key: "Count.yaml", old: "mounts: [models]",
 			new: "mounts: [data]",
 			at:  "mounts: [data]", says: "names the mount \"data\", which the component does not have"},
+		"required and many": c("path: /scratch}", "path: /scratch, each: true, required: true}", "required: true",
+			"take required or each out"),
 	})
 }
 

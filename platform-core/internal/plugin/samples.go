@@ -62,7 +62,7 @@ func (b *Bundle) samples() []sample {
 				}
 				if len(component.Mounts) > 0 {
 					values := sampleValues(component, topology.Name, version, 1<<30)
-					values.Component.Mounts = mountNames(component.Mounts)
+					values.Component.Mounts = sampleMounts(component.Mounts)
 					all = append(all, sample{component: component, values: values, size: " with all mounts"})
 				}
 				if component.PodServices != nil {

@@ -112,10 +112,10 @@ func (c *context) statusContainer(image string) corev1.Container {
 			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 				Path: "/readyz", Port: intstr.FromInt32(plan.StatusPort), Scheme: corev1.URISchemeHTTP,
 			}},
-			PeriodSeconds:    2,
+			PeriodSeconds:    plan.ReadinessPeriodSeconds,
 			TimeoutSeconds:   2,
 			SuccessThreshold: 1,
-			FailureThreshold: 3,
+			FailureThreshold: plan.ReadinessFailures,
 		},
 	}
 	c.mountSecrets(&container)

@@ -26,19 +26,15 @@ func Foreign(v *corev1.Volume) bool {
 
 // checkMounts says why the volumes that a user gives a component cannot be mounted.
 func checkMounts(spec *platformv1.ComponentSpec, declared *schema.Component) *Refusal {
-	var known []string
-	for _, m := range declared.Mounts {
-		known = append(known, m.Name)
-	}
 	for i := range spec.Mounts {
 		given := &spec.Mounts[i]
-		j := slices.Index(known, given.Name)
-		if j < 0 {
+		at, index := declared.MountFor(given.Name)
+		if index < 0 {
 			return refuse(platformv1.ReasonInvalidSpec,
 				"component %q has mounts for %q, which its plugin does not declare: %s",
-				spec.Component, given.Name, mountsThereAre(known))
+				spec.Component, given.Name, mountsThereAre(declared.Mounts))
 		}
-		if problem := mountProblem(given, &declared.Mounts[j]); problem != "" {
+		if problem := mountProblem(given, &at); problem != "" {
 			return refuse(platformv1.ReasonInvalidSpec, "component %q, mount %q: %s", spec.Component, given.Name,
 				problem)
 		}
@@ -53,11 +49,39 @@ func checkMounts(spec *platformv1.ComponentSpec, declared *schema.Component) *Re
 	return nil
 }
 
-func mountsThereAre(known []string) string {
-	if len(known) == 0 {
+func mountsThereAre(declared []schema.Mount) string {
+	if len(declared) == 0 {
 		return "take it out"
 	}
+	var known []string
+	for _, m := range declared {
+		if m.Each {
+			m.Name += "-<folder>"
+		}
+		known = append(known, m.Name)
+	}
 	return "there is " + strings.Join(known, ", ")
+}
+
+// givenMount is a volume that a user gives, and where it comes.
+type givenMount struct {
+	volume *platformv1.Mount
+	at     schema.Mount
+}
+
+// givenMounts are the volumes that a user gives, in the order of the plugin's mounts, and by their names.
+func givenMounts(spec *platformv1.ComponentSpec, declared *schema.Component) []givenMount {
+	var all []givenMount
+	for i := range declared.Mounts {
+		first := len(all)
+		for j := range spec.Mounts {
+			if at, index := declared.MountFor(spec.Mounts[j].Name); index == i {
+				all = append(all, givenMount{&spec.Mounts[j], at})
+			}
+		}
+		slices.SortFunc(all[first:], func(a, b givenMount) int { return strings.Compare(a.at.Name, b.at.Name) })
+	}
+	return all
 }
 
 // given are the names of the mounts that have a volume.
@@ -84,6 +108,8 @@ func mountProblem(m *platformv1.Mount, declared *schema.Mount) string {
 		return "it must have exactly one of persistentVolumeClaim, nfs, csi, configMap and secret"
 	case (m.ConfigMap != nil || m.Secret != nil) && !declared.ReadOnly:
 		return "a ConfigMap or a Secret cannot be written to, and the component writes there: give it another volume"
+	case path.IsAbs(m.SubPath) || strings.Contains(m.SubPath, ".."):
+		return "\"" + m.SubPath + "\" is no folder of the volume: subPath is relative, without two dots in a row"
 	case m.NFS != nil && (m.NFS.Server == "" || !path.IsAbs(m.NFS.Path)):
 		return "nfs needs a server and an absolute path"
 	case m.CSI != nil && m.CSI.Driver == "":
@@ -107,15 +133,11 @@ func mountProblem(m *platformv1.Mount, declared *schema.Mount) string {
 func (c *context) mount(t *corev1.PodTemplateSpec) {
 	i := slices.IndexFunc(t.Spec.Containers,
 		func(container corev1.Container) bool { return container.Name == c.declared.Container })
-	for _, declared := range c.declared.Mounts {
-		j := slices.IndexFunc(c.spec.Mounts, func(m platformv1.Mount) bool { return m.Name == declared.Name })
-		if j < 0 {
-			continue
-		}
-		t.Spec.Volumes = append(t.Spec.Volumes, mountVolume(&c.spec.Mounts[j], &declared))
+	for _, m := range givenMounts(c.spec, c.declared) {
+		t.Spec.Volumes = append(t.Spec.Volumes, mountVolume(m.volume, &m.at))
 		container := &t.Spec.Containers[i]
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
-			Name: mountPrefix + declared.Name, MountPath: declared.Path, ReadOnly: declared.ReadOnly,
+			Name: mountPrefix + m.at.Name, MountPath: m.at.Path, ReadOnly: m.at.ReadOnly, SubPath: m.volume.SubPath,
 		})
 	}
 }

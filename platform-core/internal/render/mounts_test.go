@@ -86,6 +86,39 @@ func TestVolumesThatUsersGive(t *testing.T) {
 	}
 }
 
+// A mount that takes many volumes has each at a folder of its own, in the order of their names.
+func TestManyVolumesOfOneMount(t *testing.T) {
+	many := []string{"path: /models", "path: /models, each: true", ", mounts: [models]}", "}"}
+	out := output(t, broker(t, many...), brokers(mounts(
+		platformv1.Mount{Name: "models-b", PersistentVolumeClaim: named("other"), SubPath: "sets/digits"},
+		platformv1.Mount{Name: "models-a-1", PersistentVolumeClaim: named("one")})))
+	pod, err := Pod(setOf(out), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []corev1.VolumeMount
+	for _, c := range pod.Spec.Containers {
+		for _, m := range c.VolumeMounts {
+			if strings.HasPrefix(m.Name, mountPrefix) {
+				got = append(got, m)
+			}
+		}
+	}
+	want := []corev1.VolumeMount{
+		{Name: mountPrefix + "models-a-1", MountPath: "/models/a-1", ReadOnly: true},
+		{Name: mountPrefix + "models-b", MountPath: "/models/b", ReadOnly: true, SubPath: "sets/digits"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the mounts are %+v, want %+v", got, want)
+	}
+	for name, says := range map[string]string{"models": "there is models-<folder>, scratch", "models-": "there is"} {
+		_, r := Components(broker(t, many...), brokers(mounts(platformv1.Mount{Name: name, Secret: named("a")})))
+		if r == nil || !strings.Contains(r.Message, says) {
+			t.Errorf("%s: got %v, want a refusal that says %q", name, r, says)
+		}
+	}
+}
+
 func TestJobHasMountsByName(t *testing.T) {
 	out := output(t, broker(t), brokers(mounts(
 		platformv1.Mount{Name: "models", PersistentVolumeClaim: named("models")}, platformv1.Mount{Name: "scratch",
@@ -129,6 +162,8 @@ func TestVolumesThatAreRefused(t *testing.T) {
 			`"A_B" is no name`},
 		"relative export": {platformv1.Mount{Name: "models",
 			NFS: &platformv1.NFSExport{Server: "nas", Path: "models"}}, nil, "an absolute path"},
+		"folder above": {platformv1.Mount{Name: "models", PersistentVolumeClaim: named("a"), SubPath: "../b"}, nil,
+			`"../b" is no folder of the volume`},
 		"missing": {platformv1.Mount{Name: "models", PersistentVolumeClaim: named("a")},
 			[]string{"path: /scratch", "path: /scratch, required: true"},
 			`needs a volume for the mount "scratch"`},

@@ -125,10 +125,8 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	if place := c.archive(); place != nil {
 		s.Archive = place.Claim
 	}
-	for _, declared := range c.declared.Mounts {
-		if i := slices.Index(given(c.spec), declared.Name); i >= 0 {
-			s.Mounts = append(s.Mounts, structureMount{c.spec.Mounts[i], declared.Path, declared.ReadOnly})
-		}
+	for _, m := range givenMounts(c.spec, c.declared) {
+		s.Mounts = append(s.Mounts, structureMount{*m.volume, m.at.Path, m.at.ReadOnly})
 	}
 	for _, port := range c.ports() {
 		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})

@@ -158,6 +158,24 @@ func (a *Applier) Would(ctx context.Context, obj client.Object, without ...strin
 	return Updated, nil
 }
 
+// DryRun has the API server judge obj as the next form of a live object of another owner, whose place this Applier is
+// to take, and writes nothing. It returns what the server says against it.
+func (a *Applier) DryRun(ctx context.Context, live, obj client.Object) error {
+	want, err := a.desired(obj)
+	if err != nil {
+		return fmt.Errorf("cannot compare %s: %w", describe(obj), err)
+	}
+	patch := want.patch()
+	patch.SetOwnerReferences(nil)
+	patch.SetUID(live.GetUID())
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		client.FieldOwner(a.owner), client.ForceOwnership, client.DryRunAll)
+	if err != nil {
+		return fmt.Errorf("cannot update %s: %w", want, err)
+	}
+	return nil
+}
+
 // Handover gives one field of a live object, with the value that it has there, to another field owner, so that
 // ApplyWithout does not remove it. It is refused with a conflict when the object has changed since live was read.
 func (a *Applier) Handover(ctx context.Context, live client.Object, to string, path ...string) error {

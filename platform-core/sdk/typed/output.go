@@ -64,7 +64,7 @@ func completeApplication[T Object](kind Kind[T], obj T, domain string, app *plat
 	if app == nil {
 		return nil
 	}
-	name := platformv1.ApplicationNameFor(kind.Name(), obj.GetName())
+	name := applicationName(kind, obj)
 	if extra := len(name) - platformv1.MaxApplicationName; extra > 0 {
 		return fmt.Errorf("metadata.name: %q is too long, the name of a %s has at most %d characters",
 			obj.GetName(), kind.Name(), len(obj.GetName())-extra)
@@ -84,6 +84,9 @@ func completeApplication[T Object](kind Kind[T], obj T, domain string, app *plat
 	maps.Copy(app.Labels, own)
 	app.Labels[platformv1.DomainLabel] = domain
 	app.Labels[platformv1.ManagedByLabel] = platformv1.ManagedBy
+	if own := platformv1.ApplicationNameFor(kind.Name(), obj.GetName()); own != name {
+		app.Labels[platformv1.DeclaredAsLabel] = own
+	}
 	return nil
 }
 

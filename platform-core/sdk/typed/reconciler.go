@@ -48,6 +48,8 @@ type reconciler[T Object] struct {
 	applyObjects *apply.Applier
 	// referred reads what objects of the kind name.
 	referred referred
+	// adopters say of objects of all kinds which other object's instance they take over.
+	adopters adopters
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -63,6 +65,9 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return report(obj, unchanged, outcome.Failed(err))
 	case !obj.GetDeletionTimestamp().IsZero():
 		return r.deleting(obj, users)
+	}
+	if o, hands := r.handOver(ctx, obj); hands {
+		return o
 	}
 	if r.suspended(obj) {
 		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue,
@@ -83,6 +88,9 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 	out, err := compile(r.kind, obj, r.domain, referents)
 	if err != nil {
 		return r.refused(ctx, obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
+	}
+	if o := r.adopt(ctx, obj, out.Application); o.Kind() != outcome.KindDone {
+		return r.refused(ctx, obj, phaseOf(o), o)
 	}
 	change, err := r.keepApplication(ctx, obj, out.Application)
 	if err != nil {
@@ -142,7 +150,7 @@ func (r *reconciler[T]) leftApplication(ctx context.Context, obj T, wanted *plat
 		return outcome.Done()
 	}
 	app := &platformv1.Application{}
-	name := platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())
+	name := applicationName(r.kind, obj)
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, app)
 	switch {
 	case client.IgnoreNotFound(err) != nil:

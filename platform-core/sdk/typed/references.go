@@ -39,8 +39,8 @@ type Reference struct {
 	Optional bool
 }
 
-// Referents are the objects that exist of those that an object names: of their Go types where the operator serves the
-// kind or it is BackupRepository or Plugin, else unstructured.
+// Referents are the objects that exist of those that an object names: of their Go types where the kind is of a group
+// that the operator serves kinds of, or is BackupRepository or Plugin, else unstructured.
 type Referents map[Reference]client.Object
 
 // Referrer is a capability of a kind whose objects depend on others in the same namespace. An object is reconciled

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,6 +44,9 @@ type Registration interface {
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
 	Convert(field string, value any) (any, error)
+	// ApplicationName returns the name of the Application that an object of the kind declares.
+	ApplicationName(obj client.Object) string
+	adopted(obj client.Object) Adopted
 	declaresObjects() bool
 	refersBeyond(served map[schema.GroupVersionKind]bool) bool
 	setup(mgr ctrl.Manager, settings Settings, shared shared) error
@@ -76,10 +80,11 @@ type shared struct {
 	// objects has the Objects that objects of these kinds declare; nil when none does.
 	objects *watcher
 	referred
+	adopters adopters
 }
 
 func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration) (shared, error) {
-	s := shared{referred: referred{client: mgr.GetClient(), served: map[schema.GroupVersionKind]bool{
+	s := shared{adopters: adopters{}, referred: referred{client: mgr.GetClient(), served: map[schema.GroupVersionKind]bool{
 		platformv1.GroupVersion.WithKind("BackupRepository"): true, platformv1.GroupVersion.WithKind("Plugin"): true,
 	}}}
 	var err error
@@ -88,7 +93,10 @@ func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration
 		if err != nil {
 			return s, fmt.Errorf("cannot serve a typed kind: %w", err)
 		}
-		s.served[gvk] = true
+		s.adopters[gvk] = r.adopted
+		for _, kind := range kindsOf(mgr.GetScheme(), gvk.GroupVersion()) {
+			s.served[kind] = true
+		}
 	}
 	if slices.ContainsFunc(registrations, Registration.declaresObjects) {
 		named, err := labels.NewRequirement(platformv1.OutputLabel, selection.Exists, nil)
@@ -104,6 +112,17 @@ func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration
 		s.others, err = newWatcher(mgr, labels.Everything(), settings.Namespaces)
 	}
 	return s, err
+}
+
+// kindsOf are the kinds of objects that a scheme has of a group: those that have lists.
+func kindsOf(scheme *runtime.Scheme, group schema.GroupVersion) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for name := range scheme.KnownTypes(group) {
+		if kind := group.WithKind(name); scheme.Recognizes(group.WithKind(name + "List")) {
+			all = append(all, kind)
+		}
+	}
+	return all
 }
 
 type registration[T Object] struct{ kind Kind[T] }
@@ -136,6 +155,24 @@ func (r registration[T]) Convert(field string, value any) (any, error) {
 	return value, nil
 }
 
+// ApplicationName implements Registration.
+func (r registration[T]) ApplicationName(obj client.Object) string {
+	typed, ok := obj.(T)
+	if !ok {
+		return platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())
+	}
+	return applicationName(r.kind, typed)
+}
+
+// adopted implements Registration.
+func (r registration[T]) adopted(obj client.Object) Adopted {
+	typed, ok := obj.(T)
+	if !ok {
+		return Adopted{}
+	}
+	return adoptedBy(r.kind, typed)
+}
+
 // declaresObjects implements Registration.
 func (r registration[T]) declaresObjects() bool {
 	_, declares := r.kind.(ObjectMaker)
@@ -149,9 +186,12 @@ func (r registration[T]) refersBeyond(served map[schema.GroupVersionKind]bool) b
 		func(gvk schema.GroupVersionKind) bool { return !served[gvk] })
 }
 
+// ownerFor is the field owner of what objects of a kind declare.
+func ownerFor(kind string) string { return "typed/" + strings.ToLower(kind) }
+
 // setup implements Registration.
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared shared) error {
-	owner := "typed/" + strings.ToLower(r.kind.Name())
+	owner := ownerFor(r.kind.Name())
 	gvk, err := apiutil.GVKForObject(r.kind.New(), mgr.GetScheme())
 	if err != nil {
 		return err
@@ -169,6 +209,7 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 		live:     mgr.GetAPIReader(),
 		apply:    apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		referred: shared.referred,
+		adopters: shared.adopters,
 	}
 	c.frame = frame.NewReporting(c.client, c.settle).Counting(owner).Warning(event.New(mgr.GetEventRecorder(owner)))
 	if r.declaresObjects() {

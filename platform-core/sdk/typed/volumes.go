@@ -34,8 +34,7 @@ func (r *reconciler[T]) keepVolumes(ctx context.Context, obj T) error {
 		said = string(platformv1.DeletionPolicyRetain)
 	}
 	app := &platformv1.Application{}
-	key := client.ObjectKey{Namespace: obj.GetNamespace(),
-		Name: platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())}
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: applicationName(r.kind, obj)}
 	if err := r.client.Get(ctx, key, app); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -58,11 +58,13 @@ type mysqlInstance struct {
 	ways *framework.PortForwards
 	// kind of the object; MySQL when empty.
 	kind string
+	// adopted is the Application that it took over from another object; empty for one of its own.
+	adopted string
 }
 
 // in returns the same instance for a subtest.
 func (m *mysqlInstance) in(t *testing.T) *mysqlInstance {
-	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, kind: m.kind}
+	return &mysqlInstance{Namespace: m.Namespace.In(t), name: m.name, ways: m.ways, kind: m.kind, adopted: m.adopted}
 }
 
 func (m *mysqlInstance) object() *databasev1.MySQL {
@@ -73,7 +75,8 @@ func (m *mysqlInstance) object() *databasev1.MySQL {
 }
 
 func (m *mysqlInstance) application() *framework.Application {
-	return &framework.Application{Namespace: m.Namespace, Name: platformv1.ApplicationNameFor(m.reference().Kind, m.name)}
+	return &framework.Application{Namespace: m.Namespace,
+		Name: cmp.Or(m.adopted, platformv1.ApplicationNameFor(m.reference().Kind, m.name))}
 }
 
 // reference names the instance as the target of an Operation.
@@ -134,6 +137,14 @@ func (m *mysqlInstance) bound() *sql.DB {
 // client finds the instance by what the binding has, and reaches it as its Service leads.
 func (m *mysqlInstance) client(user, password, database string) *sql.DB {
 	m.Helper()
+	db := m.open(m.config(user, password, database))
+	db.SetMaxOpenConns(2)
+	return db
+}
+
+// config leads to the instance.
+func (m *mysqlInstance) config(user, password, database string) *mysql.Config {
+	m.Helper()
 	b := m.binding()
 	config := mysql.NewConfig()
 	config.Net, config.Addr = "tcp", net.JoinHostPort(b["host"], b["port"])
@@ -146,12 +157,17 @@ func (m *mysqlInstance) client(user, password, database string) *sql.DB {
 		roots.AppendCertsFromPEM([]byte(authority))
 		config.TLS = &tls.Config{RootCAs: roots, ServerName: b["host"], MinVersion: tls.VersionTLS12}
 	}
+	return config
+}
+
+// open is a client until the test ends.
+func (m *mysqlInstance) open(config *mysql.Config) *sql.DB {
+	m.Helper()
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		m.Fatal(err)
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(2)
 	m.Cleanup(func() { _ = db.Close() })
 	return db
 }

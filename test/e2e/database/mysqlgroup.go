@@ -86,14 +86,23 @@ func (g *mysqlGroup) waitForPod(pod *corev1.Pod, want, statement string) {
 }
 
 // waitForTables waits until the condition of the tables has a status, and names a table.
-func (g *mysqlGroup) waitForTables(status metav1.ConditionStatus, table string) {
-	g.Helper()
-	g.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s is %s", tablesReplicable, status), func() error {
-		conditions := g.object().Status.Conditions
-		c := meta.FindStatusCondition(conditions, tablesReplicable)
+func (m *mysqlInstance) waitForTables(status metav1.ConditionStatus, table string) {
+	m.Helper()
+	m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s is %s", tablesReplicable, status), func() error {
+		all := m.conditions()
+		c := meta.FindStatusCondition(all, tablesReplicable)
 		if c == nil || c.Status != status || !strings.Contains(c.Message, table) {
-			return fmt.Errorf("it says: %s", framework.Describe(conditions))
+			return fmt.Errorf("it says: %s", framework.Describe(all))
 		}
 		return nil
 	})
+}
+
+// conditions of the object, of either kind.
+func (m *mysqlInstance) conditions() []metav1.Condition {
+	m.Helper()
+	if m.kind == "" {
+		return m.object().Status.Conditions
+	}
+	return (&mysqlGroup{m}).object().Status.Conditions
 }

@@ -3,12 +3,9 @@
 package database
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"maps"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,60 +16,6 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
-
-// mysqlWriter writes rows with numbers, and knows which were acknowledged.
-type mysqlWriter struct {
-	*mysqlInstance
-	stop  context.CancelFunc
-	ended sync.WaitGroup
-	acked []int
-	gap   time.Duration
-}
-
-func (m *mysqlInstance) startWriter(db *sql.DB, from int) *mysqlWriter {
-	m.Helper()
-	ctx, stop := context.WithCancel(m.Ctx)
-	w := &mysqlWriter{mysqlInstance: m, stop: stop}
-	w.ended.Go(func() {
-		last := time.Now()
-		for n := from; ctx.Err() == nil; n++ {
-			writing, cancel := context.WithTimeout(ctx, 2*framework.AnswerTimeout)
-			_, err := db.ExecContext(writing, "INSERT INTO numbers VALUES (?)", n)
-			cancel()
-			if err == nil {
-				w.acked, w.gap, last = append(w.acked, n), max(w.gap, time.Since(last)), time.Now()
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	return w
-}
-
-// finish has each row be there that was acknowledged, and says how long none was.
-func (w *mysqlWriter) finish(what string, db *sql.DB) {
-	w.Helper()
-	w.stop()
-	w.ended.Wait()
-	if len(w.acked) == 0 {
-		w.Fatalf("%s: no write was acknowledged", what)
-	}
-	first, last := w.acked[0], w.acked[len(w.acked)-1]
-	there := map[string]bool{}
-	w.Eventually(framework.SettleTimeout, "what was written is read", func() error {
-		got, err := w.asks(db, fmt.Sprintf(
-			"SELECT COALESCE(JSON_ARRAYAGG(CONCAT('n', n)), '[]') FROM numbers WHERE n BETWEEN %d AND %d", first, last))
-		for word := range strings.FieldsFuncSeq(got, func(r rune) bool { return strings.ContainsRune(`[]", `, r) }) {
-			there[word] = true
-		}
-		return err
-	})
-	for _, n := range w.acked {
-		if !there[fmt.Sprintf("n%d", n)] {
-			w.Errorf("%s: row %d was acknowledged and is lost", what, n)
-		}
-	}
-	w.Logf("%s: %d writes were acknowledged, and none for %s", what, len(w.acked), framework.FormatSeconds(w.gap))
-}
 
 // primaryPod is the pod that the engine calls the primary. Two are an error.
 func (m *mysqlInstance) primaryPod() *corev1.Pod {

@@ -173,7 +173,11 @@ func electPreferred(s *session, _ []string) (driver.Table, error) {
 	}
 	elected, problems := 0, []string{}
 	if len(wanted) > 0 {
-		response, err := s.local.ElectLeaders(&sarama.ElectLeadersRequest{Version: 2, Type: sarama.PreferredElection,
+		lead, err := s.lead()
+		if err != nil {
+			return driver.Table{}, err
+		}
+		response, err := lead.ElectLeaders(&sarama.ElectLeadersRequest{Version: 2, Type: sarama.PreferredElection,
 			TopicPartitions: wanted, TimeoutMs: s.milliseconds()})
 		if err != nil {
 			return driver.Table{}, fmt.Errorf("cannot elect leaders: %w", err)

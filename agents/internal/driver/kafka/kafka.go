@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kafka is the driver for Apache Kafka from 3.9 on, in KRaft mode. It keeps topics with their access rules,
-// quotas and SCRAM users, and answers queries about the cluster: its quorum, brokers, reassignments, configuration and
-// consumer groups.
+// Package kafka is the driver for Apache Kafka from 3.9 on, in KRaft mode or with ZooKeeper. It keeps topics with their
+// access rules, quotas and SCRAM users, and answers queries about the cluster: its quorum, brokers, reassignments,
+// configuration and consumer groups.
 //
 // It speaks with the broker of its pod, which hands on to the controller what is the controller's business. Other
 // brokers are asked only what they alone know. Many objects go in one request.

@@ -40,6 +40,13 @@ func (s *session) quorum() (*quorum, error) { return s.quorumWithin(s.dialer.lef
 
 // quorumWithin is quorum with a time of its own for each question. After one that took longer the session is of no use.
 func (s *session) quorumWithin(limit time.Duration) (*quorum, error) {
+	apart, err := s.withZooKeeper()
+	switch {
+	case err != nil:
+		return nil, err
+	case apart:
+		return s.controllerAlone()
+	}
 	q, err := s.askQuorum(limit)
 	if refused := (answer{}); !errors.As(err, &refused) || refused.code != sarama.ErrNotLeaderForPartition {
 		return q, err

@@ -40,6 +40,8 @@ type session struct {
 	wire    *wire
 	// asks is empty while nobody has found out.
 	asks authorizer
+	// metadata is empty while nobody has asked.
+	metadata metadata
 }
 
 // with calls do with a session that ends with it.

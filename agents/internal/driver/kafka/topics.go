@@ -276,7 +276,11 @@ func deleteTopics(s *session, changes []driver.Change, before map[string]*topic,
 	if len(names) == 0 {
 		return nil
 	}
-	response, err := s.local.DeleteTopics(&sarama.DeleteTopicsRequest{Version: 5, Topics: names, Timeout: s.timeout()})
+	lead, err := s.lead()
+	if err != nil {
+		return err
+	}
+	response, err := lead.DeleteTopics(&sarama.DeleteTopicsRequest{Version: 5, Topics: names, Timeout: s.timeout()})
 	if err != nil {
 		return fmt.Errorf("cannot delete topics: %w", err)
 	}
@@ -317,7 +321,11 @@ func createTopics(s *session, changes []driver.Change, before map[string]*topic,
 	if len(details) == 0 {
 		return nil
 	}
-	response, err := s.local.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, s.timeout(), false))
+	lead, err := s.lead()
+	if err != nil {
+		return err
+	}
+	response, err := lead.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, s.timeout(), false))
 	if err != nil {
 		return fmt.Errorf("cannot create topics: %w", err)
 	}
@@ -374,7 +382,11 @@ func growTopics(s *session, changes []driver.Change, before map[string]*topic, p
 	if len(counts) == 0 {
 		return nil
 	}
-	response, err := s.local.CreatePartitions(&sarama.CreatePartitionsRequest{Version: 3, TopicPartitions: counts,
+	lead, err := s.lead()
+	if err != nil {
+		return err
+	}
+	response, err := lead.CreatePartitions(&sarama.CreatePartitionsRequest{Version: 3, TopicPartitions: counts,
 		Timeout: s.timeout()})
 	if err != nil {
 		return fmt.Errorf("cannot create partitions: %w", err)

@@ -160,7 +160,11 @@ func (users) change(s *session, changes []driver.Change, problems driver.Problem
 			sarama.AlterUserScramCredentialsUpsert{Name: change.Name, Mechanism: sarama.SCRAM_MECHANISM_SHA_512,
 				Iterations: iterations, Salt: newSalt(), Password: []byte(change.Password)})
 	}
-	response, err := s.local.AlterUserScramCredentials(request)
+	lead, err := s.lead()
+	if err != nil {
+		return err
+	}
+	response, err := lead.AlterUserScramCredentials(request)
 	if err != nil {
 		return fmt.Errorf("cannot change users: %w", err)
 	}

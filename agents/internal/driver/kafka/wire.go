@@ -43,8 +43,11 @@ type wire struct {
 }
 
 // call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the
-// answer.
+// answer. Where the metadata is in ZooKeeper nobody hands on, and the controller is asked itself.
 func (s *session) call(key, version int16, body encoder) (*decoder, error) {
+	if err := s.turnToController(); err != nil {
+		return nil, err
+	}
 	return s.callWithin(s.dialer.left(), key, version, body)
 }
 

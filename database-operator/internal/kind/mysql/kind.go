@@ -8,7 +8,7 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
-// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=mysqls,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=mysqls,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=mysqls/status,verbs=get;patch
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=mysqls/finalizers,verbs=update
 // +kubebuilder:rbac:groups=platform.zeroinfra.github.com,resources=entities,verbs=create;delete

@@ -8,6 +8,9 @@
 // applies the Application, mirrors its conditions (Ready, Reconciling, Stalled, Accepted, and TablesReplicable and
 // Writable of the plugin) and phase, and has Report fill in the rest of the status.
 //
+// One with adoptMySQL has the Application of that MySQL, under the name that it has, and changes its topology
+// (docs/adr/0057).
+//
 // Fields left out, of those that instances can have: logs, since what the processes log is on their standard output,
 // and autoscaling, since a member that is added copies all data, and an even number of them is none to stay at.
 package mysqlcluster

@@ -21,6 +21,8 @@ var (
 	_ typed.Kind[*databasev1.MySQLCluster]     = Kind{}
 	_ typed.Reporter[*databasev1.MySQLCluster] = Kind{}
 	_ typed.Writer                             = Kind{}
+	_ typed.Adopter[*databasev1.MySQLCluster]  = Kind{}
+	_ typed.Referrer[*databasev1.MySQLCluster] = Kind{}
 )
 
 // Name implements typed.Kind.

@@ -30,6 +30,12 @@ case "$*" in
       printf 'cluster.id=%s\nnode.id=%s\ndirectory.id=%s\n' "$KAFKA_CLUSTER_ID" "$node" "${id:-random}" \
         >"$directory/meta.properties"
     done ;;
+  *ZooKeeperMain*)
+    asked=$(cat)
+    case $asked in
+      *cluster/id*) echo "$asked" | sed -n 's/^create .*"id":"\([^"]*\)".*/{"id":"\1"}/p' >id; cat id ;;
+      *) cat attempts ;;
+    esac ;;
   *--status*) [ -e leader ] ;;
   *--replication*) cat replication ;;
   *remove-controller*) sed -i "/^$node .* Follower/d" replication ;;
@@ -183,6 +189,75 @@ func TestKafkaNodeThatNeedNotAsk(t *testing.T) {
 			k.write("config", c.config+"log.dirs="+k.dir+"/log\ncontroller.quorum.bootstrap.servers=a:9093,b:9093\n")
 			k.want(c.calls...)
 		})
+	}
+}
+
+// TestKafkaNodeWithZooKeeper writes there before the first start alone. Once the broker follows controllers, it waits
+// until these have taken over.
+func TestKafkaNodeWithZooKeeper(t *testing.T) {
+	k := newKafkaNode(t, "KAFKA_ZOOKEEPER=z:2181", "KAFKA_USERNAME=internal", "KAFKA_SCRAM=scram", "KAFKA_LIBS=libs")
+	broker := "node.id=7\nlog.dirs=" + k.dir + "/log\n"
+	k.write("libs/zookeeper-3.8.4.jar", "")
+	k.write("bin/zookeeper-tool", "#!/bin/sh\necho \"zookeeper-tool $*\" >>calls\n")
+	k.write("config", broker)
+	enlists := []string{"ZooKeeperMain -waitforconnection -server z:2181",
+		"ConfigCommand --zookeeper z:2181 --alter --entity-type users --entity-name internal --add-config-file scram"}
+	k.want(append(enlists, serves)...)
+	if got, want := k.read("id"), "{\"id\":\""+kafkaCluster+"\"}\n"; got != want {
+		t.Errorf("the ID is %q, want %q", got, want)
+	}
+	k.write("calls", "")
+	k.want(serves)
+	k.write("calls", "")
+	k.write("log/meta.properties", "version=0\nbroker.id=7\ncluster.id="+kafkaCluster+"\n")
+	k.write("config", broker+"process.roles=broker\n")
+	k.want("zookeeper-tool migrated", serves)
+	k.write("calls", "")
+	k.want(serves)
+
+	copied := filepath.Join(k.dir, "log/__cluster_metadata-0")
+	k.write("log/__cluster_metadata-0/quorum-state", "")
+	k.write("calls", "")
+	k.want(serves)
+	if _, err := os.Stat(copied); err != nil {
+		t.Errorf("the broker that follows controllers has lost its copy: %v", err)
+	}
+	k.write("config", broker)
+	k.write("calls", "")
+	k.want(append(enlists, serves)...)
+	if _, err := os.Stat(copied); !os.IsNotExist(err) {
+		t.Errorf("the broker is back with ZooKeeper, and has what controllers told it: %v", err)
+	}
+}
+
+// TestKafkaControllerOfAMigrationThatWasTakenBack does not start on its volume: ZooKeeper counts how often that was.
+func TestKafkaControllerOfAMigrationThatWasTakenBack(t *testing.T) {
+	k := newKafkaNode(t, "KAFKA_ZOOKEEPER=z:2181", "KAFKA_INITIAL_CONTROLLERS=1@a:9093")
+	k.write("config", "node.id=1\nprocess.roles=controller\nlog.dirs="+k.dir+"/log\n"+
+		"controller.quorum.bootstrap.servers=a:9093\n")
+	asks := "ZooKeeperMain -waitforconnection -server z:2181"
+	k.write("attempts", "Node does not exist: /kafka-node\n")
+	k.want(asks, "--initial-controllers 1@a:9093:GBUxF0oXDuv5HHe5QbdglA", serves)
+	k.write("calls", "")
+	k.want(asks, serves)
+
+	k.refused("dataVersion = 1\n", "of a migration that was taken back")
+	k.refused("KeeperErrorCode = ConnectionLoss\n", "does not say whether the migration was taken back: KeeperErrorCode")
+	if err := os.RemoveAll(filepath.Join(k.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	k.write("attempts", "dataVersion = 1\n")
+	k.write("calls", "")
+	k.want(asks, "--initial-controllers 1@a:9093:GBUxF0oXDuv5HHe5QbdglA", serves)
+	k.refused("dataVersion = 2\n", "of a migration that was taken back")
+}
+
+// refused starts a controller that does not go on with what ZooKeeper says, and says why.
+func (k *kafkaNode) refused(zooKeeper, why string) {
+	k.Helper()
+	k.write("attempts", zooKeeper)
+	if err := k.start().Wait(); err == nil || !strings.Contains(k.read("said"), why) {
+		k.Errorf("the start ended with %v and %q, want %q", err, k.read("said"), why)
 	}
 }
 

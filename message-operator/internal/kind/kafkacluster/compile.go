@@ -22,14 +22,15 @@ const (
 	dedicated  = "dedicated"
 	component  = "kafka"
 	controller = "controller"
+	zookeeper  = "zookeeper"
 	admin      = "admin"
 )
 
 // defaultReplicas keep each record on three brokers, and as controllers can lose one.
 const defaultReplicas = 3
 
-// controllerSize is more than the metadata of a large cluster takes.
-var controllerSize = resource.MustParse("2Gi")
+// metadataSize is more than the metadata of a large cluster takes, in controllers or in ZooKeeper.
+var metadataSize = resource.MustParse("2Gi")
 
 // instance is what the brokers have of an InstanceSpec.
 var instance = typed.Instance{Plugin: plugin, PluginVersion: "1.0.0", Component: component,
@@ -48,8 +49,16 @@ func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
 	brokers.Replicas, brokers.Parameters = new(cmp.Or(spec.Replicas, defaultReplicas)), parameters(spec)
 	brokers.External = spec.External.DeepCopy()
 	app.Spec.Topology, app.Spec.Credentials = combined, credentials(spec.Auth)
-	if spec.Controllers != nil {
+	stage := stageOf(spec)
+	switch {
+	case stage != "":
+		app.Spec.Topology = stages[stage]
+		app.Spec.Components = append(app.Spec.Components, zookeepers(spec))
+	case spec.Controllers != nil:
 		app.Spec.Topology = dedicated
+	}
+	// Those that a cluster with ZooKeeper is yet to be migrated to are not there.
+	if spec.Controllers != nil && stage != messagev1.StageZooKeeper && stage != messagev1.StageWithdrawing {
 		app.Spec.Components = append(app.Spec.Components, controllers(spec))
 	}
 	return &typed.Output{Application: app, Entities: users(spec.Users)}, nil
@@ -60,7 +69,7 @@ func controllers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationCompone
 	c := spec.Controllers.DeepCopy()
 	size := c.Storage.Size
 	if size.IsZero() {
-		size = controllerSize.DeepCopy()
+		size = metadataSize.DeepCopy()
 	}
 	return platformv1.ApplicationComponent{
 		Name:       controller,
@@ -69,6 +78,40 @@ func controllers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationCompone
 		Storage:    &platformv1.Storage{Size: size, StorageClassName: c.Storage.StorageClassName},
 		Scheduling: spec.Scheduling.DeepCopy(),
 		Monitoring: spec.Monitoring.DeepCopy(),
+	}
+}
+
+// stages of the migration are topologies of the plugin, which says which of them goes on from which.
+var stages = map[messagev1.KafkaMigrationStage]string{
+	messagev1.StageZooKeeper:   "zookeeper",
+	messagev1.StagePrepared:    "zookeeper-prepared",
+	messagev1.StageMigrating:   "zookeeper-migrating",
+	messagev1.StageWithdrawing: "zookeeper-withdrawing",
+	messagev1.StageMigrated:    "migrated",
+	messagev1.StageApart:       "migrated-apart",
+}
+
+// stageOf is the stage of a cluster with ZooKeeper; empty for one without.
+func stageOf(spec *messagev1.KafkaClusterSpec) messagev1.KafkaMigrationStage {
+	if spec.ZooKeeper == nil || spec.ZooKeeper.Stage == messagev1.StageKRaft {
+		return ""
+	}
+	return cmp.Or(spec.ZooKeeper.Stage, messagev1.StageZooKeeper)
+}
+
+// zookeepers may run where brokers may.
+func zookeepers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationComponent {
+	z := spec.ZooKeeper.DeepCopy()
+	size := z.Storage.Size
+	if size.IsZero() {
+		size = metadataSize.DeepCopy()
+	}
+	return platformv1.ApplicationComponent{
+		Name:       zookeeper,
+		Replicas:   new(cmp.Or(z.Replicas, defaultReplicas)),
+		Resources:  z.Resources,
+		Storage:    &platformv1.Storage{Size: size, StorageClassName: z.Storage.StorageClassName},
+		Scheduling: spec.Scheduling.DeepCopy(),
 	}
 }
 

@@ -69,5 +69,9 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 			Compiled: `"resources":{"limits":{"memory":"1Gi"}}`},
 		"components[controller].storage.size": {Spec: `{"controllers":{"storage":{"size":"5Gi"}}}`,
 			Compiled: `"storage":{"size":"5Gi"}`},
+		"components[zookeeper].resources": {Spec: `{"zookeeper":{"resources":{"limits":{"memory":"1Gi"}}}}`,
+			Compiled: `"resources":{"limits":{"memory":"1Gi"}}`},
+		"components[zookeeper].storage.size": {Spec: `{"zookeeper":{"storage":{"size":"5Gi"}}}`,
+			Compiled: `"storage":{"size":"5Gi"}`},
 	})
 }

@@ -38,5 +38,7 @@ func (Kind) WriteThrough() map[string]string {
 	fields["components["+controller+"].replicas"] = "controllers.replicas"
 	fields["components["+controller+"].resources"] = "controllers.resources"
 	fields["components["+controller+"].storage.size"] = "controllers.storage.size"
+	fields["components["+zookeeper+"].resources"] = "zookeeper.resources"
+	fields["components["+zookeeper+"].storage.size"] = "zookeeper.storage.size"
 	return fields
 }

@@ -9,11 +9,23 @@ import (
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 )
 
+// migrations say what a stage is, and how it goes on.
+var migrations = map[messagev1.KafkaMigrationStage]string{
+	messagev1.StageZooKeeper: "not begun: the Operation MigrateToKRaft begins it",
+	messagev1.StagePrepared:  "step 1 of 5: controllers wait for the brokers",
+	messagev1.StageMigrating: "step 2 of 5: controllers take over the metadata, and write changes to ZooKeeper as well",
+	messagev1.StageMigrated: "step 3 of 5: brokers follow the controllers alone; the Operation FinishMigration ends it, " +
+		"and RevertMigration goes back",
+	messagev1.StageApart:       "step 4 of 5: controllers leave ZooKeeper, and there is no way back",
+	messagev1.StageWithdrawing: "going back: the controllers are gone, and the brokers go on with ZooKeeper",
+}
+
 // Report implements typed.Reporter.
 func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 	s := &k.Status
 	instance.Report(&s.InstanceStatus, app)
-	s.Brokers, s.Controllers, s.ExternalAddresses, s.Racks = "", "", nil, nil
+	s.Brokers, s.Controllers, s.ZooKeeper, s.ExternalAddresses, s.Racks = "", "", "", nil, nil
+	s.Migration = migrations[stageOf(&k.Spec)]
 	if b := k.Spec.Bootstrap; b != nil && len(b.Servers) > 0 {
 		s.Endpoint = b.Servers[0]
 	}
@@ -32,6 +44,8 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 			}
 		case controller:
 			s.Controllers = typed.HealthyOf(&c)
+		case zookeeper:
+			s.ZooKeeper = typed.HealthyOf(&c)
 		}
 	}
 }

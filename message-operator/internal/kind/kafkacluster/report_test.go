@@ -45,24 +45,33 @@ func TestReport(t *testing.T) {
 	}
 	wantSeparate := *want.DeepCopy()
 	wantSeparate.Controllers = "1/3"
+	withZooKeeper := app.DeepCopy()
+	withZooKeeper.Status.Components = append(withZooKeeper.Status.Components,
+		platformv1.ComponentState{Name: zookeeper, Replicas: 1, Pods: apart})
+	wantZooKeeper := *want.DeepCopy()
+	wantZooKeeper.ZooKeeper, wantZooKeeper.Migration = "1/1", migrations[messagev1.StageZooKeeper]
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want messagev1.KafkaClusterStatus
+		zk   *messagev1.KafkaZooKeeper
 	}{
-		"combined":  {app, want},
-		"dedicated": {separate, wantSeparate},
+		"combined":  {app, want, nil},
+		"dedicated": {separate, wantSeparate, nil},
+		"zookeeper": {withZooKeeper, wantZooKeeper, &messagev1.KafkaZooKeeper{}},
+		"migrated":  {separate, wantSeparate, &messagev1.KafkaZooKeeper{Stage: messagev1.StageKRaft}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {empty, messagev1.KafkaClusterStatus{
 			InstanceStatus: platformv1.InstanceStatus{Application: "kafkacluster-events"},
-		}},
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := &messagev1.KafkaCluster{Status: messagev1.KafkaClusterStatus{
 				InstanceStatus: platformv1.InstanceStatus{Version: "4.3.0", Endpoint: "old:1", BindingName: "old"},
-				Brokers:        "9/9", Controllers: "9/9",
+				Brokers:        "9/9", Controllers: "9/9", ZooKeeper: "9/9", Migration: "old",
 				ExternalAddresses: []messagev1.KafkaExternalAddress{{Pod: "old", Address: "old:1"}},
 				Racks:             []messagev1.KafkaRack{{Pod: "old", Rack: "old"}},
 			}}
+			k.Spec.ZooKeeper = c.zk
 			Kind{}.Report(k, c.app)
 			if !reflect.DeepEqual(k.Status, c.want) {
 				t.Errorf("got %+v, want %+v", k.Status, c.want)

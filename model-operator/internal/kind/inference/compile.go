@@ -42,13 +42,18 @@ const digestParameter = "model.sha256"
 const defaultUtilization = 80
 
 // ReferredKinds implements typed.Referrer.
-func (Kind) ReferredKinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{model} }
+func (Kind) ReferredKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{model, dataset}
+}
 
 // References implements typed.Referrer.
 func (Kind) References(i *aiv1.Inference) []typed.Reference {
 	references := []typed.Reference{reference(i)}
 	if i.Spec.Canary != nil {
 		references = append(references, canaryReference(i))
+	}
+	for n := range i.Spec.Datasets {
+		references = append(references, datasetReference(i, n))
 	}
 	return references
 }
@@ -78,6 +83,9 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 		return nil, err
 	}
 	if err := models(app, i, canary, referents); err != nil {
+		return nil, err
+	}
+	if err := mountDatasets(app, i, referents); err != nil {
 		return nil, err
 	}
 	if len(main.Parameters) == 0 {
@@ -198,12 +206,12 @@ func replicas(spec *aiv1.InferenceSpec) (*int32, *platformv1.Autoscaling) {
 	if spec.MaxReplicas == 0 {
 		return spec.Replicas, nil
 	}
-	utilization := int32(defaultUtilization)
-	if spec.CPUUtilization != nil {
-		utilization = *spec.CPUUtilization
+	cpu := spec.CPUUtilization
+	if cpu == nil && spec.MemoryUtilization == nil {
+		cpu = new(int32(defaultUtilization))
 	}
 	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
-		CPUUtilization: &utilization}
+		CPUUtilization: cpu, MemoryUtilization: spec.MemoryUtilization}
 }
 
 // resources are those of a pod, its GPUs included.

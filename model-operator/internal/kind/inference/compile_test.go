@@ -42,10 +42,33 @@ func modelNamed(name string) *aiv1.Model {
 	return m
 }
 
-// compiled is what an Inference becomes where its Model is there.
+// datasetNamed is a Dataset with a version on a claim of its own, one on a folder of another claim, one that is being
+// prepared and one that has lost its claim.
+func datasetNamed(name string) *aiv1.Dataset {
+	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	ds.Status.Versions = []aiv1.DatasetVersionStatus{
+		{Name: "1.0", Phase: aiv1.DatasetReady, Claim: "dataset-" + name + ".1.0",
+			Digest: "sha256:" + strings.Repeat("1", 64)},
+		{Name: "2026-01", Phase: aiv1.DatasetReady, Claim: "shared", Path: "sets/" + name,
+			Digest: "sha256:" + strings.Repeat("2", 64)},
+		{Name: "next", Phase: aiv1.DatasetPreparing, Message: "fetch: 40 %"},
+		{Name: "old", Phase: aiv1.DatasetExpired, Message: "retention.keep is 1, and so many were prepared later"},
+	}
+	for _, known := range ds.Status.Versions {
+		ds.Spec.Versions = append(ds.Spec.Versions, aiv1.DatasetVersion{Name: known.Name})
+	}
+	ds.Spec.Versions = append(ds.Spec.Versions, aiv1.DatasetVersion{Name: "new"})
+	return ds
+}
+
+// compiled is what an Inference becomes where its Model and its Datasets are there.
 func compiled(i *aiv1.Inference, m *aiv1.Model) (*typed.Output, error) {
 	referents := typed.Referents{}
 	for _, reference := range (Kind{}).References(i) {
+		if reference.GVK == dataset {
+			referents[reference] = datasetNamed(reference.Name)
+			continue
+		}
 		referents[reference] = m
 	}
 	return Kind{}.CompileWith(i, referents)
@@ -82,6 +105,27 @@ func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// A version of a Dataset is mounted once every file of it is there.
+func TestCompileRefusesADatasetThatCannotBeRead(t *testing.T) {
+	for version, want := range map[aiv1.DatasetVersionName]struct{ reason, message string }{
+		"9.0": {platformv1.ReasonReferenceNotFound,
+			`spec.datasets[1].version is "9.0", which Dataset "points" does not have`},
+		"next": {platformv1.ReasonReferenceNotReady,
+			`which is Preparing: fetch: 40 %; it is mounted once it is Ready`},
+		"new": {platformv1.ReasonReferenceNotReady, `which is Pending: it is mounted once it is Ready`},
+		"old": {platformv1.ReasonReferenceNotReady, `so many were prepared later; name another version`},
+	} {
+		i := &aiv1.Inference{Spec: aiv1.InferenceSpec{
+			ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "1.0"},
+			Datasets: []aiv1.InferenceDataset{{Name: "digits", Version: "1.0"}, {Name: "points", Version: version}}}}
+		_, err := compiled(i, modelNamed("chat"))
+		refusal, is := errors.AsType[*typed.Refusal](err)
+		if !is || refusal.Reason != want.reason || !strings.Contains(refusal.Message, want.message) {
+			t.Errorf("version %s: got %v, want %+v", version, err, want)
+		}
 	}
 }
 

@@ -16,11 +16,13 @@ import (
 func TestReport(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "inference-a"}
 	of := metav1.ObjectMeta{Name: "inference-a",
-		Annotations: map[string]string{modelAnnotation: "chat", versionAnnotation: "2.0"}}
+		Annotations: map[string]string{modelAnnotation: "chat", versionAnnotation: "2.0",
+			datasetsAnnotation: `[{"name":"points","version":"2.0","digest":"sha256:33"}]`}}
 	spec := platformv1.ApplicationSpec{
 		Components: []platformv1.ApplicationComponent{{Parameters: platformv1.Parameters{digestParameter: "22"}}}}
 	pods := []platformv1.ComponentState{{Name: "server", Pods: []platformv1.PodState{{Name: "a"}, {Name: "b"}}}}
 	before := aiv1.InferenceModelStatus{Name: "chat", Version: "1.0", Digest: "sha256:11"}
+	mounted := []aiv1.InferenceDatasetStatus{{Name: "points", Version: "1.0", Digest: "sha256:11"}}
 	updating := &platformv1.Application{ObjectMeta: of, Spec: spec, Status: platformv1.ApplicationStatus{Components: pods}}
 	running := &platformv1.Application{ObjectMeta: of, Spec: spec, Status: platformv1.ApplicationStatus{
 		Version: "0.7", Components: pods,
@@ -39,14 +41,16 @@ func TestReport(t *testing.T) {
 				Endpoint: "inference-a.shop.svc:1234", BindingName: "inference-a-binding",
 			},
 			Replicas: 2, Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "2.0", Digest: "sha256:22"},
+			Datasets: []aiv1.InferenceDatasetStatus{{Name: "points", Version: "2.0", Digest: "sha256:33"}},
 		}},
 		// Some pods may still serve the version before.
 		"updating": {updating, aiv1.InferenceStatus{
 			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Replicas: 2, Model: &before,
+			Datasets: mounted,
 		}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: named}, aiv1.InferenceStatus{
-			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Model: &before,
+			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Model: &before, Datasets: mounted,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +59,7 @@ func TestReport(t *testing.T) {
 				Version: "0", Ready: "0/1", Endpoint: "old:1", BindingName: "old",
 				Members: []platformv1.InstanceMember{{Name: "old", Role: "old"}},
 			}
-			obj.Status.Model, obj.Status.Replicas = before.DeepCopy(), 7
+			obj.Status.Model, obj.Status.Datasets, obj.Status.Replicas = before.DeepCopy(), mounted, 7
 			Kind{}.Report(obj, c.app)
 			if !reflect.DeepEqual(obj.Status, c.want) {
 				t.Errorf("got %+v, want %+v", obj.Status, c.want)

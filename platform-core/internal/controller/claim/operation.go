@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -153,6 +154,9 @@ func (c *Controller) whose(ctx context.Context, namespace string, target opsflow
 		part := metadataOf(string(target.Kind))
 		err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: target.Name}, part)
 		return part.Labels[platformv1.DomainLabel], part.Labels[platformv1.ApplicationLabel], err
+	}
+	if key.Name, err = instance.NameOf(ctx, c.live, namespace, target); err != nil {
+		return "", "", err
 	}
 	app := &platformv1.Application{}
 	if err := c.live.Get(ctx, key, app); err != nil {

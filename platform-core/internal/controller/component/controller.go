@@ -110,7 +110,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Domain: deps.Domain, Owner: owner, Cause: "an edit of a WorkloadSet",
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
-	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipMoved), newRendered()
+	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipUrgent), newRendered()
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf)
 	if err != nil {
 		return nil, fmt.Errorf("cannot index Backups: %w", err)

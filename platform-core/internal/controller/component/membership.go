@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,9 @@ type membershipCache struct {
 	asked *question
 	// said is what came of it.
 	said outcome.Outcome
+	// answer is what the check said last; nil before it has. A status that only tells of progress is held back, and the
+	// turn that writes it has looked at nothing: each turn reports the answer anew.
+	answer *agentclient.ActionCall
 	// key and parameters of the call on record: the key stands for them.
 	key        string
 	parameters map[string]string
@@ -83,6 +87,15 @@ func (k *known) of(component *platformv1.Component) *membershipCache {
 	return k.by[name]
 }
 
+// forgetAnswer takes out what the check of a component said.
+func (k *known) forgetAnswer(component *platformv1.Component) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.by[client.ObjectKeyFromObject(component)]; a != nil {
+		a.answer = nil
+	}
+}
+
 func (k *known) has(name types.NamespacedName) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,9 +115,13 @@ func (c *Controller) reconcileMembers(ctx context.Context, component *platformv1
 	if m == nil || !component.Spec.IsRunning() {
 		component.Status.Membership = nil
 		tell(component, agentclient.ActionCall{})
+		c.known.forgetAnswer(component)
 		return outcome.Done()
 	}
 	a := c.known.of(component)
+	if a.answer != nil {
+		tell(component, *a.answer)
+	}
 	if component.Status.Membership != nil {
 		return c.followCall(ctx, component, m, a)
 	}
@@ -160,10 +177,10 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case call.Phase != agentreport.CallSucceeded:
 		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, m.explained(call.Message)))
 	}
+	a.answer = &call
 	tell(component, call)
 	switch phase, reason := phaseOf(call); phase {
 	case plugin.MembersDone:
-		component.Status.Formed = true
 		if a.settled = m.print; len(m.Leaving) > 0 {
 			return outcome.WaitingFor(time.Millisecond, platformv1.ReasonMembersPending,
 				fmt.Sprintf("%s left and can go", list(m.Leaving)))
@@ -201,8 +218,11 @@ func phaseOf(call agentclient.ActionCall) (plugin.MembershipPhase, string) {
 }
 
 // tell makes conditions of what the check says of members that are lost, and of those that stay out. Each stays until
-// the check says otherwise.
+// the check says otherwise. That all were members once stays for good.
 func tell(component *platformv1.Component, call agentclient.ActionCall) {
+	if phase, _ := phaseOf(call); phase == plugin.MembersDone {
+		component.Status.Formed = true
+	}
 	for _, c := range []metav1.Condition{
 		{Type: platformv1.QuorumCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonQuorumLost,
 			Message: call.Outputs[plugin.OutputLost]},
@@ -289,9 +309,14 @@ func (c *Controller) run(ctx context.Context, pod *corev1.Pod,
 	return ops.Run(ctx, action)
 }
 
-// membershipMoved says whether a call was put on record or taken off: the next turn goes by that.
-func membershipMoved(before, after *platformv1.Component) bool {
+// membershipUrgent says whether somebody acts on what changed: a call was put on record or taken off, by which the next
+// turn goes, all became members for the first time, or a condition of the members came or went.
+func membershipUrgent(before, after *platformv1.Component) bool {
 	b, a := before.Status.Membership, after.Status.Membership
 	return (b == nil) != (a == nil) || b != nil &&
-		(b.PodUID != a.PodUID || b.Attempt != a.Attempt || !b.Since.Equal(&a.Since))
+		(b.PodUID != a.PodUID || b.Attempt != a.Attempt || !b.Since.Equal(&a.Since)) ||
+		before.Status.Formed != after.Status.Formed ||
+		slices.ContainsFunc(platformv1.MembershipConditions, func(of string) bool {
+			return (conditions.Get(before, of) == nil) != (conditions.Get(after, of) == nil)
+		})
 }

@@ -297,3 +297,60 @@ func TestMembersThatAreLostOrStayOutAreSaid(t *testing.T) {
 	s.turn()
 	are("")
 }
+
+// TestWhatTheCheckSaidOutlivesAStatusThatIsHeldBack: the turn that asked writes nothing where the status only tells of
+// progress, and the one that writes it asks nobody.
+func TestWhatTheCheckSaidOutlivesAStatusThatIsHeldBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase plugin.MembershipPhase
+		lost  string
+	}{
+		"lost":   {plugin.MembersWaiting, "bring b back"},
+		"formed": {plugin.MembersDone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.says = func(action agentclient.Action) (agentclient.ActionCall, error) {
+				call, err := answer(test.phase)(action)
+				call.Outputs[plugin.OutputLost] = test.lost
+				return call, err
+			}
+			written := s.component.DeepCopy()
+			s.turn()
+			if !membershipUrgent(written, s.component) {
+				t.Error("it is held back")
+			}
+			s.component = written.DeepCopy()
+			s.turn()
+			lost := conditions.Get(s.component, platformv1.QuorumCondition) != nil
+			if formed := s.component.Status.Formed; len(s.asked) != 1 || lost != (test.lost != "") ||
+				formed != (test.phase == plugin.MembersDone) {
+				t.Errorf("asked were %v, lost is %t, and formed %t", s.asked, lost, formed)
+			}
+			if !membershipUrgent(written, s.component) || membershipUrgent(s.component, s.component.DeepCopy()) {
+				t.Error("what is urgent is not what changed")
+			}
+		})
+	}
+}
+
+// TestTheAnswerOfAStoppedComponentIsForgotten: what was lost before is not said of members that start again.
+func TestTheAnswerOfAStoppedComponentIsForgotten(t *testing.T) {
+	s := newStory(t)
+	s.says = func(action agentclient.Action) (agentclient.ActionCall, error) {
+		call, err := answer(plugin.MembersWaiting)(action)
+		call.Outputs[plugin.OutputLost] = "bring b back"
+		return call, err
+	}
+	s.turn()
+	s.component.Spec.Running = new(false)
+	s.turn()
+	s.component.Spec.Running = new(true)
+	s.says = func(agentclient.Action) (agentclient.ActionCall, error) {
+		return agentclient.ActionCall{}, errors.New("no")
+	}
+	s.now = s.now.Add(time.Minute)
+	if s.turn(); conditions.Get(s.component, platformv1.QuorumCondition) != nil {
+		t.Errorf("it says %v", s.component.Status.Conditions)
+	}
+}

@@ -131,8 +131,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 			builder.WithPredicates(reportChanged)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))
-	for of, kind := range deps.Kinds {
-		build.Watches(kind.Object(), handler.EnqueueRequestsFromMapFunc(c.ofDeclared(of.Kind)))
+	for _, kind := range deps.Kinds {
+		build.Watches(kind.Object(), handler.EnqueueRequestsFromMapFunc(c.ofDeclared(kind)))
 	}
 	build.WatchesRawSource(source.Channel(c.calls.ended, &handler.EnqueueRequestForObject{}))
 	return build.WithOptions(queue.Options(deps.Workers)).Complete(reconciler)

@@ -29,7 +29,11 @@ func (c *Controller) observeLife(ctx context.Context, op *platformv1.Operation, 
 		return nil, opsflow.CheckLife(op, target, nil), nil
 	}
 	// Whether others pre-empt it, or it them, is for the templates of the engine to say.
-	seen := &observation{application: target.Application, bundle: &plugin.Bundle{}, facts: opsflow.Facts{
+	application, _, err := c.resolve(ctx, op.Namespace, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := &observation{application: application, bundle: &plugin.Bundle{}, facts: opsflow.Facts{
 		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef,
 		Template: opsflow.Defaults()[op.Spec.TemplateRef], Answers: map[string]*opsflow.Answer{},
 	}}

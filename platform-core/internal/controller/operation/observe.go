@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/outermost"
@@ -193,7 +194,8 @@ func (c *Controller) resolve(ctx context.Context, namespace string, target opsfl
 		err = c.get(ctx, key, found)
 		return found.Spec.Application, found.Spec.Component, err
 	}
-	return target.Application, "", nil
+	application, err = instance.NameOf(ctx, c.client, namespace, target)
+	return application, "", err
 }
 
 // get reads an object that has to be there, or the Operation ends.

@@ -25,8 +25,12 @@ func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, t
 	if !opsflow.PlansNew(op, target) {
 		return nil, nil, nil
 	}
+	application, _, err := c.resolve(ctx, op.Namespace, target)
+	if err != nil {
+		return nil, nil, err
+	}
 	app := &platformv1.Application{}
-	err := c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: target.Application}, app)
+	err = c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: application}, app)
 	switch {
 	case err == nil && target.Owns(app):
 		return nil, nil, nil

@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/records"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // finishedField indexes Operations that have ended by who keeps their record, see keeperOf.
@@ -76,9 +77,9 @@ func (c *Controller) ofApplication(ctx context.Context, obj client.Object) []rec
 }
 
 // ofDeclared wakes the Operations that run on the Application that an object of a kind declares.
-func (c *Controller) ofDeclared(kind string) handler.MapFunc {
+func (c *Controller) ofDeclared(kind typed.Registration) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		return c.unfinished(ctx, obj.GetNamespace(), platformv1.ApplicationNameFor(kind, obj.GetName()), opsflow.Running)
+		return c.unfinished(ctx, obj.GetNamespace(), kind.ApplicationName(obj), opsflow.Running)
 	}
 }
 

@@ -76,7 +76,7 @@ type Component struct {
 	Reloads bool
 	// PrimaryHasVolumes says that a primary is on record, and that its pod has volumes.
 	PrimaryHasVolumes bool
-	// Mounts by name.
+	// Mounts by name, of those that take one volume.
 	Mounts []string
 	// Credentials by name.
 	Credentials []string

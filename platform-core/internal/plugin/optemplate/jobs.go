@@ -74,7 +74,7 @@ func (c checker) job(path document.Path, step *JobStep) {
 	}
 	for i, name := range step.Mounts {
 		if component == nil || !slices.Contains(component.Mounts, name) {
-			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have", name)
+			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have for one volume", name)
 		}
 	}
 	seen := map[string]bool{}

@@ -211,6 +211,8 @@ type Mount struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// Required says that there are no pods without it.
 	Required bool `json:"required,omitempty"`
+	// Each has it take many volumes. Each comes at a folder of Path, and is named by Name, a hyphen and that folder.
+	Each bool `json:"each,omitempty"`
 	// Description in one line.
 	Description string `json:"description,omitempty"`
 }

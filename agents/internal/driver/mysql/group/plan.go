@@ -308,6 +308,10 @@ func (f found) lost(all []string) string {
 	if len(silent) == 0 {
 		return "nobody takes writes: all members answer, and none sees most of the others. See to the network between them"
 	}
+	if len(answering) == 0 {
+		return fmt.Sprintf("nobody takes writes that answers: %s cannot be asked. See to their servers, and to the network",
+			strings.Join(silent, ", "))
+	}
 	from := f.first(answering)
 	if from == "" {
 		return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. "+

@@ -112,3 +112,24 @@ func TestTwoGroups(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
+
+// TestALoneMemberSaysWhatIsLost in each state in which it can be: cut off, expelled, or rejoining by itself.
+func TestALoneMemberSaysWhatIsLost(t *testing.T) {
+	for _, state := range []string{
+		"a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", "a:ONLINE b:UNREACHABLE c:UNREACHABLE:PRIMARY",
+		"a:RECOVERING b:UNREACHABLE c:UNREACHABLE:PRIMARY", "a:ERROR b:UNREACHABLE c:UNREACHABLE:PRIMARY",
+		"a:ERROR b:down c:down", "a:OFFLINE b:UNREACHABLE c:UNREACHABLE", "a:OFFLINE b:down c:down",
+		"a:UNREACHABLE b:down c:down",
+	} {
+		want := "run ForceQuorum with from=a and lost=b,c,"
+		if strings.HasPrefix(state, "a:UNREACHABLE") {
+			want = "nobody takes writes that answers: a, b, c cannot be asked."
+		}
+		if s := next(members(state), three, Formed); s.phase != Waiting || !strings.Contains(s.lost, want) {
+			t.Errorf("%s: got %s, %q", state, s.phase, s.lost)
+		}
+		if s := next(members(state), three, Unformed); s.lost != "" {
+			t.Errorf("%s: there was no group, and it says %q", state, s.lost)
+		}
+	}
+}

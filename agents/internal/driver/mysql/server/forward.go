@@ -20,17 +20,11 @@ const (
 )
 
 // beside starts a process that forwards the slow query log, which the server can write to a file alone, and that looks
-// at the tables of a member of a group. It ends with the server.
+// at the tables: also those of a server alone, which may become a member of a group. It ends with the server.
 func (s *Server) beside() error {
 	arguments := []string{"mysql", "beside", "--slow-log=" + s.SlowLog, "--run=" + s.Run}
-	if s.Group != nil {
-		arguments = append(arguments, "--watch")
-	}
 	if s.Archive != "" {
 		arguments = append(arguments, "--archive="+s.Archive, "--secrets="+s.Secrets, "--dir="+s.Dir)
-	}
-	if s.Group == nil && s.Archive == "" && s.SlowLog == "" {
-		return nil
 	}
 	own, err := os.Executable()
 	if err != nil {

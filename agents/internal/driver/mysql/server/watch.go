@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// TablesFile, beside the socket, has what the probe says of the tables and the certificate of a member of a group.
+	// TablesFile, beside the socket, has what the probe says of the tables and the certificate of a server.
 	TablesFile = "tables"
 	// watchPause is between looks at the tables, which cost more than a probe may, and watchRetry after one that failed.
 	watchPause = time.Minute

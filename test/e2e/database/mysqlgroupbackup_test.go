@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"testing"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+// TestMySQLClusterBackup has a replica be dumped while clients write, a drill find the dump good, and another group
+// begin with it.
+func TestMySQLClusterBackup(t *testing.T) {
+	g := newMySQLGroup(t, "mysqlgroupbackup")
+	g.waitReady()
+	db := g.bound()
+	g.exec(db, "CREATE TABLE numbers (n INT PRIMARY KEY)", "INSERT INTO numbers VALUES (1), (2), (3)")
+	g.CreateRepository("store", g.application().Pods()[0].Spec.Containers[0].Image)
+	w := g.startWriter(db, 10)
+	g.Create(framework.NewBackupOperation("dump", "store", g.reference()))
+	b := g.WaitForStoredBackup("dump")
+	w.finish("dumped", db)
+	if s := b.Status.Source; b.Spec.Method != "dump" || s == nil || s.Role != "replica" {
+		t.Errorf("the Backup is by %s, of %+v", b.Spec.Method, s)
+	}
+	drill := framework.NewDrillOperation("drill", g.reference())
+	drill.Spec.Parameters = platformv1.Parameters{"backup": platformv1.ParameterValue(b.Name)}
+	g.Create(drill)
+	g.WaitForOperation("drill")
+	g.ExpectVerified(b.Name, "drill", platformv1.VerificationPassed, "found the data good")
+
+	spec := g.object().Spec.InstanceSpec
+	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: b.Name}
+	g.Delete(g.object())
+	g.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta("copy"),
+		Spec: databasev1.MySQLClusterSpec{InstanceSpec: spec}})
+	restored := &mysqlGroup{&mysqlInstance{Namespace: g.Namespace, name: "copy", ways: g.ways, kind: g.kind}}
+	restored.waitReady()
+	for _, pod := range restored.application().Pods() {
+		restored.waitForPod(&pod, "3", "SELECT COUNT(*) FROM app.numbers WHERE n < 10")
+	}
+	restored.exec(restored.bound(), "INSERT INTO numbers VALUES (4)")
+}
