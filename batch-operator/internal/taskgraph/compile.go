@@ -52,8 +52,12 @@ type step struct {
 }
 
 type retry struct {
-	Limit   int32  `json:"limit"`
-	Backoff string `json:"backoff,omitempty"`
+	Limit         int32   `json:"limit"`
+	Backoff       string  `json:"backoff,omitempty"`
+	Factor        int32   `json:"factor,omitempty"`
+	MaxBackoff    string  `json:"maxBackoff,omitempty"`
+	JitterPercent int32   `json:"jitterPercent,omitempty"`
+	ExitCodes     []int32 `json:"exitCodes,omitempty"`
 }
 
 type approval struct {
@@ -286,7 +290,8 @@ func retryOf(r *platformv1.OperationRetry) *retry {
 	if r == nil {
 		return nil
 	}
-	return &retry{Limit: r.Limit, Backoff: spanOf(r.Backoff)}
+	return &retry{Limit: r.Limit, Backoff: spanOf(r.Backoff), Factor: r.Factor, MaxBackoff: spanOf(r.MaxBackoff),
+		JitterPercent: r.JitterPercent, ExitCodes: r.ExitCodes}
 }
 
 // spanOf is a time as templates have it, in whole milliseconds.

@@ -129,21 +129,6 @@ type RunStatus struct {
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }
 
-// OperationRetry says how often a step that failed is tried again.
-type OperationRetry struct {
-	// limit is how many times a step is tried again, after the first.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=20
-	Limit int32 `json:"limit"`
-	// backoff before the first of them; it doubles with each, up to 5m. Default 5s.
-	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="backoff must be greater than 0"
-	Backoff *metav1.Duration `json:"backoff,omitempty"`
-}
-
 // OperationApproval is a decision about an Operation.
 type OperationApproval struct {
 	// by is the user who decided, as the API server knows him.
@@ -442,6 +427,9 @@ type StepTarget struct {
 	// message says why an item failed.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// exitCode is that of the container of an item that failed.
+	// +optional
+	ExitCode int32 `json:"exitCode,omitempty"`
 }
 
 // Operation is one run of a named procedure against a target; also its record.

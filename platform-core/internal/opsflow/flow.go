@@ -200,6 +200,8 @@ type verdict struct {
 	retry time.Duration
 	// unreachable says that an agent does not answer.
 	unreachable string
+	// exitCode of the container of a step that failed; 0 for none.
+	exitCode int32
 	// effect to bring about.
 	effect *Effect
 	// approval says that a person is waited for, final that another attempt is of no use, untouched that a step failed

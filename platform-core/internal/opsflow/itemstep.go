@@ -139,7 +139,7 @@ func (s itemsStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus
 	}
 	for i := range step.Targets {
 		if target := &step.Targets[i]; target.Phase == platformv1.OperationFailed {
-			target.Phase, target.Message = platformv1.OperationPending, ""
+			target.Phase, target.Message, target.ExitCode = platformv1.OperationPending, "", 0
 		}
 	}
 	r.begin(step)

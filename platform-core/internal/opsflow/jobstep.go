@@ -153,10 +153,7 @@ func jobItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) 
 		return verdict{waiting: fmt.Sprintf("job %s to be removed", name),
 			effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
 	case platformv1.OperationFailed:
-		if answer.Job.ExitCode == plan.ExitDataBad {
-			noteDataBad(step)
-		}
-		return failedf("job %s failed: %s", name, tail(answer.Job.Message))
+		return jobFailed(step, one, name, answer.Job)
 	case "":
 		return failedf("job %s is gone before it ended: somebody deleted it", name)
 	}
@@ -171,6 +168,17 @@ func jobItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) 
 		waiting += ": " + tail(answer.Job.Message)
 	}
 	return verdict{waiting: waiting, retry: objectPoll}
+}
+
+// jobFailed is the verdict of a step whose Job failed.
+func jobFailed(step *platformv1.StepStatus, one item, name string, job JobState) verdict {
+	if job.ExitCode == plan.ExitDataBad {
+		noteDataBad(step)
+	}
+	if one.target != nil {
+		one.target.ExitCode = job.ExitCode
+	}
+	return verdict{failed: fmt.Sprintf("job %s failed: %s", name, tail(job.Message)), exitCode: job.ExitCode}
 }
 
 // job is what a step runs; why says why that cannot be.

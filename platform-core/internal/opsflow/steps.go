@@ -15,13 +15,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-const (
-	// defaultBackoff is before the first of the attempts that follow the first one.
-	defaultBackoff = 5 * time.Second
-	// longestBackoff is the most that it grows to.
-	longestBackoff = 5 * time.Minute
-)
-
 // forward takes every step that can go on, again while steps end that leave their place to others.
 func (r *run) forward() {
 	for {
@@ -168,34 +161,6 @@ func (r *run) begin(step *platformv1.StepStatus) {
 	delete(step.Outputs, outputDataBad)
 }
 
-// attempts is how often a step is tried again.
-func (r *run) attempts(t *optemplate.Step) int32 {
-	switch {
-	case t.Retry != nil:
-		return t.Retry.Limit
-	case r.op.Spec.Retry != nil && t.Approval == nil:
-		return r.op.Spec.Retry.Limit
-	}
-	return 0
-}
-
-func (r *run) backoff(t *optemplate.Step, attempt int32) time.Duration {
-	backoff := defaultBackoff
-	switch {
-	case t.Retry != nil && t.Retry.Backoff.Duration() > 0:
-		backoff = t.Retry.Backoff.Duration()
-	case t.Retry == nil && r.op.Spec.Retry != nil && r.op.Spec.Retry.Backoff != nil:
-		backoff = r.op.Spec.Retry.Backoff.Duration
-	}
-	for range attempt - 1 {
-		if backoff >= longestBackoff {
-			break // One that was asked to be longer does not shrink.
-		}
-		backoff = min(2*backoff, longestBackoff)
-	}
-	return backoff
-}
-
 // failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end. Past
 // the point of no return it is tried again for as long as the run may take, unless it is refused.
 func (r *run) failed(t *optemplate.Step, step *platformv1.StepStatus, v verdict) verdict {
@@ -213,7 +178,12 @@ func (r *run) failed(t *optemplate.Step, step *platformv1.StepStatus, v verdict)
 	if v.untouched == yes && attempt == 1 {
 		r.retract(t)
 	}
-	if v.final != yes && (attempt <= r.attempts(t) || r.passed() && v.untouched != yes && !r.continues(t.Name)) {
+	again := attempt <= r.retry(t).Limit
+	if code := r.exitCodeLeftOut(t, step, v); again && code != 0 {
+		again = false
+		why += fmt.Sprintf("; it is not tried again, since retry.exitCodes does not have %d", code)
+	}
+	if v.final != yes && (again || r.passed() && v.untouched != yes && !r.continues(t.Name)) {
 		wait := r.backoff(t, attempt)
 		at := metav1.NewTime(r.facts.Now.Add(wait))
 		step.Phase, step.NextAttemptTime, step.Attempts = platformv1.OperationPending, &at, attempt

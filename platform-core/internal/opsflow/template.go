@@ -155,11 +155,7 @@ func checkCommon(spec platformv1.OperationSpec, template optemplate.Template) *R
 		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0",
 			spec.Timeout.Duration)
 	}
-	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0",
-			spec.Retry.Backoff.Duration)
-	}
-	return nil
+	return checkRetry(spec.Retry)
 }
 
 func writesObjects(step optemplate.Step) bool {

@@ -70,6 +70,11 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 			"}\n  - {name: b, finally: true, approval: {message: x}}\n", "steps[1] is taken finally"},
 		"parallel alone": {"name: A\nsteps:\n  - {name: a, parallelism: 2, " + wait + "}\n",
 			"steps[0].parallelism is for a forEach"},
+		"exit codes of a call": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exitCodes: [1]}, " +
+			"http: {url: 'http://a'}}\n",
+			"steps[0].retry.exitCodes is for a step with a container, and http has none"},
+		"exit code": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exitCodes: [256]}, container: {image: i}}\n",
+			"retry.exitCodes[0]"},
 		"outputs of items": {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', container: {image: i, outputs: {n: " +
 			"string}}}\n", "steps[0].container.outputs are those of one pod"},
 		"too many steps": {"name: A\nsteps:\n" + many.String(), "steps has 101 steps: at most 100 are allowed"},

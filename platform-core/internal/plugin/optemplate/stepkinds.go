@@ -90,6 +90,9 @@ func (c checker) kind(path document.Path, step *Step) {
 		step.Operation.Template == "") {
 		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation with templateRef")
 	}
+	if step.Retry != nil && len(step.Retry.ExitCodes) > 0 && step.Task() == nil && step.Job == nil {
+		c.fail(path.With("retry").With("exitCodes"), "is for a step with a container, and %s has none", kind.name)
+	}
 	if kind.check != nil {
 		kind.check(c, path.With(kind.name), step)
 	}

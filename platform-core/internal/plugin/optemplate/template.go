@@ -119,8 +119,16 @@ type Step struct {
 // StepRetry says how often a step that failed is tried again.
 type StepRetry struct {
 	Limit int32 `json:"limit"`
-	// Backoff before the first; it doubles with each, up to 5m. Default 5s.
+	// Backoff before the first; it grows by Factor with each, up to MaxBackoff. Default 5s.
 	Backoff Span `json:"backoff,omitempty"`
+	// Factor of the growth. Default 2.
+	Factor int32 `json:"factor,omitempty"`
+	// MaxBackoff is the most that it grows to. Default 5m, or Backoff where that is longer.
+	MaxBackoff Span `json:"maxBackoff,omitempty"`
+	// JitterPercent is the largest part of a backoff, in percent, that it is shortened by.
+	JitterPercent int32 `json:"jitterPercent,omitempty"`
+	// ExitCodes of a container after which it is tried again. All but 0 when left out.
+	ExitCodes []int32 `json:"exitCodes,omitempty"`
 }
 
 // Span is a time such as 90s or 5m.
