@@ -3,7 +3,11 @@
 package database
 
 import (
+	"slices"
 	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -38,7 +42,13 @@ func TestMySQLClusterBackup(t *testing.T) {
 		Spec: databasev1.MySQLClusterSpec{InstanceSpec: spec}})
 	restored := &mysqlGroup{&mysqlInstance{Namespace: g.Namespace, name: "copy", ways: g.ways, kind: g.kind}}
 	restored.waitReady()
-	for _, pod := range restored.application().Pods() {
+	members := slices.DeleteFunc(restored.application().Pods(), func(pod corev1.Pod) bool {
+		return pod.Labels[batchv1.JobNameLabel] != ""
+	})
+	if len(members) != 3 {
+		g.Errorf("the group that was restored has %d members, want 3", len(members))
+	}
+	for _, pod := range members {
 		restored.waitForPod(&pod, "3", "SELECT COUNT(*) FROM app.numbers WHERE n < 10")
 	}
 	restored.exec(restored.bound(), "INSERT INTO numbers VALUES (4)")
