@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -64,20 +65,32 @@ func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
 	return &typed.Output{Application: app, Entities: users(spec.Users)}, nil
 }
 
-// controllers may run where brokers may.
+// controllers tell of their metrics as brokers do.
 func controllers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationComponent {
 	c := spec.Controllers.DeepCopy()
-	size := c.Storage.Size
+	servers := metadataServers(spec, controller, c.Replicas, c.Resources, &c.Storage)
+	servers.Monitoring = spec.Monitoring.DeepCopy()
+	return servers
+}
+
+func zookeepers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationComponent {
+	z := spec.ZooKeeper.DeepCopy()
+	return metadataServers(spec, zookeeper, z.Replicas, z.Resources, &z.Storage)
+}
+
+// metadataServers have the metadata of the cluster. They may run where brokers may.
+func metadataServers(spec *messagev1.KafkaClusterSpec, name string, replicas int32,
+	resources corev1.ResourceRequirements, storage *platformv1.InstanceStorage) platformv1.ApplicationComponent {
+	size := storage.Size
 	if size.IsZero() {
 		size = metadataSize.DeepCopy()
 	}
 	return platformv1.ApplicationComponent{
-		Name:       controller,
-		Replicas:   new(cmp.Or(c.Replicas, defaultReplicas)),
-		Resources:  c.Resources,
-		Storage:    &platformv1.Storage{Size: size, StorageClassName: c.Storage.StorageClassName},
+		Name:       name,
+		Replicas:   new(cmp.Or(replicas, defaultReplicas)),
+		Resources:  resources,
+		Storage:    &platformv1.Storage{Size: size, StorageClassName: storage.StorageClassName},
 		Scheduling: spec.Scheduling.DeepCopy(),
-		Monitoring: spec.Monitoring.DeepCopy(),
 	}
 }
 
@@ -97,22 +110,6 @@ func stageOf(spec *messagev1.KafkaClusterSpec) messagev1.KafkaMigrationStage {
 		return ""
 	}
 	return cmp.Or(spec.ZooKeeper.Stage, messagev1.StageZooKeeper)
-}
-
-// zookeepers may run where brokers may.
-func zookeepers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationComponent {
-	z := spec.ZooKeeper.DeepCopy()
-	size := z.Storage.Size
-	if size.IsZero() {
-		size = metadataSize.DeepCopy()
-	}
-	return platformv1.ApplicationComponent{
-		Name:       zookeeper,
-		Replicas:   new(cmp.Or(z.Replicas, defaultReplicas)),
-		Resources:  z.Resources,
-		Storage:    &platformv1.Storage{Size: size, StorageClassName: z.Storage.StorageClassName},
-		Scheduling: spec.Scheduling.DeepCopy(),
-	}
 }
 
 // credentials says where the password of admin comes from; nil for one that is made.
