@@ -59,6 +59,13 @@ var table = []rule{
 	{of: "platform-core/internal/podstart/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/maintenance/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/engine/...", may: []string{"platform-core/...", "any"}},
+	// A sub-reconciler knows the facts, and neither a sibling nor the controller that it is a part of.
+	{of: "platform-core/internal/controller/workloadset/{x}",
+		may: []string{"platform-core/...", "any"},
+		never: []string{"platform-core/internal/controller/{y}", "platform-core/internal/controller/workloadset/generations",
+			"platform-core/internal/controller/workloadset/pods", "platform-core/internal/controller/workloadset/primary",
+			"platform-core/internal/controller/workloadset/volumes", "platform-core/internal/engine/...",
+			"platform-core/sdk/operator/..."}},
 	// Controllers meet through API objects only.
 	{of: "platform-core/internal/controller/{x}/...",
 		may: []string{"platform-core/internal/controller/{x}/...", "platform-core/...", "any"},

@@ -16,6 +16,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -56,7 +57,7 @@ func (h *harness) door(name string, labels map[string]string) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "door", Image: "door"}}}}
 	h.must(env.Client.Create(h.Context(), pod))
 	testkit.WaitFor(h, env.Client, pod, "a pod that is ready", func() error {
-		if condition(pod, corev1.PodReady) != corev1.ConditionTrue {
+		if facts.ConditionOf(pod, corev1.PodReady) != corev1.ConditionTrue {
 			return fmt.Errorf("the conditions are %+v", pod.Status.Conditions)
 		}
 		return nil

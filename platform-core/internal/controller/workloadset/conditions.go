@@ -11,6 +11,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/reportexpr"
 	"github.com/zeroinfra/platform-core/internal/rollout"
@@ -26,9 +27,9 @@ const (
 
 // reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of
 // it now, as while one takes over from another, the condition stays as it is.
-func reportConditions(set *platformv1.WorkloadSet, f *facts) {
+func reportConditions(set *platformv1.WorkloadSet, all []rollout.Pod) {
 	for _, declared := range set.Spec.Conditions {
-		said, heard := conditionOf(declared, f.rollout.Pods)
+		said, heard := conditionOf(declared, all)
 		switch {
 		case said != nil:
 			conditions.Set(set, *said)
@@ -36,7 +37,7 @@ func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 			conditions.Remove(set, declared.Type)
 		}
 	}
-	reportConnections(set, f)
+	reportConnections(set, all)
 	for _, kind := range conditions.Declared(set) {
 		declared := func(c platformv1.SetCondition) bool { return c.Type == kind }
 		if kind != platformv1.ConnectionsAvailableCondition && !slices.ContainsFunc(set.Spec.Conditions, declared) {
@@ -46,11 +47,11 @@ func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 }
 
 // reportConnections says which pods have no connection left for their own probe.
-func reportConnections(set *platformv1.WorkloadSet, f *facts) {
+func reportConnections(set *platformv1.WorkloadSet, all []rollout.Pod) {
 	var full []string
-	for _, p := range f.rollout.Pods {
+	for _, p := range all {
 		if p.Life != rollout.Terminating && p.Report.OutOfConnections != "" {
-			full = append(full, connectionsOf(p))
+			full = append(full, pods.ConnectionsOf(p))
 		}
 	}
 	if len(full) == 0 {
@@ -64,15 +65,10 @@ func reportConnections(set *platformv1.WorkloadSet, f *facts) {
 			"other pod takes over. Close connections, have clients share them by a pool, or raise the limit in the parameters"})
 }
 
-// connectionsOf a pod that turns its own probe away.
-func connectionsOf(p rollout.Pod) string {
-	return fmt.Sprintf("clients have all connections of pod %s (%s)", p.Name, p.Report.OutOfConnections)
-}
-
 // conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that
 // it speaks of reports.
-func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *metav1.Condition, heard bool) {
-	for _, p := range pods {
+func conditionOf(declared platformv1.SetCondition, all []rollout.Pod) (said *metav1.Condition, heard bool) {
+	for _, p := range all {
 		// The label, and not the report: a pod that nobody hears of any more may have reported that it writes.
 		if p.Life == rollout.Terminating || len(declared.Roles) > 0 && !slices.Contains(declared.Roles, p.Role) {
 			continue

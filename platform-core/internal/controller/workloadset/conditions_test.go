@@ -52,7 +52,7 @@ func TestDeclaredConditions(t *testing.T) {
 			Message: "as it was"})
 		conditions.Set(set, metav1.Condition{Type: "Dropped", Status: metav1.ConditionTrue, Reason: "Before"})
 		conditions.Set(set, metav1.Condition{Type: platformv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
-		reportConditions(set, &facts{rollout: rollout.Facts{Pods: c.pods}})
+		reportConditions(set, c.pods)
 		got := ""
 		if has := conditions.Get(set, "Saving"); has != nil {
 			got = fmt.Sprintf("%s %s %s", has.Status, has.Reason, has.Message)
@@ -74,7 +74,7 @@ func TestOutOfConnectionsIsACondition(t *testing.T) {
 	gone.Life = rollout.Terminating
 	set := &platformv1.WorkloadSet{}
 	reported := func(pods ...rollout.Pod) string {
-		reportConditions(set, &facts{rollout: rollout.Facts{Pods: pods}})
+		reportConditions(set, pods)
 		has := conditions.Get(set, platformv1.ConnectionsAvailableCondition)
 		if has == nil {
 			return ""

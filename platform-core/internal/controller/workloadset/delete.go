@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -78,20 +79,8 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 				fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", left))
 		}
 	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := c.live.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set),
-		client.MatchingLabels{platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel]}); err != nil {
-		return outcome.Failed(err)
-	}
-	if set.Spec.DeletionPolicy == platformv1.DeletionPolicySnapshot {
-		if o := c.snapshotAll(ctx, set, claims.Items); o.Kind() != outcome.KindDone {
-			return o
-		}
-	}
-	for i := range claims.Items {
-		if err := c.apply.Delete(ctx, &claims.Items[i]); err != nil {
-			return outcome.Failed(err)
-		}
+	if o := c.volumes.Delete(ctx, set); o.Kind() != outcome.KindDone {
+		return o
 	}
 	return c.letGo(ctx, set)
 }
@@ -106,7 +95,7 @@ func (c *Controller) letGo(ctx context.Context, set *platformv1.WorkloadSet) out
 // deletePods has all pods of the set that the reader knows end, and says how many those are.
 func (c *Controller) deletePods(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet) (int, error) {
 	var pods corev1.PodList
-	if err := reader.List(ctx, &pods, client.InNamespace(set.Namespace), selector(set)); err != nil {
+	if err := reader.List(ctx, &pods, client.InNamespace(set.Namespace), facts.Selector(set)); err != nil {
 		return 0, err
 	}
 	for i := range pods.Items {

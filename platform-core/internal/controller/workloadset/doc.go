@@ -2,10 +2,18 @@
 
 // Package workloadset reconciles WorkloadSets: it creates, changes and deletes their pods as the spec says.
 //
-// Duties: pods, volumes, the identity, certificates and plan of the agents, role labels, and the steps that package
-// rollout plans: a new configuration, resources or image for a running pod, a replacement where that is not enough, a
-// switchover before the primary is disrupted, stop and start. Where the instance starts from a Backup, one Job
-// (restore-<UID>-<attempt>) restores it to the volumes of the first pod before any pod is created.
+// It observes the facts (package facts), which nothing changes afterwards, and has four sub-reconcilers say what they
+// come to, and act:
+//
+//   - generations: which generation of volumes the pods are to have;
+//   - volumes: claims, their size, and the data before the first pod starts;
+//   - primary: who the primary is, and its handover;
+//   - pods: how each pod stands to the one that would be made now, and the steps that package rollout plans.
+//
+// Each has a verdict of its own, and none knows another one: what one needs of another is an interface that it
+// declares. What they say to the planner is a facts.Draft, which belongs to one reconcile. This package wires them,
+// takes them in their order (controller.go, act.go), says what the set waits for (plan.go), and is the one author of
+// the status.
 //
 // Inputs: the WorkloadSet, its pods with the reports of their agents, its claims, Secrets and ConfigMap, and
 // StorageClasses. No plugin is needed. A step that disrupts a pod, or adds a primary label, is planned with live reads

@@ -6,16 +6,13 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/volumes"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
-
-// imagined is the generation of a set that is only thought of.
-const imagined = -1
 
 // Forecast says what would be done to the volumes and the pods of a set if it had another spec, in order. It touches
 // nothing. refusal is the sentence with which the set would stall instead; empty for none.
@@ -32,43 +29,44 @@ func (c *Controller) forecast(ctx context.Context,
 	set = set.DeepCopy()
 	// Which volumes the pods have is not for those to say who render a spec.
 	data := set.Spec.Data
-	set.Namespace, set.Name, set.Spec, set.Generation = wanted.Namespace, wanted.Name, wanted.Spec, imagined
+	set.Namespace, set.Name, set.Spec, set.Generation = wanted.Namespace, wanted.Name, wanted.Spec, pods.Imagined
 	set.Spec.Data = data
 	if len(set.Labels) == 0 {
 		set.Labels = wanted.Labels
 	}
-	f, err := c.observe(ctx, set)
+	st, err := c.observe(ctx, set)
 	if err != nil {
 		return nil, "", err
 	}
-	if f.rollout.Mode == rollout.Suspended {
+	if st.Rollout.Mode == rollout.Suspended {
 		return nil, "", nil
 	}
-	refused := checkVolumes(set, f)
+	volume := volumes.Plan(set, st.Facts)
+	refused := volume.Refused
 	if refused == nil {
-		refused = refuseLeftOut(set, f)
+		refused = volume.LeftOut
 	}
 	if refused != nil {
 		return nil, refused.Message(), nil
 	}
-	if f.rollout.Mode != rollout.Stopped {
-		if stuck := settleStuck(f); stuck != nil {
+	if st.Rollout.Mode != rollout.Stopped {
+		if stuck := pods.Stuck(st.pods); stuck != nil {
 			return nil, stuck.Message(), nil
 		}
 	}
 	var changes []platformv1.PlannedChange
 	if set.UID == "" {
-		changes = forecastShared(set, f)
+		changes = forecastShared(set, st)
 	}
-	changes = append(changes, forecastClaims(set, f)...)
-	for _, step := range rollout.Forecast(f.rollout) {
-		changes = append(changes, f.planned(set, step))
+	changes = append(changes, volumes.Forecast(set, st.Facts)...)
+	for _, step := range rollout.Forecast(st.Rollout) {
+		changes = append(changes, st.planned(set, step))
 	}
 	return changes, "", nil
 }
 
-// forecastShared says what is made for all pods of a set that is not there yet, see ensureShared and rightsOf.
-func forecastShared(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedChange {
+// forecastShared says what is made for all pods of a set that is not there yet, see EnsureShared and RightsOf of pods.
+func forecastShared(set *platformv1.WorkloadSet, st *state) []platformv1.PlannedChange {
 	var changes []platformv1.PlannedChange
 	create := func(kind, name string) {
 		changes = append(changes, platformv1.PlannedChange{Component: set.Spec.Component, Kind: kind, Name: name,
@@ -76,8 +74,8 @@ func forecastShared(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 	}
 	create("ServiceAccount", set.Name)
 	create("ConfigMap", platformv1.PlanNameFor(set.Name))
-	if f.rollout.Mode == rollout.Running {
-		for _, ordinal := range f.rollout.Ordinals() {
+	if st.Rollout.Mode == rollout.Running {
+		for _, ordinal := range st.Rollout.Ordinals() {
 			create("Secret", platformv1.AgentCertificateNameFor(platformv1.PodNameFor(set.Name, ordinal)))
 		}
 	}
@@ -86,37 +84,8 @@ func forecastShared(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 	return changes
 }
 
-// forecastClaims says what becomes of the volumes of the wanted pods. Those of a set that is stopped wait for its pods.
-func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedChange {
-	var changes []platformv1.PlannedChange
-	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
-		change := platformv1.PlannedChange{
-			Component: set.Spec.Component, Kind: "PersistentVolumeClaim",
-			Name: set.Spec.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal)),
-		}
-		if claim == nil {
-			if f.rollout.Mode == rollout.Stopped {
-				return
-			}
-			change.Action, change.Reason = platformv1.PlannedCreate, "a volume of "+volume.Size.String()
-			changes = append(changes, change)
-			return
-		}
-		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		if has, grows := accept.Growing(claim); grows && have.Cmp(volume.Size) > 0 {
-			have = has // A size that it has not got yet is taken back.
-		}
-		if have.Cmp(volume.Size) < 0 {
-			change.Action, change.Reason = platformv1.PlannedGrow,
-				fmt.Sprintf("from %s to %s", have.String(), volume.Size.String())
-			changes = append(changes, change)
-		}
-	})
-	return changes
-}
-
 // planned says a step of the rollout in the words of the API.
-func (f *facts) planned(set *platformv1.WorkloadSet, step rollout.Step) platformv1.PlannedChange {
+func (st *state) planned(set *platformv1.WorkloadSet, step rollout.Step) platformv1.PlannedChange {
 	change := platformv1.PlannedChange{Component: set.Spec.Component, Kind: "Pod", Name: step.Pod, To: step.To,
 		Reason: step.Reason}
 	switch step.Action {
@@ -124,7 +93,7 @@ func (f *facts) planned(set *platformv1.WorkloadSet, step rollout.Step) platform
 		change.Action = platformv1.PlannedCreate
 	case rollout.DeletePod:
 		change.Action = platformv1.PlannedRecreate
-		if f.rollout.Mode == rollout.Stopped || !f.rollout.Wanted(rollout.Pod{Ordinal: step.Ordinal}) {
+		if st.Rollout.Mode == rollout.Stopped || !st.Rollout.Wanted(rollout.Pod{Ordinal: step.Ordinal}) {
 			change.Action = platformv1.PlannedDelete
 		}
 	case rollout.ForgetPod:
@@ -140,8 +109,8 @@ func (f *facts) planned(set *platformv1.WorkloadSet, step rollout.Step) platform
 	default:
 		change.Action = platformv1.PlannedAction(step.Action)
 	}
-	if f.rollout.Window == rollout.Closed && step.Action.Outage() {
-		change.Reason += ", when the maintenance window opens at " + f.opening.String()
+	if st.Rollout.Window == rollout.Closed && step.Action.Outage() {
+		change.Reason += ", when the maintenance window opens at " + st.Opening.String()
 	}
 	return change
 }

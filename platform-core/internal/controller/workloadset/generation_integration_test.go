@@ -16,6 +16,8 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/volumes"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -339,10 +341,9 @@ func TestAPartThatIsThereIsNotLost(t *testing.T) {
 	claim := accept.Claim(set, 0, set.Spec.Volumes[0])
 	claim.Annotations[platformv1.RestoredAnnotation] = "backup-uid"
 	h.must(env.Client.Create(t.Context(), claim))
-	f := &facts{now: time.Unix(60, 0)}
-	f.rollout.Mode = rollout.Running
-	c := &Controller{client: env.Client, live: env.Client}
-	if o := c.restore(t.Context(), set, f); o != nil || set.Status.Restore.Attempt != 2 || !set.Status.Restore.Done() {
+	f := &facts.Facts{Now: time.Unix(60, 0), Mode: rollout.Running}
+	r := &volumes.Reconciler{Observer: facts.Observer{Cached: env.Client, Live: env.Client}, Client: env.Client}
+	if _, o := r.Restore(t.Context(), set, f); o != nil || set.Status.Restore.Attempt != 2 || !set.Status.Restore.Done() {
 		t.Errorf("it says %v, and begins %+v", o, set.Status.Restore)
 	}
 }

@@ -38,13 +38,13 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 	"github.com/zeroinfra/platform-core/internal/disruption"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
-	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -177,21 +177,19 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		h.Fatal(err)
 	}
 	resizes, _ := serverResizes()
-	if found, err := canResize(mgr); err != nil || found != resizes {
+	if found, err := pods.CanResize(mgr); err != nil || found != resizes {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	options := queue.Options(queue.NewLimit(2))
 	if h.backOff != nil {
 		options.RateLimiter = h.backOff
 	}
-	err = setup(mgr, &Controller{
-		Deps: Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue,
+	err = setup(mgr, newController(
+		Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue,
 			Locks: &disruption.Locks{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
-		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-		events: event.New(mgr.GetEventRecorder(owner)),
-	})
+		access{client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner)),
+			resizable: h.resizable}))
 	if err != nil {
 		h.Fatal(err)
 	}

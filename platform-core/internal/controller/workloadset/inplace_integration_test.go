@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -220,8 +221,8 @@ func TestNodeHasNoRoomNow(t *testing.T) {
 	h.sameEvents()
 	h.samePods(before)
 	// After some minutes it is made anew, and then the next one is asked.
-	h.node.set(func() { h.node.answeredAt = metav1.NewTime(time.Now().Add(resizePatience)) })
-	h.clock.Store(int64(resizePatience))
+	h.node.set(func() { h.node.answeredAt = metav1.NewTime(time.Now().Add(pods.ResizePatience)) })
+	h.clock.Store(int64(pods.ResizePatience))
 	h.touch(set)
 	h.says(set, platformv1.ReasonResizePending, "1 of 3 updated, waiting for "+setName+"-1")
 	h.sameEvents("2 starts redis:1")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -180,7 +181,7 @@ func TestPodThatTakesLongToEndIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.evict(pod, client.GracePeriodSeconds(1))
-	h.clock.Store(int64(endedRecheck) * 5)
+	h.clock.Store(int64(pods.EndedRecheck) * 5)
 	h.touch(set)
 	h.says(set, platformv1.ReasonPodsNotReady, "to end")
 	if now := h.pods()["0"]; now.UID != pod.UID {

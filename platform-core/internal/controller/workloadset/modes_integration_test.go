@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -71,7 +72,7 @@ func TestSuspendedSetIsLeftAlone(t *testing.T) {
 	}
 	// Not even a role is written, nor is a pod that is gone made again.
 	other := h.pods()["1"]
-	if err := env.Client.Patch(t.Context(), addressOf(&other), client.RawPatch("application/merge-patch+json",
+	if err := env.Client.Patch(t.Context(), pods.AddressOf(&other), client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"`+platformv1.RoleLabel+`":"primary"}}}`))); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
 )
 
 // node plays the kubelet, the agents and the protection of claims in one namespace, since there is none of them beside
@@ -346,7 +347,7 @@ func (n *node) publish(ctx context.Context, pod *corev1.Pod, r agentreport.Repor
 	if err != nil {
 		return err
 	}
-	return env.Client.Patch(ctx, addressOf(pod), client.RawPatch("application/merge-patch+json", body))
+	return env.Client.Patch(ctx, pods.AddressOf(pod), client.RawPatch("application/merge-patch+json", body))
 }
 
 // takeOver is a report after the process took a plan over.
@@ -409,7 +410,7 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 		return agentreport.Call{}, err
 	}
 	outdated := false
-	m.node.set(func() { outdated = agentImage(live) == m.node.outdated })
+	m.node.set(func() { outdated = pods.AgentImage(live) == m.node.outdated })
 	if outdated {
 		return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Outdated, Problem: "the agent is too old"}
 	}

@@ -3,24 +3,22 @@
 package workloadset
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/primary"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
-
-func pointer[T any](v T) *T { return &v }
 
 func testSet() *platformv1.WorkloadSet {
 	return &platformv1.WorkloadSet{
@@ -33,91 +31,10 @@ func testSet() *platformv1.WorkloadSet {
 	}
 }
 
-func testClaim(size string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data-redis-a-redis-main-0",
-			Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: pointer("fast"),
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
-		},
-		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound,
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
-	}
-}
-
-func testClass(name string, expansion *bool, isDefault string) *storagev1.StorageClass {
-	return &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name,
-			Annotations: map[string]string{accept.DefaultClassAnnotation: isDefault}},
-		AllowVolumeExpansion: expansion,
-	}
-}
-
-func TestCheckVolumes(t *testing.T) {
-	tests := map[string]struct {
-		claim   *corev1.PersistentVolumeClaim
-		classes []*storagev1.StorageClass
-		class   *string
-		reason  string
-		says    string
-	}{
-		"missing claim, default class": {classes: []*storagev1.StorageClass{testClass("any", nil, "true")}},
-		"missing claim, no default class": {classes: []*storagev1.StorageClass{testClass("any", nil, "")},
-			reason: platformv1.ReasonStorageClassNotFound, says: "no default StorageClass"},
-		"missing claim, named class": {class: pointer("fast"),
-			classes: []*storagev1.StorageClass{testClass("fast", nil, "")}},
-		"missing claim, named class not here": {class: pointer("fast"),
-			classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}, reason: platformv1.ReasonStorageClassNotFound,
-			says: `"fast"`},
-		"claim as wanted": {claim: testClaim("2Gi")},
-		"claim larger than wanted": {claim: testClaim("3Gi"), reason: platformv1.ReasonVolumeShrinkRefused,
-			says: "at least 3Gi"},
-		"claim smaller, class expands": {claim: testClaim("1Gi"),
-			classes: []*storagev1.StorageClass{testClass("fast", pointer(true), "")}},
-		"claim smaller, class does not": {claim: testClaim("1Gi"),
-			classes: []*storagev1.StorageClass{testClass("fast", pointer(false), "")},
-			reason:  platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to 1Gi"},
-		"claim smaller, class is gone": {claim: testClaim("1Gi"), reason: platformv1.ReasonVolumeExpansionUnsupported,
-			says: "does not allow expansion"},
-		"claim of another class": {class: pointer("slow"), claim: testClaim("2Gi"),
-			reason: platformv1.ReasonVolumeClassRefused,
-			says: `is of StorageClass "fast" and cannot be of "slow": take storage out, and set it again with ` +
-				`storageClassName "fast"`},
-		"claim of the named class": {class: pointer("fast"), claim: testClaim("2Gi")},
-		"claim of a class that nobody names": {claim: testClaim("2Gi"),
-			classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}},
-		"claim of an earlier instance": {claim: func() *corev1.PersistentVolumeClaim {
-			c := testClaim("2Gi")
-			c.Labels[platformv1.ApplicationUIDLabel] = "uid-0"
-			return c
-		}(), reason: platformv1.ReasonRetainedVolumesExist, says: "left alone"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			set := testSet()
-			set.Spec.Volumes[0].StorageClassName = test.class
-			f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, classes: map[string]*storagev1.StorageClass{}}
-			if test.claim != nil {
-				f.claims[test.claim.Name] = test.claim
-			}
-			for _, class := range test.classes {
-				f.classes[class.Name] = class
-			}
-			refused := checkVolumes(set, f)
-			if test.reason == "" {
-				if refused != nil {
-					t.Fatalf("refused: %s %s", refused.Reason(), refused.Message())
-				}
-				return
-			}
-			if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != test.reason ||
-				!strings.Contains(refused.Message(), test.says) {
-				t.Fatalf("got %+v, want reason %s saying %q", refused, test.reason, test.says)
-			}
-		})
-	}
+// stateOf is the state of a reconcile with these pods.
+func stateOf(all map[string]*corev1.Pod, planned rollout.Facts) *state {
+	draft := &facts.Draft{Facts: &facts.Facts{Pods: all}, Rollout: planned}
+	return &state{Draft: draft, pods: &pods.Verdict{Draft: draft}, primary: &primary.Verdict{Draft: draft}}
 }
 
 func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
@@ -178,9 +95,9 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 			test.change(&p, pod)
 			set := testSet()
 			set.Spec.Volumes = nil
-			f := &facts{pods: map[string]*corev1.Pod{pod.Name: pod},
-				rollout: rollout.Facts{Name: set.Name, Replicas: 1, Revision: "r1", ConfigDigest: "d1", Pods: []rollout.Pod{p}}}
-			o := sayFirst(f, settle(set, f, nil))
+			st := stateOf(map[string]*corev1.Pod{pod.Name: pod},
+				rollout.Facts{Name: set.Name, Replicas: 1, Revision: "r1", ConfigDigest: "d1", Pods: []rollout.Pod{p}})
+			o := sayFirst(st, settle(set, st, nil))
 			if o.Kind() != test.kind || o.Reason() != test.reason || !strings.Contains(o.Message(), test.says) {
 				t.Fatalf("got %v %s %q", o.Kind(), o.Reason(), o.Message())
 			}
@@ -203,79 +120,41 @@ func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
 	first := outcome.Waiting(failover, "the first primary is named when all 3 pods are there: waiting for "+zero)
 	for what, test := range map[string]struct {
 		outcome outcome.Outcome
-		change  func(*facts)
+		change  func(*state)
 		reason  string
 		want    string
 	}{
 		"the first primary": {outcome: first, reason: image, want: cause},
-		"another primary": {outcome: first, reason: failover, want: cause, change: func(f *facts) {
-			f.primary = &platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: zero}}
+		"another primary": {outcome: first, reason: failover, want: cause, change: func(st *state) {
+			st.Facts = st.WithPrimary(&platformv1.PrimaryRecord{Member: &platformv1.SetMember{Name: zero}})
 		}},
 		"a step": {outcome: outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 ready"), reason: image, want: cause},
 		"a volume": {outcome: outcome.Stalled(platformv1.ReasonVolumeExpansionUnsupported, "no"),
 			reason: platformv1.ReasonVolumeExpansionUnsupported, want: cause},
 		"nothing": {outcome: outcome.Done()},
 		"a pod that leaves": {outcome: first, reason: failover,
-			change: func(f *facts) { f.rollout.Pods[1].Life = rollout.Terminating }},
-		"a pod too many": {outcome: first, reason: failover, change: func(f *facts) { f.rollout.Replicas = 1 }},
+			change: func(st *state) { st.Rollout.Pods[1].Life = rollout.Terminating }},
+		"a pod too many": {outcome: first, reason: failover, change: func(st *state) { st.Rollout.Replicas = 1 }},
 		"a node that is lost": {outcome: first, reason: failover,
-			change: func(f *facts) { f.rollout.Pods[1].Node = rollout.Unreachable }},
+			change: func(st *state) { st.Rollout.Pods[1].Node = rollout.Unreachable }},
 		"a set that is to stop": {outcome: first, reason: failover,
-			change: func(f *facts) { f.rollout.Mode = rollout.Stopped }},
+			change: func(st *state) { st.Rollout.Mode = rollout.Stopped }},
 		"a process that fails before there is a primary": {outcome: first, reason: platformv1.ReasonProcessFailing,
-			change: func(f *facts) {
-				f.rollout.Founding = true
-				report := &f.rollout.Pods[0].Report
+			change: func(st *state) {
+				st.Rollout.Founding = true
+				report := &st.Rollout.Pods[0].Report
 				report.Health, report.Message = agentreport.Unhealthy, "the process ended: exit code 1"
 			}, want: "pod " + zero + " is unhealthy: the process ended: exit code 1; the first primary"},
 	} {
-		f := &facts{pods: pods, rollout: rollout.Facts{Name: "redis-a-redis-main", Replicas: 3, Pods: []rollout.Pod{
-			{Name: zero, Life: rollout.Alive}, {Name: one, Ordinal: 1, Life: rollout.Alive}}}}
+		st := stateOf(pods, rollout.Facts{Name: "redis-a-redis-main", Replicas: 3, Pods: []rollout.Pod{
+			{Name: zero, Life: rollout.Alive}, {Name: one, Ordinal: 1, Life: rollout.Alive}}})
 		if test.change != nil {
-			test.change(f)
+			test.change(st)
 		}
-		o := sayFirst(f, test.outcome)
+		o := sayFirst(st, test.outcome)
 		if o.Kind() != test.outcome.Kind() || o.Reason() != test.reason || !strings.HasPrefix(o.Message(), test.want) ||
 			test.want == "" && o.Message() != test.outcome.Message() || !strings.HasSuffix(o.Message(), test.outcome.Message()) {
 			t.Errorf("%s: got %v %s %q", what, o.Kind(), o.Reason(), o.Message())
 		}
-	}
-}
-
-// The last lines of a container that fails are in its pod's status, unless a plugin has it write a message of its own.
-func TestPodsTellTheLastLines(t *testing.T) {
-	const file, log = corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError
-	spec := corev1.PodSpec{InitContainers: []corev1.Container{{Name: "a"}},
-		Containers: []corev1.Container{{Name: "b"}, {Name: "c", TerminationMessagePolicy: file}}}
-	tellLastLines(&spec)
-	for i, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		if want := []corev1.TerminationMessagePolicy{log, log, file}[i]; c.TerminationMessagePolicy != want {
-			t.Errorf("container %s has policy %q", c.Name, c.TerminationMessagePolicy)
-		}
-	}
-}
-
-func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
-	set := testSet()
-	set.Spec.Replicas = 0
-	for _, obj := range rightsOf(set, &facts{}) {
-		if role, ok := obj.(interface{ GetName() string }); ok && role.GetName() == "" {
-			t.Errorf("%T has no name", obj)
-		}
-	}
-	rules := agentRules(set, &facts{})
-	for _, rule := range rules {
-		if len(rule.ResourceNames) == 0 {
-			t.Errorf("rule %v grants every object", rule)
-		}
-	}
-	// A pod that still is there tells how it is until it goes.
-	set.Spec.Replicas, set.Spec.ExcludedOrdinals = 2, []int32{1}
-	f := &facts{rollout: wantedOf(set)}
-	f.rollout.Pods = []rollout.Pod{{Ordinal: 0}, {Ordinal: 1}}
-	rules = agentRules(set, f)
-	got := strings.Join(rules[1].ResourceNames, " ")
-	if got != "redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
-		t.Errorf("pods that can be patched: %s", got)
 	}
 }

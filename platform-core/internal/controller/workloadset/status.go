@@ -3,27 +3,31 @@
 package workloadset
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/pods"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/volumes"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
 // report fills in the status but for conditions and phase.
-func report(set *platformv1.WorkloadSet, f *facts) {
+func report(set *platformv1.WorkloadSet, st *state) {
 	s := &set.Status
 	s.Replicas, s.ReadyReplicas, s.UpdatedReplicas = 0, 0, 0
 	version, agreed := "", true
-	for _, p := range f.rollout.Pods {
+	for _, p := range st.Rollout.Pods {
 		if p.Life != rollout.Terminating {
 			s.Replicas++
 		}
-		if f.rollout.Wanted(p) && f.rollout.Updated(p) {
+		if st.Rollout.Wanted(p) && st.Rollout.Updated(p) {
 			s.UpdatedReplicas++
 		}
-		if f.rollout.Settled(p) == rollout.Ready {
+		if st.Rollout.Settled(p) == rollout.Ready {
 			s.ReadyReplicas++
 		}
 		if version != "" && p.Report.Version != "" && p.Report.Version != version {
@@ -39,15 +43,24 @@ func report(set *platformv1.WorkloadSet, f *facts) {
 	case version != "":
 		s.Version = version
 	}
-	s.Revision = f.rollout.Revision
-	s.ConfigDigest = f.rollout.ConfigDigest
-	s.Selector = labels.SelectorFromSet(labels.Set(selector(set))).String()
-	s.Election = f.election.Record
-	s.Pods = podStates(f)
-	s.Volumes = volumeStates(set, f)
-	reportConditions(set, f)
+	s.Revision = st.Rollout.Revision
+	s.ConfigDigest = st.Rollout.ConfigDigest
+	s.Selector = labels.SelectorFromSet(labels.Set(facts.Selector(set))).String()
+	s.Election = st.primary.Election.Record
+	s.Pods = pods.States(st.pods)
+	s.Volumes = volumes.Plan(set, st.Facts).States
+	reportConditions(set, st.Rollout.Pods)
 }
 
 func finish(set *platformv1.WorkloadSet, _ outcome.Outcome) {
 	set.Status.Phase = frame.Phase(set, set.Status.Phase, set.Status.Version)
+}
+
+// statusProgressed says whether the latest switchover, election or restore has progressed: the next reconcile depends
+// on the new status.
+func statusProgressed(before, after *platformv1.WorkloadSet) bool {
+	was, is := &before.Status, &after.Status
+	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) ||
+		!equality.Semantic.DeepEqual(was.Restore, is.Restore) ||
+		!equality.Semantic.DeepEqual(was.Election, is.Election)
 }

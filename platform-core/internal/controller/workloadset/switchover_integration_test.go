@@ -19,6 +19,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/primary"
 	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -194,8 +195,8 @@ func TestPrimaryThatDoesNotHandOverIsHeld(t *testing.T) {
 	h.samePods(before)
 	calls := 0
 	h.node.set(func() { calls = len(h.node.ops) })
-	if calls != switchoverTries {
-		t.Errorf("it was called %d times, want %d", calls, switchoverTries)
+	if calls != primary.SwitchoverTries {
+		t.Errorf("it was called %d times, want %d", calls, primary.SwitchoverTries)
 	}
 	// It is mended, and the spec changes.
 	h.node.set(func() { h.node.deaf = "" })

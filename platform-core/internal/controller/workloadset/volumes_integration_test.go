@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/volumes"
 	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
-	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -92,7 +92,7 @@ func TestVolumesGrow(t *testing.T) {
 		}
 		return nil
 	})
-	h.clock.Store(int64(onlinePatience))
+	h.clock.Store(int64(volumes.OnlinePatience))
 	h.touch(set)
 	for _, ordinal := range []int32{2, 0} {
 		h.made(before, fmt.Sprint(ordinal))
@@ -117,7 +117,9 @@ func (h *harness) answers(ordinal int32, size string, status corev1.ClaimResourc
 	h.Helper()
 	claim := h.claim(ordinal)
 	answered := claim.DeepCopy()
-	tried(size, status)(&answered.Status)
+	answered.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	answered.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		corev1.ResourceStorage: status}
 	if err := env.Client.Status().Patch(h.Context(), answered, client.MergeFrom(claim)); err != nil {
 		h.Fatal(err)
 	}
@@ -421,7 +423,7 @@ func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
 	<-done
 	before := h.claim(0)
 	cache := behind{env.Client}
-	c := &Controller{client: cache, live: env.Client, apply: apply.NewWithReader(cache, env.Client, owner)}
+	c := newController(Deps{}, access{client: cache, live: env.Client})
 	testkit.Eventually(h, "the set lets go", func(ctx context.Context) error {
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
 			return err
@@ -444,21 +446,19 @@ func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
 func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
 	h := newHarness(t)
 	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
-	c := &Controller{client: env.Client, live: env.Client, apply: apply.NewWithReader(env.Client, env.Client, owner),
-		rendered: newRendered(),
-		Deps:     Deps{Now: time.Now, Authority: authority()}}
-	f, err := c.observe(t.Context(), set)
+	c := newController(Deps{Now: time.Now, Authority: authority()}, access{client: env.Client, live: env.Client})
+	st, err := c.observe(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := c.plan(set, f)
+	steps := c.primary.Plan(set, st.Draft)
 	if len(steps) == 0 {
 		t.Fatal("there is nothing to do for the new set")
 	}
 	if err := env.Client.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	if o := c.act(t.Context(), set, f, steps); o.Err() != nil {
+	if o := c.act(t.Context(), set, st, steps); o.Err() != nil {
 		t.Errorf("it says %+v", o)
 	}
 	var claims corev1.PersistentVolumeClaimList
