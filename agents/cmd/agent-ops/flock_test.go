@@ -335,7 +335,7 @@ func (n *node) follows(writer *node) {
 	})
 }
 
-// began makes a flock of a writer and those that follow it, with a table.
+// began makes a flock of a primary and those that follow it, with a table.
 func began(t *testing.T, size, copies int) (f *flock, writer *node, others []*node) {
 	t.Helper()
 	f = newFlock(t, size)
@@ -343,7 +343,7 @@ func began(t *testing.T, size, copies int) (f *flock, writer *node, others []*no
 	return f, writer, others
 }
 
-// begin has the first be the writer, and the others follow it.
+// begin has the first be the primary, and the others follow it.
 func (f *flock) begin(copies int) (writer *node, others []*node) {
 	f.Helper()
 	writer, others = f.nodes[0], f.nodes[1:]

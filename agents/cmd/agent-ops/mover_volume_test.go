@@ -352,7 +352,7 @@ func TestMoverOfAVolumeThatIsFull(t *testing.T) {
 	if err := os.Remove(m.kept(protocol.ManifestName)); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever opens it waits for a writer.
+	// Whoever opens it waits for a primary.
 	if err := syscall.Mkfifo(m.kept(protocol.ManifestName), 0o600); err != nil {
 		t.Fatal(err)
 	}

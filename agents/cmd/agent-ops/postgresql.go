@@ -94,7 +94,7 @@ func resumeCommand(server *replication.Server) *cobra.Command {
 }
 
 func startCommand(server *replication.Server) *cobra.Command {
-	var writer bool
+	var asPrimary bool
 	var primary string
 	cmd := &cobra.Command{
 		Use:   "start",
@@ -105,14 +105,14 @@ func startCommand(server *replication.Server) *cobra.Command {
 				switch {
 				case primary != "":
 					return server.StartFollower(ctx, primary)
-				case writer:
-					return server.StartWriter(ctx)
+				case asPrimary:
+					return server.StartPrimary(ctx)
 				}
 				return server.StartAlone()
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&writer, "writer", false, "as the writer of a set")
+	cmd.Flags().BoolVar(&asPrimary, "writer", false, "as the writer of a set")
 	cmd.Flags().StringVar(&primary, "primary", "", "as a follower of the server with this name")
 	cmd.MarkFlagsMutuallyExclusive("writer", "primary")
 	return cmd

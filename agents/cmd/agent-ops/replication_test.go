@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two
-// writers.
+// TestReplicationOfPostgreSQL: what the agents do makes one primary and two that follow, through the loss of two
+// primaries.
 func TestReplicationOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	f, a, others := began(t, 3, 1)
@@ -85,7 +85,7 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	if got := b.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got != "00000002" {
 		t.Errorf("it goes on on timeline %s: others may have more of the first one", got)
 	}
-	// While the writer is away, what went elsewhere is there to be looked at, and follows nobody.
+	// While the primary is away, what went elsewhere is there to be looked at, and follows nobody.
 	a.put("data/.zeroinfra.rejoin", "Rewinds")
 	if err := b.process.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestDataThatWentElsewhere(t *testing.T) {
 		t.Error("the repair is still to be done")
 	}
 	// A timeline of the same number that began in another term. It is found out when a follower starts: one that runs has
-	// gone on with its writer.
+	// gone on with its primary.
 	a.signal(syscall.SIGKILL)
 	b.signal(syscall.SIGKILL)
 	a.put("data/pgdata/zeroinfra.timelines", "2 77\n")
@@ -149,7 +149,7 @@ func TestACopyThatIsCutOff(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind are %v, %v", left, err)
 	}
-	// An empty volume is no writer of those that have data.
+	// An empty volume is no primary of those that have data.
 	b.signal(syscall.SIGKILL)
 	if err := os.RemoveAll(b.path("data/pgdata")); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestAPause(t *testing.T) {
 	}
 }
 
-// TestALimitThatIsLowered keeps no follower from following: it has the writer's until it is one itself.
+// TestALimitThatIsLowered keeps no follower from following: it has the primary's until it is one itself.
 func TestALimitThatIsLowered(t *testing.T) {
 	f, a, others := began(t, 2, 0)
 	b := others[0]
@@ -313,7 +313,7 @@ func TestALimitThatIsLowered(t *testing.T) {
 	b.gives("50", "SHOW max_connections")
 }
 
-// TestALimitThatIsLoweredBeforeItIsNamed: a follower whose server is down when it becomes the writer recovers with the
+// TestALimitThatIsLoweredBeforeItIsNamed: a follower whose server is down when it becomes the primary recovers with the
 // limits that its data needs.
 func TestALimitThatIsLoweredBeforeItIsNamed(t *testing.T) {
 	t.Parallel()
@@ -352,7 +352,7 @@ func TestAPauseThatWasGivenUp(t *testing.T) {
 	a.sql("INSERT INTO t VALUES (1)")
 }
 
-// TestANewPasswordForFollowers: one that the writer does not have yet keeps nobody from following.
+// TestANewPasswordForFollowers: one that the primary does not have yet keeps nobody from following.
 func TestANewPasswordForFollowers(t *testing.T) {
 	t.Parallel()
 	f, a, others := began(t, 3, 0)

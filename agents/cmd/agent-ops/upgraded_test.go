@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// anew has the server of a node end, and another one, of another initdb, be the writer in its place, as after an
+// anew has the server of a node end, and another one, of another initdb, be the primary in its place, as after an
 // upgrade.
 func (n *node) anew() {
 	n.Helper()
@@ -29,7 +29,7 @@ func (n *node) anew() {
 	n.record(n, 0, n.nodes...)
 }
 
-// TestDataThatAnUpgradeReplaced: who has the data of before copies the writer's, whatever version its own is of; data
+// TestDataThatAnUpgradeReplaced: who has the data of before copies the primary's, whatever version its own is of; data
 // of any other origin stays.
 func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	b.follow(a)
 	b.gives(after, system)
 	b.gives("2", "SELECT count(*) FROM t")
-	// Of another version, while the writer is away as well: then it waits, and loses nothing.
+	// Of another version, while the primary is away as well: then it waits, and loses nothing.
 	c.put("data/pgdata/PG_VERSION", "9.6\n")
 	a.signal(syscall.SIGINT)
 	if err := c.do("start", "--primary", a.address); err == nil ||

@@ -34,8 +34,8 @@ const (
 // maxSentinel is what a sentinel adds: memory that it does not share with its process manager, in KiB.
 const maxSentinel = 2560
 
-// TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every
-// 2 s.
+// TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose primary asks
+// every 2 s.
 func TestIdleMembersCostLittle(t *testing.T) {
 	t.Parallel()
 	binary := built(t)

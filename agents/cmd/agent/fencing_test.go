@@ -32,7 +32,7 @@ func awaitTime(t *testing.T, at time.Duration) {
 	})
 }
 
-func TestNobodyRunsBeforeAWriterIsNamed(t *testing.T) {
+func TestNobodyRunsBeforeAPrimaryIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	for _, m := range s.members {
@@ -76,55 +76,55 @@ func TestAnOutageOfTheAPIServerStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 3)
 	s.bootstrap()
-	writer := s.members[0]
-	writer.awaitsWriting()
+	primary := s.members[0]
+	primary.awaitsWriting()
 	for _, m := range s.members {
 		m.api.down.Store(true)
 	}
 	down := writing.Boottime()
-	server := writer.server()
+	server := primary.server()
 	awaitTime(t, down+permission.Validity+permission.Margin)
-	if status := writer.status(); !status.GetWriting() || writer.server() != server {
-		t.Fatalf("the writer was stopped: %v\n%s", status, writer.stderr)
+	if status := primary.status(); !status.GetWriting() || primary.server() != server {
+		t.Fatalf("the writer was stopped: %v\n%s", status, primary.stderr)
 	}
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	writer.starts(2)
+	primary.starts(2)
 	// PID 1 and all with it. The next container has no permission, and the others give one.
-	if err := syscall.Kill(writer.process.inner(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(primary.process.inner(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	writer.process.code()
-	writer.begin()
-	writer.starts(3)
-	writer.awaitsWriting()
+	primary.process.code()
+	primary.begin()
+	primary.starts(3)
+	primary.awaitsWriting()
 	// A follower that comes back knows whom it followed.
 	follower := s.members[1]
 	follower.process.stop(syscall.SIGKILL)
-	before := strings.Count(follower.stdout.String(), "follower "+writer.fqdn())
+	before := strings.Count(follower.stdout.String(), "follower "+primary.fqdn())
 	follower.begin()
 	eventually(t, func() error {
-		if strings.Count(follower.stdout.String(), "follower "+writer.fqdn()) == before {
+		if strings.Count(follower.stdout.String(), "follower "+primary.fqdn()) == before {
 			return fmt.Errorf("the follower is not back: %v", follower.status())
 		}
 		return nil
 	})
 }
 
-// TestAWriterNeedsTheOthersOrTheAPIServer and is killed in time without both, with a connection open.
-func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
+// TestAPrimaryNeedsTheOthersOrTheAPIServer and is killed in time without both, with a connection open.
+func TestAPrimaryNeedsTheOthersOrTheAPIServer(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 3)
 	s.bootstrap()
-	defer s.writers()()
-	writer := s.members[0]
-	s.awaitWrites(writer)
-	writer.cutPeers()
+	defer s.writingClients()()
+	primary := s.members[0]
+	s.awaitWrites(primary)
+	primary.cutPeers()
 	cut := writing.Boottime()
 	awaitTime(t, cut+permission.Validity+permission.Margin)
-	if status := writer.status(); !status.GetWriting() {
-		t.Fatalf("the writer was stopped although the API server is there: %v\n%s", status, writer.stderr)
+	if status := primary.status(); !status.GetWriting() {
+		t.Fatalf("the writer was stopped although the API server is there: %v\n%s", status, primary.stderr)
 	}
 	for _, m := range s.members[1:] {
 		if status := m.status(); status.GetUnaskedMs() < 6000 {
@@ -133,35 +133,35 @@ func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
 		m.await(m.control, "the report of the missing writer",
 			func(s *agentv1.ProcessStatus) bool { return s.GetMember().GetWriterUnreachable() })
 	}
-	writer.api.down.Store(true)
+	primary.api.down.Store(true)
 	alone := writing.Boottime()
-	writer.awaits("its end", func(status *agentv1.MemberStatus) bool { return !status.GetWriting() })
+	primary.awaits("its end", func(status *agentv1.MemberStatus) bool { return !status.GetWriting() })
 	if took := writing.Boottime() - alone; took > permission.Validity+500*time.Millisecond {
 		t.Errorf("it wrote for %v after it was cut off", took)
 	}
-	if status := writer.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 ||
+	if status := primary.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 ||
 		!strings.Contains(status.GetMessage(), "waits for the permission") {
 		t.Errorf("the status is %v", status)
 	}
-	primaryPeriods := s.wantPrimaryPeriods(writer)
+	primaryPeriods := s.wantPrimaryPeriods(primary)
 	if last := primaryPeriods[0].last; last > alone+permission.Validity+500*time.Millisecond {
 		t.Errorf("a write was taken %v after it was cut off", last-alone)
 	}
-	writer.mend()
-	writer.awaitsWriting()
+	primary.mend()
+	primary.awaitsWriting()
 	for _, m := range s.members[1:] {
 		m.await(m.control, "that the writer is back",
 			func(s *agentv1.ProcessStatus) bool { return !s.GetMember().GetWriterUnreachable() })
 	}
 }
 
-// TestAnotherWriterNeverWritesAtOnce cuts a writer off from everything while connections to it stay open, and names
+// TestAnotherPrimaryNeverWritesAtOnce cuts a primary off from everything while connections to it stay open, and names
 // another.
-func TestAnotherWriterNeverWritesAtOnce(t *testing.T) {
+func TestAnotherPrimaryNeverWritesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 3)
 	s.bootstrap()
-	stop := s.writers()
+	stop := s.writingClients()
 	old, next, third := s.members[0], s.members[1], s.members[2]
 	s.awaitWrites(old)
 	next.says("follower " + old.fqdn())
@@ -199,12 +199,12 @@ func TestAnotherWriterNeverWritesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAPromiseEndsTheWriter of a lower term at once, and before it is answered.
-func TestAPromiseEndsTheWriter(t *testing.T) {
+// TestAPromiseEndsThePrimary of a lower term at once, and before it is answered.
+func TestAPromiseEndsThePrimary(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
-	defer s.writers()()
+	defer s.writingClients()()
 	old, next := s.members[0], s.members[1]
 	s.awaitWrites(old)
 	server := old.server()
@@ -260,10 +260,10 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
-	writer := s.members[0]
-	writer.says("writer")
-	pid := writer.process.inner()
-	server, sentinel := writer.settled()
+	primary := s.members[0]
+	primary.says("writer")
+	pid := primary.process.inner()
+	server, sentinel := primary.settled()
 	for _, stopped := range []int{pid, sentinel, server} {
 		stop(t, stopped)
 	}
@@ -271,7 +271,7 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	// Called while nobody answers, and so waiting when PID 1 goes on.
 	answers := make(chan *agentv1.ProcessStatus, 1)
 	go func() {
-		status, err := writer.control.GetStatus(writer.ctx(), &agentv1.GetStatusRequest{})
+		status, err := primary.control.GetStatus(primary.ctx(), &agentv1.GetStatusRequest{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -285,8 +285,8 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	if err := syscall.Kill(server, 0); err == nil && !isZombie(server) {
 		t.Error("the server was there when PID 1 answered")
 	}
-	writer.starts(2)
-	if writer.server() == server {
+	primary.starts(2)
+	if primary.server() == server {
 		t.Error("the server goes on")
 	}
 }
@@ -297,47 +297,47 @@ func TestWhatCannotBeReadIsNeverBegunAnew(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
-	writer := s.members[0]
-	writer.awaitsWriting()
-	identity := writer.member().Identity
-	writer.process.stop(syscall.SIGKILL)
+	primary := s.members[0]
+	primary.awaitsWriting()
+	identity := primary.member().Identity
+	primary.process.stop(syscall.SIGKILL)
 	path := "data/" + plan.MemberFile
-	good, err := os.ReadFile(writer.path(path))
+	good, err := os.ReadFile(primary.path(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, broken := range map[string]string{"empty": "", "cut": string(good[:len(good)/2]),
 		"no identity": `{"state":{"promised":1}}`} {
-		writer.write(path, broken)
-		writer.begin()
-		writer.await(writer.control, "that it says why: "+name, func(s *agentv1.ProcessStatus) bool {
+		primary.write(path, broken)
+		primary.begin()
+		primary.await(primary.control, "that it says why: "+name, func(s *agentv1.ProcessStatus) bool {
 			return s.GetPid() == 0 && strings.Contains(s.GetMessage(), "cannot be used") &&
 				strings.Contains(s.GetMessage(), "rebuild the member")
 		})
-		if _, err := writer.calls.GetMember(writer.ctx(), &agentv1.GetMemberRequest{}); err == nil ||
+		if _, err := primary.calls.GetMember(primary.ctx(), &agentv1.GetMemberRequest{}); err == nil ||
 			!strings.Contains(err.Error(), "FailedPrecondition") {
 			t.Errorf("%s: GetMember: %v", name, err)
 		}
-		writer.process.stop(syscall.SIGKILL)
-		if now, err := os.ReadFile(writer.path(path)); err != nil || string(now) != broken {
+		primary.process.stop(syscall.SIGKILL)
+		if now, err := os.ReadFile(primary.path(path)); err != nil || string(now) != broken {
 			t.Errorf("%s: the file was replaced by %q, %v", name, now, err)
 		}
 	}
-	if err := os.Remove(writer.path(path)); err != nil {
+	if err := os.Remove(primary.path(path)); err != nil {
 		t.Fatal(err)
 	}
-	writer.begin()
-	status := writer.awaits("that it knows the record", func(status *agentv1.MemberStatus) bool {
+	primary.begin()
+	status := primary.awaits("that it knows the record", func(status *agentv1.MemberStatus) bool {
 		return strings.Contains(status.GetMessage(), "with the data that it had before")
 	})
-	if status.GetIdentity() == identity || status.GetNamed() || status.GetWriting() || writer.server() != 0 {
+	if status.GetIdentity() == identity || status.GetNamed() || status.GetWriting() || primary.server() != 0 {
 		t.Errorf("the status is %v", status)
 	}
 	// What was written down is what counts.
-	writer.process.stop(syscall.SIGKILL)
-	writer.write(path, string(good))
-	writer.begin()
-	writer.awaitsWriting()
+	primary.process.stop(syscall.SIGKILL)
+	primary.write(path, string(good))
+	primary.begin()
+	primary.awaitsWriting()
 }
 
 // TestAChangeOfTheRoleIsTriedUntilItSucceeds, with what is in the way told.
@@ -365,9 +365,9 @@ func TestAChangeOfTheRoleIsTriedUntilItSucceeds(t *testing.T) {
 	next.awaits("nothing in the way", func(status *agentv1.MemberStatus) bool { return status.GetMessage() == "" })
 }
 
-// TestEntitiesLastAsLongAsTheTermOfTheirWriter: in a later one they are kept in another pod, and what was removed there
-// must not come back.
-func TestEntitiesLastAsLongAsTheTermOfTheirWriter(t *testing.T) {
+// TestEntitiesLastAsLongAsTheTermOfTheirPrimary: in a later one they are kept in another pod, and what was removed
+// there must not come back.
+func TestEntitiesLastAsLongAsTheTermOfTheirPrimary(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	first, second := s.members[0], s.members[1]
@@ -389,7 +389,7 @@ func TestEntitiesLastAsLongAsTheTermOfTheirWriter(t *testing.T) {
 	second.says("follower " + first.fqdn())
 	wantKept(second, false)
 
-	// A process that is started anew in the same term is the same writer.
+	// A process that is started anew in the same term is the same primary.
 	first.write(entitiesFile, "")
 	if err := syscall.Kill(first.server(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -119,9 +119,9 @@ func TestAHookThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	})
 }
 
-// TestHooksOfAWriter: nothing is run on the data before a writer is named, a hook in the way keeps the named one down,
-// and one that would be run before a stop does not hold up the end of a permission.
-func TestHooksOfAWriter(t *testing.T) {
+// TestHooksOfAPrimary: nothing is run on the data before a primary is named, a hook in the way keeps the named one
+// down, and one that would be run before a stop does not hold up the end of a permission.
+func TestHooksOfAPrimary(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	first, second := s.members[0], s.members[1]

@@ -24,8 +24,8 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
-	writer, follower := s.members[0], s.members[1]
-	follower.says("follower " + writer.fqdn())
+	primary, follower := s.members[0], s.members[1]
+	follower.says("follower " + primary.fqdn())
 	as := func(l testpki.Leaf) *grpc.ClientConn {
 		return follower.dialAs(s.ca.ClientConfig(t, s.ca, l))
 	}
@@ -34,7 +34,7 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 			&agentv1.AcknowledgeRequest{Term: term}, grpc.WaitForReady(false))
 		return err
 	}
-	peer := as(testpki.Pod(writer.name, namespaced))
+	peer := as(testpki.Pod(primary.name, namespaced))
 	if err := acknowledge(peer, 1); err != nil {
 		t.Fatalf("the writer itself is refused: %v", err)
 	}
@@ -47,21 +47,21 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 		"another set":            {testpki.Pod("kv-node-b-0", namespaced), 2, codes.PermissionDenied},
 		"a longer name":          {testpki.Pod(setName+"-x-0", namespaced), 2, codes.PermissionDenied},
 		"the pod itself":         {testpki.Pod(follower.name, namespaced), 2, codes.PermissionDenied},
-		"another namespace":      {testpki.Pod(writer.name, "other"), 1, codes.PermissionDenied},
+		"another namespace":      {testpki.Pod(primary.name, "other"), 1, codes.PermissionDenied},
 		"an operator":            {testpki.Client(testpki.Operator), 1, codes.PermissionDenied},
-		"no term":                {testpki.Pod(writer.name, namespaced), 0, codes.InvalidArgument},
-		"a negative term":        {testpki.Pod(writer.name, namespaced), -1, codes.InvalidArgument},
+		"no term":                {testpki.Pod(primary.name, namespaced), 0, codes.InvalidArgument},
+		"a negative term":        {testpki.Pod(primary.name, namespaced), -1, codes.InvalidArgument},
 		"a name of something else": {testpki.Leaf{Usages: testpki.Pod("", "").Usages, Names: []string{"example.com"}}, 1,
 			codes.Unavailable},
 		"a certificate for a server": {testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			Names: testpki.Pod(writer.name, namespaced).Names}, 1, codes.Unavailable},
+			Names: testpki.Pod(primary.name, namespaced).Names}, 1, codes.Unavailable},
 	} {
 		if err := acknowledge(as(test.leaf), test.term); status.Code(err) != test.want {
 			t.Errorf("%s: %v, want %v", what, err, test.want)
 		}
 	}
 	foreign := testpki.New(t)
-	if err := acknowledge(follower.dialAs(s.ca.ClientConfig(t, foreign, testpki.Pod(writer.name, namespaced))),
+	if err := acknowledge(follower.dialAs(s.ca.ClientConfig(t, foreign, testpki.Pod(primary.name, namespaced))),
 		1); status.Code(err) != codes.Unavailable {
 		t.Errorf("a foreign CA: %v", err)
 	}

@@ -207,7 +207,7 @@ func (m *memberPod) says(role string) {
 	m.awaitOutput(role + "\n")
 }
 
-// starts waits until the server was started as the writer so often.
+// starts waits until the server was started as the primary so often.
 func (m *memberPod) starts(want int) {
 	m.Helper()
 	eventually(m.T, func() error {
@@ -355,9 +355,9 @@ func wire(r permission.Record) *agentv1.PrimaryRecord {
 	return wired
 }
 
-// writers keeps a connection open to each server, and writes on it without a pause, until the returned function is
-// called.
-func (s *set) writers() (stop func()) {
+// writingClients keeps a connection open to each server, and writes on it without a pause, until the returned function
+// is called.
+func (s *set) writingClients() (stop func()) {
 	var ended atomic.Bool
 	var group sync.WaitGroup
 	for _, m := range s.members {

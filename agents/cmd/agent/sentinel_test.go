@@ -24,7 +24,7 @@ import (
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
-// heldUp is how long after its permission a writer may go on where PID 1 is held up.
+// heldUp is how long after its permission a primary may go on where PID 1 is held up.
 const heldUp = permission.Validity + time.Second
 
 // A sentinel that cannot be one says why in a line like all of the log that it is part of.
@@ -101,65 +101,65 @@ func (m *memberPod) wantEnd(server int, since time.Duration) {
 	}
 }
 
-// TestAWriterEndsWhilePID1IsStopped, and PID 1 alone, with connections open.
-func TestAWriterEndsWhilePID1IsStopped(t *testing.T) {
+// TestAPrimaryEndsWhilePID1IsStopped, and PID 1 alone, with connections open.
+func TestAPrimaryEndsWhilePID1IsStopped(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
-	defer s.writers()()
-	writer := s.members[0]
-	s.awaitWrites(writer)
-	pid := writer.process.inner()
-	server, _ := writer.settled()
+	defer s.writingClients()()
+	primary := s.members[0]
+	s.awaitWrites(primary)
+	pid := primary.process.inner()
+	server, _ := primary.settled()
 	stop(t, pid)
-	writer.wantEnd(server, writing.Boottime())
+	primary.wantEnd(server, writing.Boottime())
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// It is the writer again, by another permission, and stays that.
-	writer.starts(2)
-	writer.awaitsWriting()
-	again, _ := writer.settled()
+	// It is the primary again, by another permission, and stays that.
+	primary.starts(2)
+	primary.awaitsWriting()
+	again, _ := primary.settled()
 	awaitTime(t, writing.Boottime()+permission.Validity+time.Second)
-	if now := writer.server(); now != again || now == 0 {
-		t.Errorf("the server %d is %d now; log:\n%s", again, now, writer.stderr)
+	if now := primary.server(); now != again || now == 0 {
+		t.Errorf("the server %d is %d now; log:\n%s", again, now, primary.stderr)
 	}
 }
 
-// TestAWriterGoesOnWhileACommandIsLoaded: one thread of PID 1 waits in the kernel meanwhile, and the permission is
+// TestAPrimaryGoesOnWhileACommandIsLoaded: one thread of PID 1 waits in the kernel meanwhile, and the permission is
 // looked after all the same.
-func TestAWriterGoesOnWhileACommandIsLoaded(t *testing.T) {
+func TestAPrimaryGoesOnWhileACommandIsLoaded(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
-	writer, slow := s.members[0], testexec.Hold(t)
-	pl := writer.plan()
+	primary, slow := s.members[0], testexec.Hold(t)
+	pl := primary.plan()
 	pl.Process.Reload = &plan.Reload{Command: []string{slow.Path}, TimeoutSeconds: 60}
-	writer.mount(pl)
+	primary.mount(pl)
 	s.bootstrap()
-	defer s.writers()()
-	s.awaitWrites(writer)
-	server, _ := writer.settled()
+	defer s.writingClients()()
+	s.awaitWrites(primary)
+	server, _ := primary.settled()
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		_, _ = writer.control.Reload(ctx, &agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: "slow"}})
+		_, _ = primary.control.Reload(ctx, &agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: "slow"}})
 	}()
 	eventually(t, func() error {
 		if !slow.Wanted() {
-			return fmt.Errorf("the reload has not begun; log:\n%s", writer.stderr)
+			return fmt.Errorf("the reload has not begun; log:\n%s", primary.stderr)
 		}
 		return nil
 	})
 	awaitTime(t, writing.Boottime()+permission.Validity+time.Second)
 	slow.Release()
-	writer.awaitsWriting()
+	primary.awaitsWriting()
 	if isZombie(server) {
-		t.Errorf("the server has ended; log:\n%s", writer.stderr)
+		t.Errorf("the server has ended; log:\n%s", primary.stderr)
 	}
 }
 
-// TestTheSentinelLeavesOthersAlone: a follower that was the writer goes on after the time of its permission, and so
-// does a writer whose sentinel is replaced.
+// TestTheSentinelLeavesOthersAlone: a follower that was the primary goes on after the time of its permission, and so
+// does a primary whose sentinel is replaced.
 func TestTheSentinelLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
@@ -174,7 +174,7 @@ func TestTheSentinelLeavesOthersAlone(t *testing.T) {
 	old.says("follower " + next.fqdn())
 	next.says("writer")
 	follower, _ := old.settled()
-	writer, sentinel := next.settled()
+	primary, sentinel := next.settled()
 	if err := syscall.Kill(sentinel, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestTheSentinelLeavesOthersAlone(t *testing.T) {
 	if now := old.server(); now != follower || now == 0 {
 		t.Errorf("the follower %d is %d now; log:\n%s", follower, now, old.stderr)
 	}
-	if now := next.server(); now != writer || now == 0 {
-		t.Errorf("the writer %d is %d now; log:\n%s", writer, now, next.stderr)
+	if now := next.server(); now != primary || now == 0 {
+		t.Errorf("the writer %d is %d now; log:\n%s", primary, now, next.stderr)
 	}
 }

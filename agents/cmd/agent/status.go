@@ -99,11 +99,11 @@ func watchStatus(o statusOptions, log *slog.Logger) error {
 
 // serially has one read wait for the one before, which ends with its context.
 func serially(read follow.Reader) follow.Reader {
-	turn := make(chan struct{}, 1)
+	slot := make(chan struct{}, 1)
 	return func(ctx context.Context, set string) (permission.Record, error) {
 		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
+		case slot <- struct{}{}:
+			defer func() { <-slot }()
 			return read(ctx, set)
 		case <-ctx.Done():
 			return permission.Record{}, ctx.Err()

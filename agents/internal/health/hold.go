@@ -76,7 +76,7 @@ func (h *Hold) Due(now time.Time, r report.Report) (string, time.Duration) {
 
 func holdOf(r report.Report, written string) time.Duration {
 	if part := partOf(r); part != "" {
-		// The engine waits for who the members are, and acts on a writer that is gone.
+		// The engine waits for who the members are, and acts on a primary that is gone.
 		if before, err := report.Parse(written); err != nil || part != partOf(before) {
 			return 0
 		}
@@ -103,7 +103,7 @@ func partOf(r report.Report) string {
 	switch {
 	case r.Member == nil:
 		return ""
-	case r.WriterUnreachable:
+	case r.PrimaryUnreachable:
 		return r.Member.Identity + " alone"
 	}
 	return r.Member.Identity

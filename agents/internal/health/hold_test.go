@@ -132,7 +132,7 @@ func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	if text, wait := h.Due(now, promised); text != "" || wait <= 0 {
 		t.Errorf("got %q, %v; a promise alone can wait", text, wait)
 	}
-	promised.WriterUnreachable = true
+	promised.PrimaryUnreachable = true
 	if text, wait := h.Due(now, promised); text == "" {
 		t.Errorf("that the writer is gone is held back for %v", wait)
 	}

@@ -237,7 +237,7 @@ func (j *Judge) Report() report.Report {
 		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(),
 			ListVersion: m.GetListVersion(),
 			Primary:     m.GetPrimary(), Writing: m.GetWriting()}
-		r.WriterUnreachable = m.GetWriterUnreachable()
+		r.PrimaryUnreachable = m.GetWriterUnreachable()
 	}
 	if j.health == report.Healthy {
 		// A process may be well in itself and not become what it is to be.

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
-// ReplicaArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that
+// ReplicaArgs are the arguments of a process of this pod that follows the primary in another pod. The plan is one that
 // was expanded.
 func (d Dirs) ReplicaArgs(p *plan.Plan, primary string) ([]string, error) {
 	pod := d.pod(p)
@@ -68,7 +68,7 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 	for _, named := range []struct {
 		name   string
 		action *plan.Action
-		// primary says that there is a writer to be told.
+		// primary says that there is a primary to be told.
 		primary bool
 	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true},
 		{"updateMembers", w.UpdateMembers, false}} {

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// fenced is a plan of a pod whose writer the engine names.
+// fenced is a plan of a pod whose primary the engine names.
 func fenced(d planfile.Dirs) *plan.Plan {
 	p := valid(d, 1)
 	p.Domain, p.Process.Dir = "redis-orders.shop.svc", "/data"

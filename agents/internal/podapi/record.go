@@ -21,7 +21,7 @@ const (
 )
 
 // Record reads who may write in a set of the pod's namespace. No resource version is given, so that the API server asks
-// its store and not its cache. A set that never had a writer has the zero record. It must not be called concurrently,
+// its store and not its cache. A set that never had a primary has the zero record. It must not be called concurrently,
 // also not with Annotate.
 func (p *Pod) Record(ctx context.Context, set string) (permission.Record, error) {
 	record, err := p.record(ctx, set)

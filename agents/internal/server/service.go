@@ -29,7 +29,7 @@ type Process interface {
 	// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no
 	// longer so.
 	Member() (member *writing.Member, changed <-chan struct{}, err error)
-	// Enforce ends a writer whose permission has ended.
+	// Enforce ends a primary whose permission has ended.
 	Enforce()
 }
 

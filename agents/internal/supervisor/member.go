@@ -81,9 +81,9 @@ type part struct {
 	role writing.Role
 	// primary is the pod that a follower follows.
 	primary string
-	// list is the version of the list that a writer goes by.
+	// list is the version of the list that a primary goes by.
 	list int64
-	// unpromoted is a writer that was started as a follower and does not know yet.
+	// unpromoted is a primary that was started as a follower and does not know yet.
 	unpromoted bool
 }
 
@@ -94,7 +94,7 @@ func (s *Supervisor) Member() (member *writing.Member, changed <-chan struct{}, 
 	return now.member, now.changed, now.err
 }
 
-// Enforce kills a writer whose permission has ended. Whoever answers somebody calls it before: the program may have
+// Enforce kills a primary whose permission has ended. Whoever answers somebody calls it before: the program may have
 // been stopped for a while.
 func (s *Supervisor) Enforce() {
 	if now := s.membership.Load(); now.member != nil {
@@ -148,7 +148,8 @@ func (s *Supervisor) leaveSet(why error) {
 	s.fence = fence{}
 }
 
-// joinStopped takes up the member of a process that is stopped: the writer depends on its acknowledgement all the same.
+// joinStopped takes up the member of a process that is stopped: the primary depends on its acknowledgement all the
+// same.
 func (s *Supervisor) joinStopped() {
 	if s.fence.member != nil {
 		return
@@ -219,7 +220,7 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	return part{}, notYet{view.Why}
 }
 
-// dropEntities has the process start without the objects that the driver kept for it when it was the writer in an
+// dropEntities has the process start without the objects that the driver kept for it when it was the primary in an
 // earlier term: since then they were kept in another pod, and what was removed there must not come back. The engine
 // makes anew what is to be there.
 func dropEntities(p *plan.Plan) error {
@@ -257,7 +258,7 @@ func (s *Supervisor) partBegins(as part) {
 	}
 }
 
-// goBy takes note of the list that the process goes by as the writer.
+// goBy takes note of the list that the process goes by as the primary.
 func (f *fence) goBy(list int64) {
 	f.part.list = list
 	if f.plan.Writing.UpdateMembers == nil {

@@ -35,13 +35,13 @@ const (
 	promote step = "promote"
 	follow  step = "follow"
 	rejoin  step = "rejoin"
-	// updateMembers has the writer go by another list of members.
+	// updateMembers has the primary go by another list of members.
 	updateMembers step = "update the members"
 	// checkFollowing has a follower look whether it still follows.
 	checkFollowing step = "tend"
 )
 
-// target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be
+// target is a step, and the pod that is the primary then, or the list that it is to go by; empty when nothing is to be
 // done.
 type target struct {
 	step    step
@@ -60,7 +60,7 @@ type transition struct {
 	abandoned bool
 }
 
-// next is what a running process lacks of what it is to be. A writer that is no longer to be one is killed by the
+// next is what a running process lacks of what it is to be. A primary that is no longer to be one is killed by the
 // guard, and needs no step.
 func (f *fence) next(view writing.View) target {
 	wanted := view.Wanted
@@ -152,7 +152,7 @@ func (s *Supervisor) onTransition(err error) {
 	case t.abandoned:
 	case t.to.step == checkFollowing:
 		if err != nil {
-			// The writer may be away: who knows of another one is told.
+			// The primary may be away: who knows of another one is told.
 			s.log.Info("the process does not follow", "primary", t.to.primary, "problem", err.Error())
 		}
 		s.lookAgain()

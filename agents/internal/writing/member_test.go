@@ -169,7 +169,7 @@ func TestAPeerDoesNotRaiseTheTerm(t *testing.T) {
 	}
 }
 
-// TestADiskThatTakesNothingMakesNoPromise: what cannot be kept is not answered, and the writer is killed all the same.
+// TestADiskThatTakesNothingMakesNoPromise: what cannot be kept is not answered, and the primary is killed all the same.
 func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir)
@@ -204,7 +204,7 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	}
 }
 
-// TestTheGuardKillsInTime by itself, and a process only that is the writer.
+// TestTheGuardKillsInTime by itself, and a process only that is the primary.
 func TestTheGuardKillsInTime(t *testing.T) {
 	g, err := NewGuard(nil, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -236,8 +236,8 @@ func TestTheGuardKillsInTime(t *testing.T) {
 	}
 }
 
-// TestAFollowerTellsOfAWriterThatDoesNotAsk once, and no more when it has asked for a while.
-func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
+// TestAFollowerTellsOfAPrimaryThatDoesNotAsk once, and no more when it has asked for a while.
+func TestAFollowerTellsOfAPrimaryThatDoesNotAsk(t *testing.T) {
 	a := primaryContact{since: time.Second}
 	for _, step := range []struct {
 		at             time.Duration
@@ -262,9 +262,9 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 	}
 }
 
-// TestWhoIsAskedDependsOnTheWriter also when it joined a list after the record that it knows; not on the writer of a
+// TestWhoIsAskedDependsOnThePrimary also when it joined a list after the record that it knows; not on the primary of a
 // later term that has not asked it.
-func TestWhoIsAskedDependsOnTheWriter(t *testing.T) {
+func TestWhoIsAskedDependsOnThePrimary(t *testing.T) {
 	m := open(t, t.TempDir())
 	other := permission.Member{Name: "set-9", Identity: "x"}
 	alone := func(term int64) permission.Record {

@@ -18,7 +18,7 @@ type State struct {
 	List List `json:"list,omitzero"`
 }
 
-// Agent is the part of one pod: it answers to the writer, or is the writer. The caller kills the process as soon as
+// Agent is the part of one pod: it answers to the primary, or is the primary. The caller kills the process as soon as
 // Valid no longer holds, before it does or answers anything else.
 type Agent struct {
 	self  Member
@@ -42,7 +42,7 @@ func (a *Agent) Until() time.Duration { return a.until }
 // Named says whether the agent is to write in the highest term that it knows.
 func (a *Agent) Named() bool { return a.state.Term != 0 && a.state.Term == a.state.Promised }
 
-// Promise has the agent acknowledge no term lower than this one. A writer of a lower one loses its permission at
+// Promise has the agent acknowledge no term lower than this one. A primary of a lower one loses its permission at
 // once. It returns the term that is promised now.
 func (a *Agent) Promise(term int64) int64 {
 	if term > a.state.Promised {
@@ -52,7 +52,7 @@ func (a *Agent) Promise(term int64) int64 {
 	return a.state.Promised
 }
 
-// Acknowledge answers a writer that asks for the acknowledgement of its term. When refused, promised is why. A term
+// Acknowledge answers a primary that asks for the acknowledgement of its term. When refused, promised is why. A term
 // that is higher is refused too: it is for the engine and the record to say that there is one, not for a peer.
 func (a *Agent) Acknowledge(term int64) (acknowledged bool, promised int64) {
 	return term == a.state.Promised, a.state.Promised
@@ -66,7 +66,7 @@ func (a *Agent) Learn(r Record) {
 	a.Promise(r.Term)
 	switch named := r.Primary != nil && *r.Primary == a.self; {
 	case r.Term == a.state.Term:
-		// In a term the writer does not change: a record that names nobody is an older one that came late.
+		// In a term the primary does not change: a record that names nobody is an older one that came late.
 		if named && r.List.Version > a.state.List.Version {
 			a.state.List = r.List
 		}
@@ -113,8 +113,8 @@ func (a *Agent) Acknowledged(round *Round, from Member) {
 	a.settle(round)
 }
 
-// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the writer. One that
-// is higher by more than MaxJump changes nothing.
+// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the primary. One
+// that is higher by more than MaxJump changes nothing.
 func (a *Agent) Refused(promised int64) {
 	if promised-a.state.Promised <= MaxJump {
 		a.Promise(promised)

@@ -32,8 +32,8 @@ func named(t *testing.T, m permission.Member, term int64, members ...permission.
 	return record
 }
 
-// writer returns an agent that learned that it is named, and asked the others.
-func writer(t *testing.T, members ...permission.Member) (*permission.Agent, *permission.Round) {
+// primary returns an agent that learned that it is named, and asked the others.
+func primary(t *testing.T, members ...permission.Member) (*permission.Agent, *permission.Round) {
 	t.Helper()
 	agent := permission.NewAgent(one, permission.State{})
 	agent.Learn(named(t, one, 4, members...))
@@ -45,7 +45,7 @@ func writer(t *testing.T, members ...permission.Member) (*permission.Agent, *per
 }
 
 func TestPermissionCountsFromTheRequest(t *testing.T) {
-	agent, round := writer(t, one, two, three)
+	agent, round := primary(t, one, two, three)
 	agent.Acknowledged(round, two)
 	if agent.Valid(at) {
 		t.Error("it may write before the last member answered")
@@ -60,14 +60,14 @@ func TestPermissionCountsFromTheRequest(t *testing.T) {
 }
 
 func TestSoleMemberNeedsNobody(t *testing.T) {
-	agent, _ := writer(t, one)
+	agent, _ := primary(t, one)
 	if !agent.Valid(at) {
 		t.Error("a sole member may not write")
 	}
 }
 
 func TestNamesAloneGiveNoPermission(t *testing.T) {
-	agent, _ := writer(t, one, two)
+	agent, _ := primary(t, one, two)
 	if agent.Valid(at) {
 		t.Error("a record that was not read consistently gave a permission")
 	}
@@ -89,7 +89,7 @@ func TestReadThatNamesAnotherGivesNoPermission(t *testing.T) {
 }
 
 func TestMemberWithAnotherDiskDoesNotCount(t *testing.T) {
-	agent, round := writer(t, one, two)
+	agent, round := primary(t, one, two)
 	agent.Acknowledged(round, permission.Member{Name: two.Name, Identity: "new"})
 	if agent.Valid(at) {
 		t.Error("a member that lost its promises gave a permission")
@@ -136,7 +136,7 @@ func TestPeersDoNotRaiseTheTerm(t *testing.T) {
 	}
 }
 
-func TestWriterStopsAtAHigherTerm(t *testing.T) {
+func TestPrimaryStopsAtAHigherTerm(t *testing.T) {
 	for name, hear := range map[string]func(*permission.Agent, permission.Record){
 		"promise": func(a *permission.Agent, _ permission.Record) { a.Promise(5) },
 		"refusal": func(a *permission.Agent, _ permission.Record) { a.Refused(5) },
@@ -197,17 +197,17 @@ func TestUnsafeChangesOfARecordAreRefused(t *testing.T) {
 		want   error
 	}{
 		"two writers in one term": {func() (permission.Record, error) { return record.Name(two) },
-			permission.ErrWriter},
+			permission.ErrPrimary},
 		"a list on top of one that is not confirmed": {
 			func() (permission.Record, error) { return changed.Change([]permission.Member{one}) }, permission.ErrUnconfirmed},
 		"a list between two writers": {
 			func() (permission.Record, error) { return record.Depose().Change([]permission.Member{one}) },
-			permission.ErrNoWriter},
+			permission.ErrNoPrimary},
 		"a member that the writer may not ask": {func() (permission.Record, error) { return changed.Depose().Name(three) },
 			permission.ErrNotEligible},
 		"a member that is taken off": {func() (permission.Record, error) { return changed.Depose().Name(two) },
 			permission.ErrNotEligible},
-		"an end of a writer that is named": {record.Ended, permission.ErrWriter},
+		"an end of a writer that is named": {record.Ended, permission.ErrPrimary},
 	} {
 		if _, err := c.change(); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)

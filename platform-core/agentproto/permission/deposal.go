@@ -4,8 +4,8 @@ package permission
 
 import "time"
 
-// Deposal is what one process of the engine knows of a change of the writer. It is kept in memory: a process that takes
-// it up anew from the record waits longer, and no less safely. Times are those of this process.
+// Deposal is what one process of the engine knows of a change of the primary. It is kept in memory: a process that
+// takes it up anew from the record waits longer, and no less safely. Times are those of this process.
 type Deposal struct {
 	// Record that names nobody, as it was last written or consistently read.
 	Record Record
@@ -17,7 +17,7 @@ type Deposal struct {
 	PromisedAt time.Duration
 	// CheckedAt is when it was last found alive, with the promise kept, and safe to be named; zero before.
 	CheckedAt time.Duration
-	// Stopped says that the process of the former writer is known to have ended for good: its agent promised the term, or
+	// Stopped says that the process of the former primary is known to have ended for good: its agent promised the term, or
 	// its container, its pod or its node is proven gone.
 	Stopped bool
 }
@@ -54,7 +54,7 @@ func (d Deposal) Next(now time.Duration) (Step, time.Duration) {
 	return StepName, 0
 }
 
-// end of all permissions that the former writer may have.
+// end of all permissions that the former primary may have.
 func (d Deposal) end() time.Duration {
 	since := max(d.RecordedAt, d.PromisedAt)
 	if d.Stopped || d.Record.Term <= 1 {

@@ -3,26 +3,26 @@
 // Package permission decides who may write, where the engine is the authority over it: at no moment two.
 //
 // The WorkloadSet holds a [Record]: a term that only grows, the one member that may write in it, and the list of
-// members that this depends on. The agent of each pod ([Agent]) runs a writer only while it has a permission, which is
+// members that this depends on. The agent of each pod ([Agent]) runs a primary only while it has a permission, which is
 // valid for [Validity] from the moment at which it was asked for. There are two ways to one:
 //
-//   - every other member of the list acknowledged the writer's term, or
-//   - a consistent read of the record named the writer at its term.
+//   - every other member of the list acknowledged the primary's term, or
+//   - a consistent read of the record named the primary at its term.
 //
-// So a writer that loses the API server goes on while all others are there, one that loses a member goes on while the
+// So a primary that loses the API server goes on while all others are there, one that loses a member goes on while the
 // API server is there, and one that is cut off from the world stops by itself. At the end of its permission the
 // process is killed; it is not asked to end, since a graceful end lets open sessions write on.
 //
-// To change the writer ([Deposal]) the engine
+// To change the primary ([Deposal]) the engine
 //
-//  1. writes the next term, with nobody named: from then on no read gives the old writer a permission;
+//  1. writes the next term, with nobody named: from then on no read gives the old primary a permission;
 //  2. has the candidate, a member of the list, promise to acknowledge no lower term, and keep that on disk: from
 //     then on no round of acknowledgements does;
-//  3. waits until what was given before has run out, unless the old writer's agent made the same promise,
+//  3. waits until what was given before has run out, unless the old primary's agent made the same promise,
 //     and looks at the candidate again;
 //  4. names the candidate.
 //
-// A list changes only when its writer confirmed the one before, and until it confirmed the new one a candidate has to
+// A list changes only when its primary confirmed the one before, and until it confirmed the new one a candidate has to
 // be in both. A member is its pod's name and the identity of what its promises are kept on: one that lost its disk
 // has promised nothing and is another member.
 //

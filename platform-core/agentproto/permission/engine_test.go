@@ -22,7 +22,7 @@ type engine struct {
 	// deposal under way, and the version of its record.
 	deposal *permission.Deposal
 	version int
-	// silent is when the writer was first found not to run.
+	// silent is when the primary was first found not to run.
 	silent time.Duration
 	// asked counts how often the candidate was asked in vain.
 	asked int
@@ -119,7 +119,7 @@ func (e *engine) decide(record permission.Record, version int) {
 	}
 }
 
-// dead says, when faults are over, that the writer will not come by itself.
+// dead says, when faults are over, that the primary will not come by itself.
 func (e *engine) dead(record permission.Record) bool {
 	n := e.find(record.Primary.Name)
 	if !e.calm || n.running {
@@ -140,7 +140,7 @@ func (e *engine) members() []permission.Member {
 	return members
 }
 
-// confirm asks the writer which list it goes by.
+// confirm asks the primary which list it goes by.
 func (e *engine) confirm(record permission.Record, version int) {
 	n := e.find(record.Primary.Name)
 	broken := func() bool { return e.cut || n.cut }
@@ -164,9 +164,9 @@ func (e *engine) take(record permission.Record, version int) {
 	e.aim()
 }
 
-// aim lets go wrong what the protocol leans on just now: the writer hears of nothing.
+// aim lets go wrong what the protocol leans on just now: the primary hears of nothing.
 func (e *engine) aim() {
-	if last := e.lastWriter(); last != nil && e.chance(0.8) {
+	if last := e.lastPrimary(); last != nil && e.chance(0.8) {
 		n := e.find(last.Name)
 		if e.chance(0.5) {
 			n.cutOff(e.between(5*time.Second, 25*time.Second))
@@ -226,10 +226,10 @@ func (e *engine) choose() {
 		Candidate: members[e.random.IntN(len(members))]}
 }
 
-// recover goes on where no candidate is left, on proof that the writer is gone. Where all members are gone, a person
+// recover goes on where no candidate is left, on proof that the primary is gone. Where all members are gone, a person
 // brings the data back.
 func (e *engine) recover() {
-	record, last := e.deposal.Record, e.lastWriter()
+	record, last := e.deposal.Record, e.lastPrimary()
 	alive := func(m permission.Member) bool { return slices.Contains(e.members(), m) }
 	if last != nil && alive(*last) {
 		return
@@ -263,10 +263,10 @@ func (e *engine) promise(step permission.Step) {
 	})
 }
 
-// ask has everybody who may have been the writer promise the term: when all did, none of them runs.
+// ask has everybody who may have been the primary promise the term: when all did, none of them runs.
 func (e *engine) ask(d *permission.Deposal) {
 	n := e.nodes[e.random.IntN(len(e.nodes))]
-	last := e.lastWriter()
+	last := e.lastPrimary()
 	if last == nil || n.self != *last {
 		return
 	}
@@ -277,8 +277,8 @@ func (e *engine) ask(d *permission.Deposal) {
 	})
 }
 
-// lastWriter is who was named last, which the engine reads from its own history.
-func (e *engine) lastWriter() *permission.Member {
+// lastPrimary is who was named last, which the engine reads from its own history.
+func (e *engine) lastPrimary() *permission.Member {
 	for term := e.deposal.Record.Term - 1; term > 0; term-- {
 		if m, ok := e.named[term]; ok {
 			return &m

@@ -17,7 +17,7 @@ type Member struct {
 	Identity string `json:"identity"`
 }
 
-// List of the members whose acknowledgement a writer needs, itself among them.
+// List of the members whose acknowledgement a primary needs, itself among them.
 type List struct {
 	// Version grows at each change.
 	Version int64    `json:"version"`
@@ -30,13 +30,13 @@ type List struct {
 // Has says whether a member is in the list.
 func (l List) Has(m Member) bool { return slices.Contains(l.Members, m) }
 
-// Record is what the API server holds about who may write. The zero Record is that of a set that never had a writer.
+// Record is what the API server holds about who may write. The zero Record is that of a set that never had a primary.
 type Record struct {
-	// Term grows at each change of the writer.
+	// Term grows at each change of the primary.
 	Term int64 `json:"term"`
 	// Primary may write in this term; nil between two primaries. The status of a WorkloadSet has it as primary.member.
 	Primary *Member `json:"member,omitempty"`
-	// List that the writer should go by.
+	// List that the primary should go by.
 	List List `json:"list"`
 	// Previous is the list that it may still go by, until it confirmed List.
 	Previous *List `json:"previous,omitempty"`
@@ -44,18 +44,18 @@ type Record struct {
 
 // Errors of changes of a record that would not be safe.
 var (
-	// ErrNoWriter says that nobody is named.
-	ErrNoWriter = errors.New("there is no writer in this term")
-	// ErrWriter says that somebody is named already: in one term there is one writer.
-	ErrWriter = errors.New("there is a writer in this term")
-	// ErrUnconfirmed says that the writer may still go by an earlier list.
+	// ErrNoPrimary says that nobody is named.
+	ErrNoPrimary = errors.New("there is no writer in this term")
+	// ErrPrimary says that somebody is named already: in one term there is one primary.
+	ErrPrimary = errors.New("there is a writer in this term")
+	// ErrUnconfirmed says that the primary may still go by an earlier list.
 	ErrUnconfirmed = errors.New("the writer has not confirmed the list of members")
-	// ErrNotEligible says that the writer before may have a permission without this member.
+	// ErrNotEligible says that the primary before may have a permission without this member.
 	ErrNotEligible = errors.New("the member is not in every list that the writer may go by")
 )
 
-// Eligible says whether a member can be the next writer: the one before it needs its acknowledgement, whichever list it
-// goes by.
+// Eligible says whether a member can be the next primary: the one before it needs its acknowledgement, whichever list
+// it goes by.
 func (r Record) Eligible(m Member) bool {
 	return r.List.Has(m) && (r.Previous == nil || r.Previous.Has(m))
 }
@@ -71,7 +71,7 @@ func (r Record) Refound() Record {
 	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1}}
 }
 
-// Bootstrap gives a set that never had a writer its first list, in a term without a writer.
+// Bootstrap gives a set that never had a primary its first list, in a term without a primary.
 func (r Record) Bootstrap(members []Member) (Record, error) {
 	if !r.Founding() {
 		return Record{}, fmt.Errorf("term %d: the set had a writer before", r.Term)
@@ -79,7 +79,7 @@ func (r Record) Bootstrap(members []Member) (Record, error) {
 	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1, Members: slices.Clone(members)}}, nil
 }
 
-// Depose begins the next term, with nobody named. A record that names nobody stays as it is: its term had no writer.
+// Depose begins the next term, with nobody named. A record that names nobody stays as it is: its term had no primary.
 func (r Record) Depose() Record {
 	if r.Primary != nil {
 		r.Term++
@@ -91,7 +91,7 @@ func (r Record) Depose() Record {
 // Name lets a member write in the term of the record. Its permission needs the list of the record from the start.
 func (r Record) Name(m Member) (Record, error) {
 	if r.Primary != nil {
-		return Record{}, fmt.Errorf("cannot name %s in term %d: %w: %s", m.Name, r.Term, ErrWriter, r.Primary.Name)
+		return Record{}, fmt.Errorf("cannot name %s in term %d: %w: %s", m.Name, r.Term, ErrPrimary, r.Primary.Name)
 	}
 	if !r.Eligible(m) {
 		return Record{}, fmt.Errorf("cannot name %s in term %d: %w", m.Name, r.Term, ErrNotEligible)
@@ -100,7 +100,7 @@ func (r Record) Name(m Member) (Record, error) {
 	return r, nil
 }
 
-// Change gives the writer another list, which it has to confirm.
+// Change gives the primary another list, which it has to confirm.
 func (r Record) Change(members []Member) (Record, error) {
 	return r.ChangeSynchronousReplicas(members, r.List.SynchronousReplicas)
 }
@@ -109,7 +109,7 @@ func (r Record) Change(members []Member) (Record, error) {
 func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Record, error) {
 	switch {
 	case r.Primary == nil:
-		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrNoWriter)
+		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrNoPrimary)
 	case r.Previous != nil:
 		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrUnconfirmed)
 	case !slices.Contains(members, *r.Primary):
@@ -122,17 +122,18 @@ func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Recor
 	return r, nil
 }
 
-// Ended takes note that the process of the former writer has ended for good, on proof: which list it went by no longer
+// Ended takes note that the process of the former primary has ended for good, on proof: which list it went by no longer
 // matters.
 func (r Record) Ended() (Record, error) {
 	if r.Primary != nil {
-		return Record{}, fmt.Errorf("term %d: %w: %s", r.Term, ErrWriter, r.Primary.Name)
+		return Record{}, fmt.Errorf("term %d: %w: %s", r.Term, ErrPrimary, r.Primary.Name)
 	}
 	r.Previous = nil
 	return r, nil
 }
 
-// Confirm takes note of the list that the writer says it goes by. What is said of another term or list changes nothing.
+// Confirm takes note of the list that the primary says it goes by. What is said of another term or list changes
+// nothing.
 func (r Record) Confirm(term, version int64) Record {
 	if r.Primary != nil && term == r.Term && version == r.List.Version {
 		r.Previous = nil

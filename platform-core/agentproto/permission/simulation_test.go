@@ -100,10 +100,10 @@ func (w *world) fault(engines []*engine) {
 
 func (w *world) tail() string { return strings.Join(w.log[max(0, len(w.log)-60):], "\n") }
 
-// TestNeverTwoWriters runs histories with everything that the design names: lost, late, doubled and reordered messages,
-// clocks that drift, machines that pause, agents that crash, disks that are lost, an API server that is away, two
-// engines at once.
-func TestNeverTwoWriters(t *testing.T) {
+// TestNeverTwoPrimaries runs histories with everything that the design names: lost, late, doubled and reordered
+// messages, clocks that drift, machines that pause, agents that crash, disks that are lost, an API server that is away,
+// two engines at once.
+func TestNeverTwoPrimaries(t *testing.T) {
 	t.Parallel()
 	histories, terms, idle := uint64(200), 0, 0
 	if testing.Short() {

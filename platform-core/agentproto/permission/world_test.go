@@ -36,7 +36,7 @@ type flaws struct {
 	wait time.Duration
 	// fromReceipt counts a permission from the answer.
 	fromReceipt bool
-	// anyCandidate takes members that the writer has yet to confirm.
+	// anyCandidate takes members that the primary has yet to confirm.
 	anyCandidate bool
 	// anyVersion has the engine overwrite records that it has not seen.
 	anyVersion bool
@@ -88,26 +88,26 @@ func (w *world) run(until time.Duration) {
 
 // check looks for what must never be.
 func (w *world) check() {
-	var writer *node
+	var primary *node
 	for _, n := range w.nodes {
 		if !n.writes() {
 			continue
 		}
-		if writer != nil {
-			w.violation = fmt.Sprintf("%s (term %d) and %s (term %d) write at once", writer.self.Name, writer.agent.State().Term,
-				n.self.Name, n.agent.State().Term)
+		if primary != nil {
+			w.violation = fmt.Sprintf("%s (term %d) and %s (term %d) write at once", primary.self.Name,
+				primary.agent.State().Term, n.self.Name, n.agent.State().Term)
 			return
 		}
-		writer = n
+		primary = n
 	}
-	if writer == nil {
+	if primary == nil {
 		return
 	}
-	term := writer.agent.State().Term
-	if other, ok := w.named[term]; ok && other != writer.self {
-		w.violation = fmt.Sprintf("%v and %v wrote in term %d", other, writer.self, term)
+	term := primary.agent.State().Term
+	if other, ok := w.named[term]; ok && other != primary.self {
+		w.violation = fmt.Sprintf("%v and %v wrote in term %d", other, primary.self, term)
 	}
-	w.named[term] = writer.self
+	w.named[term] = primary.self
 }
 
 func (w *world) note(format string, args ...any) {
@@ -268,7 +268,7 @@ func (n *node) pause() {
 	})
 }
 
-// tick has a writer ask for its permission, twice a second.
+// tick has a primary ask for its permission, twice a second.
 func (n *node) tick(boots int) {
 	if n.boots != boots {
 		return

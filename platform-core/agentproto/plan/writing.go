@@ -6,10 +6,10 @@ package plan
 // made with the first start on an empty folder, and whoever removes it makes another member of the pod.
 const MemberFile = ".zeroinfra.member"
 
-// ParameterPrimary is the parameter of Follow and Rejoin: the DNS name of the writer.
+// ParameterPrimary is the parameter of Follow and Rejoin: the DNS name of the primary.
 const ParameterPrimary = "primary"
 
-// Writing has the process run as a writer only while the agent has a permission (package permission), where the engine
+// Writing has the process run as a primary only while the agent has a permission (package permission), where the engine
 // is the authority over that. Process.Dir must be given. It is no part of the digests: a change of it restarts nothing,
 // and is taken from the mounted plan.
 type Writing struct {
@@ -20,22 +20,22 @@ type Writing struct {
 	// ReplicaArgs are appended when it is started as a replica. Here alone ${primary.fqdn} is the DNS name of the primary,
 	// so that they are expanded only then, and Rewrite leaves them as they are.
 	ReplicaArgs []string `json:"replicaArgs,omitempty"`
-	// Promote has a process that runs as a follower become the writer. Without it the process is restarted with
+	// Promote has a process that runs as a follower become the primary. Without it the process is restarted with
 	// PrimaryArgs.
 	Promote *Action `json:"promote,omitempty"`
-	// Follow has a process that runs as a follower follow another writer, the parameter primary. Without it the process is
-	// restarted with ReplicaArgs.
+	// Follow has a process that runs as a follower follow another primary, the parameter primary. Without it the process
+	// is restarted with ReplicaArgs.
 	Follow *Action `json:"follow,omitempty"`
 	// FollowOnStart has Follow run beside a process that was started as a follower, too.
 	FollowOnStart bool `json:"followOnStart,omitempty"`
 	// FollowIntervalSeconds has Follow run again and again beside a process that follows, so that one that has lost its
-	// writer for a reason that does not pass finds that out; 0 for never.
+	// primary for a reason that does not pass finds that out; 0 for never.
 	FollowIntervalSeconds int `json:"followIntervalSeconds,omitempty"`
 	// UpdateMembers has a process that runs as the primary take over the list of members in MemberFile. Until it has
 	// succeeded, the member does not confirm that list. A process that is started or promoted as the primary has it from
 	// the first moment on.
 	UpdateMembers *Action `json:"updateMembers,omitempty"`
-	// Rejoin is run beside a process that was started as a follower where one ran as the writer before, with the parameter
-	// primary.
+	// Rejoin is run beside a process that was started as a follower where one ran as the primary before, with the
+	// parameter primary.
 	Rejoin *Action `json:"rejoin,omitempty"`
 }

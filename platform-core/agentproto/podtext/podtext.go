@@ -8,7 +8,7 @@
 //	${pod.external.host}, ${pod.external.port}
 //	                where clients outside of the cluster reach the pod, for a pod that has a Service of its own
 //	${pod.zone}     the zone of the pod's node; empty for a node that is in none
-//	${primary.fqdn} the same of the writer, in the arguments of a follower only
+//	${primary.fqdn} the same of the primary, in the arguments of a follower only
 //	$${             a literal ${
 //
 // Any other ${ is an error; a $ elsewhere is just a dollar sign. There is no nesting, and what was put in is not read
@@ -49,7 +49,7 @@ type Pod struct {
 	External External
 	// Zone of the pod's node, empty for a node that is in none; nil while it is not known.
 	Zone *string
-	// Primary is the DNS name of the writer that the pod follows; empty when it follows none.
+	// Primary is the DNS name of the primary that the pod follows; empty when it follows none.
 	Primary string
 }
 

@@ -62,9 +62,9 @@ type Report struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// Member is the pod's part in who may write; nil where the plan has no Writing, and until its data folder was read.
 	Member *Member `json:"member,omitempty"`
-	// WriterUnreachable says that a writer that is named in a list with this pod, or has asked it before, has not asked it
-	// for its acknowledgement for 3 s. It stays until the writer has asked for a while again.
-	WriterUnreachable bool `json:"writerUnreachable,omitempty"`
+	// PrimaryUnreachable says that a primary that is named in a list with this pod, or has asked it before, has not asked
+	// it for its acknowledgement for 3 s. It stays until the primary has asked for a while again.
+	PrimaryUnreachable bool `json:"writerUnreachable,omitempty"`
 }
 
 // Member is what a pod's agent knows about who may write (package permission).
@@ -79,7 +79,7 @@ type Member struct {
 	ListVersion int64 `json:"listVersion,omitempty"`
 	// Primary is the pod that is named in the promised term; empty while the member knows of none.
 	Primary string `json:"primary,omitempty"`
-	// Writing says that the process runs as the writer, under a valid permission.
+	// Writing says that the process runs as the primary, under a valid permission.
 	Writing bool `json:"writing,omitempty"`
 }
 

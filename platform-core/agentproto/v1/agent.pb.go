@@ -966,7 +966,7 @@ type ProcessStatus struct {
 	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
 	// member is the pod's part in who may write; absent where the plan has no writing, and until its data folder was read.
 	Member *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
-	// role_changes counts how often the running process took over another role, or another writer to follow: it is to be probed then.
+	// role_changes counts how often the running process took over another role, or another primary to follow: it is to be probed then.
 	RoleChanges int64 `protobuf:"varint,13,opt,name=role_changes,json=roleChanges,proto3" json:"role_changes,omitempty"`
 	// memory_bytes that the processes of the container use now and that the kernel cannot take back: their own memory and what the kernel
 	// keeps for them, without the cache of files and shared memory. 0 where that is not known. GetStatus over mutual TLS tells it, WatchStatus
@@ -1508,7 +1508,7 @@ type isAnswerReadRequest_Outcome interface {
 }
 
 type AnswerReadRequest_Record struct {
-	// record that was read; one without a term where the set never had a writer.
+	// record that was read; one without a term where the set never had a primary.
 	Record *PrimaryRecord `protobuf:"bytes,2,opt,name=record,proto3,oneof"`
 }
 
@@ -1677,10 +1677,10 @@ func (x *MemberList) GetSynchronousReplicas() int32 {
 type PrimaryRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Term  int64                  `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	// primary may write in this term; absent between two writers.
+	// primary may write in this term; absent between two primaries.
 	Primary *Member     `protobuf:"bytes,2,opt,name=primary,proto3" json:"primary,omitempty"`
 	List    *MemberList `protobuf:"bytes,3,opt,name=list,proto3" json:"list,omitempty"`
-	// previous is the list that the writer may still go by; absent when it confirmed list.
+	// previous is the list that the primary may still go by; absent when it confirmed list.
 	Previous      *MemberList `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1756,13 +1756,13 @@ type MemberStatus struct {
 	Term int64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	// list_version of the list that it goes by in that term.
 	ListVersion int64 `protobuf:"varint,5,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
-	// writing: the process runs as the writer, under a valid permission; or it was killed at the end of that, and has not ended yet.
+	// writing: the process runs as the primary, under a valid permission; or it was killed at the end of that, and has not ended yet.
 	Writing bool `protobuf:"varint,6,opt,name=writing,proto3" json:"writing,omitempty"`
 	// named: the member is to write in the highest term that it knows.
 	Named bool `protobuf:"varint,7,opt,name=named,proto3" json:"named,omitempty"`
 	// permission_left_ms is for how long the permission is still valid; 0 when there is none.
 	PermissionLeftMs int64 `protobuf:"varint,8,opt,name=permission_left_ms,json=permissionLeftMs,proto3" json:"permission_left_ms,omitempty"`
-	// unasked_ms is for how long no writer has asked this member for its acknowledgement, counted from the start of the agent
+	// unasked_ms is for how long no primary has asked this member for its acknowledgement, counted from the start of the agent
 	// when none ever did.
 	UnaskedMs int64 `protobuf:"varint,9,opt,name=unasked_ms,json=unaskedMs,proto3" json:"unasked_ms,omitempty"`
 	// message says what is in the way, or which action is under way, when something is.
@@ -1888,7 +1888,7 @@ type MemberReport struct {
 	Term        int64                  `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	ListVersion int64                  `protobuf:"varint,4,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
 	Writing     bool                   `protobuf:"varint,5,opt,name=writing,proto3" json:"writing,omitempty"`
-	// writer_unreachable: a writer that is named in a list with this member, or has asked it before, did not ask it for 3 s.
+	// writer_unreachable: a primary that is named in a list with this member, or has asked it before, did not ask it for 3 s.
 	WriterUnreachable bool `protobuf:"varint,6,opt,name=writer_unreachable,json=writerUnreachable,proto3" json:"writer_unreachable,omitempty"`
 	// primary as in MemberStatus.
 	Primary       string `protobuf:"bytes,7,opt,name=primary,proto3" json:"primary,omitempty"`

@@ -513,7 +513,7 @@ type PermissionServiceClient interface {
 	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
 	// then on the lowest that is acknowledged. The answer is on disk before it is given.
 	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
-	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term, with
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a primary in a lower term, with
 	// its whole group, was killed and has ended before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
 	Promise(ctx context.Context, in *PromiseRequest, opts ...grpc.CallOption) (*MemberStatus, error)
 	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower
@@ -620,7 +620,7 @@ type PermissionServiceServer interface {
 	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
 	// then on the lowest that is acknowledged. The answer is on disk before it is given.
 	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
-	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term, with
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a primary in a lower term, with
 	// its whole group, was killed and has ended before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
 	Promise(context.Context, *PromiseRequest) (*MemberStatus, error)
 	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower

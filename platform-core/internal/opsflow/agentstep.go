@@ -141,7 +141,7 @@ func (a agentStep) settle(r *run, t *optemplate.Step, step *platformv1.StepStatu
 	}
 	answer := r.facts.Answers[key]
 	if answer == nil {
-		if v := a.yield(r, t, step, pod); !v.done() {
+		if v := a.handOver(r, t, step, pod); !v.done() {
 			return v
 		}
 		call, why := a.call(r, t, pod)
@@ -168,12 +168,12 @@ func (a agentStep) settle(r *run, t *optemplate.Step, step *platformv1.StepStatu
 	return a.answered(t, pod, answer)
 }
 
-// yield has a pod that writes hand over before its process is restarted, where members elect the writer and there is
-// another pod: they would elect one only once they miss it.
-func (a agentStep) yield(r *run, t *optemplate.Step, step *platformv1.StepStatus, pod *Pod) verdict {
+// handOver has a pod that writes hand over before its process is restarted, where members elect the primary and there
+// is another pod: they would elect one only once they miss it.
+func (a agentStep) handOver(r *run, t *optemplate.Step, step *platformv1.StepStatus, pod *Pod) verdict {
 	switch set := step.Outputs[outputSet]; {
-	case a.yields(r, t, pod):
-	case set != "" && r.facts.writerOf(set) == nil:
+	case a.handsOver(r, t, pod):
+	case set != "" && r.facts.primaryOf(set) == nil:
 		return verdict{waiting: fmt.Sprintf("another pod to take over from %s", pod.Name), retry: closePoll}
 	default:
 		return withdraw(r, step)
@@ -186,9 +186,9 @@ func (a agentStep) yield(r *run, t *optemplate.Step, step *platformv1.StepStatus
 		Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
 }
 
-// yields says whether a pod is to hand over before it is called.
-func (a agentStep) yields(r *run, t *optemplate.Step, pod *Pod) bool {
-	return t.Agent.Call == optemplate.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] &&
+// handsOver says whether a pod is to hand over before it is called.
+func (a agentStep) handsOver(r *run, t *optemplate.Step, pod *Pod) bool {
+	return t.Agent.Call == optemplate.AgentRestart && writes(*pod) == 1 && r.facts.HandingOver[SetOf(pod.Name)] &&
 		len(r.facts.SetMates(pod.Name)) > 0
 }
 

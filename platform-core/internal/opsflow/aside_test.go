@@ -42,12 +42,12 @@ func TestOneThatStandsAsideHasDoneNothing(t *testing.T) {
 	aside, not := 0, 0
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		w := worldOf(asideTemplate, pod(0, writer), pod(1, reader))
+		w := worldOf(asideTemplate, pod(0, primary), pod(1, reader))
 		w.op.Spec.Author = "ada"
 		w.op.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
 		w.facts.Parameters["notes"] = fmt.Sprint(seed % 3)
 		bad := func() bool { return rng.IntN(10) < int(seed%5) }
-		for turn := 0; turn < 40 && !Finished(w.op); turn++ {
+		for round := 0; round < 40 && !Finished(w.op); round++ {
 			w.crash = []crashPoint{crashNever, crashNever, crashBeforeWrite, crashAfterWrite, crashAfterCall}[rng.IntN(5)]
 			w.happens("Something happens.", func(w *world) { w.happen(rng, bad) })
 			touched := len(w.children) > 0 || w.objects["ConfigMap note"] != nil || w.objects["ConfigMap last"] != nil
@@ -80,8 +80,8 @@ func TestOutputsOfAWaitAreBounded(t *testing.T) {
 	} {
 		w := worldOf(template)
 		w.objects["ConfigMap answer"] = map[string]any{"who": strings.Repeat("x", length)}
-		for turn := 0; turn < 3 && !Finished(w.op); turn++ {
-			w.happens("A turn.", func(*world) {})
+		for round := 0; round < 3 && !Finished(w.op); round++ {
+			w.happens("A round.", func(*world) {})
 		}
 		if !Finished(w.op) || w.op.Status.Error != failed {
 			t.Errorf("%d bytes: it is %s: %s", length, w.op.Status.Phase, w.op.Status.Error)

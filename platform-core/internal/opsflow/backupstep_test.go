@@ -28,8 +28,8 @@ var (
 	into = map[string]platformv1.ParameterValue{"repository": "store"}
 )
 
-// turn takes a decision, with how the Backup is; nil for one that is absent.
-func turn(op *platformv1.Operation, facts Facts, backup *platformv1.Backup) Decision {
+// reconcileWith takes a decision, with how the Backup is; nil for one that is absent.
+func reconcileWith(op *platformv1.Operation, facts Facts, backup *platformv1.Backup) Decision {
 	facts.Answers = map[string]*Answer{}
 	d := Next(op, facts)
 	for d.Effect != nil {
@@ -58,12 +58,13 @@ func TestBackupOfAnOperation(t *testing.T) {
 		t.Errorf("it makes %+v, want %+v", wanted, want)
 	}
 	op.Status = d.Status
-	d = turn(op, facts, standing(platformv1.BackupRunning, "half of it"))
+	d = reconcileWith(op, facts, standing(platformv1.BackupRunning, "half of it"))
 	if d.Status.Phase != platformv1.OperationRunning || !strings.Contains(d.Outcome.Message(), "half of it") ||
 		d.Outcome.After() < time.Minute {
 		t.Errorf("it waits as %+v", d)
 	}
-	if d = turn(op, facts, standing(platformv1.BackupCompleted, "")); d.Status.Phase != platformv1.OperationSucceeded {
+	d = reconcileWith(op, facts, standing(platformv1.BackupCompleted, ""))
+	if d.Status.Phase != platformv1.OperationSucceeded {
 		t.Errorf("it ends as %+v", d.Status)
 	}
 	outputs := d.Status.Steps[0].Outputs
@@ -83,8 +84,8 @@ func TestBackupEndsBadly(t *testing.T) {
 	} {
 		op, facts := backing(into, rdb)
 		op.Status = Start(op, "redis-a", facts, nil).Status
-		turn(op, facts, standing(platformv1.BackupRunning, ""))
-		if d := turn(op, facts, tc.after); d.Status.Phase != platformv1.OperationFailed ||
+		reconcileWith(op, facts, standing(platformv1.BackupRunning, ""))
+		if d := reconcileWith(op, facts, tc.after); d.Status.Phase != platformv1.OperationFailed ||
 			!strings.Contains(d.Status.Error, tc.error) {
 			t.Errorf("%s: it is %s: %s", name, d.Status.Phase, d.Status.Error)
 		}
@@ -99,13 +100,13 @@ func TestBackupIsWithdrawn(t *testing.T) {
 	} {
 		op, facts := backing(into, rdb)
 		op.Status = Start(op, "redis-a", facts, nil).Status
-		turn(op, facts, standing(platformv1.BackupRunning, ""))
+		reconcileWith(op, facts, standing(platformv1.BackupRunning, ""))
 		end(op, &facts)
-		d := turn(op, facts, standing(platformv1.BackupRunning, ""))
+		d := reconcileWith(op, facts, standing(platformv1.BackupRunning, ""))
 		if Finished(op) || !strings.Contains(d.Outcome.Message(), "to end") {
 			t.Errorf("%s: it is %s: %s", name, d.Status.Phase, d.Outcome.Message())
 		}
-		if turn(op, facts, standing(platformv1.BackupFailed, "it was cancelled")); !Finished(op) {
+		if reconcileWith(op, facts, standing(platformv1.BackupFailed, "it was cancelled")); !Finished(op) {
 			t.Errorf("%s: it goes on: %+v", name, op.Status)
 		}
 	}

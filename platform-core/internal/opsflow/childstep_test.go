@@ -37,7 +37,7 @@ func newNesting(t *testing.T, steps string) *nesting {
 }
 
 // turn decides until nothing is asked for that answer does not answer, and returns what was asked of Operations.
-func (n *nesting) turn(answer func(*opsflow.Child) *opsflow.Answer) []*opsflow.Child {
+func (n *nesting) reconcile(answer func(*opsflow.Child) *opsflow.Answer) []*opsflow.Child {
 	n.facts.Answers = map[string]*opsflow.Answer{}
 	var asked []*opsflow.Child
 	for {
@@ -63,17 +63,17 @@ func in(phase platformv1.OperationPhase) func(*opsflow.Child) *opsflow.Answer {
 
 func TestNestedOperationIsCreatedOnceForEachAttempt(t *testing.T) {
 	n := newNesting(t, "  - {name: run, retry: {limit: 1, backoff: 1s}, operation: {template: INNER}}\n")
-	asked := n.turn(in(platformv1.OperationRunning))
+	asked := n.reconcile(in(platformv1.OperationRunning))
 	if len(asked) != 1 || asked[0].Verb != opsflow.ChildRun || asked[0].Name != "outer-run" ||
 		asked[0].Spec.ServiceAccountName != "worker" {
 		t.Fatalf("it asks for %+v", asked)
 	}
-	asked = n.turn(in(platformv1.OperationFailed))
+	asked = n.reconcile(in(platformv1.OperationFailed))
 	if len(asked) != 1 || asked[0].Verb != opsflow.ChildLook {
 		t.Fatalf("it asks for %+v", asked)
 	}
 	n.facts.Now = n.facts.Now.Add(time.Minute)
-	asked = n.turn(in(platformv1.OperationSucceeded))
+	asked = n.reconcile(in(platformv1.OperationSucceeded))
 	if len(asked) != 1 || asked[0].Verb != opsflow.ChildRun || asked[0].Name != "outer-run-try2" {
 		t.Fatalf("it asks for %+v", asked)
 	}
@@ -85,11 +85,11 @@ func TestNestedOperationIsCreatedOnceForEachAttempt(t *testing.T) {
 
 func TestDeletedNestedOperationIsNotCreatedAgain(t *testing.T) {
 	n := newNesting(t, "  - {name: run, forEach: '[\"x\", \"y\"]', parallelism: 2, operation: {template: INNER}}\n")
-	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 2 || asked[0].Name != "outer-run-1" ||
+	if asked := n.reconcile(in(platformv1.OperationRunning)); len(asked) != 2 || asked[0].Name != "outer-run-1" ||
 		asked[1].Name != "outer-run-2" {
 		t.Fatalf("it asks for %+v", asked)
 	}
-	asked := n.turn(func(child *opsflow.Child) *opsflow.Answer {
+	asked := n.reconcile(func(child *opsflow.Child) *opsflow.Answer {
 		if child.Name == "outer-run-1" {
 			return &opsflow.Answer{Failure: opsflow.FailureRefused, Problem: "it is gone"}
 		}
@@ -107,13 +107,13 @@ func TestDeletedNestedOperationIsNotCreatedAgain(t *testing.T) {
 
 func TestCancelledRunWaitsForItsNestedOperations(t *testing.T) {
 	n := newNesting(t, "  - {name: run, operation: {template: INNER}}\n")
-	n.turn(in(platformv1.OperationRunning))
+	n.reconcile(in(platformv1.OperationRunning))
 	n.op.Spec.Cancel = true
-	if asked := n.turn(in(platformv1.OperationRunning)); len(asked) != 1 || asked[0].Verb != opsflow.ChildLook ||
+	if asked := n.reconcile(in(platformv1.OperationRunning)); len(asked) != 1 || asked[0].Verb != opsflow.ChildLook ||
 		n.op.Status.Ending != platformv1.EndingCancelled {
 		t.Fatalf("it asks for %+v, and is %+v", asked, n.op.Status)
 	}
-	n.turn(in(platformv1.OperationCancelled))
+	n.reconcile(in(platformv1.OperationCancelled))
 	if n.op.Status.Phase != platformv1.OperationCancelled {
 		t.Errorf("it ended as %+v", n.op.Status)
 	}

@@ -62,8 +62,8 @@ func (r *restoring) goOn(d Decision) Decision {
 	return d
 }
 
-// turn begins with nothing known of what was asked for before.
-func (r *restoring) turn() Decision {
+// reconcile begins with nothing known of what was asked for before.
+func (r *restoring) reconcile() Decision {
 	r.facts.Answers = map[string]*Answer{}
 	return r.goOn(Next(r.op, r.facts))
 }
@@ -136,23 +136,23 @@ func TestRestoreGoesThrough(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Elsewhere: 2}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "2 pods of s to end", DataPrepare, DataSwap)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Message: "0 of 1 ready"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to work with the restored data: 0 of 1 ready", DataPrepare, DataSwap)
 	if Passed(r.op) {
 		t.Error("there is no way back before anybody is led there")
 	}
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take writes", DataPrepare, DataSwap, DataOpen)
 	if !Passed(r.op) {
 		t.Error("it says nothing of the point of no return")
 	}
 	r.op.Spec.Cancel = true
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationSucceeded, "", DataPrepare, DataSwap, DataOpen, DataDrop)
 }
 
@@ -163,7 +163,7 @@ func TestRestoreDropsWhatItLeft(t *testing.T) {
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p",
 		Terms: map[string]int64{"": 4, "g9": 7}}
 	r.refused[DataDrop] = "the store is away"
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "the store is away", DataPrepare, DataSwap, DataOpen, DataDrop)
 	// They were written again meanwhile.
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p", Terms: map[string]int64{"": 6}}
@@ -201,7 +201,7 @@ func TestRestoreIsUndone(t *testing.T) {
 			r := newRestoring(t, JobState{Phase: platformv1.OperationRunning, Message: "half of it"}, nil)
 			r.is(platformv1.OperationRunning, "half of it", DataPrepare)
 			tc.before(r)
-			r.turn()
+			r.reconcile()
 			r.is(tc.phase, tc.says, tc.asked...)
 		})
 	}
@@ -215,7 +215,7 @@ func TestRestoreThatIsCancelledAtOnce(t *testing.T) {
 	}
 	r.set = ""
 	r.op.Spec.Cancel = true
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationCancelled, "", DataPrepare, DataDiscard)
 }
 
@@ -229,10 +229,10 @@ func cannotBeOpened(t *testing.T, retry *platformv1.OperationRetry) {
 	r := newRestoring(t, there, nil)
 	r.op.Spec.Retry = retry
 	r.facts.Data["s"], r.refused[DataOpen] = DataState{Generation: "01234567", Writes: "p"}, "the volume is another one"
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataOpen, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "the volume is another one", DataPrepare, DataSwap, DataOpen, DataReturn, DataDiscard)
 	if Passed(r.op) {
 		t.Error("it says that there was no way back")
@@ -243,10 +243,10 @@ func cannotBeOpened(t *testing.T, retry *platformv1.OperationRetry) {
 func TestRestoreOntoNothing(t *testing.T) {
 	r := newRestoring(t, there, platformv1.Parameters{"safetyCopy": "Skip"})
 	r.facts.Data["s"] = DataState{Generation: "01234567", Elsewhere: 1, InvalidGeneration: "there are no volumes of that"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "there are no volumes of that", DataPrepare, DataSwap, DataReturn, DataDiscard)
 }
 
@@ -255,10 +255,10 @@ func TestRestoreThatDoesNotStart(t *testing.T) {
 	r := newRestoring(t, there, platformv1.Parameters{"safetyCopy": "Skip"})
 	r.facts.Data["s"] = DataState{Generation: "01234567"}
 	r.facts.Now = epoch.Add(DefaultTimeout + time.Second)
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "to work with the restored data", DataPrepare, DataSwap, DataReturn, DataDiscard)
 	if Passed(r.op) {
 		t.Error("it says that there was no way back")
@@ -283,7 +283,7 @@ func (r *restoring) dies() {
 func TestRestoreWhoseTimeEndsBeforeItIsOpened(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.dies()
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "not done within", DataPrepare, DataSwap, DataOpen)
 	if !Passed(r.op) {
 		t.Error("it says that there is a way back")
@@ -292,18 +292,18 @@ func TestRestoreWhoseTimeEndsBeforeItIsOpened(t *testing.T) {
 	r = newRestoring(t, there, nil)
 	r.dies()
 	r.refused[DataOpen] = "the volume is another one"
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataOpen, DataReturn)
 
 	r = newRestoring(t, there, nil)
 	r.dies()
 	r.busy = DataOpen
-	if d := r.turn(); d.Outcome.After() != callRetry {
+	if d := r.reconcile(); d.Outcome.After() != callRetry {
 		t.Errorf("it looks again after %s", d.Outcome.After())
 	}
 	r.is(platformv1.OperationRunning, "somebody else changed it", DataPrepare, DataSwap, DataOpen)
 	r.busy = ""
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "not done within", DataPrepare, DataSwap, DataOpen)
 }
 
@@ -311,10 +311,10 @@ func TestRestoreWhoseTimeEndsBeforeItIsOpened(t *testing.T) {
 func TestRestoreThatIsReadyTooLate(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"], r.facts.Now = DataState{Generation: "01234567", Writes: "p"}, epoch.Add(DefaultTimeout)
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "not done within", DataPrepare, DataSwap, DataReturn, DataDiscard)
 	if Passed(r.op) {
 		t.Error("it says that there was no way back")

@@ -92,8 +92,8 @@ func (s *stage) answer(effect *Effect) *Answer {
 	return &Answer{Instance: s.instance}
 }
 
-// turn is one reconcile. A crash loses what follows the first so many effects.
-func (s *stage) turn(crash int) Decision {
+// reconcile is one reconcile. A crash loses what follows the first so many effects.
+func (s *stage) reconcile(crash int) Decision {
 	s.facts.Answers = map[string]*Answer{}
 	decide := func() Decision {
 		if s.op.Status.Phase == "" {
@@ -130,7 +130,7 @@ func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome plat
 	says string) {
 	t.Helper()
 	for range 3 {
-		if s.turn(-1); Finished(s.op) {
+		if s.reconcile(-1); Finished(s.op) {
 			break
 		}
 	}
@@ -149,7 +149,7 @@ func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome plat
 
 func TestDrillMakesOneSmallInstance(t *testing.T) {
 	s := drilling(nil)
-	s.turn(-1)
+	s.reconcile(-1)
 	app := s.instance
 	if app == nil || len(app.Name) > 38 || app.Labels[platformv1.DrillLabel] != "redis-a" ||
 		app.Name != s.op.Status.Steps[0].Outputs[OutputInstance] {
@@ -173,7 +173,7 @@ func TestDrillMakesOneSmallInstance(t *testing.T) {
 func TestDrillHasTheSetsOfItsBackup(t *testing.T) {
 	s := drilling(nil)
 	s.backup.Status.Sources = []platformv1.BackupSource{{Set: "0"}, {Set: "1"}, {Set: "4"}}
-	s.turn(-1)
+	s.reconcile(-1)
 	if s.instance == nil {
 		t.Fatal("it makes no instance")
 	}
@@ -207,7 +207,7 @@ func TestDrillHasRoomForAll(t *testing.T) {
 			} else {
 				part.Storage.Size = resource.MustParse(tc.like)
 			}
-			s.turn(-1)
+			s.reconcile(-1)
 			storage := s.instance.Spec.Components[0].Storage
 			if storage.Size.String() != tc.want || (storage.StorageClassName == nil) != (tc.like == "") {
 				t.Errorf("its volume is %+v, want %s", storage, tc.want)
@@ -254,9 +254,9 @@ func TestDrillGoesByWhatItFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := drilling(nil)
-			s.turn(-1)
+			s.reconcile(-1)
 			s.begun()
-			s.turn(-1)
+			s.reconcile(-1)
 			if s.child == nil {
 				t.Fatalf("nobody verifies: %+v", s.op.Status)
 			}
@@ -275,7 +275,7 @@ func TestDrillSurvivesItsController(t *testing.T) {
 				s := drilling(nil)
 				phase, outcome := platformv1.OperationSucceeded, platformv1.VerificationPassed
 				for range 30 {
-					if s.turn(crash); Finished(s.op) {
+					if s.reconcile(crash); Finished(s.op) {
 						break
 					}
 					if s.instance != nil && s.instance.Status.RestoredFrom == nil {
@@ -302,17 +302,17 @@ func TestDrillSurvivesItsController(t *testing.T) {
 // What does not go, or does not answer, keeps a drill that ended early for a while and no longer.
 func TestDrillDoesNotWaitForEver(t *testing.T) {
 	s := drilling(nil)
-	s.turn(-1)
+	s.reconcile(-1)
 	s.deaf, s.lasting = yes, yes
 	s.facts.Now = epoch.Add(DefaultTimeout)
-	if s.turn(-1); Finished(s.op) {
+	if s.reconcile(-1); Finished(s.op) {
 		t.Fatalf("it has ended as %+v", s.op.Status)
 	}
 	if v := VerdictOf(s.op); v == nil || v.Verification.Outcome != platformv1.VerificationUnfinished {
 		t.Errorf("it has found %+v", v)
 	}
 	s.facts.Now = s.facts.Now.Add(drillPatience + time.Second)
-	if s.turn(-1); s.op.Status.Phase != platformv1.OperationFailed {
+	if s.reconcile(-1); s.op.Status.Phase != platformv1.OperationFailed {
 		t.Errorf("it goes on as %+v", s.op.Status)
 	}
 }
@@ -329,7 +329,7 @@ func TestDrillThatCannotBegin(t *testing.T) {
 	}
 	s = drilling(map[string]platformv1.ParameterValue{"backup": "x"})
 	s.op.Spec.DryRun = true
-	if d := s.turn(-1); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `restores Backup "x"`) ||
+	if d := s.reconcile(-1); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `restores Backup "x"`) ||
 		s.made != 0 {
 		t.Errorf("it would do %v", d.Status.Plan)
 	}

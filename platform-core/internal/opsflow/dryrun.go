@@ -242,7 +242,7 @@ func (r *run) describeAgent(t *optemplate.Step) (lines []string, why string) {
 		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
 	}
 	for _, name := range pods {
-		if (agentStep{}).yields(r, t, r.facts.pod(name)) {
+		if (agentStep{}).handsOver(r, t, r.facts.pod(name)) {
 			lines = append(lines, fmt.Sprintf("pod %s hands over to another pod before it is called", name))
 		}
 	}

@@ -127,7 +127,7 @@ const (
 	OverrideOwner Ownership = "Override"
 )
 
-// Handover asks a set to have its writer hand over, or takes that back.
+// Handover asks a set to have its primary hand over, or takes that back.
 type Handover struct {
 	// Set is the name of the WorkloadSet.
 	Set string

@@ -59,17 +59,17 @@ type Facts struct {
 	Remains []string
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
-	// Writing has those of them whose writer the engine names, by name.
+	// Writing has those of them whose primary the engine names, by name.
 	Writing map[string]Writing
 	// Data has on which volumes the pods of each of them are, by name, for a template that changes that.
 	Data map[string]DataState
-	// Yielding are those of them whose writer hands over by a declared action, by name.
-	Yielding map[string]bool
+	// HandingOver are those of them whose primary hands over by a declared action, by name.
+	HandingOver map[string]bool
 	// Pods that those sets are to have now, those that are absent included, in any order.
 	Pods []Pod
-	// Answers to the effects of this turn, by key.
+	// Answers to the effects of this reconcile, by key.
 	Answers map[string]*Answer
-	// Lists remembers the items of steps with forEach within a turn, by step; nil to compute them each time.
+	// Lists remembers the items of steps with forEach within a reconcile, by step; nil to compute them each time.
 	Lists map[string][]string
 	// ParentEnded says that the Operation whose step this one is has ended or is about to.
 	ParentEnded bool
@@ -102,7 +102,7 @@ type Forecast struct {
 	Changes []platformv1.PlannedChange
 }
 
-// Writing is a WorkloadSet whose writer the engine names.
+// Writing is a WorkloadSet whose primary the engine names.
 type Writing struct {
 	Component string
 	// Record of who may write; nil before the first.
@@ -253,7 +253,7 @@ func (f Facts) SetMates(name string) []string {
 	return others
 }
 
-// TermOf is the term of the set that a pod is of; 0 where nobody names its writer.
+// TermOf is the term of the set that a pod is of; 0 where nobody names its primary.
 func (f Facts) TermOf(pod string) int64 {
 	if record := f.Writing[SetOf(pod)].Record; record != nil {
 		return record.Term

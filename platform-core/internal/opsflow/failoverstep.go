@@ -64,9 +64,9 @@ func (s failoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepS
 	}
 	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
 	record := r.facts.Writing[set].Record
-	writer := r.facts.writerOf(set)
-	if record != nil && record.Member != nil && record.Member.Name != from && writer != nil &&
-		writer.Name == record.Member.Name {
+	primary := r.facts.primaryOf(set)
+	if record != nil && record.Member != nil && record.Member.Name != from && primary != nil &&
+		primary.Name == record.Member.Name {
 		if v := withdraw(r, step); !v.done() {
 			return v
 		}
@@ -74,10 +74,10 @@ func (s failoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepS
 			tellChange(step, change)
 			r.tellLength(step, change)
 		}
-		step.Outputs[outputTo] = writer.Name
-		if to != "" && writer.Name != to {
+		step.Outputs[outputTo] = primary.Name
+		if to != "" && primary.Name != to {
 			return verdict{failed: fmt.Sprintf("pod %s took over from %s since its data is the most advanced, and %s was to",
-				writer.Name, from, to), final: yes}
+				primary.Name, from, to), final: yes}
 		}
 		return verdict{}
 	}
@@ -168,7 +168,7 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 		// Whoever was named then is no more.
 		return verdict{}
 	}
-	if writer := r.facts.writerOf(RecordedSet(r.op)); writer == nil || writer.Name != change.To {
+	if primary := r.facts.primaryOf(RecordedSet(r.op)); primary == nil || primary.Name != change.To {
 		return verdict{waiting: fmt.Sprintf("pod %s, which was named, to take writes", change.To)}
 	}
 	r.tellLength(step, change)

@@ -156,10 +156,10 @@ func OwnersOf(entries []metav1.ManagedFieldsEntry, field string, own ...string) 
 	return owners
 }
 
-// WritersOf names those who write anything of the first list on the way to a field of a spec other than by server-side
-// apply, in order: they replace such a list of a custom resource as a whole, and with it what of the field is not
-// theirs.
-func WritersOf(entries []metav1.ManagedFieldsEntry, field string) []string {
+// FieldManagersOf names those who write anything of the first list on the way to a field of a spec other than by
+// server-side apply, in order: they replace such a list of a custom resource as a whole, and with it what of the field
+// is not theirs.
+func FieldManagersOf(entries []metav1.ManagedFieldsEntry, field string) []string {
 	path := elementsOf(field)
 	i := slices.IndexFunc(path, func(e element) bool { return e.key != "" })
 	if i < 0 {

@@ -116,7 +116,7 @@ func TestOwnersOf(t *testing.T) {
 
 // Who writes a list other than by server-side apply replaces it as a whole, and with it what somebody else put beside
 // his own.
-func TestWritersOf(t *testing.T) {
+func TestFieldManagersOf(t *testing.T) {
 	const web = `{"f:spec":{"f:components":{"k:{\"name\":\"web\"}":{"f:replicas":{}}}}}`
 	entry := func(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
@@ -133,7 +133,7 @@ func TestWritersOf(t *testing.T) {
 		"tls.enabled":                        nil,
 		"schedules[night].cron":              nil,
 	} {
-		if got := WritersOf(entries, field); !slices.Equal(got, want) {
+		if got := FieldManagersOf(entries, field); !slices.Equal(got, want) {
 			t.Errorf("%s is written by %v, want %v", field, got, want)
 		}
 	}

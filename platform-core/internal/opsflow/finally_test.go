@@ -37,8 +37,8 @@ func newFlow(t *testing.T, template string, reply func(*opsflow.Effect) *opsflow
 	return &flow{t: t, op: op, reply: reply, facts: opsflow.Facts{Now: time.Unix(1000, 0), Template: parsed}}
 }
 
-// turn goes on until nothing more happens at this moment.
-func (f *flow) turn(earlier *platformv1.Operation) {
+// reconcile goes on until nothing more happens at this moment.
+func (f *flow) reconcile(earlier *platformv1.Operation) {
 	f.t.Helper()
 	f.facts.Answers = map[string]*opsflow.Answer{}
 	next := func() opsflow.Decision { return opsflow.Next(f.op, f.facts) }
@@ -106,7 +106,7 @@ steps:
 
 func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
 	f := newFlow(t, graph, calls)
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationFailed, "a=Failed b=Succeeded c=Skipped d=Succeeded tell=Succeeded last=Succeeded")
 	if want := `step "a" failed: the server answered with status 500: `; f.op.Status.Error != want {
 		t.Errorf("the error is %q, want %q", f.op.Status.Error, want)
@@ -117,7 +117,7 @@ func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
 	if refusal := opsflow.Retryable(again.op, f.op, again.facts); refusal != nil {
 		t.Fatal(refusal)
 	}
-	again.turn(f.op)
+	again.reconcile(f.op)
 	again.want(platformv1.OperationSucceeded,
 		"a=Succeeded b=Succeeded c=Succeeded d=Skipped tell=Succeeded last=Succeeded")
 	if got := strings.Join(again.asked, " "); got != "1/a 1/c 1/tell 1/last" {
@@ -133,10 +133,10 @@ func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			f := newFlow(t, slow, calls)
-			f.turn(nil)
+			f.reconcile(nil)
 			f.want(platformv1.OperationRunning, "a=Running b=Succeeded c=Pending d=Pending tell=Pending last=Pending")
 			end(f)
-			f.turn(nil)
+			f.reconcile(nil)
 			phase, a := platformv1.OperationCancelled, "Cancelled"
 			if title == "timeout" {
 				phase, a = platformv1.OperationFailed, "Failed"
@@ -149,12 +149,12 @@ func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
 func TestFinalStepHasATimeOfItsOwn(t *testing.T) {
 	f := newFlow(t, "name: Graph\ntimeout: 10s\nsteps:\n  - {name: a, http: {url: 'http://x/good'}}\n  - {name: tell, "+
 		"finally: true, http: {url: 'http://x/slow'}}\n", calls)
-	f.turn(nil)
+	f.reconcile(nil)
 	f.facts.Now = f.facts.Now.Add(time.Minute)
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "a=Succeeded tell=Running")
 	f.facts.Now = f.facts.Now.Add(time.Hour)
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationFailed, "a=Succeeded tell=Failed")
 }
 
@@ -175,23 +175,23 @@ steps:
 		}
 		return calls(e)
 	})
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "a=Succeeded b=Running c=Running d=Pending e=Skipped")
 	delete(slow, "1/c")
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "a=Succeeded b=Running c=Succeeded d=Succeeded e=Skipped")
 }
 
 func TestSuspendedRunBeginsNothing(t *testing.T) {
 	f := newFlow(t, graph, calls)
 	f.op.Spec.Suspend = true
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "a=Pending b=Pending c=Pending d=Pending tell=Pending last=Pending")
 	if f.decision.Outcome.Reason() != platformv1.ReasonSuspended {
 		t.Errorf("the reason is %s", f.decision.Outcome.Reason())
 	}
 	f.op.Spec.Cancel = true
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationCancelled, "a=Pending b=Pending c=Pending d=Pending tell=Succeeded last=Succeeded")
 }
 
@@ -221,12 +221,12 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 		most = max(most, running)
 		return &opsflow.Answer{Job: opsflow.JobState{Phase: states[e.Job.Name]}}
 	})
-	f.turn(nil)
+	f.reconcile(nil)
 	if f.records != 2 {
 		t.Errorf("%d writes put on record that three items have begun, want 2", f.records)
 	}
 	states["run-each-2"] = platformv1.OperationFailed
-	f.turn(nil)
+	f.reconcile(nil)
 	if f.decision.Status.Steps[0].Phase != platformv1.OperationRunning || len(states) != 3 {
 		t.Fatalf("once an item has failed, the Jobs are %v", states)
 	}
@@ -238,11 +238,11 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 		}
 	}
 	end()
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "each=Pending")
 	f.facts.Now = f.facts.Now.Add(time.Second)
 	for range 4 {
-		f.turn(nil)
+		f.reconcile(nil)
 		end()
 	}
 	f.want(platformv1.OperationSucceeded, "each=Succeeded")
@@ -263,9 +263,9 @@ func TestWaitFailsWhereItsObjectHas(t *testing.T) {
 		func(*opsflow.Effect) *opsflow.Answer {
 			return &opsflow.Answer{Object: map[string]any{"status": map[string]any{"phase": phase}}}
 		})
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "w=Running")
 	phase = "Failed"
-	f.turn(nil)
+	f.reconcile(nil)
 	f.want(platformv1.OperationFailed, "w=Failed")
 }

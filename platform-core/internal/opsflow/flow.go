@@ -52,7 +52,7 @@ type Decision struct {
 	// Outcome to report in the conditions; its clock is when to look again without any event.
 	Outcome outcome.Outcome
 	// Effect to bring about once Status is written; nil for none. When Status is the same as recorded, nothing
-	// needs to be written before: the next decision follows it in the same turn.
+	// needs to be written before: the next decision follows it in the same reconcile.
 	Effect *Effect
 }
 
@@ -178,7 +178,7 @@ type run struct {
 	status *platformv1.OperationStatus
 	// waits are the verdicts of the steps that are under way, in order.
 	waits []verdict
-	// reason of an end in this turn.
+	// reason of an end in this reconcile.
 	reason string
 	// path of the steps that lead to it, for what a dry run describes of one that a step would run, and how many of those
 	// it has described.

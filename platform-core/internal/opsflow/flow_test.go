@@ -22,8 +22,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
-	writer = platformv1.RoleReadWrite
-	reader = platformv1.RoleReadOnly
+	primary = platformv1.RoleReadWrite
+	reader  = platformv1.RoleReadOnly
 )
 
 // sparing restarts all pods but those that take writes.
@@ -36,7 +36,7 @@ func sparing() optemplate.Template {
 // stories are runs of an Operation, each told in prose and compared with testdata/<name>.txt.
 var stories = map[string]func() *world{
 	"three-pods-writer-last": func() *world {
-		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader), pod(2, reader))
+		w := newWorld(restartTemplate(), pod(0, primary), pod(1, reader), pod(2, reader))
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
 		w.happens("Pod 2 restarts and its probe fails.", func(w *world) {
@@ -49,48 +49,48 @@ var stories = map[string]func() *world{
 		return w
 	},
 	"writer-hands-over-first": func() *world {
-		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
-		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w := newWorld(restartTemplate(), pod(0, primary), pod(1, reader))
+		w.facts.HandingOver = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 1 has restarted; pod 0 writes, and the controller dies before it asks for another writer.",
 			func(w *world) { w.done(1); w.crash = crashAfterWrite })
 		w.happens("A controller starts.", nil)
-		w.happens("Pod 1 writes, and pod 0 follows.", func(w *world) { w.at(1).Access, w.at(0).Access = writer, reader })
+		w.happens("Pod 1 writes, and pod 0 follows.", func(w *world) { w.at(1).Access, w.at(0).Access = primary, reader })
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
 		return w
 	},
 	"writer-does-not-hand-over": func() *world {
-		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
-		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w := newWorld(restartTemplate(), pod(0, primary), pod(1, reader))
+		w.facts.HandingOver = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
 		w.happens("The set gives up.", func(w *world) { w.refuse["handover"] = "pod redis-a-main-0 did not hand over" })
 		return w
 	},
 	"cancelled-while-the-writer-hands-over": func() *world {
-		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
-		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w := newWorld(restartTemplate(), pod(0, primary), pod(1, reader))
+		w.facts.HandingOver = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
 		w.happens("It is cancelled.", func(w *world) { w.op.Spec.Cancel = true })
 		return w
 	},
 	"only-one-pod-that-writes": func() *world {
-		w := newWorld(restartTemplate(), pod(0, writer))
-		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w := newWorld(restartTemplate(), pod(0, primary))
+		w.facts.HandingOver = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
 		return w
 	},
 	"all-but-the-writer": func() *world {
-		w := newWorld(sparing(), pod(0, reader), pod(1, writer), pod(2, reader))
+		w := newWorld(sparing(), pod(0, reader), pod(1, primary), pod(2, reader))
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
 		w.happens("Pod 2 has restarted.", func(w *world) { w.done(2) })
 		return w
 	},
 	"all-but-the-only-one": func() *world {
-		w := newWorld(sparing(), pod(0, writer))
+		w := newWorld(sparing(), pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		return w
 	},
@@ -261,12 +261,12 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// What spares the writer says so beforehand, also where there is nobody else: that is no failure.
-func TestADryRunNamesAllButTheWriter(t *testing.T) {
+// What spares the primary says so beforehand, also where there is nobody else: that is no failure.
+func TestADryRunNamesAllButThePrimary(t *testing.T) {
 	for want, pods := range map[string][]Pod{
-		"restart: calls Restart in redis-a-main-0, then redis-a-main-2": {pod(0, reader), pod(1, writer),
+		"restart: calls Restart in redis-a-main-0, then redis-a-main-2": {pod(0, reader), pod(1, primary),
 			pod(2, reader)},
-		`restart: calls Restart in no pod: Redis "a" has none but those that take writes`: {pod(0, writer)},
+		`restart: calls Restart in no pod: Redis "a" has none but those that take writes`: {pod(0, primary)},
 	} {
 		w := newWorld(sparing(), pods...)
 		w.op.Spec.DryRun = true
@@ -290,7 +290,7 @@ parameters: {pod: {schema: string}}
 steps: [{name: restart, agent: {call: Restart, pod: "${parameters.pod}"}}]
 `
 	named := func(name string) *world {
-		w := worldOf(text, pod(0, reader), pod(1, writer), pod(2, reader))
+		w := worldOf(text, pod(0, reader), pod(1, primary), pod(2, reader))
 		w.facts.Parameters = map[string]string{"pod": name}
 		return w
 	}

@@ -100,7 +100,7 @@ steps:
 `
 
 func actingWorld() *world {
-	w := worldOf(acting, pod(0, writer), pod(1, reader))
+	w := worldOf(acting, pod(0, primary), pod(1, reader))
 	w.facts.Actions = map[string][]plan.Action{
 		"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
 	return w
@@ -109,7 +109,7 @@ func actingWorld() *world {
 // graphStories are those of steps other than plain calls.
 var graphStories = map[string]func() *world{
 	"around-the-engine": func() *world {
-		w := worldOf(around, pod(0, writer))
+		w := worldOf(around, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("It is Ready with the edit.", settled)
 		w.happens("The object is there.", func(w *world) {
@@ -122,13 +122,13 @@ var graphStories = map[string]func() *world{
 		return w
 	},
 	"engine-refuses": func() *world {
-		w := worldOf(around, pod(0, writer))
+		w := worldOf(around, pod(0, primary))
 		w.refuse["edit"] = "component \"redis\" takes 1 replica"
 		w.happens("The Operation starts.", nil)
 		return w
 	},
 	"engine-stalls": func() *world {
-		w := worldOf(around, pod(0, writer))
+		w := worldOf(around, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("It has the edit and is not Ready.", func(w *world) {
 			w.facts.Declared.ObservedGeneration, w.facts.Declared.Ready = 2,
@@ -140,7 +140,7 @@ var graphStories = map[string]func() *world{
 		return w
 	},
 	"cancelled": func() *world {
-		w := worldOf(around, pod(0, writer))
+		w := worldOf(around, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.crash = crashAfterWrite
 		w.happens("It is cancelled.", func(w *world) { w.op.Spec.Cancel = true })
@@ -221,7 +221,7 @@ var graphStories = map[string]func() *world{
 		return w
 	},
 	"delete-that-is-on-record": func() *world {
-		w := worldOf(clearing, pod(0, writer))
+		w := worldOf(clearing, pod(0, primary))
 		for _, name := range []string{"a", "c"} {
 			w.objects["ConfigMap "+name] = map[string]any{}
 		}
@@ -232,7 +232,7 @@ var graphStories = map[string]func() *world{
 		return w
 	},
 	"delete-that-was-done-before": func() *world {
-		w := worldOf(clearing, pod(0, writer))
+		w := worldOf(clearing, pod(0, primary))
 		w.objects["ConfigMap a"] = map[string]any{}
 		w.happens("The Operation starts, and the controller dies after it has deleted.",
 			func(w *world) { w.crash = crashAfterDelete })
@@ -242,15 +242,15 @@ var graphStories = map[string]func() *world{
 	},
 	"switchover": func() *world {
 		template := Defaults()["Switchover"]
-		w := worldOf(approved, pod(0, writer), pod(1, reader))
+		w := worldOf(approved, pod(0, primary), pod(1, reader))
 		w.facts.Template, w.facts.Parameters = template, map[string]string{"component": "", "to": ""}
 		w.happens("The Operation starts.", nil)
 		w.happens("Nobody writes.", func(w *world) { w.at(0).Access = reader })
-		w.happens("Pod 1 writes.", func(w *world) { w.at(1).Access = writer })
+		w.happens("Pod 1 writes.", func(w *world) { w.at(1).Access = primary })
 		return w
 	},
 	"switchover-is-cancelled": func() *world {
-		w := worldOf(approved, pod(0, writer), pod(1, reader))
+		w := worldOf(approved, pod(0, primary), pod(1, reader))
 		w.facts.Template, w.facts.Parameters = Defaults()["Switchover"], map[string]string{"component": "", "to": ""}
 		w.happens("The Operation starts.", nil)
 		w.crash = crashAfterCall
@@ -261,7 +261,7 @@ var graphStories = map[string]func() *world{
 	},
 	"switchover-fails": func() *world {
 		template := Defaults()["Switchover"]
-		w := worldOf(approved, pod(0, writer), pod(1, reader))
+		w := worldOf(approved, pod(0, primary), pod(1, reader))
 		w.facts.Template, w.facts.Parameters = template, map[string]string{"component": "redis", "to": "redis-a-main-1"}
 		w.happens("The Operation starts.", nil)
 		w.happens("It does not hand over.", func(w *world) { w.refuse["handover"] = "pod 0 does not hand over" })

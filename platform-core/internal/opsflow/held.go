@@ -89,7 +89,7 @@ func (r *run) noteHold() {
 	meta.SetStatusCondition(&r.status.Conditions, condition)
 }
 
-// letGo is for a run that no longer waits for a maintenance window since it ended, or waits for its turn again.
+// letGo is for a run that no longer waits for a maintenance window since it ended, or waits in the queue again.
 func (r *run) letGo() {
 	if Held(&platformv1.Operation{Status: *r.status}) {
 		meta.RemoveStatusCondition(&r.status.Conditions, platformv1.HeldCondition)

@@ -23,17 +23,17 @@ func opens(w *world) {
 	w.facts.Held = nil
 }
 
-// turned is a turn of a controller that lets a run take its turn again.
-func (w *world) turned(what string, do func(*world)) {
+// readmitted is a reconcile of a controller that lets a run back into the queue.
+func (w *world) readmitted(what string, do func(*world)) {
 	w.tell("%s", what)
 	do(w)
 	w.facts.Answers = map[string]*Answer{}
-	if TakesTurn(w.op, w.facts) {
+	if WaitsInQueue(w.op, w.facts) {
 		w.tell("  it takes its turn")
 		d := Start(w.op, "redis-a", w.facts, nil)
 		w.write(d)
 	}
-	w.turn()
+	w.reconcile()
 }
 
 const approvedUpgrade = `name: Upgrade
@@ -48,65 +48,65 @@ steps:
 // heldStories are those of maintenance windows.
 var heldStories = map[string]func() *world{
 	"held-until-the-window": func() *world {
-		w := worldOf(committing, pod(0, writer))
+		w := worldOf(committing, pod(0, primary))
 		closed(w)
 		w.happens("The Operation starts.", nil)
-		w.turned("59 minutes later.", wait(59*time.Minute))
-		w.turned("The window opens.", opens)
-		w.turned("It is Ready with the edit.", settled)
+		w.readmitted("59 minutes later.", wait(59*time.Minute))
+		w.readmitted("The window opens.", opens)
+		w.readmitted("It is Ready with the edit.", settled)
 		return w
 	},
 	"held-and-cancelled": func() *world {
-		w := worldOf(committing, pod(0, writer))
+		w := worldOf(committing, pod(0, primary))
 		closed(w)
 		w.happens("The Operation starts.", nil)
 		w.happens("It is cancelled.", cancels)
 		return w
 	},
 	"held-by-the-rollout": func() *world {
-		w := endless(worldOf(committing, pod(0, writer)))
+		w := endless(worldOf(committing, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("The window closes before all pods are done.", func(w *world) {
 			settled(w)
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionFalse, Reason: platformv1.ReasonWaitingForMaintenance,
 				Message: "waits for the maintenance window, next at one: pod 1 is to be replaced"}
 		})
-		w.turned("A day later it opens.", func(w *world) {
+		w.readmitted("A day later it opens.", func(w *world) {
 			wait(24 * time.Hour)(w)
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionFalse, Reason: "PodsNotReady", Message: "pod 1 starts"}
 		})
-		w.turned("50 s later.", wait(50*time.Second))
-		w.turned("10 s later.", wait(10*time.Second))
+		w.readmitted("50 s later.", wait(50*time.Second))
+		w.readmitted("10 s later.", wait(10*time.Second))
 		return w
 	},
 	"held-while-suspended": func() *world {
-		w := endless(worldOf(committing, pod(0, writer)))
+		w := endless(worldOf(committing, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("The instance is suspended, and Ready as it was.", func(w *world) {
 			settled(w)
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonSuspended,
 				Message: "nothing is done, healing included, while suspend is true"}
 		})
-		w.turned("It goes on, and is Ready with the edit.", func(w *world) {
+		w.readmitted("It goes on, and is Ready with the edit.", func(w *world) {
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonReady}
 		})
 		return w
 	},
 	"held-and-approved": func() *world {
-		w := worldOf(approvedUpgrade, pod(0, writer))
+		w := worldOf(approvedUpgrade, pod(0, primary))
 		w.op.Spec.Author = "ada"
 		closed(w)
 		w.happens("The Operation starts.", nil)
-		w.turned("Somebody approves.", func(w *world) {
+		w.readmitted("Somebody approves.", func(w *world) {
 			w.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
 		})
-		w.turned("Nothing happens.", func(*world) {})
-		w.turned("The window opens.", opens)
-		w.turned("It is Ready with the edit.", settled)
+		w.readmitted("Nothing happens.", func(*world) {})
+		w.readmitted("The window opens.", opens)
+		w.readmitted("It is Ready with the edit.", settled)
 		return w
 	},
 	"held-by-what-it-runs": func() *world {
-		w := endless(worldOf(nesting, pod(0, writer)))
+		w := endless(worldOf(nesting, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("What it runs waits for a window.", func(w *world) {
 			inner := w.children["run-inner"]
@@ -120,9 +120,9 @@ var heldStories = map[string]func() *world{
 	},
 }
 
-// One that waits for a window keeps nobody waiting, and waits for its turn again only when it has begun nothing.
+// One that waits for a window keeps nobody waiting, and waits in the queue again only when it has begun nothing.
 func TestHeldOnesStandAside(t *testing.T) {
-	w := worldOf(committing, pod(0, writer))
+	w := worldOf(committing, pod(0, primary))
 	closed(w)
 	w.happens("The Operation starts.", nil)
 	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"},
@@ -136,11 +136,11 @@ func TestHeldOnesStandAside(t *testing.T) {
 	if by := urgent.Preempts(w.op); by != nil || urgent.Ahead(other) != nil {
 		t.Errorf("it is ended for %v, or waited for", by)
 	}
-	if TakesTurn(w.op, w.facts) {
+	if WaitsInQueue(w.op, w.facts) {
 		t.Error("it takes its turn while the window is closed")
 	}
 	other.Status.Phase = platformv1.OperationRunning
-	if opens(w); !TakesTurn(w.op, w.facts) || q.Ahead(w.op) != other {
+	if opens(w); !WaitsInQueue(w.op, w.facts) || q.Ahead(w.op) != other {
 		t.Error("it goes on beside another one")
 	}
 	d := Wait(w.op, "redis-a", Decision{}.Outcome, w.facts.Now)

@@ -75,7 +75,7 @@ func TestInlineOperationGoesThroughItsSteps(t *testing.T) {
 	}
 	op.Status = d.Status
 	op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
-	if !opsflow.TakesTurn(op, facts) {
+	if !opsflow.WaitsInQueue(op, facts) {
 		t.Error("an approved Operation that has done nothing does not begin")
 	}
 	d = opsflow.Start(op, "", facts, nil)

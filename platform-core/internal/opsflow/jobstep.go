@@ -223,7 +223,7 @@ func (r *run) job(t *optemplate.Step, step *platformv1.StepStatus, one item) (jo
 	return job, ""
 }
 
-// volumes are those of the pod that is on record as the writer. It has to be gone, and nobody else is named meanwhile:
+// volumes are those of the pod that is on record as the primary. It has to be gone, and nobody else is named meanwhile:
 // the set is stopped.
 func (r *run) volumes(job *Job) verdict {
 	for _, set := range slices.Sorted(maps.Keys(r.facts.Writing)) {

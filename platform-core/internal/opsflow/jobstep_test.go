@@ -77,7 +77,7 @@ func jobEnds(name string, phase platformv1.OperationPhase, message string) func(
 // jobStories are those of steps that run a pod to completion.
 var jobStories = map[string]func() *world{
 	"job": func() *world {
-		w := worldOf(counting, pod(0, writer))
+		w := worldOf(counting, pod(0, primary))
 		for _, point := range []crashPoint{crashBeforeWrite, crashAfterWrite, crashAfterCall} {
 			w.happens("A controller starts.", func(w *world) { w.crash = point })
 		}
@@ -93,7 +93,7 @@ var jobStories = map[string]func() *world{
 		return w
 	},
 	"job-fails-twice": func() *world {
-		w := worldOf(counting, pod(0, writer))
+		w := worldOf(counting, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("The job fails.", jobEnds("run-count", platformv1.OperationFailed, "exit code 1: no\nconnection"))
 		w.happens("3 s later.", wait(3*time.Second))
@@ -126,14 +126,14 @@ var jobStories = map[string]func() *world{
 		return w
 	},
 	"job-deleted": func() *world {
-		w := worldOf(counting, pod(0, writer))
+		w := worldOf(counting, pod(0, primary))
 		w.op.Spec.Retry, w.facts.Template.Steps[0].Retry = nil, nil
 		w.happens("The Operation starts.", nil)
 		w.happens("Somebody deletes the job.", func(w *world) { delete(w.jobs, "run-count") })
 		return w
 	},
 	"job-cancelled": func() *world {
-		w := worldOf(countingEach, pod(0, writer))
+		w := worldOf(countingEach, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("The first job has ended.", jobEnds("run-count-1", platformv1.OperationSucceeded, ""))
 		w.happens("It is cancelled.", func(w *world) { w.op.Spec.Cancel = true })

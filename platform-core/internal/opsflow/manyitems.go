@@ -86,7 +86,7 @@ func (m *many) take(target platformv1.StepTarget) {
 	target.Phase = platformv1.OperationRunning
 	key := m.r.key(m.step, target.Name)
 	if m.t.Task() != nil && m.first.effect != nil && m.r.facts.Answers[key] == nil {
-		// One effect is brought about at a time: its turn comes.
+		// One effect is brought about at a time: the next one follows.
 		m.running++
 		m.kept = append(m.kept, target)
 		return

@@ -119,8 +119,8 @@ func (f *fleet) bring(effect *Effect) *Answer {
 	return &Answer{Job: JobState{Phase: platformv1.OperationSucceeded}}
 }
 
-// turn is a reconcile, from the present version of the Operation or from one of before.
-func (f *fleet) turn() {
+// reconcile is one, from the present version of the Operation or from one of before.
+func (f *fleet) reconcile() {
 	f.facts.Now = f.facts.Now.Add(time.Duration(1+f.rng.IntN(2000)) * time.Millisecond)
 	f.facts.Answers, f.facts.Lists = map[string]*Answer{}, map[string][]string{}
 	stale := f.rng.IntN(20) == 0
@@ -160,15 +160,15 @@ func TestManyTasksEndAsTheModelSays(t *testing.T) {
 		}
 	}
 	f := newFleet(t, items)
-	for turns := 0; !Finished(f.op); turns++ {
-		if turns > 20000 {
+	for reconciles := 0; !Finished(f.op); reconciles++ {
+		if reconciles > 20000 {
 			t.Fatalf("it is not done: %+v", f.op.Status)
 		}
 		if f.op.Status.Phase == platformv1.OperationAwaitingApproval {
 			f.op = f.op.DeepCopy()
 			f.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
 		}
-		f.turn()
+		f.reconcile()
 	}
 	var got []string
 	for _, step := range f.op.Status.Steps {

@@ -15,7 +15,7 @@ import (
 // foretelling is a dry run of a template whose steps run others.
 func foretelling(t *testing.T, text string, others ...string) (*platformv1.Operation, Facts) {
 	t.Helper()
-	w := worldOf(text, pod(0, writer), pod(1, reader))
+	w := worldOf(text, pod(0, primary), pod(1, reader))
 	w.op.Spec.DryRun, w.op.Spec.TargetRef = true, w.facts.Reference
 	templates := map[string]optemplate.Template{}
 	for _, other := range others {
@@ -117,7 +117,7 @@ func TestADryRunDescribesWhatItsStepsRun(t *testing.T) {
 	if len(d.Status.Steps) != 6 || d.Effect != nil {
 		t.Errorf("it has steps %+v and effect %+v", d.Status.Steps, d.Effect)
 	}
-	// For a maintenance window only what the Operation itself edits counts: what it runs is asked in its own turn.
+	// For a maintenance window only what the Operation itself edits counts: what it runs is asked by itself.
 	facts.Others = nil
 	if edits := EditsOf(op, facts); len(edits) != 0 {
 		t.Errorf("without a dry run it edits %v", edits)

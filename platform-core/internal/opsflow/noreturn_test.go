@@ -55,7 +55,7 @@ func endless(w *world) *world {
 // noReturnStories are those of points of no return.
 var noReturnStories = map[string]func() *world{
 	"no-return-failure-goes-forward": func() *world {
-		w := endless(worldOf(committing, pod(0, writer)))
+		w := endless(worldOf(committing, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("It is Ready with the edit.", settled)
 		w.happens("The check fails.", func(w *world) {
@@ -71,19 +71,19 @@ var noReturnStories = map[string]func() *world{
 		return w
 	},
 	"no-return-time-is-over": func() *world {
-		w := endless(worldOf(committing, pod(0, writer)))
+		w := endless(worldOf(committing, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("A minute passes.", wait(time.Minute))
 		return w
 	},
 	"no-return-refused-goes-back": func() *world {
-		w := worldOf(committing, pod(0, writer))
+		w := worldOf(committing, pod(0, primary))
 		w.refuse["edit"] = "version 8.0 is not supported"
 		w.happens("The Operation starts.", nil)
 		return w
 	},
 	"no-return-controller-dies": func() *world {
-		w := worldOf(approved, pod(0, writer))
+		w := worldOf(approved, pod(0, primary))
 		w.facts.Template, w.facts.Parameters = Defaults()["UpgradePaaS"], map[string]string{"version": "8.0"}
 		w.crash = crashAfterWrite
 		w.happens("The Operation starts, and the controller dies when the upgrade is on record.", nil)
@@ -92,14 +92,14 @@ var noReturnStories = map[string]func() *world{
 		return w
 	},
 	"no-return-cancelled-before": func() *world {
-		w := worldOf(committing, pod(0, writer))
+		w := worldOf(committing, pod(0, primary))
 		w.crash = crashAfterWrite
 		w.happens("The Operation starts, and the controller dies when the note is on record.", nil)
 		w.happens("It is cancelled.", cancels)
 		return w
 	},
 	"no-return-of-a-step": func() *world {
-		w := endless(worldOf(nesting, pod(0, writer)))
+		w := endless(worldOf(nesting, pod(0, primary)))
 		w.happens("The Operation starts.", nil)
 		w.happens("What it runs has passed its point of no return.", func(w *world) {
 			inner := w.children["run-inner"]
@@ -147,7 +147,7 @@ func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 	ends := map[string]int{}
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 23))
-		w := worldOf(committing, pod(0, writer), pod(1, reader))
+		w := worldOf(committing, pod(0, primary), pod(1, reader))
 		w.op.Spec.Timeout = &metav1.Duration{Duration: 5 * time.Minute}
 		unlucky := int(seed % 4 * 4)
 		bad := func() bool { return rng.IntN(30) < unlucky }
@@ -198,7 +198,7 @@ func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 
 // What tries a run again that had passed its point of no return has passed it, too.
 func TestARetryBeginsPastThePointOfNoReturn(t *testing.T) {
-	w := endless(worldOf(committing, pod(0, writer)))
+	w := endless(worldOf(committing, pod(0, primary)))
 	w.happens("The Operation starts.", nil)
 	w.happens("It is Ready with the edit.", settled)
 	w.happens("A minute passes.", wait(time.Minute))
@@ -253,7 +253,7 @@ func TestTheQueuePastThePointOfNoReturn(t *testing.T) {
 
 // The plan of a dry run says where there is no way back.
 func TestADryRunSaysWhereThereIsNoWayBack(t *testing.T) {
-	w := worldOf(committing, pod(0, writer))
+	w := worldOf(committing, pod(0, primary))
 	w.op.Spec.DryRun = true
 	d := Start(w.op, "redis-a", w.facts, nil)
 	const want = "upgrade: from here on there is no way back: pods write with the new version; " +

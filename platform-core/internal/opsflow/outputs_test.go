@@ -29,7 +29,7 @@ steps:
 // outputStories are those of outputs that are no texts.
 var outputStories = map[string]func() *world{
 	"typed-outputs": func() *world {
-		w := worldOf(passing, pod(0, writer))
+		w := worldOf(passing, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("The object is not of the types.", func(w *world) {
 			w.objects["ConfigMap found"] = map[string]any{"keys": "many", "names": []any{"a"}}
@@ -59,7 +59,7 @@ steps:
 
 func TestWhatAJobSaysIsConverted(t *testing.T) {
 	said := func(keys string) *world {
-		w := worldOf(typed, pod(0, writer))
+		w := worldOf(typed, pod(0, primary))
 		w.happens("The Operation starts.", nil)
 		w.happens("It has ended.", jobEnds("run-count", platformv1.OperationSucceeded, "keys="+keys))
 		return w
@@ -107,13 +107,13 @@ func TestFormerRecordsAreReadWithTheTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	former := func(keys string) *platformv1.Operation {
-		w := worldOf(passing, pod(0, writer))
+		w := worldOf(passing, pod(0, primary))
 		w.op.Status.Phase = platformv1.OperationFailed
 		w.op.Status.Steps = []platformv1.StepStatus{{Name: "look", Phase: platformv1.OperationSucceeded, Attempts: 1,
 			Outputs: map[string]string{"keys": keys, "names": `["a"]`}}}
 		return w.op
 	}
-	w := worldOf(passing, pod(0, writer))
+	w := worldOf(passing, pod(0, primary))
 	if refusal := Retryable(w.op, former("12"), w.facts); refusal != nil {
 		t.Fatal(refusal)
 	}

@@ -36,7 +36,7 @@ func memory(limit, request string) func(*platformv1.ApplicationSpec) {
 
 // editing is a run of a template of the engine.
 func editing(template string, parameters map[string]string) *world {
-	w := worldOf(approved, pod(0, writer), pod(1, reader))
+	w := worldOf(approved, pod(0, primary), pod(1, reader))
 	w.op.Spec.TemplateRef = template
 	w.op.Spec.Parameters = platformv1.Parameters{}
 	for name, value := range parameters {

@@ -27,7 +27,7 @@ type Queue struct {
 	Apart func(*platformv1.Operation) bool
 }
 
-// Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before
+// Ahead returns the Operation that has to end before op can start; nil when op is the next. One that runs comes before
 // all others, then one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody
 // waiting, and what the engine does by itself waits for nobody; others wait for that, unless they pre-empt. What a step
 // of another Operation runs waits neither for that one nor for those that wait for it. Nobody waits for the record of a
@@ -184,7 +184,7 @@ func ParentOf(op *platformv1.Operation) types.UID {
 	return ""
 }
 
-// before compares two Operations by their turn.
+// before compares two Operations by their place in the queue.
 func (q Queue) before(a, b *platformv1.Operation) int {
 	return cmp.Or(
 		cmp.Compare(q.rank(a), q.rank(b)),
@@ -224,9 +224,9 @@ func HasDoneNothing(op *platformv1.Operation) bool {
 	})
 }
 
-// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside
-// before it did and no longer does.
-func TakesTurn(op *platformv1.Operation, facts Facts) bool {
+// WaitsInQueue says whether an Operation has to wait in the queue before it goes on: it has yet to begin, or stood
+// aside before it did and no longer does.
+func WaitsInQueue(op *platformv1.Operation, facts Facts) bool {
 	switch {
 	case !Running(op):
 		return true

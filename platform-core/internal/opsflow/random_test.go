@@ -147,20 +147,20 @@ func TestRandomHistories(t *testing.T) {
 	ends := map[platformv1.OperationPhase]int{}
 	for seed := range uint64(250) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		w := worldOf(everything, pod(0, writer), pod(1, reader))
+		w := worldOf(everything, pod(0, primary), pod(1, reader))
 		w.facts.Actions = map[string][]plan.Action{
 			"redis": {{Name: "ask", Command: []string{"ask"}, Parameters: map[string]string{"what": "string"}}}}
 		w.op.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
 		unlucky := int(seed % 4 * 3)
 		bad := func() bool { return rng.IntN(40) < unlucky }
-		for turn := 0; turn < 400 && !Finished(w.op); turn++ {
+		for round := 0; round < 400 && !Finished(w.op); round++ {
 			before := w.op.Status.DeepCopy()
-			if turn < 100 {
+			if round < 100 {
 				w.crash = []crashPoint{crashNever, crashNever, crashBeforeWrite, crashAfterWrite, crashAfterCall}[rng.IntN(5)]
 			}
 			w.happens("Something happens.", func(w *world) { w.happen(rng, bad) })
 			w.check(t, before)
-			if turn > 100 {
+			if round > 100 {
 				bad = func() bool { return false }
 			}
 		}

@@ -165,7 +165,7 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 			others++
 		}
 	}
-	if writer := f.pod(record.Member.Name); others == 0 || writer == nil || writer.Report.Health != report.Healthy {
+	if primary := f.pod(record.Member.Name); others == 0 || primary == nil || primary.Report.Health != report.Healthy {
 		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is "+
 			"deleted", name, record.Member.Name)
 	}

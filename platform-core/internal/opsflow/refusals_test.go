@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer
-// hands over, and one whose writer the engine names.
+// able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose primary
+// hands over, and one whose primary the engine names.
 func able() *plugin.Bundle {
 	b := bundle()
 	b.Components.Components = []schema.Component{

@@ -34,24 +34,24 @@ func refusalsOfItems() map[string]refusal {
 	}
 	return map[string]refusal{
 		"too many items": {func() *world {
-			w := worldOf(forEach("steps.look.outputs.names + steps.look.outputs.names"), pod(0, writer))
+			w := worldOf(forEach("steps.look.outputs.names + steps.look.outputs.names"), pod(0, primary))
 			w.objects["ConfigMap found"] = map[string]any{"names": items(maxItems/2 + 1)}
 			return w
 		}, `step "many" would go through 1002 items: at most 1000 are allowed`},
 		"items that cannot be told": {func() *world {
-			w := worldOf(forEach("steps.look.outputs.names.map(n, string(int(n)))"), pod(0, writer))
+			w := worldOf(forEach("steps.look.outputs.names.map(n, string(int(n)))"), pod(0, primary))
 			w.objects["ConfigMap found"] = map[string]any{"names": []any{"many"}}
 			return w
 		}, `cannot say what step "many" goes through: `},
 		"an item twice, also when it is tried again": {func() *world {
-			w := worldOf(strings.ReplaceAll(each, "['a', 'b']", "['a', 'b', 'a']"), pod(0, writer))
+			w := worldOf(strings.ReplaceAll(each, "['a', 'b']", "['a', 'b', 'a']"), pod(0, primary))
 			w.happens("The Operation starts.", nil)
 			wait(3 * time.Second)(w)
 			return w
 		}, `step "many" would go through "a" twice`},
 		"a step that cannot say whether it is wanted": {func() *world {
 			return worldOf("name: When\nparameters: {n: {schema: string, default: x}}\nsteps:\n  - {name: maybe, when: "+
-				"int(parameters.n) > 1, agent: {call: Restart}}\n", pod(0, writer))
+				"int(parameters.n) > 1, agent: {call: Restart}}\n", pod(0, primary))
 		}, `cannot say whether step "maybe" is wanted: `},
 		"an action in a pod that was replaced": {func() *world {
 			w := actingWorld()
@@ -62,22 +62,22 @@ func refusalsOfItems() map[string]refusal {
 			return w
 		}, "pod redis-a-main-0 was replaced before action ask in it was known to have ended"},
 		"a step that its template has no more": {func() *world {
-			w := worldOf(approved, pod(0, writer))
+			w := worldOf(approved, pod(0, primary))
 			w.op.Spec.Author = "ada"
 			w.happens("The Operation starts.", nil)
 			w.facts.Template.Steps = w.facts.Template.Steps[1:]
 			return w
 		}, `step "ask" is no longer part of template "Approved"`},
 		"compensation that fails": {func() *world {
-			w := worldOf(around, pod(0, writer))
+			w := worldOf(around, pod(0, primary))
 			w.refuse["edit"], w.refuse["delete"] = "no room", "ConfigMap note is held"
 			return w
 		}, `step "forget" did not undo what was done: ConfigMap note is held`},
 	}
 }
 
-// refusalsOfWriters are those of steps that ask for another writer.
-func refusalsOfWriters() map[string]refusal {
+// refusalsOfSwitchovers are those of steps that ask for another primary.
+func refusalsOfSwitchovers() map[string]refusal {
 	of := func(template string, parameters map[string]string, pods ...Pod) *world {
 		w := worldOf(approved, pods...)
 		w.facts.Template, w.facts.Parameters = Defaults()[template], parameters
@@ -89,9 +89,9 @@ func refusalsOfWriters() map[string]refusal {
 		},
 			`no pod of Redis "a" takes writes, so that there is nothing to hand over`},
 		"a switchover among several": {func() *world {
-			other := pod(1, writer)
+			other := pod(1, primary)
 			other.Name, other.Set = "redis-a-more-0", "more"
-			return of("Switchover", map[string]string{"component": "", "to": ""}, pod(0, writer), other)
+			return of("Switchover", map[string]string{"component": "", "to": ""}, pod(0, primary), other)
 		}, `2 pods of Redis "a" take writes: name a Component or WorkloadSet as the target`},
 		"a switchover that another one won": {func() *world {
 			w := handing("redis-a-main-2")
@@ -120,7 +120,7 @@ func refusalsOfWriters() map[string]refusal {
 func refusalsOfRotations() map[string]refusal {
 	of := func(credential string, has ...Credential) func() *world {
 		return func() *world {
-			w := worldOf(approved, pod(0, writer))
+			w := worldOf(approved, pod(0, primary))
 			w.facts.Template, w.facts.Parameters, w.facts.Credentials = Defaults()["RotateCredentials"],
 				map[string]string{"credential": credential}, has
 			return w
@@ -138,7 +138,7 @@ func refusalsOfRotations() map[string]refusal {
 // What a step cannot do it says in a sentence, as the error of its run, and does nothing.
 func TestWhatStepsRefuse(t *testing.T) {
 	all := refusalsOfItems()
-	maps.Copy(all, refusalsOfWriters())
+	maps.Copy(all, refusalsOfSwitchovers())
 	maps.Copy(all, refusalsOfRotations())
 	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {

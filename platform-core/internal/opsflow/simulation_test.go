@@ -268,8 +268,8 @@ func (w *world) object(object *Object) *Answer {
 	return &Answer{}
 }
 
-// turn is one reconcile: as the controller does it, with crashes where the story wants them.
-func (w *world) turn() {
+// reconcile is one reconcile: as the controller does it, with crashes where the story wants them.
+func (w *world) reconcile() {
 	for range 30 {
 		var d Decision
 		if w.op.Status.Phase == "" || w.op.Status.Phase == platformv1.OperationPending {
@@ -350,7 +350,7 @@ func (w *world) happens(what string, do func(w *world)) {
 		w.tell("  (finished: left alone)")
 		return
 	}
-	w.turn()
+	w.reconcile()
 }
 
 // sane checks what must hold in every story.

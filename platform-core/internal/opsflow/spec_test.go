@@ -221,7 +221,7 @@ func TestPreempts(t *testing.T) {
 	if q.Ahead(stop) != nil || q.Ahead(waits) != stop {
 		t.Errorf("then ahead of the stop is %v, of what waits %v", q.Ahead(stop), q.Ahead(waits))
 	}
-	// Two take their turns, whoever runs.
+	// Two queue, whoever runs.
 	other := op("Stop", platformv1.OperationPending)
 	stop.Status.Phase = platformv1.OperationRunning
 	if q := queue(stop, other, waits); q.Ahead(other) != stop || q.Preempts(stop) != nil {
@@ -273,8 +273,8 @@ func TestUrgentOnceApproved(t *testing.T) {
 	}
 }
 
-// In random histories of edits, turns and crashes there is one open record at most, no edit is on none or on two, and
-// none succeeds before the instance is Ready with its last edit.
+// In random histories of edits, reconciles and crashes there is one open record at most, no edit is on none or on two,
+// and none succeeds before the instance is Ready with its last edit.
 func TestRecordsInRandomHistories(t *testing.T) {
 	for seed := range uint64(400) {
 		h := &history{random: rand.New(rand.NewPCG(seed, 7)), app: application(1), taken: 1}
@@ -286,7 +286,7 @@ func TestRecordsInRandomHistories(t *testing.T) {
 			if h.takeUp(); h.taken == h.app.Generation {
 				reports(h.app, outcome.Done())
 			}
-			h.turn(*h.app.DeepCopy())
+			h.reconcile(*h.app.DeepCopy())
 		}
 		h.judge()
 		if len(h.problems) > 0 {
@@ -326,7 +326,7 @@ func (h *history) step() {
 			h.tell("it reports %s for %d", o.Kind(), h.app.Generation)
 		}
 	default:
-		h.turn(*h.app.DeepCopy())
+		h.reconcile(*h.app.DeepCopy())
 	}
 }
 
@@ -356,8 +356,8 @@ func (h *history) takeUp() {
 	reports(h.app, outcome.Waiting(platformv1.ReasonPodsNotReady, "at work"))
 }
 
-// turn is one of the controller of Operations, which sees the Application as it was.
-func (h *history) turn(app platformv1.Application) {
+// reconcile is one of the controller of Operations, which sees the Application as it was.
+func (h *history) reconcile(app platformv1.Application) {
 	for _, op := range h.records {
 		if Finished(op) {
 			continue

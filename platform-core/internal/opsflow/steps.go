@@ -37,7 +37,7 @@ func (r *run) endedSteps() int {
 	return n
 }
 
-// round takes every step that can go on, in topological order, so that what ends in this turn lets others begin.
+// round takes every step that can go on, in topological order, so that what ends in this reconcile lets others begin.
 func (r *run) round() {
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
@@ -290,14 +290,14 @@ func (r *run) withdrawn(t *optemplate.Step, step *platformv1.StepStatus) verdict
 		return r.withdrawBackup(step)
 	case does(*t, optemplate.EngineDrill):
 		return r.withdrawDrill(step)
-	case asksForWriter(t):
+	case asksForPrimary(t):
 		return withdraw(r, step)
 	}
 	return verdict{}
 }
 
-// asksForWriter says whether a step may ask a set for another writer.
-func asksForWriter(t *optemplate.Step) bool {
+// asksForPrimary says whether a step may ask a set for another primary.
+func asksForPrimary(t *optemplate.Step) bool {
 	return t.Engine != nil && t.Engine.Do.OnPods() || t.Agent != nil && t.Agent.Call == optemplate.AgentRestart
 }
 

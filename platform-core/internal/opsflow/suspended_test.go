@@ -87,7 +87,7 @@ func TestWhatMakesAnewIsSuspended(t *testing.T) {
 // An edited spec and a step that edits it say the same while the instance is suspended; nothing but its end wakes a
 // record.
 func TestTheSentenceOfWhatIsSuspended(t *testing.T) {
-	w := worldOf(committing, pod(0, writer))
+	w := worldOf(committing, pod(0, primary))
 	w.facts.Declared.Ready.Reason = platformv1.ReasonSuspended
 	w.facts.Application.Status.ObservedGeneration = 1
 	step := (&run{facts: w.facts}).settled("1")

@@ -8,10 +8,10 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// handing is a run of a Switchover of a set whose writer the engine names.
+// handing is a run of a Switchover of a set whose primary the engine names.
 func handing(to string) *world { return writingWorld("Switchover", map[string]string{"to": to}) }
 
-// declines has the set say that its writer does not hand over; empty when it does after all.
+// declines has the set say that its primary does not hand over; empty when it does after all.
 func declines(why string) func(*world) { return func(w *world) { w.refuse["for now"] = why } }
 
 // switchoverStories are those of a set that does not do what it is asked.

@@ -17,7 +17,7 @@ import (
 // comes or goes.
 const closePoll = time.Second
 
-// switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of
+// switchoverStep asks a set to have its primary hand over, and waits until another pod writes. The controller of
 // WorkloadSets does it.
 type switchoverStep struct{}
 
@@ -27,19 +27,19 @@ const (
 	outputTo   = "to"
 	// outputSet is the set that is asked, for as long as it is.
 	outputSet = "asked"
-	// outputRefused is the time, in RFC 3339, since when a set says that its writer does not hand over.
+	// outputRefused is the time, in RFC 3339, since when a set says that its primary does not hand over.
 	outputRefused = "refused"
 )
 
-// What a set that was asked to have its writer hand over answers, as outputs of the effect.
+// What a set that was asked to have its primary hand over answers, as outputs of the effect.
 const (
 	// OutputProgress says how far it is.
 	OutputProgress = "progress"
-	// OutputRefusal says why it does not, although its writer works; it does all the same when that changes.
+	// OutputRefusal says why it does not, although its primary works; it does all the same when that changes.
 	OutputRefusal = "refusal"
 )
 
-// handoverPatience is how long a set may say that its writer does not hand over: a pod that catches up, or follows
+// handoverPatience is how long a set may say that its primary does not hand over: a pod that catches up, or follows
 // again, takes over all the same.
 const handoverPatience = 10 * time.Second
 
@@ -50,23 +50,23 @@ func (s switchoverStep) advance(r *run, t *optemplate.Step, step *platformv1.Ste
 		}
 	}
 	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
-	writer := r.facts.writerOf(set)
-	if writer != nil && writer.Name != from {
+	primary := r.facts.primaryOf(set)
+	if primary != nil && primary.Name != from {
 		if v := withdraw(r, step); !v.done() {
 			return v
 		}
 		delete(step.Outputs, outputRefused)
-		step.Outputs[outputTo] = writer.Name
-		if to != "" && writer.Name != to {
-			return failedf("pod %s took over from %s, and %s was to", writer.Name, from, to)
+		step.Outputs[outputTo] = primary.Name
+		if to != "" && primary.Name != to {
+			return failedf("pod %s took over from %s, and %s was to", primary.Name, from, to)
 		}
 		return verdict{}
 	}
 	return handedOver(r, step, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
 }
 
-// handedOver asks a set to have its writer hand over, and waits for that. Where it will not, the request is taken back:
-// nobody counts on it any more when a pod comes later that could take over.
+// handedOver asks a set to have its primary hand over, and waits for that. Where it will not, the request is taken
+// back: nobody counts on it any more when a pod comes later that could take over.
 func handedOver(r *run, step *platformv1.StepStatus, effect *Effect) verdict {
 	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
 	if to := effect.Handover.To; to != "" {
@@ -136,16 +136,16 @@ func (s switchoverStep) begin(r *run, t *optemplate.Step, step *platformv1.StepS
 	if err != nil {
 		return verdict{failed: err.Error()}
 	}
-	writers := r.facts.writers(component)
-	switch len(writers) {
+	primaries := r.facts.primaries(component)
+	switch len(primaries) {
 	case 0:
 		return failedf("no pod of %s takes writes, so that there is nothing to hand over", r.facts.Target)
 	case 1:
 	default:
-		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers),
+		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(primaries),
 			r.facts.Target)
 	}
-	from, to := writers[0], values["to"]
+	from, to := primaries[0], values["to"]
 	if v := r.facts.checkCandidate(from, to); !v.done() {
 		return v
 	}
@@ -154,9 +154,9 @@ func (s switchoverStep) begin(r *run, t *optemplate.Step, step *platformv1.StepS
 	return verdict{}
 }
 
-// writers are the pods of a component that take writes; of all where it is empty. Those that are about to be replaced
+// primaries are the pods of a component that take writes; of all where it is empty. Those that are about to be replaced
 // have no label any more, and are on record.
-func (f Facts) writers(component string) []string {
+func (f Facts) primaries(component string) []string {
 	var names []string
 	for _, pod := range f.Pods {
 		if pod.Access == platformv1.RoleReadWrite && (component == "" || pod.Component == component) {
@@ -195,7 +195,7 @@ func (f Facts) checkCandidate(from, to string) verdict {
 	return verdict{}
 }
 
-// Asked are the sets that an Operation asked for another writer, and has not taken that back.
+// Asked are the sets that an Operation asked for another primary, and has not taken that back.
 func Asked(op *platformv1.Operation) []string {
 	var sets []string
 	for _, step := range op.Status.Steps {
@@ -209,18 +209,18 @@ func Asked(op *platformv1.Operation) []string {
 // SetOf is the name of the WorkloadSet of a pod.
 func SetOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
 
-// writerOf is the pod of a set that takes writes; nil while there is none, or more than one.
-func (f Facts) writerOf(set string) *Pod {
-	var writer *Pod
+// primaryOf is the pod of a set that takes writes; nil while there is none, or more than one.
+func (f Facts) primaryOf(set string) *Pod {
+	var primary *Pod
 	for i := range f.Pods {
 		pod := &f.Pods[i]
 		if pod.Access != platformv1.RoleReadWrite || !strings.HasPrefix(pod.Name, set+"-") {
 			continue
 		}
-		if writer != nil {
+		if primary != nil {
 			return nil
 		}
-		writer = pod
+		primary = pod
 	}
-	return writer
+	return primary
 }

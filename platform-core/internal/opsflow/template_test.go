@@ -188,7 +188,7 @@ func TestAhead(t *testing.T) {
 		op("old-and-done", 0, platformv1.OperationSucceeded), op("old-and-failed", 0, platformv1.OperationFailed), deleted,
 		op("b", 1, platformv1.OperationPending), op("a", 1, ""), op("late-but-running", 5, platformv1.OperationRunning),
 	}
-	turn := func(name string) string {
+	ahead := func(name string) string {
 		for _, candidate := range all {
 			if candidate.Name == name {
 				if first := (Queue{Operations: all}).Ahead(candidate); first != nil {
@@ -199,13 +199,13 @@ func TestAhead(t *testing.T) {
 		return ""
 	}
 	for name, want := range map[string]string{"a": "late-but-running", "b": "late-but-running", "late-but-running": ""} {
-		if got := turn(name); got != want {
+		if got := ahead(name); got != want {
 			t.Errorf("ahead of %s is %q, want %q", name, got, want)
 		}
 	}
 	all = all[:5]
 	for name, want := range map[string]string{"a": "", "b": "a"} {
-		if got := turn(name); got != want {
+		if got := ahead(name); got != want {
 			t.Errorf("ahead of %s is %q, want %q", name, got, want)
 		}
 	}

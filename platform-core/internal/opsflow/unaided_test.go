@@ -27,9 +27,9 @@ func (r *restoring) waitsForPlugin(d Decision, asked ...DataVerb) {
 func TestRestoreWaitsForItsPlugin(t *testing.T) {
 	r := newRestoring(t, JobState{Phase: platformv1.OperationRunning}, nil)
 	r.job, r.facts.NoPlugin = there, gone
-	r.waitsForPlugin(r.turn(), DataPrepare)
+	r.waitsForPlugin(r.reconcile(), DataPrepare)
 	r.facts.NoPlugin = nil
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap)
 }
 
@@ -37,21 +37,21 @@ func TestRestoreWaitsForItsPlugin(t *testing.T) {
 func TestRestoreGoesBackWithoutItsPlugin(t *testing.T) {
 	r := newRestoring(t, JobState{Phase: platformv1.OperationRunning}, nil)
 	r.facts.NoPlugin, r.op.Spec.Cancel = gone, true
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationCancelled, "", DataPrepare, DataDiscard)
 
 	r = newRestoring(t, JobState{Phase: platformv1.OperationRunning}, nil)
 	r.facts.NoPlugin, r.facts.Now = gone, epoch.Add(DefaultTimeout)
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, gone.Message, DataPrepare, DataDiscard)
 
 	r = newRestoring(t, there, nil)
 	r.facts.Data["s"] = DataState{Generation: "01234567"}
 	r.facts.NoPlugin, r.facts.Now = gone, epoch.Add(DefaultTimeout+time.Second)
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap, DataReturn)
 	r.facts.Data["s"] = DataState{Serves: "p", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationFailed, "to work with the restored data", DataPrepare, DataSwap, DataReturn, DataDiscard)
 }
 
@@ -60,12 +60,12 @@ func TestRestoreGoesBackWithoutItsPlugin(t *testing.T) {
 func TestRestoreOpensWithoutItsPlugin(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"], r.facts.NoPlugin = DataState{Generation: "01234567", Writes: "p"}, gone
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationRunning, "to take writes", DataPrepare, DataSwap, DataOpen)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
-	r.waitsForPlugin(r.turn(), DataPrepare, DataSwap, DataOpen)
+	r.waitsForPlugin(r.reconcile(), DataPrepare, DataSwap, DataOpen)
 	r.facts.NoPlugin = nil
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationSucceeded, "", DataPrepare, DataSwap, DataOpen, DataDrop)
 }
 
@@ -131,13 +131,13 @@ func TestRestoreTriedAgainGoesOn(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p"}
 	r.busy = DataOpen
-	r.turn()
+	r.reconcile()
 	earlier := r.again()
 	r.busy = ""
 	r.goOn(Start(r.op, "redis-a", r.facts, earlier))
 	r.is(platformv1.OperationRunning, "to take writes", DataOpen)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
-	r.turn()
+	r.reconcile()
 	r.is(platformv1.OperationSucceeded, "", DataOpen, DataDrop)
 }
 
@@ -145,7 +145,7 @@ func TestRestoreTriedAgainGoesOn(t *testing.T) {
 func TestRestoreTriedAgainDoesNotGoBack(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p"}
-	r.turn()
+	r.reconcile()
 	earlier := r.again()
 	r.refused[DataOpen] = "it has others"
 	r.goOn(Start(r.op, "redis-a", r.facts, earlier))

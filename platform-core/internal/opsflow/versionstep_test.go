@@ -18,7 +18,7 @@ func runs(ordinal int, version string) func(*world) {
 
 // upgrading is a run of the engine's own upgrade to 8.0, of pods that report 7.0.15.
 func upgrading() *world {
-	w := worldOf(committing, pod(0, writer), pod(1, reader))
+	w := worldOf(committing, pod(0, primary), pod(1, reader))
 	w.facts.Template, w.facts.Parameters = Defaults()["UpgradePaaS"], map[string]string{"version": "8.0"}
 	for ordinal := range w.facts.Pods {
 		runs(ordinal, "7.0.15")(w)

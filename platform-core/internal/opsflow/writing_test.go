@@ -19,9 +19,9 @@ import (
 
 const writingSet = "redis-a-main"
 
-// writingWorld has three pods of a set whose writer the engine names; pod 0 writes in term 2.
+// writingWorld has three pods of a set whose primary the engine names; pod 0 writes in term 2.
 func writingWorld(template string, parameters map[string]string) *world {
-	w := worldOf(approved, pod(0, writer), pod(1, reader), pod(2, reader))
+	w := worldOf(approved, pod(0, primary), pod(1, reader), pod(2, reader))
 	w.facts.Template = Defaults()[template]
 	for name, value := range parameters {
 		if w.op.Spec.Parameters == nil {
@@ -43,7 +43,7 @@ func writingWorld(template string, parameters map[string]string) *world {
 	return w
 }
 
-// records has the set say something else of its writer, and the pods have the labels that follow.
+// records has the set say something else of its primary, and the pods have the labels that follow.
 func (w *world) records(change func(r *platformv1.PrimaryRecord)) {
 	writing := w.facts.Writing[writingSet]
 	writing.Record = writing.Record.DeepCopy()
@@ -83,7 +83,7 @@ func named(ordinal int) func(w *world) {
 func labelled(ordinal int) func(w *world) {
 	return func(w *world) {
 		w.facts.Now = w.facts.Now.Add(100 * time.Millisecond)
-		w.at(ordinal).Access = writer
+		w.at(ordinal).Access = primary
 	}
 }
 
@@ -261,8 +261,8 @@ func TestWritingIsRefused(t *testing.T) {
 	}
 }
 
-// TestARecordTakesNoTurn: it waits for nobody, and nobody for it.
-func TestARecordTakesNoTurn(t *testing.T) {
+// TestARecordWaitsInNoQueue: it waits for nobody, and nobody for it.
+func TestARecordWaitsInNoQueue(t *testing.T) {
 	op := func(name string, phase platformv1.OperationPhase, labels map[string]string) *platformv1.Operation {
 		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels},
 			Status: platformv1.OperationStatus{Phase: phase}}

@@ -203,7 +203,7 @@ func (e Editor) respect(ch *Change, object, field string, ownership opsflow.Owne
 	field, path := opsflow.Plain(field), field
 	entries := ch.Before.GetManagedFields()
 	owners := opsflow.OwnersOf(entries, path, editors...)
-	those := slices.Concat(owners, opsflow.WritersOf(entries, path))
+	those := slices.Concat(owners, opsflow.FieldManagersOf(entries, path))
 	if i := slices.IndexFunc(those, e.isRespected); i >= 0 && ownership != opsflow.OverrideOwner {
 		return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, "+
 			"or set force to change it here until its next synchronisation",

@@ -99,7 +99,7 @@ func (s *session) turnToLeader() error {
 	}
 	for _, controller := range response.Brokers {
 		if controller.BrokerID == response.ControllerID {
-			return s.turn(net.JoinHostPort(controller.Host, strconv.Itoa(int(controller.Port))))
+			return s.redirect(net.JoinHostPort(controller.Host, strconv.Itoa(int(controller.Port))))
 		}
 	}
 	return errors.New("no controller leads at the moment: ask again")

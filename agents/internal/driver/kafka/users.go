@@ -71,7 +71,7 @@ func (users) observe(s *session, queries []driver.Query) ([]driver.State, error)
 	}
 	found, errs := make([]*driver.State, len(queries)), make([]error, len(queries))
 	var group sync.WaitGroup
-	turns := make(chan struct{}, logins)
+	slots := make(chan struct{}, logins)
 	for i, query := range queries {
 		iterations, there := credentials[query.Name]
 		if !there {
@@ -79,9 +79,9 @@ func (users) observe(s *session, queries []driver.Query) ([]driver.State, error)
 		}
 		found[i] = &driver.State{Name: query.Name, Password: driver.SamePassword,
 			Parameters: map[string]string{parameterIterations: strconv.Itoa(int(iterations))}}
-		turns <- struct{}{}
+		slots <- struct{}{}
 		group.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			found[i].Password, errs[i] = s.compare(query)
 		})
 	}

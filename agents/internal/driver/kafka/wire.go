@@ -86,8 +86,8 @@ func (s *session) callWithin(limit time.Duration, key, version int16, body encod
 	return d, d.err
 }
 
-// turn has calls go to an address from now on.
-func (s *session) turn(address string) error {
+// redirect has calls go to an address from now on.
+func (s *session) redirect(address string) error {
 	broker, err := s.open(address)
 	if err != nil {
 		return err

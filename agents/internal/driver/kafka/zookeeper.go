@@ -80,7 +80,7 @@ func (s *session) turnToController() error {
 	if err != nil {
 		return err
 	}
-	return s.turn(net.JoinHostPort(controller.Host, strconv.Itoa(int(controller.Port))))
+	return s.redirect(net.JoinHostPort(controller.Host, strconv.Itoa(int(controller.Port))))
 }
 
 // controllerAlone is what stands for a quorum where the metadata is in ZooKeeper: its leader, and nobody who votes.

@@ -101,11 +101,11 @@ func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Quer
 	defer s.close()
 	states, errs := make([]*driver.State, len(queries)), make([]error, len(queries))
 	var group sync.WaitGroup
-	turns := make(chan struct{}, workers)
+	slots := make(chan struct{}, workers)
 	for i, query := range queries {
-		turns <- struct{}{}
+		slots <- struct{}{}
 		group.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			states[i], errs[i] = k.observe(ctx, s, query)
 		})
 	}

@@ -56,7 +56,7 @@ type Gate struct {
 // when the time is over. Who is in a transaction for longer than the context lasts is not waited for: clients that come
 // after that wait all the same.
 func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
-	now, err := g.writer(ctx)
+	now, err := g.primary(ctx)
 	if err != nil {
 		g.Log.Warn("nobody can tell who takes writes now: clients wait for whoever does next", "problem", err.Error())
 	}
@@ -89,7 +89,7 @@ func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
 const held = "held"
 
 // keep starts what has clients wait and go on, whatever becomes of this process, and returns what that says.
-func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error) {
+func (g *Gate) keep(mark, primary string, length time.Duration) (*os.File, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error)
 		return nil, err
 	}
 	defer saying.Close()
-	cmd := exec.Command(own, "pgbouncer", "keep", mark, writer, "--length", length.String(), "--run", g.Run, "--port",
+	cmd := exec.Command(own, "pgbouncer", "keep", mark, primary, "--length", length.String(), "--run", g.Run, "--port",
 		strconv.Itoa(g.Port), "--server", g.Server,
 		"--server-port", strconv.Itoa(g.ServerPort), "--role", g.Role, "--credential", g.Credential, "--secrets", g.Secrets,
 		"--ca", g.CAFile)
@@ -114,7 +114,7 @@ func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error)
 // Keep has clients wait, says so once all do, and lets them go on when another server takes writes than the one that is
 // named, when that one goes on as if nothing were to happen, or when the context ends. The
 // mark says for whom they wait: whoever has them wait for somebody else later lets them go.
-func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) error {
+func (g *Gate) Keep(ctx context.Context, mark, primary string, say io.Writer) error {
 	console, err := g.console(ctx)
 	if err != nil {
 		return errors.Join(err, g.letGo(context.WithoutCancel(ctx), mark))
@@ -130,7 +130,7 @@ func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) err
 		}
 		answered <- err
 	}()
-	g.awaitAnother(ctx, writer)
+	g.awaitAnother(ctx, primary)
 	err = g.letGo(context.WithoutCancel(ctx), mark)
 	cancel()
 	if problem := <-answered; problem != nil {
@@ -141,7 +141,7 @@ func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) err
 }
 
 // awaitAnother returns when nobody has a reason to wait any more.
-func (g *Gate) awaitAnother(ctx context.Context, writer string) {
+func (g *Gate) awaitAnother(ctx context.Context, primary string) {
 	looks := time.NewTicker(look)
 	defer looks.Stop()
 	asBefore := time.Now()
@@ -151,9 +151,9 @@ func (g *Gate) awaitAnother(ctx context.Context, writer string) {
 			return
 		case <-looks.C:
 		}
-		now, err := g.writer(ctx)
+		now, err := g.primary(ctx)
 		switch {
-		case err == nil && now.identity != writer:
+		case err == nil && now.identity != primary:
 			return
 		case err != nil || now.paused:
 			asBefore = time.Now()
@@ -209,8 +209,8 @@ type server struct {
 	paused bool
 }
 
-// writer is the server that takes writes. That there is none is an error.
-func (g *Gate) writer(ctx context.Context) (server, error) {
+// primary is the server that takes writes. That there is none is an error.
+func (g *Gate) primary(ctx context.Context) (server, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	password, _, err := link.Password(g.Secrets, g.Credential)

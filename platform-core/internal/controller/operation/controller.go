@@ -193,7 +193,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case refusal != nil:
 		return c.giveUp(ctx, op, seen, refusal)
-	case !opsflow.TakesTurn(op, seen.facts):
+	case !opsflow.WaitsInQueue(op, seen.facts):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}
 	if opsflow.IsInline(op) {

@@ -337,7 +337,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
-	seen.facts.Yielding, seen.generations, seen.members = map[string]bool{}, map[string]string{}, map[string][]string{}
+	seen.facts.HandingOver, seen.generations, seen.members = map[string]bool{}, map[string]string{}, map[string][]string{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		seen.observeMembers(set)
@@ -349,7 +349,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		seen.observeData(set, pods.Items)
 		seen.generations[set.Name] = set.Spec.Generation()
 		if set.Spec.Switchover != nil {
-			seen.facts.Yielding[set.Name] = true
+			seen.facts.HandingOver[set.Name] = true
 		}
 		for ordinal := range set.Spec.Replicas {
 			name := platformv1.PodNameFor(set.Name, ordinal)

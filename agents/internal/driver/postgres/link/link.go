@@ -24,9 +24,9 @@ import (
 // poll is the time between looks at what comes by itself.
 const poll = 20 * time.Millisecond
 
-// PausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the
-// pause is over, in seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for
-// longer.
+// PausedPrefix is how somebody is called who never comes, whom a primary that is paused waits for. The time at which
+// the pause is over, in seconds since 1970, comes after it: the plugin's probe calls a primary unhealthy that is paused
+// for longer.
 const PausedPrefix = "zeroinfra-paused-"
 
 // Target is where a driver logs in, and as whom.

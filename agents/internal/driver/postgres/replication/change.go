@@ -18,7 +18,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// Promote has a server that follows become the writer. It waits for the members of the list from its first write on.
+// Promote has a server that follows become the primary. It waits for the members of the list from its first write on.
 func (s *Server) Promote(ctx context.Context) error {
 	m, connection, err := s.open(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Server) Promote(ctx context.Context) error {
 	return s.setPasswords(ctx, connection)
 }
 
-// UpdateMembers has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are
-// gone for good.
+// UpdateMembers has the primary wait for the members of the list as it is now, and drops what it keeps for pods that
+// are gone for good.
 func (s *Server) UpdateMembers(ctx context.Context) error {
 	m, connection, err := s.open(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err
 	return connection, err
 }
 
-// Follow has the server follow the writer in another pod, once it is known that the writer's data goes on from its own.
-// Where it does not, the server is stopped, and what StartFollower does then makes it so.
+// Follow has the server follow the primary in another pod, once it is known that the primary's data goes on from its
+// own. Where it does not, the server is stopped, and what StartFollower does then makes it so.
 func (s *Server) Follow(ctx context.Context, primary string) error {
 	connection, err := s.awaitLocal(ctx)
 	if err != nil {
@@ -169,11 +169,11 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.dropFormerSlots(ctx, connection); err != nil {
 		return err
 	}
-	writer, err := s.awaitWriter(ctx, primary)
+	upstream, err := s.awaitPrimary(ctx, primary)
 	if err != nil {
 		return err
 	}
-	defer link.HangUp(writer)
+	defer link.HangUp(upstream)
 	if following, err := s.follows(ctx, connection, primary); err != nil || following {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err != nil {
 		return err
 	}
-	theirs, err := lineageOf(ctx, writer)
+	theirs, err := lineageOf(ctx, upstream)
 	if err != nil {
 		return fmt.Errorf("cannot look at the writer's data: %w", err)
 	}
@@ -197,15 +197,15 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	default:
 		return s.startAnew(verdict, why)
 	}
-	if err := keepSlot(ctx, writer, s.slot()); err != nil {
+	if err := keepSlot(ctx, upstream, s.slot()); err != nil {
 		return err
 	}
-	if there, err := hasLog(ctx, writer, own.End); err != nil {
+	if there, err := hasLog(ctx, upstream, own.End); err != nil {
 		return err
 	} else if !there {
 		return s.startAnew(Copies, fmt.Sprintf("the writer has the log from %s on no more", own.End))
 	}
-	// What the writer knows of its timelines comes with its log.
+	// What the primary knows of its timelines comes with its log.
 	if err := atomicfile.Write(s.data(termsFile), []byte(theirs.Terms.String()), 0o600); err != nil {
 		return err
 	}
@@ -217,8 +217,8 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 		func() (bool, error) { return s.follows(ctx, connection, primary) })
 }
 
-// awaitWriter logs in at the writer, which may have been named a moment ago and is on its way.
-func (s *Server) awaitWriter(ctx context.Context, primary string) (connection *pgconn.PgConn, err error) {
+// awaitPrimary logs in at the primary, which may have been named a moment ago and is on its way.
+func (s *Server) awaitPrimary(ctx context.Context, primary string) (connection *pgconn.PgConn, err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, comingUp, fmt.Errorf("it took more than %s", comingUp))
 	defer cancel()
 	err = link.Until(waiting, "there is no writer to follow", func() (bool, error) {
@@ -236,15 +236,15 @@ func (s *Server) awaitWriter(ctx context.Context, primary string) (connection *p
 	return connection, err
 }
 
-// hasLog says whether the writer still has the log from a position on.
-func hasLog(ctx context.Context, writer *pgconn.PgConn, from LSN) (bool, error) {
+// hasLog says whether the primary still has the log from a position on.
+func hasLog(ctx context.Context, upstream *pgconn.PgConn, from LSN) (bool, error) {
 	// Names of segments without their timelines; the oldest go first.
-	said, err := row(ctx, writer, `SELECT coalesce(min(substr(name, 9)) <= substr(pg_walfile_name($1::pg_lsn + 1), 9), `+
+	said, err := row(ctx, upstream, `SELECT coalesce(min(substr(name, 9)) <= substr(pg_walfile_name($1::pg_lsn + 1), 9), `+
 		`false) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'`, from.String())
 	return err == nil && said[0] == "t", err
 }
 
-// follows says whether the server hears this writer.
+// follows says whether the server hears this primary.
 func (s *Server) follows(ctx context.Context, connection *pgconn.PgConn, primary string) (bool, error) {
 	said, err := row(ctx, connection, "SELECT current_setting('primary_conninfo'), coalesce((SELECT status FROM "+
 		"pg_stat_wal_receiver), '')")
@@ -280,9 +280,9 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 	return own, errors.Join(err1, err2, err3)
 }
 
-// lineageOf the writer's data.
-func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
-	said, err := row(ctx, writer,
+// lineageOf the primary's data.
+func lineageOf(ctx context.Context, upstream *pgconn.PgConn) (Lineage, error) {
+	said, err := row(ctx, upstream,
 		`SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(),
 		substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
 		coalesce(pg_read_file($1, 0, 1000000, true), ''), coalesce(pg_read_file($2, 0, 1000000, true), '')`, termsFile,
@@ -297,7 +297,7 @@ func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 	if err := errors.Join(err1, err2); err != nil || l.Timeline == 1 {
 		return l, err
 	}
-	history, err := row(ctx, writer, "SELECT pg_read_file($1, 0, 1000000, false)",
+	history, err := row(ctx, upstream, "SELECT pg_read_file($1, 0, 1000000, false)",
 		filepath.Join("pg_wal", said[2]+".history"))
 	if err != nil {
 		return l, err
@@ -306,14 +306,14 @@ func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 	return l, err
 }
 
-// keepSlot has the writer keep its log until the owner of the slot has it.
-func keepSlot(ctx context.Context, writer *pgconn.PgConn, slot string) error {
+// keepSlot has the primary keep its log until the owner of the slot has it.
+func keepSlot(ctx context.Context, upstream *pgconn.PgConn, slot string) error {
 	// One that was lost keeps nothing any more.
-	if err := run(ctx, writer, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "+
+	if err := run(ctx, upstream, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "+
 		"$1 AND wal_status = 'lost' AND NOT active", slot); err != nil {
 		return err
 	}
-	return run(ctx, writer, "SELECT pg_create_physical_replication_slot($1, true) WHERE NOT EXISTS (SELECT FROM "+
+	return run(ctx, upstream, "SELECT pg_create_physical_replication_slot($1, true) WHERE NOT EXISTS (SELECT FROM "+
 		"pg_replication_slots WHERE slot_name = $1)", slot)
 }
 

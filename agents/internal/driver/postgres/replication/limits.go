@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// limits are settings that a follower must not have lower than the writer, by what pg_controldata calls those that the
-// writer had last. A server with less does not replay the writer's log, so that who lowers one would lose all followers
-// before the writer is told.
+// limits are settings that a follower must not have lower than the primary, by what pg_controldata calls those that the
+// primary had last. A server with less does not replay the primary's log, so that who lowers one would lose all
+// followers before the primary is told.
 var limits = map[string]string{
 	"max_connections setting":      "max_connections",
 	"max_worker_processes setting": "max_worker_processes",

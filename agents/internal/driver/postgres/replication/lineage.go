@@ -97,26 +97,26 @@ type Lineage struct {
 	// Timeline of the last record, and the position after it.
 	Timeline int64
 	End      LSN
-	// History of Timeline. It is known of the writer only.
+	// History of Timeline. It is known of the primary only.
 	History []Branch
 	// Terms of timelines.
 	Terms Terms
-	// Upgrade is what the writer's data took the place of.
+	// Upgrade is what the primary's data took the place of.
 	Upgrade Upgrade
 }
 
-// Verdict on data that is to follow a writer's.
+// Verdict on data that is to follow a primary's.
 type Verdict string
 
 // Verdicts.
 const (
-	// Follows: the writer's data goes on from it.
+	// Follows: the primary's data goes on from it.
 	Follows Verdict = "Follows"
 	// Rewinds: it went elsewhere from a point that both have.
 	Rewinds Verdict = "Rewinds"
-	// Copies: it has nothing to do with the writer's, or nobody can tell what.
+	// Copies: it has nothing to do with the primary's, or nobody can tell what.
 	Copies Verdict = "Copies"
-	// Replaced: it is of another major version, and has to be data that the writer's took the place of.
+	// Replaced: it is of another major version, and has to be data that the primary's took the place of.
 	Replaced Verdict = "Replaced"
 	// Broken: it was being rewound, and is no data any more.
 	Broken Verdict = "Broken"
@@ -124,29 +124,29 @@ const (
 	Refused Verdict = "Refused"
 )
 
-// Decide says how data can follow a writer's, and why.
-func Decide(own, writer Lineage) (Verdict, string) {
-	if own.System != writer.System && writer.replaced(own.System) {
+// Decide says how data can follow a primary's, and why.
+func Decide(own, primary Lineage) (Verdict, string) {
+	if own.System != primary.System && primary.replaced(own.System) {
 		return Copies, fmt.Sprintf("the writer's data took the place of that of system %s in an upgrade", own.System)
 	}
-	if own.System != writer.System {
+	if own.System != primary.System {
 		return Refused, fmt.Sprintf("its data is of system %s, and the writer's of %s: rebuild the member if its data can go",
-			own.System, writer.System)
+			own.System, primary.System)
 	}
-	end := writer.End
-	if own.Timeline != writer.Timeline {
+	end := primary.End
+	if own.Timeline != primary.Timeline {
 		found := false
-		for _, branch := range writer.History {
+		for _, branch := range primary.History {
 			if branch.Timeline == own.Timeline {
 				end, found = branch.End, true
 			}
 		}
 		if !found {
 			return Rewinds, fmt.Sprintf("its timeline %d is not in the history of the writer's, which is %d", own.Timeline,
-				writer.Timeline)
+				primary.Timeline)
 		}
 	}
-	if ours, theirs := own.Terms[own.Timeline], writer.Terms[own.Timeline]; ours != theirs {
+	if ours, theirs := own.Terms[own.Timeline], primary.Terms[own.Timeline]; ours != theirs {
 		return Copies, fmt.Sprintf("its timeline %d began in term %d, and that of the writer in term %d", own.Timeline, ours,
 			theirs)
 	}

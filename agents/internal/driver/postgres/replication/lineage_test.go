@@ -8,7 +8,7 @@ import (
 )
 
 func TestDecide(t *testing.T) {
-	writer := Lineage{System: "7", Timeline: 3, End: 0x900, History: []Branch{{1, 0x300}, {2, 0x600}},
+	primary := Lineage{System: "7", Timeline: 3, End: 0x900, History: []Branch{{1, 0x300}, {2, 0x600}},
 		Terms: Terms{2: 2, 3: 5}, Upgrade: ParseUpgrade("state=Upgraded\nsystem=7\nreplaces=5 6 \n")}
 	for name, tc := range map[string]struct {
 		own  Lineage
@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 		"what it heard of and has not": {Lineage{System: "7", Timeline: 1, End: 0x300, Terms: Terms{2: 9}}, Follows, ""},
 		"another initdb":               {Lineage{System: "8", Timeline: 1, End: 0x100}, Refused, "system 8"},
 	} {
-		got, why := Decide(tc.own, writer)
+		got, why := Decide(tc.own, primary)
 		if got != tc.want || !strings.Contains(why, tc.says) || (why == "") != (tc.says == "") {
 			t.Errorf("%s: %s (%s), want %s (%s)", name, got, why, tc.want, tc.says)
 		}

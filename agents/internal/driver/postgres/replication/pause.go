@@ -25,7 +25,7 @@ const (
 	goneIn = "5000"
 )
 
-// Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow
+// Pause has the primary acknowledge no write for a time: each waits for one that never comes, as clients of a slow
 // server do. It returns when that is so. A program of its own ends the pause; so does the end of the server.
 func (s *Server) Pause(ctx context.Context, length time.Duration) error {
 	connection, err := s.local(ctx)
@@ -70,20 +70,20 @@ func (s *Server) endLater(name string, length time.Duration) error {
 // before.
 func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) error {
 	return link.Until(ctx, "writes do not wait", func() (bool, error) {
-		writer, err := s.local(ctx)
+		session, err := s.local(ctx)
 		if err != nil {
 			return false, err
 		}
-		defer link.HangUp(writer)
-		if err := run(ctx, writer, "SET synchronous_commit = on"); err != nil {
+		defer link.HangUp(session)
+		if err := run(ctx, session, "SET synchronous_commit = on"); err != nil {
 			return false, err
 		}
-		pid := strconv.FormatUint(uint64(writer.PID()), 10)
+		pid := strconv.FormatUint(uint64(session.PID()), 10)
 		written := make(chan error, 1)
 		committing, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
-			written <- run(committing, writer, "SELECT pg_logical_emit_message(true, 'zeroinfra', 'pause')")
+			written <- run(committing, session, "SELECT pg_logical_emit_message(true, 'zeroinfra', 'pause')")
 		}()
 		for {
 			select {

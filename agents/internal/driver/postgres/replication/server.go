@@ -24,7 +24,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// Role that followers log in as at the writer.
+// Role that followers log in as at the primary.
 const Role = "zeroinfra_replication"
 
 // Files in the folder of the volume, and those in the data that go where the data goes.
@@ -32,7 +32,7 @@ const (
 	dataFolder = "pgdata"
 	// initialized outlives the data: where it was, there is never an empty database in its place.
 	initialized = ".zeroinfra.initialized"
-	// repair says how data that went elsewhere follows the writer again.
+	// repair says how data that went elsewhere follows the primary again.
 	repairFile = ".zeroinfra.rejoin"
 	// settingsFile is included by the server's configuration.
 	settingsFile = "zeroinfra.conf"
@@ -43,7 +43,7 @@ const (
 )
 
 const (
-	// comingUp is how long a writer that was named may take until it takes writes.
+	// comingUp is how long a primary that was named may take until it takes writes.
 	comingUp = 5 * time.Second
 	// dialTimeout of a connection.
 	dialTimeout = 3 * time.Second
@@ -64,9 +64,9 @@ type Server struct {
 	Replicas int
 	// Secrets has a folder for each credential.
 	Secrets string
-	// CAFile is what the certificate of the writer must lead to; empty where the servers do not speak TLS.
+	// CAFile is what the certificate of the primary must lead to; empty where the servers do not speak TLS.
 	CAFile string
-	// Method by which a writer waits.
+	// Method by which a primary waits.
 	Method Method
 	// Launch is the program that becomes the server, given Programs and Config. It makes the data where there is none.
 	Launch string
@@ -80,7 +80,7 @@ func (s *Server) data(elements ...string) string {
 
 func (s *Server) kept(name string) string { return filepath.Join(s.Dir, name) }
 
-// slot that the writer keeps for the pod: its log stays there until the pod has it.
+// slot that the primary keeps for the pod: its log stays there until the pod has it.
 func (s *Server) slot() string { return slotOf(s.Pod) }
 
 // slotOf a pod is of its ordinal, which is what a slot's name has room for.
@@ -96,7 +96,7 @@ type settings struct {
 	standbySlots string
 	// primary that it follows; empty for none.
 	primary string
-	// recovers says that the server has all the log that there is, and becomes the writer when it has replayed it.
+	// recovers says that the server has all the log that there is, and becomes the primary when it has replayed it.
 	recovers bool
 	// raised are limits that the data needs higher than they are configured.
 	raised map[string]string
@@ -137,7 +137,7 @@ func (s *Server) write(set settings) error {
 	return atomicfile.Write(s.data(settingsFile), []byte(text.String()), 0o600)
 }
 
-// conninfo leads to the writer in another pod, which waits for the server by the name of its pod.
+// conninfo leads to the primary in another pod, which waits for the server by the name of its pod.
 func (s *Server) conninfo(primary string) string {
 	if primary == "" {
 		return ""
@@ -150,7 +150,7 @@ func (s *Server) programInfo(primary string) string {
 	return s.connectionAs("zeroinfra", primary)
 }
 
-// connectionAs leads to the writer under a name. A writer that vanishes without a word is noticed within seconds.
+// connectionAs leads to the primary under a name. A primary that vanishes without a word is noticed within seconds.
 func (s *Server) connectionAs(name, primary string) string {
 	return fmt.Sprintf("host=%s port=%d user=%s dbname=postgres application_name=%s passfile=%s connect_timeout=3 "+
 		"keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000 %s",
@@ -166,8 +166,8 @@ func (s *Server) encryption() string {
 
 func (s *Server) passfile() string { return filepath.Join(s.Run, "replication.pass") }
 
-// login logs in at the writer in another pod, and keeps the password for the server's programs. One that the writer has
-// not taken over yet is none: the one before counts.
+// login logs in at the primary in another pod, and keeps the password for the server's programs. One that the primary
+// has not taken over yet is none: the one before counts.
 func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, error) {
 	current, _, err := link.Password(s.Secrets, "replication")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // failover = true.
 const failoverSlotsSince = 17
 
-// standbySlots is the setting synchronized_standby_slots of a writer in a pod: the slots of the other members. What a
+// standbySlots is the setting synchronized_standby_slots of a primary in a pod: the slots of the other members. What a
 // member does not have yet is sent to no consumer of a failover slot, so that a consumer is never ahead of the member
 // that takes over.
 func (l member) standbySlots(pod string) string {
@@ -46,7 +46,8 @@ func (s *Server) hasFailoverSlots() (bool, error) {
 }
 
 // dropFormerSlots drops the logical slots for failover that a server has of the time in which it took writes: as a
-// standby it copies those of the writer, and one of its own of the same name would stop that and hold its log for ever.
+// standby it copies those of the primary, and one of its own of the same name would stop that and hold its log for
+// ever.
 func (s *Server) dropFormerSlots(ctx context.Context, connection *pgconn.PgConn) error {
 	has, err := s.hasFailoverSlots()
 	if err != nil || !has {

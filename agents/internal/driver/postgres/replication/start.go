@@ -22,8 +22,8 @@ import (
 // StartAlone becomes a server that has nobody beside it.
 func (s *Server) StartAlone() error { return s.become() }
 
-// StartWriter becomes the writer. Data that followed before goes on from all that it has, on a timeline of its own.
-func (s *Server) StartWriter(ctx context.Context) error {
+// StartPrimary becomes the primary. Data that followed before goes on from all that it has, on a timeline of its own.
+func (s *Server) StartPrimary(ctx context.Context) error {
 	m, err := readMember(s.Dir)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Server) StartWriter(ctx context.Context) error {
 		return err
 	}
 	if set.recovers {
-		// As long as it recovers, it needs what the writer before had.
+		// As long as it recovers, it needs what the primary before had.
 		if err := s.raise(ctx, set); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (s *Server) StartWriter(ctx context.Context) error {
 	return s.become()
 }
 
-// StartFollower becomes a server that follows the writer in another pod, or will when Follow has looked at both.
+// StartFollower becomes a server that follows the primary in another pod, or will when Follow has looked at both.
 func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	m, err := readMember(s.Dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	set := s.settingsFor(m)
 	if how != "" {
 		err := s.repair(ctx, primary, how)
-		away := errors.As(err, new(writerAway))
+		away := errors.As(err, new(primaryAway))
 		switch {
 		case err != nil && (!away || how == Broken || how == Replaced || !exists(s.data())):
 			return err
@@ -97,7 +97,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 			s.Log.Warn("the data went elsewhere, and the writer that it is to follow is away", "problem", err.Error())
 			how = ""
 		default:
-			// Only with what comes from the writer is it whole.
+			// Only with what comes from the primary is it whole.
 			set.primary = primary
 		}
 	}
@@ -137,18 +137,18 @@ func (s *Server) wantRepair(how Verdict) error {
 	return atomicfile.Write(s.kept(repairFile), []byte(how), 0o600)
 }
 
-// writerAway says that nothing was done: the writer cannot be asked.
-type writerAway struct{ error }
+// primaryAway says that nothing was done: the primary cannot be asked.
+type primaryAway struct{ error }
 
-// repair has data that follow the writer's.
+// repair has data that follow the primary's.
 func (s *Server) repair(ctx context.Context, primary string, how Verdict) error {
 	connection, err := s.login(ctx, primary)
 	if err != nil {
-		return writerAway{err}
+		return primaryAway{err}
 	}
 	defer link.HangUp(connection)
 	if err := writes(connection); err != nil {
-		return writerAway{err}
+		return primaryAway{err}
 	}
 	if how == Replaced {
 		if err := s.mayReplace(ctx, connection); err != nil {
@@ -200,7 +200,7 @@ func (s *Server) rewind(ctx context.Context, primary string) error {
 		"--config-file="+s.Config)
 }
 
-// copy takes all of the writer's data. It has another name until it is whole, and what was there before stays until
+// copy takes all of the primary's data. It has another name until it is whole, and what was there before stays until
 // then.
 func (s *Server) copy(ctx context.Context, primary string) error {
 	fresh, old := s.data()+".new", s.data()+".old"

@@ -43,8 +43,8 @@ func ParseUpgrade(text string) Upgrade {
 	return u
 }
 
-// replaced says whether data of a system was taken the place of by the writer's. A file that is not of the writer's own
-// data says nothing.
+// replaced says whether data of a system was taken the place of by the primary's. A file that is not of the primary's
+// own data says nothing.
 func (l Lineage) replaced(system string) bool {
 	return system != "" && l.Upgrade.System == l.System && slices.Contains(l.Upgrade.Replaces, system)
 }
@@ -90,13 +90,13 @@ func (s *Server) system() (string, error) {
 	return strconv.FormatUint(number, 10), nil
 }
 
-// mayReplace refuses to throw away data of another major version, but for what the writer's took the place of.
-func (s *Server) mayReplace(ctx context.Context, writer *pgconn.PgConn) error {
+// mayReplace refuses to throw away data of another major version, but for what the primary's took the place of.
+func (s *Server) mayReplace(ctx context.Context, upstream *pgconn.PgConn) error {
 	own, err := s.system()
 	if err != nil {
 		return err
 	}
-	theirs, err := lineageOf(ctx, writer)
+	theirs, err := lineageOf(ctx, upstream)
 	if err != nil {
 		return fmt.Errorf("cannot look at the writer's data: %w", err)
 	}

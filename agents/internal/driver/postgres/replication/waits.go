@@ -14,7 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// Method by which a writer waits for others.
+// Method by which a primary waits for others.
 type Method string
 
 // Methods.
@@ -52,7 +52,7 @@ func readMember(dir string) (member, error) {
 	return member{kept.Record.Term, kept.Record.List}, nil
 }
 
-// waitsFor is the setting synchronous_standby_names of a writer in a pod; empty when it waits for nobody. Where there
+// waitsFor is the setting synchronous_standby_names of a primary in a pod; empty when it waits for nobody. Where there
 // are copies to be and nobody to have them, it waits for a member that cannot come: itself.
 func (l member) waitsFor(pod string, method Method) string {
 	if l.List.SynchronousReplicas == 0 {

@@ -265,7 +265,7 @@ func TestYield(t *testing.T) {
 	w := g.write()
 	g.eventually(w, 0)
 	owner := g.owner(2)
-	g.change = func(s *cluster.Shape) { s.Yield = []string{owner.address} }
+	g.change = func(s *cluster.Shape) { s.Drain = []string{owner.address} }
 	g.bring(cluster.Done)
 	if g.owner(2) == owner {
 		t.Error("it still is the owner")
@@ -276,7 +276,7 @@ func TestYield(t *testing.T) {
 	g.shards[0] = g.shards[0][:1]
 	alone := g.shards[0][0]
 	g.change = func(s *cluster.Shape) {
-		s.Yield, s.Leaving = []string{alone.address}, nil
+		s.Drain, s.Leaving = []string{alone.address}, nil
 	}
 	if result := g.bring(cluster.Waiting); !strings.Contains(result.Reason, "is in the cluster, and is no member") {
 		t.Errorf("got %+v", result)

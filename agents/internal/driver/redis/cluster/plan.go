@@ -15,7 +15,7 @@ func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
 		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned, p.givenUp,
-		p.agreeOnPrimaries, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves,
+		p.agreeOnPrimaries, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.draining, p.copies, p.moves,
 		p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
@@ -341,7 +341,7 @@ func (p *picture) handovers() *Plan {
 func (p *picture) successor(primary *View, among []*View) *View {
 	var best *View
 	for _, v := range among {
-		if v.seen() && v.own().Primary == primary.ID && v.Link && !slices.Contains(p.shape.Yield, v.Member) &&
+		if v.seen() && v.own().Primary == primary.ID && v.Link && !slices.Contains(p.shape.Drain, v.Member) &&
 			(best == nil || byData(v, best) > 0) {
 			best = v
 		}
@@ -349,10 +349,10 @@ func (p *picture) successor(primary *View, among []*View) *View {
 	return best
 }
 
-// yielding: a member that is about to be taken out hands its slots to a replica that has all data.
-func (p *picture) yielding() *Plan {
+// draining: a member that is about to be taken out hands its slots to a replica that has all data.
+func (p *picture) draining() *Plan {
 	var steps []Step
-	for _, member := range p.shape.Yield {
+	for _, member := range p.shape.Drain {
 		v := p.byMember[member]
 		if !v.seen() || !v.owns() {
 			continue

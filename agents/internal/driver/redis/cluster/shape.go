@@ -29,8 +29,8 @@ type Shape struct {
 	Shards [][]string `json:"shards"`
 	// Leaving are the members of shards and replicas that are to go: they give up their slots, and are dropped then.
 	Leaving []string `json:"leaving,omitempty"`
-	// Yield names members that are about to be taken out for a while: none of them is to own slots.
-	Yield []string `json:"yield,omitempty"`
+	// Drain names members that are about to be taken out for a while: none of them is to own slots.
+	Drain []string `json:"yield,omitempty"`
 	// Abandon are ids of nodes whose data is given up for lost: their slots are handed out without what was in them.
 	Abandon []string `json:"abandon,omitempty"`
 	// Goal is how far to go. Default Converge.
@@ -122,7 +122,7 @@ func (s *Shape) complete() error {
 	if len(seen) > maxMembers {
 		return fmt.Errorf("the shape has %d members: at most %d are looked after", len(seen), maxMembers)
 	}
-	for i, name := range s.Yield {
+	for i, name := range s.Drain {
 		address, err := s.address(name)
 		if err == nil && !seen[address] {
 			err = fmt.Errorf("member %q is to yield, and is in no shard", address)
@@ -130,7 +130,7 @@ func (s *Shape) complete() error {
 		if err != nil {
 			return err
 		}
-		s.Yield[i] = address
+		s.Drain[i] = address
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type node struct {
 	// that of Redis 7.0 is.
 	linked bool
 	offset int
-	// elected is the turn in which it took over.
+	// elected is the step in which it took over.
 	elected int
 	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it
 	// heard that last.
@@ -56,7 +56,7 @@ type world struct {
 	names   []string
 	// serial makes ids and addresses that were never there.
 	serial, clock int
-	// turn of the agent.
+	// step of the agent.
 	turn int
 	// calm worlds have no faults; in others something happens at one of so many commands that change something, and turns.
 	calm  bool

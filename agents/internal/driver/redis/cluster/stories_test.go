@@ -147,10 +147,10 @@ var stories = map[string]func(*story){
 	"a-primary-yields": func(s *story) {
 		s.begin()
 		s.told.Reset()
-		s.shape.Yield = []string{"m0-0"}
+		s.shape.Drain = []string{"m0-0"}
 		s.play()
 		s.say("Its replica is gone.")
-		s.shape.Yield = []string{"m0-1"}
+		s.shape.Drain = []string{"m0-1"}
 		s.members["m0-0"].up = false
 		s.play()
 	},
@@ -211,10 +211,10 @@ var stories = map[string]func(*story){
 		s.play()
 		s.say("The copy is whole, and whoever has it is to be taken out.")
 		s.members["m0-0"].stuck = false
-		s.shape.Yield = []string{"m0-0"}
+		s.shape.Drain = []string{"m0-0"}
 		s.play()
 		s.say("It is not any more.")
-		s.shape.Yield = nil
+		s.shape.Drain = nil
 		s.play()
 	},
 	"nobody-has-copied-yet": func(s *story) {

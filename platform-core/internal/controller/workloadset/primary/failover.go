@@ -219,7 +219,7 @@ func (t *reconcile) observe() failover.Facts {
 func (t *reconcile) podOf(p rollout.Pod) failover.Pod {
 	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health,
 		FailedFor:       time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond,
-		SuspectsPrimary: p.Report.WriterUnreachable, HasPrimaryLabel: t.Rollout.IsPrimaryRole(p.Role),
+		SuspectsPrimary: p.Report.PrimaryUnreachable, HasPrimaryLabel: t.Rollout.IsPrimaryRole(p.Role),
 		HasRoleLabel: p.Role != ""}
 	pod.OutOfConnections = p.Report.OutOfConnections != ""
 	switch {

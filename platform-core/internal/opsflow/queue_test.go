@@ -122,14 +122,14 @@ func TestHowLongARunMayTake(t *testing.T) {
 	}
 }
 
-// An Operation that waits for an approval before it does anything stands aside, and takes its turn again once that is
+// An Operation that waits for an approval before it does anything stands aside, and joins the queue again once that is
 // given.
 func TestAnApprovalStandsAside(t *testing.T) {
 	w := worldOf(approved, pod(0, platformv1.RoleReadWrite))
 	w.op.Spec.Author = "ada"
 	w.op.CreationTimestamp = metav1.NewTime(epoch)
 	w.op.Status = Start(w.op, "redis-a", w.facts, nil).Status
-	if !StandsAside(w.op) || TakesTurn(w.op, w.facts) {
+	if !StandsAside(w.op) || WaitsInQueue(w.op, w.facts) {
 		t.Fatalf("it does not stand aside: %+v", w.op.Status)
 	}
 	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other",
@@ -139,7 +139,7 @@ func TestAnApprovalStandsAside(t *testing.T) {
 		t.Errorf("another one waits for %s", first.Name)
 	}
 	w.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
-	if first := (Queue{Operations: both}).Ahead(other); first != w.op || !TakesTurn(w.op, w.facts) {
+	if first := (Queue{Operations: both}).Ahead(other); first != w.op || !WaitsInQueue(w.op, w.facts) {
 		t.Errorf("once approved it does not take its turn: ahead of the other is %v", first)
 	}
 	other.Status.Phase = platformv1.OperationRunning

@@ -26,7 +26,7 @@ func TestWhoTakesWrites(t *testing.T) {
 	}
 	for component, want := range map[string][]string{"": {"db-a-0"}, "a": {"db-a-0"}, "b": {"db-b-1"}, "c": nil,
 		"d": nil} {
-		if got := f.writers(component); !slices.Equal(got, want) {
+		if got := f.primaries(component); !slices.Equal(got, want) {
 			t.Errorf("of component %q %v take writes, want %v", component, got, want)
 		}
 	}
