@@ -297,16 +297,17 @@ type Result struct {
 // Reasons of movers. Backup, BackupRepository and WorkloadSet have them in their status or in a message: the Job
 // that carries the data ended with them.
 const (
-	// ReasonRefused: the repository refuses the credentials, or the bucket or a right is missing. Correct the
-	// credentials, the bucket or the rights.
+	// ReasonRefused: the repository refuses the credentials, or the bucket or a right is missing. A restore is tried
+	// again, and a Backup fails. Correct the credentials, the bucket or the rights.
 	ReasonRefused = "RepositoryRefused"
-	// ReasonUnreachable: the repository does not answer, or has a fault of its own. Look at the store and the
-	// network.
+	// ReasonUnreachable: the repository does not answer, or has a fault of its own. A restore is tried again,
+	// and a Backup fails. Look at the log of the store, and at the network policies between the namespace and it.
 	ReasonUnreachable = "RepositoryUnreachable"
-	// ReasonNoRoom: the repository has no room left. Delete Backups, or make the store larger.
+	// ReasonNoRoom: the repository has no room left. The Backup fails. Delete other Backups, or make the store
+	// larger.
 	ReasonNoRoom = "RepositoryFull"
-	// ReasonCommandFailed: the command of the middleware ended with an error, or wrote nothing. The message ends
-	// with the last lines of its output. Look at the middleware.
+	// ReasonCommandFailed: the command of the middleware ended with an error, or wrote nothing. A restore is tried
+	// again, and a Backup fails. Remove the cause that the end of the message, its last lines of output, names.
 	ReasonCommandFailed = "CommandFailed"
 	// ReasonUnsteady: something that must not change during a Backup changes or has changed, for example the slots
 	// of a cluster. Create another Backup once it is at rest.
@@ -326,8 +327,8 @@ const (
 	// ReasonTargetNotEmpty: the volume that the data is to be written to is not empty. The mover does not
 	// overwrite it. Use an empty volume.
 	ReasonTargetNotEmpty = "TargetNotEmpty"
-	// ReasonTargetFailed: the volume that the data is to be written to cannot be written, or has no room. Look at
-	// the volume and its size.
+	// ReasonTargetFailed: the volume that the data is to be written to cannot be written, or has no room. The
+	// operator tries again. Make the volume larger, or look at the events of its claim.
 	ReasonTargetFailed = "TargetFailed"
 	// ReasonWrongPassphrase: the backup was encrypted with another passphrase. Give the repository the passphrase
 	// of that time.

@@ -295,8 +295,8 @@ const (
 	// ReasonBackupRefused: the instance cannot be backed up in this way, or the repository has changed. The Backup
 	// fails. Create another Backup that differs as the message says.
 	ReasonBackupRefused = "BackupRefused"
-	// ReasonBackupQueued: other Backups of the repository run, or come first. The Backup begins by itself. Nothing
-	// to do.
+	// ReasonBackupQueued: other Backups of the repository run, or come first. The Backup begins by itself. Wait, or
+	// cancel the Operations of those that are not needed.
 	ReasonBackupQueued = "BackupQueued"
 	// ReasonNoBackupSource: no pod can provide the data at present. The Backup begins as soon as one can. Look at
 	// the conditions of the instance.
@@ -313,8 +313,8 @@ const (
 	// ReasonFreezeFailed: the source of a Backup did not stop writing until the snapshot was made, so the snapshot
 	// counts for nothing. The Backup fails. Look at the pod that the message names, and create another Backup.
 	ReasonFreezeFailed = "FreezeFailed"
-	// ReasonBackupFailed: the Backup failed, and its repository has no data of it to restore. Remove the cause
-	// that the message names, and create another Backup.
+	// ReasonBackupFailed: the Backup failed, and its repository has no data of it to restore. The operator keeps the
+	// record. Remove the cause that the message names, and create another Backup.
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonBackupDataMissing: the Backup was complete, and its data is not in the repository any more. The
 	// operator looks again with each inventory. Put the data back where it was, or delete the Backup.
@@ -330,13 +330,13 @@ const (
 	// on as soon as it does. Create the Backup, for example by an import, or delete the object.
 	ReasonBackupNotFound = "BackupNotFound"
 	// ReasonBackupNotCompleted: the Backup that the instance is to be restored from is not complete yet. The
-	// operator goes on as soon as it is. Nothing to do.
+	// operator goes on as soon as it is. Wait, or name a Backup that is complete.
 	ReasonBackupNotCompleted = "BackupNotCompleted"
 	// ReasonRestoreRefused: the instance cannot begin with the data of the Backup. The operator creates no pod.
 	// Change the spec as the message says, or name another Backup.
 	ReasonRestoreRefused = "RestoreRefused"
-	// ReasonRestoring: the data of a Backup is written, and no pod is created before it is complete. Nothing to
-	// do.
+	// ReasonRestoring: the data of a Backup is written, and no pod is created before it is complete. Wait, and look
+	// at the Jobs of the namespace when it stays the same for long.
 	ReasonRestoring = "Restoring"
 	// ReasonRestoreFailed: the data of a Backup could not be written. The message says why, and whether the
 	// operator tries again. Remove the cause that the message names, or create the object anew from another

@@ -43,7 +43,8 @@ func (c *Controller) preflight(ctx context.Context, component *platformv1.Compon
 		if err := c.client.Create(ctx, pod, client.DryRunAll, client.FieldOwner(owner)); isRefusal(err) {
 			// A policy, or the absence of a class, may be mended without a word to us.
 			return outcome.StalledFor(refusedRecheck, platformv1.ReasonInvalidSpec,
-				fmt.Sprintf("the pods of WorkloadSet %s are left as they are, since the API server refuses the new ones: %v",
+				fmt.Sprintf("the pods of WorkloadSet %s are left as they are, since the API server refuses the new ones: %v; "+
+					"change the spec, or what refuses it",
 					wanted.Name, err))
 		}
 	}

@@ -162,7 +162,8 @@ func (r *Reconciler) updateImage(ctx context.Context, set *platformv1.WorkloadSe
 	err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.StrategicMergePatchType, body),
 		client.FieldOwner(facts.Owner))
 	if apierrors.IsInvalid(err) {
-		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf("pod %s cannot have the image: %v", pod.Name, err))
+		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf(
+			"pod %s keeps its image, since it cannot have the new one (%v): correct the image", pod.Name, err))
 	}
 	return outcome.Failed(client.IgnoreNotFound(err))
 }
@@ -186,7 +187,8 @@ func (r *Reconciler) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending,
-			fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))
+			fmt.Sprintf("pod %s runs with the resources that it has, since it may not have the new ones: %v; raise the quota, "+
+				"or set the resources back", pod.Name, err))
 	case err == nil:
 		r.Events.Normal(set, "ResizingPod", "%s", step)
 	}

@@ -143,7 +143,8 @@ func (r *Reconciler) judgeCall(f *Verdict, pod *corev1.Pod, call agentreport.Cal
 	message := fmt.Sprintf("pod %s does not take the configuration: %s", pod.Name, call.Message)
 	if attempt >= callAttempts {
 		r.retries.Forget(name)
-		return outcome.Stalled(platformv1.ReasonConfigurationPending, message)
+		return outcome.Stalled(platformv1.ReasonConfigurationPending, fmt.Sprintf("%s; after %d attempts it is not tried "+
+			"again: correct the parameters, or delete the pod to have it begin with them", message, attempt))
 	}
 	if wait := r.retries.Left(name, call.Key, f.Now, firstRetry<<(attempt-1)); wait > 0 {
 		return outcome.WaitingFor(wait, platformv1.ReasonConfigurationPending, message+"; it is tried again")

@@ -49,7 +49,8 @@ func (r *Reconciler) makeFromSnapshot(ctx context.Context, set *platformv1.Workl
 	}
 	volume := volumeOf(set, record.Volume)
 	if volume == nil {
-		return no("Backup %q is of volume %q, and the pods have none of that name", backup.Name, record.Volume)
+		return no("Backup %q is of volume %q, and the pods have none of that name: delete this object, and make it anew "+
+			"from another Backup", backup.Name, record.Volume)
 	}
 	name := set.Spec.ClaimNameFor(volume.Name, set.FirstPod())
 	if claim := f.Claims[name]; claim != nil {

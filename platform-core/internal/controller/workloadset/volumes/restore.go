@@ -285,7 +285,8 @@ func (r *Reconciler) beginMover(ctx context.Context, set *platformv1.WorkloadSet
 				targetPlace(set)))
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed,
-			fmt.Sprintf("the Job that restores cannot be made: %v", err))
+			fmt.Sprintf("the Job that restores cannot be made, and is tried again every minute: %v; remove what refuses it",
+				err))
 	}
 	return outcome.Failed(err)
 }

@@ -123,7 +123,8 @@ func refuseSnapshot(set *platformv1.WorkloadSet, f *facts.Facts, ordinal int32, 
 			why = ": " + problem
 		}
 		return new(outcome.StalledFor(snapshotLook, platformv1.ReasonAdoptionRefused,
-			fmt.Sprintf("VolumeSnapshot %s cannot be adopted while it is not ready to use%s", snapshot.GetName(), why)))
+			fmt.Sprintf("VolumeSnapshot %s cannot be adopted while it is not ready to use%s; it is looked at again: see "+
+				"whether the snapshot controller and the CSI driver of the volume run", snapshot.GetName(), why)))
 	}
 	return nil
 }
