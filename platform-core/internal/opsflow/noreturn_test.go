@@ -154,7 +154,7 @@ func TestRandomHistoriesWithAPointOfNoReturn(t *testing.T) {
 		if seed%7 == 0 {
 			w.refuse["edit"] = "not supported"
 		}
-		for turn := 0; turn < 600 && !Finished(w.op); turn++ {
+		for round := 0; round < 600 && !Finished(w.op); round++ {
 			passed := Passed(w.op)
 			w.crash = []crashPoint{crashNever, crashNever, crashBeforeWrite, crashAfterWrite, crashAfterCall}[rng.IntN(5)]
 			w.happens("Something happens.", func(w *world) {

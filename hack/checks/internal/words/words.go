@@ -41,13 +41,15 @@ var terms = map[string]string{
 }
 
 // local has more refused words for the packages in some folders, where they have one meaning. Elsewhere a writer is an
-// io.Writer, and a turn one of an agent.
+// io.Writer.
 var local = []struct {
 	folders []string
 	terms   map[string]string
 }{{
 	folders: []string{"platform-core/internal/failover/", "platform-core/internal/rollout/",
-		"platform-core/internal/disruption/", "platform-core/internal/controller/workloadset/"},
+		"platform-core/internal/disruption/", "platform-core/internal/controller/workloadset/",
+		"platform-core/internal/opsflow/", "platform-core/agentproto/permission/",
+		"agents/internal/driver/postgres/replication/", "agents/internal/supervisor/"},
 	terms: map[string]string{
 		"writer": "primary", "writers": "primaries",
 		"yield": "acquire the disruption lock", "yields": "waits",
