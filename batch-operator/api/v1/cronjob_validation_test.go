@@ -98,6 +98,8 @@ func TestCreateCronJob(t *testing.T) {
 		"history":                {"k", `history: {succeeded: 0, failed: 1000, maxAge: 1h}`, ""},
 		"history of less":        {"x", `history: {failed: -1}`, "spec.history.failed"},
 		"history of no time":     {"x", `history: {maxAge: 0s}`, "maxAge must be greater than 0"},
+		"mutex":                  {"n", `synchronization: {mutexes: [{name: a}], priority: -1}`, ""},
+		"priority of nothing":    {"x", `synchronization: {priority: 1}`, "set mutexes, semaphores or both"},
 		"a field that is not":    {"x", `startingDeadlineSeconds: 3`, "spec.startingDeadlineSeconds"},
 		"depends on a Workflow":  {"m", `dependsOn: [{name: m, kind: Workflow, within: 1h}, {name: a, within: 1h}]`, ""},
 		"depends on a kind":      {"x", `dependsOn: [{name: a, kind: Job, within: 1h}]`, "spec.dependsOn[0].kind"},
@@ -175,7 +177,9 @@ func TestCreateWorkflowTask(t *testing.T) {
 			"set exactly one of"},
 		"argument of the run": {"x", task + `, arguments: {scheduledTime: "1"}}}`,
 			"scheduledTime and idempotencyKey are those of the run"},
-		"no argument":                {"x", task + `, arguments: {}}}`, "spec.task.workflow.arguments"},
+		"no argument": {"x", task + `, arguments: {}}}`, "spec.task.workflow.arguments"},
+		"argument of 2 MB": {"x", task + `, arguments: {day: "` + strings.Repeat("x", 2<<20) + `"}}}`,
+			"may not be more than 4096"},
 		"workflow of no parallelism": {"x", task + `, parallelism: 0}}`, "spec.task.workflow.parallelism"},
 	})
 }

@@ -19,6 +19,10 @@ type Synchronization struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	Semaphores []Semaphore `json:"semaphores,omitempty"`
+	// priority of a run among those that wait for the same mutex or semaphore: the highest is first, and of equal ones the
+	// oldest. A run that holds it is not interrupted. 0 when left out.
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
 }
 
 // Mutex is held by one run of a namespace at a time.

@@ -77,6 +77,8 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		Owns(&platformv1.Operation{}, builder.WithPredicates(runMoved)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
 			builder.WithPredicates(semaphore.Released)).
+		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
+			builder.WithPredicates(semaphore.Paused)).
 		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(succeeded)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.users), builder.WithPredicates(workflowMoved)).
 		WithOptions(queue.Options(s.Workers)).
@@ -176,24 +178,27 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	if !cj.DeletionTimestamp.IsZero() {
 		return outcome.Done()
 	}
+	f, err := c.observe(ctx, cj)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	// Runs that wait have their turn whatever the spec is by now: others may be behind them.
+	waiting, err := c.synchronize(ctx, cj, f.runs)
+	if err != nil {
+		return outcome.Failed(err)
+	}
 	tasks, err := c.observeTasks(ctx, cj)
 	if err != nil {
 		return outcome.Failed(err)
 	}
 	schedule, text, err := compile(cj, tasks, c.check)
 	if err != nil {
-		return refuse(cj, err)
-	}
-	f, err := c.observe(ctx, cj)
-	if err != nil {
-		return outcome.Failed(err)
-	}
-	waiting, err := c.synchronize(ctx, cj, f.runs)
-	if err != nil {
-		return outcome.Failed(err)
+		return refuse(cj, err, waiting)
 	}
 	p := decide(cj, schedule, f)
-	tellWaiting(&p, waiting, f.now)
+	if tellWaiting(&p.status, waiting) {
+		p.wakeAt(f.now.Add(semaphore.Poll), f.now)
+	}
 	switch err := c.act(ctx, cj, text, p); {
 	case errors.Is(err, apply.ErrStale):
 		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())

@@ -104,8 +104,11 @@ type planner struct {
 }
 
 // wakeAt has the plan look again at a time.
-func (p *planner) wakeAt(at time.Time) {
-	if at.After(p.facts.now) && (p.wake.IsZero() || at.Before(p.wake)) {
+func (p *planner) wakeAt(at time.Time) { p.plan.wakeAt(at, p.facts.now) }
+
+// wakeAt is that of a planner: a time that has passed wakes nobody.
+func (p *plan) wakeAt(at, now time.Time) {
+	if at.After(now) && (p.wake.IsZero() || at.Before(p.wake)) {
 		p.wake = at
 	}
 }

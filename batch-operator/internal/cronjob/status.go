@@ -10,12 +10,18 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/semaphore"
 )
 
-// refuse reports that a spec cannot be had. Runs that are under way go on, and times pass.
-func refuse(cj *batchv1.CronJob, why error) outcome.Outcome {
+// refuse reports that a spec cannot be had. Runs that are under way go on, those that wait have their turn, and times
+// pass.
+func refuse(cj *batchv1.CronJob, why error, waiting map[string]string) outcome.Outcome {
 	cj.Status.NextTimes = nil
-	return report(cj, outcome.Stalled(platformv1.ReasonInvalidSpec, why.Error()))
+	o := report(cj, outcome.Stalled(platformv1.ReasonInvalidSpec, why.Error()))
+	if tellWaiting(&cj.Status, waiting) {
+		return o.Within(semaphore.Poll)
+	}
+	return o
 }
 
 // report writes the conditions of a CronJob.

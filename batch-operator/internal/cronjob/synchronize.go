@@ -4,8 +4,8 @@ package cronjob
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,42 +19,46 @@ import (
 func (c *Controller) synchronize(
 	ctx context.Context, cj *batchv1.CronJob, runs map[string]run,
 ) (waiting map[string]string, err error) {
-	waiting = map[string]string{}
 	for _, one := range cj.Status.Active {
 		op := runs[one.Operation].synchronized
-		switch {
-		case op == nil:
-		case op.Status.Phase.Ended():
-			s, err := semaphore.Of(op)
-			if err == nil {
-				err = c.locks.Release(ctx, cj.Namespace, s, op.UID)
-			}
-			if err != nil {
-				return nil, err
-			}
-		case semaphore.Waits(op):
-			why, err := c.locks.Resume(ctx, op)
-			if err != nil {
-				return nil, err
-			}
-			waiting[op.Name] = why
+		if op == nil || !op.Status.Phase.Ended() {
+			continue
+		}
+		s, err := semaphore.Of(op)
+		if err == nil {
+			err = c.locks.Release(ctx, cj.Namespace, s, op.UID)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	waiting = map[string]string{}
+	// One that was created before the operator was killed may not be in the status yet.
+	for _, name := range slices.Sorted(maps.Keys(runs)) {
+		op := runs[name].synchronized
+		if op == nil || !semaphore.Waits(op) {
+			continue
+		}
+		why, err := c.locks.Resume(ctx, op)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			waiting[name] = why
 		}
 	}
 	return waiting, nil
 }
 
-// tellWaiting has the status say for what runs wait.
-func tellWaiting(p *plan, waiting map[string]string, now time.Time) {
-	for i := range p.status.Active {
-		one := &p.status.Active[i]
-		one.Message = waiting[one.Operation]
-		if at := now.Add(semaphore.Poll); one.Message != "" && (p.wake.IsZero() || at.Before(p.wake)) {
-			p.wake = at
-		}
+// tellWaiting has the status say for what runs wait, and returns whether one does.
+func tellWaiting(s *batchv1.CronJobStatus, waiting map[string]string) bool {
+	for i := range s.Active {
+		s.Active[i].Message = waiting[s.Active[i].Operation]
 	}
+	return len(waiting) > 0
 }
 
-// waiting wakes the CronJobs with runs that may wait for what the run of an Operation held.
+// waiting wakes the CronJobs with runs that may wait for what a run held, or behind it.
 func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
 	return c.wake(ctx, obj.GetNamespace(), func(cj *batchv1.CronJob) bool {
 		waits := func(one batchv1.ActiveRun) bool { return cj.Spec.Synchronization != nil || one.Message != "" }

@@ -12,4 +12,9 @@
 // was deleted, the next run that waits takes it off, once the API server says that the Operation is gone or has ended.
 //
 // The lists are acquired in the order of their names. Runs that need several of them therefore cannot block each other.
+//
+// Those that wait for the same lock are in a queue, ordered by priority, then by age. It is not written down: each run
+// finds those ahead of it among the Operations in the cache, and takes a free place when they are fewer than the free
+// places. Only those that could take one count, so that a run which is suspended, or waits for another lock first, delays
+// nobody. With a stale cache a run may go before its turn; the limit holds all the same.
 package semaphore

@@ -23,7 +23,7 @@ const (
 	holdersKey = "holders"
 	// maxLimit is the largest limit of a semaphore: its holders have to fit into one object.
 	maxLimit = 1000
-	// shownHolders is how many holders a message names.
+	// shownHolders is how many holders, and how many of those ahead, a message names.
 	shownHolders = 3
 )
 
@@ -119,23 +119,38 @@ func (l lock) parseLimit(object *corev1.ConfigMap) (limit int, why string) {
 	return limit, ""
 }
 
-// waiting says for whom a run waits.
-func (l lock) waiting(limit int, all []holder) string {
-	var names []string
-	for _, h := range all[:min(len(all), shownHolders)] {
-		names = append(names, fmt.Sprintf("Operation %q", h.Operation))
+// waiting says for whom a run waits: those that hold the lock, and those that get a free place before it.
+func (l lock) waiting(limit int, all []holder, ahead []string) string {
+	text := "waiting for " + l.words
+	if l.limit != nil {
+		text += fmt.Sprintf(", whose limit is %d", limit)
 	}
-	by := strings.Join(names, ", ")
-	if more := len(all) - len(names); more > 0 {
-		by += fmt.Sprintf(" and %d more", more)
+	var holding []string
+	for _, h := range all {
+		holding = append(holding, h.Operation)
 	}
-	switch {
-	case l.limit == nil:
-		return fmt.Sprintf("waiting for %s, held by %s", l.words, by)
-	case by == "":
-		return fmt.Sprintf("waiting for %s, whose limit is %d", l.words, limit)
+	if len(holding) > 0 {
+		text += ", held by " + naming(holding)
+		if more := len(holding) - shownHolders; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
 	}
-	return fmt.Sprintf("waiting for %s, whose limit is %d, held by %s", l.words, limit, by)
+	if len(ahead) > 0 {
+		text += "; ahead of it: " + naming(ahead)
+		if len(ahead) > shownHolders {
+			text += " and others"
+		}
+	}
+	return text
+}
+
+// naming lists the first of some Operations.
+func naming(names []string) string {
+	var all []string
+	for _, name := range names[:min(len(names), shownHolders)] {
+		all = append(all, fmt.Sprintf("Operation %q", name))
+	}
+	return strings.Join(all, ", ")
 }
 
 // indexOf returns where the run of an Operation is among holders; -1 for nowhere.

@@ -75,8 +75,7 @@ func Of(op *platformv1.Operation) (*batchv1.Synchronization, error) {
 
 // Waits says whether an Operation has yet to acquire its locks.
 func Waits(op *platformv1.Operation) bool {
-	asked, held := op.Annotations[batchv1.SynchronizationAnnotation], op.Annotations[batchv1.SynchronizedAnnotation]
-	return asked != "" && held == "" && !op.Spec.Cancel && !op.Status.Phase.Ended()
+	return synchronized(op) && op.Annotations[batchv1.SynchronizedAnnotation] == "" && !leaves(op)
 }
 
 // Acquire acquires what an Operation has to hold. waiting says for what it waits; empty when it holds all of it. It can
@@ -139,7 +138,7 @@ func swap(once func() error) (err error) {
 	return err
 }
 
-// acquire puts an Operation on the list of a lock, unless that is full.
+// acquire puts an Operation on the list of a lock, unless that is full or its free places are those of other runs.
 func (k *Locker) acquire(ctx context.Context, l lock, op *platformv1.Operation) (waiting string, err error) {
 	object, all, err := k.read(ctx, l, op.Namespace)
 	if err != nil || indexOf(all, op.UID) >= 0 {
@@ -149,13 +148,21 @@ func (k *Locker) acquire(ctx context.Context, l lock, op *platformv1.Operation) 
 	if err != nil || why != "" {
 		return why, err
 	}
-	if len(all) >= limit {
+	q, err := k.queued(ctx, l, op, all)
+	if err != nil {
+		return "", err
+	}
+	if len(all)+len(q.before) >= limit {
 		if all, err = k.underWay(ctx, op.Namespace, all); err != nil {
 			return "", err
 		}
 	}
-	if len(all) >= limit {
-		return l.waiting(limit, all), nil
+	ahead, err := k.ahead(ctx, q, limit-len(all))
+	if err != nil {
+		return "", err
+	}
+	if len(ahead) >= limit-len(all) {
+		return l.waiting(limit, all, ahead), nil
 	}
 	all = append(all, holder{Operation: op.Name, UID: op.UID, Since: metav1.NewTime(k.now().UTC())})
 	return "", k.write(ctx, l, object, all)

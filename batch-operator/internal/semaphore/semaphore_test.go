@@ -19,6 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
@@ -47,7 +48,8 @@ type place struct {
 func newPlace(t *testing.T, objects ...client.Object) *place {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, platformv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, platformv1.AddToScheme,
+		batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +64,19 @@ func limits(value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"licenses": value}}
 }
 
-// run creates an Operation that needs locks.
+// run creates an Operation that needs locks, and the Workflow that it is the run of.
 func (p *place) run(name string, s *batchv1.Synchronization) *platformv1.Operation {
 	p.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}
+	wf := &batchv1.Workflow{ObjectMeta: meta, Status: batchv1.WorkflowStatus{Operation: name}}
+	wf.Spec.Synchronization = s
+	if err := p.client.Create(p.Context(), wf); err != nil {
+		p.Fatal(err)
+	}
 	op := &platformv1.Operation{ObjectMeta: meta}
+	if err := controllerutil.SetControllerReference(wf, op, p.client.Scheme()); err != nil {
+		p.Fatal(err)
+	}
 	if err := Mark(op, s); err != nil {
 		p.Fatal(err)
 	}
@@ -126,6 +136,7 @@ func TestARunWaitsForHoldersUntilTheyAreReleased(t *testing.T) {
 	p.acquires(c, "")
 	d := p.run("d", licenses)
 	p.acquires(d, full+`Operation "a", Operation "c"`)
+	p.end(a)
 	for range 2 {
 		if err := p.locker.Release(t.Context(), namespace, both, a.UID); err != nil {
 			t.Fatal(err)

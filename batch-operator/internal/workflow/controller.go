@@ -76,6 +76,8 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		Owns(&platformv1.Operation{}).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
 			builder.WithPredicates(semaphore.Released)).
+		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
+			builder.WithPredicates(semaphore.Paused)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.dependents),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(queue.Options(s.Workers)).

@@ -4,6 +4,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -32,13 +33,20 @@ func (c *Controller) synchronize(
 	case !op.Spec.Suspend || wf.Spec.Suspend || wf.Spec.Stop || op.Spec.Cancel:
 		// It has begun, or is not to begin.
 		return "", nil
+	case !op.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("waiting for Operation %q, which is being deleted, to be gone", op.Name), nil
 	}
 	return c.locks.Acquire(ctx, op)
 }
 
-// waiting wakes the Workflows that may wait for what the run of an Operation held.
+// waiting wakes the Workflows that may wait for what a run held, or behind it.
 func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
 	return c.wake(ctx, obj.GetNamespace(), func(wf *batchv1.Workflow) bool {
-		return wf.Spec.Synchronization != nil && wf.Status.Operation != "" && wf.Status.Phase == batchv1.WorkflowPending
+		return wf.Spec.Synchronization != nil && mayWait(wf.Status.Phase)
 	})
+}
+
+// mayWait says whether a Workflow of a phase may be waiting: the cache has the phase of a moment before.
+func mayWait(phase batchv1.WorkflowPhase) bool {
+	return phase == "" || phase == batchv1.WorkflowPending || phase == batchv1.WorkflowSuspended
 }

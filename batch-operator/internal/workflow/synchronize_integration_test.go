@@ -5,6 +5,7 @@
 package workflow
 
 import (
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,19 +57,73 @@ func TestRunsTakeTurnsAlthoughTheOperatorIsKilled(t *testing.T) {
 	b.reaches(second, batchv1.WorkflowRunning, "")
 	third := b.run("third", turn("third"))
 	b.reaches(third, batchv1.WorkflowPending, `held by Operation "`+second.Status.Operation+`"`)
-	if err := env.Client.Delete(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
-	// There is no garbage collector here.
-	op := &platformv1.Operation{}
-	op.Namespace, op.Name = b.namespace, second.Status.Operation
-	if err := env.Client.Delete(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	b.delete(second)
 	b.reaches(third, batchv1.WorkflowRunning, "")
 	b.create(b.configMap("third", nil))
 	b.reaches(third, batchv1.WorkflowSucceeded, "")
 	testkit.WaitFor(t, env.Client, b.configMap("batch-mutex.database", nil), "is there", nil)
+}
+
+// behind is turn with a priority.
+func behind(name, priority string) string {
+	return strings.Replace(turn(name), "}]}", "}], priority: "+priority+"}", 1)
+}
+
+// delete deletes a Workflow, and its Operation as the garbage collector would.
+func (b *bench) delete(wf *batchv1.Workflow) {
+	b.Helper()
+	op := &platformv1.Operation{}
+	op.Namespace, op.Name = b.namespace, wf.Status.Operation
+	for _, object := range []client.Object{wf, op} {
+		if err := env.Client.Delete(b.Context(), object); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Five wait that were created in another order than that of their priorities. The operator is killed before the first of
+// them has its turn; one is deleted and one suspended, and neither keeps the others waiting.
+func TestTheHighestPriorityHasItsTurnFirst(t *testing.T) {
+	b := newBench(t)
+	kill := serve(t)
+	ends := func(wf *batchv1.Workflow) {
+		t.Helper()
+		b.create(b.configMap(wf.Name, nil))
+		b.reaches(wf, batchv1.WorkflowSucceeded, "")
+	}
+	holder := b.run("holder", turn("holder"))
+	b.reaches(holder, batchv1.WorkflowRunning, "")
+	low, high, mid := b.run("low", behind("low", "-1")), b.run("high", behind("high", "9")), b.run("mid", turn("mid"))
+	gone, paused := b.run("gone", behind("gone", "8")), b.run("paused", behind("paused", "7"))
+	for _, wf := range []*batchv1.Workflow{low, high, mid, gone, paused} {
+		b.reaches(wf, batchv1.WorkflowPending, `held by Operation "`+holder.Status.Operation+`"`)
+	}
+	kill()
+	kill = serve(t)
+	b.reaches(paused, batchv1.WorkflowPending, `; ahead of it: Operation "`+high.Status.Operation+`", Operation "`+
+		gone.Status.Operation+`"`)
+	kill()
+	b.create(b.configMap("holder", nil))
+	serve(t)
+	b.reaches(holder, batchv1.WorkflowSucceeded, "")
+	b.reaches(high, batchv1.WorkflowRunning, "")
+	b.delete(gone)
+	b.edit(paused, func() { paused.Spec.Suspend = true })
+	b.reaches(paused, batchv1.WorkflowSuspended, "")
+	for _, wf := range []*batchv1.Workflow{low, mid, paused} {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(wf), wf); err != nil || !b.suspended(wf) {
+			t.Errorf("%s has its turn before %s: %v", wf.Name, high.Name, err)
+		}
+	}
+	ends(high)
+	b.reaches(mid, batchv1.WorkflowRunning, "")
+	ends(mid)
+	b.reaches(low, batchv1.WorkflowRunning, "")
+	b.edit(paused, func() { paused.Spec.Suspend = false })
+	b.reaches(paused, batchv1.WorkflowPending, `held by Operation "`+low.Status.Operation+`"`)
+	ends(low)
+	b.reaches(paused, batchv1.WorkflowRunning, "")
+	ends(paused)
 }
 
 func TestSynchronizationIsRefused(t *testing.T) {
@@ -76,6 +131,7 @@ func TestSynchronizationIsRefused(t *testing.T) {
 	const tasks = "\ntasks: [{name: a, delete: {apiVersion: v1, kind: ConfigMap, name: a}}]"
 	for title, c := range map[string]struct{ spec, want string }{
 		"nothing":  {"synchronization: {}", "set mutexes, semaphores or both"},
+		"priority": {"synchronization: {priority: 1}", "set mutexes, semaphores or both"},
 		"a name":   {"synchronization: {mutexes: [{name: A.b}]}", "mutexes[0].name"},
 		"template": {"templateOnly: true\nsynchronization: {mutexes: [{name: a}]}", "a template has tasks"},
 	} {

@@ -21,6 +21,7 @@ func TestWorkflow(t *testing.T) {
 		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry,
 		"StopAndSuspend": stopAndSuspend,
 		"Rejected":       rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
+		"TakeTurns": takeTurns,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
