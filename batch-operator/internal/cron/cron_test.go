@@ -146,18 +146,22 @@ func TestLastTimes(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	if _, err := cron.Parse(nil, "UTC", policies[0], "a"); err == nil || err.Error() != "there is no schedule" {
+		t.Errorf("without a line the error is %v", err)
+	}
 	for title, c := range map[string]struct{ line, zone, want string }{
-		"zone":            {"0 0 * * *", "Mars/Olympus", `time zone "Mars/Olympus" does not exist`},
-		"no zone":         {"0 0 * * *", "", `time zone "" is not valid`},
-		"local zone":      {"0 0 * * *", "Local", "is not valid"},
-		"few fields":      {"0 0 *", "UTC", `schedule "0 0 *" is not valid`},
-		"minute":          {"61 0 * * *", "UTC", `schedule "61 0 * * *" is not valid`},
-		"impossible date": {"0 0 30 2 *", "UTC", "it names a day that never comes"},
-		"every":           {"@every 5m", "UTC", "use one of @yearly"},
-		"zone in line":    {"TZ=UTC 0 0 * * *", "UTC", "belongs into the field timeZone"},
-		"spread in list":  {"H,5 * * * *", "UTC", `minute "H,5" is not valid`},
-		"spread range":    {"H(50-70) * * * *", "UTC", `minute "H(50-70)" is not within 0-59`},
-		"spread step":     {"H/0 * * * *", "UTC", "has a step that is not within"},
+		"zone":             {"0 0 * * *", "Mars/Olympus", `time zone "Mars/Olympus" does not exist`},
+		"no zone":          {"0 0 * * *", "", `time zone "" is not valid`},
+		"local zone":       {"0 0 * * *", "Local", "is not valid"},
+		"few fields":       {"0 0 *", "UTC", `schedule "0 0 *" is not valid`},
+		"minute":           {"61 0 * * *", "UTC", `schedule "61 0 * * *" is not valid`},
+		"impossible date":  {"0 0 30 2 *", "UTC", "it names a day that never comes"},
+		"every":            {"@every 5m", "UTC", "use one of @yearly"},
+		"other than these": {"@noon", "UTC", "@hourly, or a line of five or six fields"},
+		"zone in line":     {"TZ=UTC 0 0 * * *", "UTC", "a time zone belongs into the field timeZone"},
+		"spread in list":   {"H,5 * * * *", "UTC", `minute "H,5" is not valid: H stands alone, as H/STEP, H(FROM-TO)`},
+		"spread range":     {"H(50-70) * * * *", "UTC", `minute "H(50-70)" is not within 0-59`},
+		"spread step":      {"H/0 * * * *", "UTC", "has a step that is not within"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			if _, err := cron.Parse([]string{c.line}, c.zone, policies[0], "a"); err == nil ||

@@ -311,6 +311,22 @@ func TestInvalidSpecIsToldAndMended(t *testing.T) {
 	}
 }
 
+// The run of an account that may not create Jobs fails with what the API server says. That of another one goes on.
+func TestAccountThatLacksTheRight(t *testing.T) {
+	p := newPlace(t)
+	p.serve()
+	weak, fine := p.script("weak", func(s *batchv1.CronJobSpec) { s.ServiceAccountName = "weak" }), p.script("fine", nil)
+	for _, cj := range []*batchv1.CronJob{weak, fine} {
+		p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })
+	}
+	p.reach(1, weak, fine)
+	p.finish(fine, 1, kubebatchv1.JobComplete)
+	p.wantCounts(fine, 1, 1, 0, 0)
+	p.wantCounts(weak, 1, 0, 1, 0)
+	p.says(weak, batchv1.LastRunSucceededCondition, platformv1.ReasonOperationFailed, `cannot create resource "jobs"`)
+	testkit.WaitForReady(t, env.Client, weak)
+}
+
 // An Operation of somebody else with the name of a run is left alone, and the CronJob says so.
 func TestNameOfARunThatIsTaken(t *testing.T) {
 	p := newPlace(t)

@@ -72,6 +72,14 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 		"pattern of a number": {"b", "parameters: [{name: p, type: int, pattern: '[0-9]'}]\ntasks: [{name: a, " + call + "}]",
 			"pattern is for a parameter of type string"},
 		"long name": {strings.Repeat("b", 41), "tasks: [{name: a, " + call + "}]", "at most 40 characters"},
+		"priority of a word": {"b", "synchronization: {mutexes: [{name: m}], priority: high}\ntasks: [{name: a, " + call +
+			"}]", "spec.synchronization.priority"},
+		"priority of 2^31": {"b", "synchronization: {mutexes: [{name: m}], priority: 2147483648}\ntasks: [{name: a, " +
+			call + "}]", "spec.synchronization.priority"},
+		"an argument of 2 MB": {"b", "arguments: {p: " + strings.Repeat("x", 2<<20) + "}\nparameters: [{name: p}]\ntasks: " +
+			"[{name: a, " + call + "}]", "may not be more than 4096"},
+		"a default of 2 MB": {"b", "parameters: [{name: p, default: " + strings.Repeat("x", 2<<20) + "}]\ntasks: [{name: " +
+			"a, " + call + "}]", "may not be more than 4096"},
 		"short deadline": {"b", "activeDeadline: 1ms\ntasks: [{name: a, " + call + "}]",
 			"activeDeadline must be at least 1s"},
 	} {
@@ -91,7 +99,8 @@ func TestSamplesApply(t *testing.T) {
 
 func TestRunIsImmutableAndTemplateIsNot(t *testing.T) {
 	b := newBench(t)
-	run := b.run("run", "parameters: [{name: p, default: x}]\ntasks: [{name: a, "+call+"}]")
+	run := b.run("run", "synchronization: {mutexes: [{name: m}]}\nparameters: [{name: p, default: x}]\ntasks: [{name: a, "+
+		call+"}]")
 	template := b.run("template", "templateOnly: true\ntasks: [{name: a, "+call+"}]")
 	for title, c := range map[string]struct {
 		change func(*batchv1.WorkflowSpec)
@@ -107,8 +116,13 @@ func TestRunIsImmutableAndTemplateIsNot(t *testing.T) {
 			"author and serviceAccountName are immutable"},
 		"template":    {func(s *batchv1.WorkflowSpec) { s.TemplateOnly = true }, "templateOnly is immutable"},
 		"parallelism": {func(s *batchv1.WorkflowSpec) { s.Parallelism = new(int32(3)) }, "templateFrom, parameters"},
-		"suspend":     {func(s *batchv1.WorkflowSpec) { s.Suspend = true }, ""},
-		"time":        {func(s *batchv1.WorkflowSpec) { s.TTLSecondsAfterFinished = new(int32(3)) }, ""},
+		"outputs": {func(s *batchv1.WorkflowSpec) {
+			s.Outputs = map[string]batchv1.OutputExpression{"o": "parameters.p"}
+		}, "outputs are immutable"},
+		"synchronization": {func(s *batchv1.WorkflowSpec) { s.Synchronization = nil }, "synchronization is immutable"},
+		"priority":        {func(s *batchv1.WorkflowSpec) { s.Synchronization.Priority = 1 }, "synchronization is immutable"},
+		"suspend":         {func(s *batchv1.WorkflowSpec) { s.Suspend = true }, ""},
+		"time":            {func(s *batchv1.WorkflowSpec) { s.TTLSecondsAfterFinished = new(int32(3)) }, ""},
 	} {
 		changed := run.DeepCopy()
 		c.change(&changed.Spec)
