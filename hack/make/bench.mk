@@ -30,17 +30,26 @@ bench-records: $(DEVCLUSTER) ## Measure an operator beside 10,000 Operations tha
 BENCH_WORKFLOWS ?= 2000
 BENCH_CRONJOBS ?= 20000
 
-.PHONY: bench-workflows
-bench-workflows: $(DEVCLUSTER) ## Measure how many Workflows of one pod an operator ends in a minute where pods take no time, and what each costs (BENCH_WORKFLOWS=200 for less)
+# What bench-workflows and bench-cronjobs have in common: $(call bench-batch,NAME,BENCHMARK).
+define bench-batch
 	@$(DEVCLUSTER) build >/dev/null
-	@cd batch-operator && BENCH_WORKFLOWS=$(BENCH_WORKFLOWS) KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration \
-	  -timeout 60m ./internal/workflow -run '^$$' -bench '^BenchmarkWorkflows$$' -benchtime 1x
+	@mkdir -p $(BENCH_BIN)
+	@cd test && GOWORK=off go build -o $(BENCH_BIN)/bench ./cmd/bench
+	@load=$$(cut -d ' ' -f 1 /proc/loadavg) && \
+	  (cd batch-operator && BENCH_RESULT=$(BENCH_BIN)/$(1).json BENCH_WORKFLOWS=$(BENCH_WORKFLOWS) BENCH_CRONJOBS=$(BENCH_CRONJOBS) \
+	    KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration -timeout 60m ./internal/workflow \
+	    -run '^$$' -bench '^$(2)$$' -benchtime 1x) && \
+	  cd test && $(BENCH_BIN)/bench -$(1) $(BENCH_BIN)/$(1).json -out $(BENCH_OUT) -assets "$$($(DEVCLUSTER) bin)" -load "$$load" \
+	    -commit "$$(git -C $(ROOT) describe --always --dirty)"
+endef
+
+.PHONY: bench-workflows
+bench-workflows: $(DEVCLUSTER) ## Measure how many Workflows of one pod an operator ends in a minute where pods take no time, and what each costs; results into docs/bench (BENCH_WORKFLOWS=200 for less)
+	$(call bench-batch,workflows,BenchmarkWorkflows)
 
 .PHONY: bench-cronjobs
-bench-cronjobs: $(DEVCLUSTER) ## Measure how late runs of CronJobs begin that are due in one minute, and what each costs (BENCH_CRONJOBS=500 for less)
-	@$(DEVCLUSTER) build >/dev/null
-	@cd batch-operator && BENCH_CRONJOBS=$(BENCH_CRONJOBS) KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration \
-	  -timeout 60m ./internal/workflow -run '^$$' -bench '^BenchmarkCronJobs$$' -benchtime 1x
+bench-cronjobs: $(DEVCLUSTER) ## Measure how late runs of CronJobs begin that are due in one minute, and what each costs; results into docs/bench (BENCH_CRONJOBS=500 for less)
+	$(call bench-batch,cronjobs,BenchmarkCronJobs)
 
 .PHONY: bench-agents
 bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memory and CPU at rest; fails when a budget is missed (root)

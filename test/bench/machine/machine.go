@@ -22,7 +22,7 @@ import (
 type Programs struct {
 	// KubernetesFolder holds kube-apiserver and etcd.
 	KubernetesFolder string
-	// KWOK is the path of the program.
+	// KWOK is the path of the program; empty where it is not used.
 	KWOK string
 	// Commit of the operator.
 	Commit string
@@ -59,6 +59,9 @@ func Facts(ctx context.Context, p Programs) (result.Machine, error) {
 			return m, fmt.Errorf("cannot ask %s for its version: %w", name, err)
 		}
 		m.Components[name] = version(out)
+	}
+	if p.KWOK == "" {
+		return m, nil
 	}
 	info, err := buildinfo.ReadFile(p.KWOK)
 	if err != nil {

@@ -25,18 +25,22 @@ const (
 
 // SVG draws, for each run, how many percent were ready over time. The same report gives the same bytes.
 func (r Report) SVG() string {
-	width := marginLeft + len(r.Runs)*(panelWidth+gap)
-	height := marginTop + panelHeight + marginBottom
 	var picture strings.Builder
-	fmt.Fprintf(&picture, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `+
-		`font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
-	picture.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
+	canvas(&picture, len(r.Runs))
 	for i, run := range r.Runs {
-		panel := panel{picture: &picture, left: marginLeft + i*(panelWidth+gap), seconds: ceiling(run.lastSecond())}
-		panel.draw(run)
+		newPanel(&picture, i, run.lastSecond()).draw(run)
 	}
 	picture.WriteString("</svg>\n")
 	return picture.String()
+}
+
+// canvas begins a picture with so many panels side by side.
+func canvas(picture *strings.Builder, panels int) {
+	width := marginLeft + panels*(panelWidth+gap)
+	height := marginTop + panelHeight + marginBottom
+	fmt.Fprintf(picture, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `+
+		`font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
+	picture.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 }
 
 // lastSecond is how far the time axis has to go.
@@ -44,11 +48,16 @@ func (r Run) lastSecond() float64 {
 	return max(r.StatefulSets.Seconds*slowest, r.StatefulSets.Seconds, r.Create.Seconds)
 }
 
-// panel is the picture of one run.
+// panel is one of the pictures that stand side by side.
 type panel struct {
 	picture *strings.Builder
 	left    int
 	seconds float64
+}
+
+// newPanel returns the panel of a number, whose time axis has room for so many seconds.
+func newPanel(picture *strings.Builder, at int, seconds float64) panel {
+	return panel{picture: picture, left: marginLeft + at*(panelWidth+gap), seconds: ceiling(seconds)}
 }
 
 func (p panel) x(seconds float64) float64 {
@@ -58,8 +67,21 @@ func (p panel) x(seconds float64) float64 {
 func (p panel) y(percent float64) float64 { return marginTop + panelHeight*(1-percent/100) }
 
 func (p panel) draw(run Run) {
-	p.text(float64(p.left)+panelWidth/2, marginTop-16, "middle",
-		fmt.Sprintf("%d × %d pods: percent Ready over seconds", run.Applications, run.Pods/run.Applications))
+	p.grid(fmt.Sprintf("%d × %d pods: percent Ready over seconds", run.Applications, run.Pods/run.Applications))
+	budget := run.StatefulSets.Seconds * slowest
+	p.budget(budget)
+	p.curve(run.StatefulSets.Ready, colourStatefulSets)
+	p.curve(run.Create.Ready, colourApplications)
+	p.legend([]label{
+		{colourStatefulSets, "StatefulSets: " + number(run.StatefulSets.Seconds) + " s"},
+		{colourApplications, "Applications: " + number(run.Create.Seconds) + " s"},
+		{colourBudget, "budget: " + number(budget) + " s"},
+	})
+}
+
+// grid draws the title and the axes.
+func (p panel) grid(title string) {
+	p.text(float64(p.left)+panelWidth/2, marginTop-16, "middle", title)
 	const ticks = 5
 	for i := range ticks + 1 {
 		percent, seconds := float64(i)*100/ticks, float64(i)*p.seconds/ticks
@@ -67,18 +89,21 @@ func (p panel) draw(run Run) {
 		p.text(p.x(0)-6, p.y(percent)+4, "end", number(percent))
 		p.text(p.x(seconds), p.y(0)+16, "middle", number(seconds))
 	}
-	budget := run.StatefulSets.Seconds * slowest
-	p.line(p.x(budget), p.y(0), p.x(budget), p.y(100), colourBudget, "4 3")
-	p.curve(run.StatefulSets.Ready, colourStatefulSets)
-	p.curve(run.Create.Ready, colourApplications)
-	for i, entry := range []struct{ colour, label string }{
-		{colourStatefulSets, "StatefulSets: " + number(run.StatefulSets.Seconds) + " s"},
-		{colourApplications, "Applications: " + number(run.Create.Seconds) + " s"},
-		{colourBudget, "budget: " + number(budget) + " s"},
-	} {
+}
+
+// budget draws a line at a time.
+func (p panel) budget(seconds float64) {
+	p.line(p.x(seconds), p.y(0), p.x(seconds), p.y(100), colourBudget, "4 3")
+}
+
+// label is an entry of a legend.
+type label struct{ colour, text string }
+
+func (p panel) legend(labels []label) {
+	for i, entry := range labels {
 		left, base := p.x(0)+float64(i)*panelWidth/3, p.y(0)+44
 		p.line(left, base-4, left+16, base-4, entry.colour, "")
-		p.text(left+20, base, "start", entry.label)
+		p.text(left+20, base, "start", entry.text)
 	}
 }
 

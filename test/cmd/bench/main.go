@@ -48,6 +48,10 @@ type settings struct {
 	commit  string
 	workDir string
 	render  string
+	// workflows and cronJobs are files of figures of the benches of the batch operator.
+	workflows, cronJobs string
+	// load of the machine before these ran.
+	load string
 }
 
 func main() {
@@ -83,10 +87,18 @@ func run(ctx context.Context) error {
 		"folder for profiles of CPU time and heap of the operator and the API server (default: none are taken)")
 	flag.StringVar(&s.commit, "commit", "unknown", "what was built, for the page")
 	flag.StringVar(&s.render, "render", "", "only write page and plot again, from this file of results")
+	flag.StringVar(&s.workflows, "workflows", "",
+		"only write page and plot of the batch operator, with these figures of make bench-workflows")
+	flag.StringVar(&s.cronJobs, "cronjobs", "",
+		"only write page and plot of the batch operator, with these figures of make bench-cronjobs")
+	flag.StringVar(&s.load, "load", "unknown", "load of the machine before make bench-workflows or bench-cronjobs began")
 	flag.Parse()
 	s.OperatorFlags = strings.Fields(*flags)
 	if s.render != "" {
 		return again(s)
+	}
+	if s.workflows != "" || s.cronJobs != "" {
+		return recordBatch(ctx, s)
 	}
 	sizes, err := parseSizes(s.sizes)
 	if err != nil {
