@@ -120,6 +120,13 @@ type ApplicationComponent struct {
 	// A size below that of the volumes that are there is refused with the condition Stalled.
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
+	// additionalVolumes are further volumes of each pod beside that of storage, for a component whose plugin spreads its
+	// data over several. One can be added at the end of the list, for which pods are replaced one after the other, and each
+	// can grow. None is ever taken out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=6
+	AdditionalVolumes []Storage `json:"additionalVolumes,omitempty"`
 	// parameters of the middleware; each is checked against the plugin's schema.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`

@@ -78,6 +78,11 @@ type ComponentSpec struct {
 	// storage of each pod; absent for a component without volumes.
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
+	// additionalVolumes of each pod beside that of storage.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=6
+	AdditionalVolumes []Storage `json:"additionalVolumes,omitempty"`
 	// parameters that the user set.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`

@@ -61,7 +61,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app),
+	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), volumesStay(f, wanted), tlsChanges(f, wanted), windows(app),
 		schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
 		return nil, refusals
 	}
@@ -138,6 +138,19 @@ func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 		existing := f.Components[spec.Component]
 		if spec.Storage != nil && existing == nil {
 			if refusal := classFor(f, spec.Component, "storage", spec.Storage.StorageClassName); refusal != nil {
+				return refusal
+			}
+		}
+		had := 0
+		if existing != nil {
+			had = len(existing.Spec.AdditionalVolumes)
+		}
+		for i := had; i < len(spec.AdditionalVolumes); i++ {
+			name := spec.AdditionalVolumes[i].StorageClassName
+			if name == nil && spec.Storage != nil {
+				name = spec.Storage.StorageClassName
+			}
+			if refusal := classFor(f, spec.Component, fmt.Sprintf("additionalVolumes[%d]", i), name); refusal != nil {
 				return refusal
 			}
 		}

@@ -216,6 +216,50 @@ func TestTLSChange(t *testing.T) {
 	}
 }
 
+// Volumes that were added stay, and one that is added has a class.
+func TestAdditionalVolumes(t *testing.T) {
+	spec := func(classes ...string) platformv1.ComponentSpec {
+		s := platformv1.ComponentSpec{Component: "kafka", Storage: &platformv1.Storage{}}
+		for _, class := range classes {
+			s.AdditionalVolumes = append(s.AdditionalVolumes, platformv1.Storage{StorageClassName: &class})
+		}
+		return s
+	}
+	f := Facts{Components: map[string]*platformv1.Component{"kafka": {Spec: spec("a", "gone")}},
+		Classes: map[string]bool{"": true, "a": true}}
+	for name, tc := range map[string]struct {
+		spec       platformv1.ComponentSpec
+		stay, says string
+	}{
+		"the same": {spec("a", "gone"), "", ""},
+		"one more": {spec("a", "gone", "a"), "", ""},
+		"one less": {spec("a"), `component "kafka" has 2 additionalVolumes and the spec asks for 1`, ""},
+		"none":     {spec(), "the spec asks for 0: data is spread over all of them, and none can be taken out", ""},
+		"no class": {spec("a", "gone", "b"), "",
+			`no StorageClass "b": create it or name another one in additionalVolumes[2]`},
+		"new object": {platformv1.ComponentSpec{Component: "other"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reasons := map[bool]string{}
+			if tc.stay != "" {
+				reasons[true] = platformv1.ReasonVolumeShrinkRefused
+			}
+			if tc.says != "" {
+				reasons[false] = platformv1.ReasonStorageClassNotFound
+			}
+			wanted := []platformv1.ComponentSpec{tc.spec}
+			expect(t, render.Join(volumesStay(f, wanted)), reasons[true], tc.stay)
+			expect(t, Class(f, wanted), reasons[false], tc.says)
+		})
+	}
+	for volume, want := range map[string]string{"data": "storage", "logs": "logs.volume", "data-2": "additionalVolumes[1]",
+		"data-wal": "storage"} {
+		if field, _ := ClassField(volume); field != want {
+			t.Errorf("the class of %s is in %s, want %s", volume, field, want)
+		}
+	}
+}
+
 func TestShrink(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a-0"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}

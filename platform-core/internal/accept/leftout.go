@@ -61,12 +61,18 @@ func leftOut(set *platformv1.WorkloadSet, left []leftover) *render.Refusal {
 	if len(wanted) == 0 || set.Spec.AdoptVolumes == "" {
 		return nil
 	}
+	slices.SortFunc(left, func(a, b leftover) int { return cmp.Compare(a.named, b.named) })
 	var without []leftover
 	for _, one := range left {
 		ordinal, err := strconv.ParseInt(one.GetLabels()[platformv1.OrdinalLabel], 10, 32)
 		one.ordinal = int32(ordinal)
-		if err == nil && one.GetLabels()[platformv1.ApplicationUIDLabel] == set.Spec.AdoptVolumes &&
-			!slices.Contains(wanted, one.ordinal) && one.holdsData(set) {
+		switch {
+		case err != nil || one.GetLabels()[platformv1.ApplicationUIDLabel] != set.Spec.AdoptVolumes:
+		case one.isAdditional(set):
+			return refuse(platformv1.ReasonAdoptionRefused, "what Application %s left cannot be adopted without %s: data is "+
+				"spread over the volumes of a pod; ask for as many additionalVolumes of component %q as there were",
+				set.Spec.AdoptVolumes, one.named, set.Spec.Component)
+		case !slices.Contains(wanted, one.ordinal) && one.holdsData(set):
 			without = append(without, one)
 		}
 	}
@@ -95,4 +101,17 @@ func (l leftover) holdsData(set *platformv1.WorkloadSet) bool {
 		return v.Name != podtemplate.LogsVolume &&
 			platformv1.ClaimNameFor(v.Name, platformv1.PodNameFor(set.Name, l.ordinal)) == l.claim
 	})
+}
+
+// isAdditional says whether it is of a volume that a user had added, and that the set does not have.
+func (l leftover) isAdditional(set *platformv1.WorkloadSet) bool {
+	if len(set.Spec.Volumes) == 0 {
+		return false
+	}
+	name, ok := strings.CutSuffix(l.claim, "-"+platformv1.PodNameFor(set.Name, l.ordinal))
+	number, is := strings.CutPrefix(name, set.Spec.Volumes[0].Name+"-")
+	if _, err := strconv.Atoi(number); !ok || !is || err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(set.Spec.Volumes, func(v platformv1.SetVolume) bool { return v.Name == name })
 }

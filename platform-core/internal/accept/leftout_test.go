@@ -44,6 +44,14 @@ func TestLeftOut(t *testing.T) {
 		"nobody's": {func(_ *platformv1.WorkloadSet, c *corev1.PersistentVolumeClaim) {
 			c.Labels[platformv1.OrdinalLabel] = ""
 		}, ""},
+		"one volume of a pod": {func(_ *platformv1.WorkloadSet, c *corev1.PersistentVolumeClaim) {
+			c.Name, c.Labels[platformv1.OrdinalLabel] = "data-1-redis-a-redis-main-0", "0"
+		}, "without claim data-1-redis-a-redis-main-0: data is spread over the volumes of a pod; ask for as many " +
+			`additionalVolumes of component "redis" as there were`},
+		"each volume of a pod": {func(set *platformv1.WorkloadSet, c *corev1.PersistentVolumeClaim) {
+			c.Name, c.Labels[platformv1.OrdinalLabel] = "data-1-redis-a-redis-main-0", "0"
+			set.Spec.Volumes = append(set.Spec.Volumes, volume("data-1"))
+		}, ""},
 		"being deleted": {func(_ *platformv1.WorkloadSet, c *corev1.PersistentVolumeClaim) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}, ""},

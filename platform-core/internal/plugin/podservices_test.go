@@ -5,6 +5,7 @@ package plugin
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -50,6 +51,27 @@ func TestBrokenMounts(t *testing.T) {
 			at:  "mounts: [data]", says: "names the mount \"data\", which the component does not have"},
 		"required and many": c("path: /scratch}", "path: /scratch, each: true, required: true}", "required: true",
 			"take required or each out"),
+	})
+}
+
+func TestBrokenAdditionalVolumes(t *testing.T) {
+	const declared = "    volumes: [{name: data, size: 1Gi, additional: {max: 2, path: /volumes}}"
+	c := func(new, at, says string) broken {
+		return broken{plugin: "broker", part: PartComponents, key: components, old: "    mounts:\n",
+			new: new + "]\n    mounts:\n", at: at, says: says}
+	}
+	one := func(max, path string) string {
+		return strings.NewReplacer("max: 2", "max: "+max, "/volumes", path).Replace(declared)
+	}
+	run(t, map[string]broken{
+		"too many":     c(one("7", "/volumes"), "max: 7", "6"),
+		"deep":         c(one("2", "/data/more"), "/data/more", "a folder right below /"),
+		"the engine's": c(one("2", "/zeroinfra"), "/zeroinfra", "is the engine's"),
+		"beside two": c(one("6", "/volumes")+", {name: log, size: 1Gi}", "max: 6",
+			"beside 2 volumes of the component there can be 5"),
+		"of the second": c(strings.Replace(declared, "[", "[{name: log, size: 1Gi}, ", 1),
+			"additional:", "beside the first one alone"),
+		"one name": c(declared+", {name: data-1, size: 1Gi}", "name: data-1", "a volume that a user adds"),
 	})
 }
 

@@ -101,7 +101,7 @@ func (l *loader) checkComponent(i int, c *schema.Component) {
 				at.With("ports").Index(first))
 		}
 	}
-	unique(l, at.With("volumes"), c.Volumes, func(v schema.Volume) string { return v.Name })
+	l.checkVolumes(at.With("volumes"), c)
 	unique(l, at.With("roles"), c.Roles, func(r schema.Role) string { return r.Name })
 	unique(l, at.With("files"), c.Files, func(f schema.File) string { return f.Path })
 	if _, ok := l.sources[PartPodTemplates]; ok {
@@ -118,14 +118,6 @@ func (l *loader) checkComponent(i int, c *schema.Component) {
 		l.wrong(at.With("resources"), "%v", err)
 	}
 	l.checkScale(at, c)
-	if len(c.Volumes) > schema.MaxVolumes {
-		l.wrong(at.With("volumes"), "has %d volumes: a component has at most %d", len(c.Volumes), schema.MaxVolumes)
-	}
-	for j, v := range c.Volumes {
-		if v.Size.Sign() <= 0 {
-			l.wrong(at.With("volumes").Index(j).With("size"), "is %s: it must be greater than 0", v.Size.String())
-		}
-	}
 	for j, s := range c.Services {
 		path := at.With("services").Index(j)
 		if s.Role != "" {

@@ -65,6 +65,11 @@ func (b *Bundle) samples() []sample {
 					values.Component.Mounts = sampleMounts(component.Mounts)
 					all = append(all, sample{component: component, values: values, size: " with all mounts"})
 				}
+				if component.Additional() != nil {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.Component.AdditionalVolumes = sampleVolumes(component.Additional())
+					all = append(all, sample{component: component, values: values, size: " with all volumes that a user can add"})
+				}
 				if component.PodServices != nil {
 					values := sampleValues(component, topology.Name, version, 1<<30)
 					values.App.TLS, values.Component.External = component.TLS != nil, true

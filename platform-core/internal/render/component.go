@@ -116,7 +116,7 @@ func (c *setContext) values() placeholder.Values {
 		Component: placeholder.Component{
 			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
 			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(), External: c.spec.External != nil,
-			Mounts: given(c.spec),
+			Mounts: given(c.spec), AdditionalVolumes: c.additionalPaths(),
 		},
 		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}
@@ -233,18 +233,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,
 	}
-	for i, v := range c.declared.Volumes {
-		storage := platformv1.Storage{Size: v.Size.DeepCopy()}
-		if c.set.storage != nil {
-			storage.StorageClassName = c.set.storage.StorageClassName
-			// The size that a user gives is that of the first volume; the others have the plugin's.
-			if i == 0 {
-				storage.Size = c.set.storage.Size.DeepCopy()
-			}
-		}
-		set.Volumes = append(set.Volumes, platformv1.SetVolume{Name: v.Name, Storage: storage})
-	}
-	set.Volumes = append(set.Volumes, c.logsVolume()...)
+	set.Volumes = c.ownVolumes()
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}

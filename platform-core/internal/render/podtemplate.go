@@ -81,6 +81,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	c.tellZone(t)
 	c.mountArchive(t)
 	c.mount(t)
+	c.mountAdditional(t)
 	confine(spec)
 	c.settings.Pods.completeInstance(t, c.declared.Container)
 	return nil

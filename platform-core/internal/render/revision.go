@@ -107,6 +107,9 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
 	}
+	for i := range c.spec.AdditionalVolumes {
+		s.Volumes = append(s.Volumes, c.declared.Volumes[0].AdditionalName(i+1))
+	}
 	slices.Sort(s.Volumes)
 	for _, env := range exporter {
 		entry := structureEnv{Name: env.Name, Value: env.Value}

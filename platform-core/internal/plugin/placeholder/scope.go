@@ -45,6 +45,8 @@ type Component struct {
 	Logs bool `cel:"logs"`
 	// Mounts are the names of the volumes that a user gave it.
 	Mounts []string `cel:"mounts"`
+	// AdditionalVolumes are the paths at which volumes are mounted that a user added, in their order.
+	AdditionalVolumes []string `cel:"additionalVolumes"`
 	// External says whether each pod has an address for clients outside of the cluster.
 	External bool `cel:"external"`
 }
@@ -194,6 +196,7 @@ var longest = map[string]uint64{
 	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16,
 	"app.supplied.@items": 24,
 	"component.name":      12, "component.mounts": 8, "component.mounts.@items": 24, "component.headless": 253,
+	"component.additionalVolumes": 6, "component.additionalVolumes.@items": 64,
 	"set.name": 6,
 	"sets":     MaxSets, "sets.@items.name": 6,
 	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,

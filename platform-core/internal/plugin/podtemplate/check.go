@@ -133,9 +133,12 @@ func (p *checker) checkVolumes(path document.Path, list []corev1.Volume) map[str
 	for _, v := range p.component.Volumes {
 		known[v.Name] = true
 	}
+	added := p.component.AdditionalNames()
 	for i, v := range list {
 		at := path.Index(i)
 		switch {
+		case slices.Contains(added, v.Name):
+			p.wrong(at.With("name"), "is %q, which is a volume that a user adds: names must differ", v.Name)
 		case strings.HasPrefix(v.Name, VolumePrefix):
 			p.wrong(at.With("name"), "is %q: the beginning %s is the engine's", v.Name, VolumePrefix)
 		case v.Name == LogsVolume && p.component.Logs != nil:

@@ -119,6 +119,10 @@ func (p *checker) checkMount(path document.Path, m corev1.VolumeMount, volumes m
 		p.wrong(path.With("mountPath"), "is %q, where the engine mounts the volume of the access logs: take it out",
 			m.MountPath)
 	}
+	if added := p.component.Additional(); added != nil &&
+		(m.MountPath == added.Path || strings.HasPrefix(m.MountPath, added.Path+"/")) {
+		p.wrong(path.With("mountPath"), "is %q, where the engine mounts volumes that a user adds: take it out", m.MountPath)
+	}
 	for _, mount := range p.component.Mounts {
 		if m.MountPath == mount.Path {
 			p.wrong(path.With("mountPath"), "is %q, where the engine mounts %q of the component: take it out",

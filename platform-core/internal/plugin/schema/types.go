@@ -194,11 +194,51 @@ func (r Range) String() string {
 // MaxVolumes is the largest number of volumes that each pod of a component has.
 const MaxVolumes = 4
 
+// MaxOwnVolumes is the largest number of volumes that each pod has, with those that a user adds and without that of
+// access logs: a WorkloadSet has one more.
+const MaxOwnVolumes = 7
+
 // Volume that each pod has of its own. The engine adds the claim; the pod template mounts it by name.
 type Volume struct {
 	Name string `json:"name"`
 	// Size when the user sets none.
 	Size resource.Quantity `json:"size"`
+	// Additional has a user add volumes beside this one.
+	Additional *AdditionalVolumes `json:"additional,omitempty"`
+}
+
+// AdditionalVolumes are volumes that a user adds to each pod beside the first one. The engine mounts them in the
+// container of the process.
+type AdditionalVolumes struct {
+	// Max is the largest number of them.
+	Max int `json:"max"`
+	// Path of the container: the first one comes at its folder 1, the second one at 2, and so on.
+	Path string `json:"path"`
+}
+
+// AdditionalName is the name of a volume that a user adds, counted from 1.
+func (v *Volume) AdditionalName(number int) string { return fmt.Sprintf("%s-%d", v.Name, number) }
+
+// PathOf is where such a volume is mounted.
+func (a *AdditionalVolumes) PathOf(number int) string { return fmt.Sprintf("%s/%d", a.Path, number) }
+
+// AdditionalNames are those of the volumes that a user can add.
+func (c *Component) AdditionalNames() []string {
+	var names []string
+	if declared := c.Additional(); declared != nil {
+		for i := range declared.Max {
+			names = append(names, c.Volumes[0].AdditionalName(i+1))
+		}
+	}
+	return names
+}
+
+// Additional says what volumes a user can add to the pods of the component; nil for none.
+func (c *Component) Additional() *AdditionalVolumes {
+	if len(c.Volumes) == 0 {
+		return nil
+	}
+	return c.Volumes[0].Additional
 }
 
 // Mount is a place in the container for a volume that a user names and the engine neither makes nor deletes.
