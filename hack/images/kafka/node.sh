@@ -37,6 +37,9 @@
 # for it, for up to five minutes: when all nodes stop together the last ones end by SIGKILL, and recover their logs at
 # the next start.
 #
+# One of several directories that cannot be read or written is left out, as Kafka does itself: but for the metadata
+# directory, without which no node starts.
+#
 # A directory with meta.properties is never formatted. One of another cluster, or of another node, ends the start with a
 # sentence.
 #
@@ -118,9 +121,24 @@ others() {
   done | commas
 }
 
-# format formats the directories that have no meta.properties, with these options.
+# usable says whether a log directory can be read and written.
+usable() {
+  mkdir -p "$1" 2>/dev/null && touch "$1/$tried" 2>/dev/null && rm -f "$1/$tried" &&
+    { [ ! -e "$1/meta.properties" ] || cat "$1/meta.properties" >/dev/null 2>&1; }
+}
+
+# format formats the directories that have no meta.properties, with these options. StorageTool formats none where one
+# cannot be read: it is not told of those.
 format() {
-  kafka-run kafka.tools.StorageTool format --config "$KAFKA_CONFIG" --cluster-id="$KAFKA_CLUSTER_ID" --ignore-formatted "$@" >&2 ||
+  settings=$KAFKA_CONFIG
+  if [ "$sound" != "$directories" ]; then
+    settings=$scratch/format.properties
+    {
+      grep -v '^[[:space:]]*log\.dirs[[:space:]]*=' "$KAFKA_CONFIG"
+      echo "log.dirs=$(echo "$sound" | tr ' ' ',')"
+    } >"$settings"
+  fi
+  kafka-run kafka.tools.StorageTool format --config "$settings" --cluster-id="$KAFKA_CLUSTER_ID" --ignore-formatted "$@" >&2 ||
     fail "the log directories of node $node cannot be formatted: see above"
 }
 
@@ -269,6 +287,7 @@ start() {
 }
 
 mark=kafka-node.joining
+tried=kafka-node.tried
 enlisted=kafka-node.enlisted
 attempted=kafka-node.attempt
 [ -r "${KAFKA_CONFIG:-}" ] || fail "KAFKA_CONFIG must name a file that can be read, and is '${KAFKA_CONFIG:-}'"
@@ -293,8 +312,18 @@ esac
 metadata=${metadata:-${directories%% *}}
 case $roles in *controller*) [ -z "${KAFKA_ZOOKEEPER:-}" ] || attempt ;; esac
 cluster
+umask 077
 unformatted=
-for directory in $metadata $directories; do
+sound=
+for directory in $directories; do
+  if [ "$directory" != "$metadata" ] && ! usable "$directory"; then
+    say "log directory $directory of node $node can be read or written no more: Kafka starts without it." \
+      "Mend its volume, or empty it, and restart the node"
+    continue
+  fi
+  sound="$sound${sound:+ }$directory"
+done
+for directory in $metadata $sound; do
   if [ ! -e "$directory/meta.properties" ]; then
     unformatted="$unformatted $directory"
     continue
@@ -310,7 +339,6 @@ own=
 for controller in ${KAFKA_INITIAL_CONTROLLERS:-}; do
   [ "${controller%%@*}" != "$node" ] || own=${controller#*@}
 done
-umask 077
 scratch=$(mktemp -d) || fail "no temporary folder can be made"
 trap 'rm -rf "$scratch"' EXIT
 trap 'kill "${!:-}" 2>/dev/null; exit 143' TERM INT

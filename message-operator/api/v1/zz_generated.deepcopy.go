@@ -152,6 +152,13 @@ func (in *KafkaClusterReference) DeepCopy() *KafkaClusterReference {
 func (in *KafkaClusterSpec) DeepCopyInto(out *KafkaClusterSpec) {
 	*out = *in
 	in.InstanceSpec.DeepCopyInto(&out.InstanceSpec)
+	if in.AdditionalVolumes != nil {
+		in, out := &in.AdditionalVolumes, &out.AdditionalVolumes
+		*out = make([]apiv1.Storage, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Controllers != nil {
 		in, out := &in.Controllers, &out.Controllers
 		*out = new(KafkaControllers)

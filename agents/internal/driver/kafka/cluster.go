@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -59,7 +60,7 @@ const codeMismatchedEndpoint sarama.KError = 114
 // quorumPatience is how long a broker waits for the controllers before it tells its status without them.
 const quorumPatience = 2 * time.Second
 
-// describeStatus tells what the node knows of the brokers, and then what the controllers say of the quorum. The columns
+// describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what the controllers say of the quorum. The columns
 // brokers and alive are empty where the address is that of a controller that is no broker. Those of the quorum are
 // missing where a broker reaches no controller in time: it serves its clients also while no controller answers.
 func describeStatus(s *session, _ []string) (driver.Table, error) {
@@ -73,6 +74,10 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 	if isBroker {
 		patience = min(quorumPatience, patience/2)
 		values = []string{number(len(cluster.Brokers)), numbers(notFenced(cluster))}
+		if all, offline, err := s.ownLogDirs(); err == nil {
+			columns = append(columns, "logDirs", "offlineDirs")
+			values = append(values, strings.Join(all, " "), strings.Join(offline, " "))
+		}
 	}
 	quorum, err := s.quorumWithin(patience)
 	switch {

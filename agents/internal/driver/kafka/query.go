@@ -34,6 +34,10 @@ const (
 	Holds = "holds"
 	// Lag [topic] lists how far consumer groups are behind.
 	Lag = "lag"
+	// LogDirs lists the log directories of brokers, what they hold and what is free.
+	LogDirs = "log-dirs"
+	// LogDirsSum sums them up in one row.
+	LogDirsSum = "log-dirs-sum"
 	// MembersPlan <shape> says how far the nodes of a component are from what they are to be: phase and reason.
 	MembersPlan = "members-plan"
 	// MembersStep <shape> takes one step there.
@@ -82,6 +86,8 @@ var procedures = map[string]procedure{
 	ElectPreferred: {driver.ReadWrite, 0, 0, electPreferred},
 	Holds:          {driver.ReadOnly, 1, 1, countHeld},
 	Lag:            {driver.ReadOnly, 0, 1, listLag},
+	LogDirs:        {driver.ReadOnly, 0, 0, listLogDirs},
+	LogDirsSum:     {driver.ReadOnly, 0, 0, sumLogDirs},
 	MembersPlan:    {driver.ReadOnly, 1, 1, planMembers},
 	MembersStep:    {driver.ReadWrite, 1, 1, stepMembers},
 	Quorum:         {driver.ReadOnly, 0, 0, listQuorum},

@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -101,16 +102,14 @@ func (s *session) room(topic string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The library asks for all topics where none is named, and takes no null for no partitions.
-		response, err := broker.DescribeLogDirs(&sarama.DescribeLogDirsRequest{Version: 4,
-			DescribeTopics: []sarama.DescribeLogDirsRequestTopic{{Topic: topic, PartitionIDs: []int32{}}}})
-		if err != nil {
+		folders, err := logDirs(broker, topic)
+		if refused := (answer{}); err != nil && !errors.As(err, &refused) {
 			return 0, fmt.Errorf("cannot read the size of the volumes of broker %d: %w", known.BrokerID, err)
 		}
-		if response.ErrorCode != sarama.ErrNoError || len(response.LogDirs) == 0 {
+		if len(folders) == 0 {
 			return math.MaxInt64, nil
 		}
-		for _, folder := range response.LogDirs {
+		for _, folder := range folders {
 			if folder.ErrorCode != sarama.ErrNoError || folder.TotalBytes <= 0 {
 				return math.MaxInt64, nil
 			}

@@ -74,7 +74,10 @@ func TestABrokerTellsItsStatusWithoutControllers(t *testing.T) {
 	t.Cleanup(broker.Close)
 	broker.SetHandlerByMap(map[string]sarama.MockResponse{
 		"ApiVersionsRequest": sarama.NewMockApiVersionsResponse(t).SetApiKeys(
-			[]sarama.ApiVersionsResponseKey{{ApiKey: 60, MaxVersion: 2}}),
+			[]sarama.ApiVersionsResponseKey{{ApiKey: 60, MaxVersion: 2}, {ApiKey: 35, MaxVersion: 4}}),
+		"DescribeLogDirsRequest": sarama.NewMockWrapper(&sarama.DescribeLogDirsResponse{Version: 4,
+			LogDirs: []sarama.DescribeLogDirsResponseDirMetadata{
+				{Path: "/volumes/1/kafka", ErrorCode: sarama.ErrKafkaStorageError}, {Path: "/data/kafka"}}}),
 		"DescribeClusterRequest": sarama.NewMockWrapper(&sarama.DescribeClusterResponse{Version: 2,
 			Brokers: []*sarama.DescribeClusterBroker{{BrokerID: 0}, {BrokerID: 1, IsFenced: true}, {BrokerID: 2}}}),
 	})
@@ -87,9 +90,13 @@ func TestABrokerTellsItsStatusWithoutControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"brokers", "alive"}; !slices.Equal(status.Columns, want) ||
-		*status.Rows[0][0] != "3" || *status.Rows[0][1] != "0 2" {
-		t.Errorf("got %v with %s and %s", status.Columns, *status.Rows[0][0], *status.Rows[0][1])
+	var got []string
+	for i, column := range status.Columns {
+		got = append(got, column+":"+*status.Rows[0][i])
+	}
+	if want := []string{"brokers:3", "alive:0 2", "logDirs:/data/kafka /volumes/1/kafka",
+		"offlineDirs:/volumes/1/kafka"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if n := between.connections.Load(); n != 1 {
 		t.Errorf("it logs in %d times", n)

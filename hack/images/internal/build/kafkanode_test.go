@@ -18,6 +18,7 @@ import (
 // quorum with the files "leader" and "replication". The server runs until the node is no longer joining.
 const kafkaFake = `#!/bin/sh
 config=$KAFKA_CONFIG
+case "$*" in *StorageTool*) config=$(echo "$*" | sed 's/.*--config \([^ ]*\) .*/\1/') ;; esac
 directories=$(sed -n 's/^log.dirs=//p' "$config" | tr ',' ' ')
 node=$(sed -n 's/^node.id=//p' "$config")
 echo "$*" | sed "s#$PWD/##g; s#--command-config [^ ]* ##; s#^[a-z.]*[.]##" >>calls
@@ -26,7 +27,7 @@ case "$*" in
     id=$(echo "$*" | sed -n "s/.*[ ,]$node@[^ ,]*:\([A-Za-z0-9_-]*\).*/\1/p")
     for directory in $directories; do
       [ ! -e "$directory/meta.properties" ] || continue
-      mkdir -p "$directory"
+      mkdir -p "$directory" || exit 1
       printf 'cluster.id=%s\nnode.id=%s\ndirectory.id=%s\n' "$KAFKA_CLUSTER_ID" "$node" "${id:-random}" \
         >"$directory/meta.properties"
     done ;;
@@ -269,6 +270,31 @@ func TestKafkaNodeFormatsADirectoryThatIsAdded(t *testing.T) {
 	k.want(observes, serves)
 	if !strings.Contains(k.read("log/meta.properties"), "kept") || k.read("more/meta.properties") == "" {
 		t.Errorf("directories: %q, %q", k.read("log/meta.properties"), k.read("more/meta.properties"))
+	}
+}
+
+// TestKafkaNodeStartsWithoutADirectory has one of several be no directory any more: the others are formatted where they
+// have to be, and Kafka starts. Without the first one, which has the metadata, it does not.
+func TestKafkaNodeStartsWithoutADirectory(t *testing.T) {
+	k := newKafkaNode(t)
+	formatted := "cluster.id=" + kafkaCluster + "\nnode.id=1\ndirectory.id=kept\n"
+	k.write("log/meta.properties", formatted)
+	k.write("other/meta.properties", formatted)
+	k.write("lost", "")
+	k.write("config", "node.id=1\nprocess.roles=controller,broker\nlog.dirs="+k.dir+"/log,"+k.dir+"/lost,"+
+		k.dir+"/other\n")
+	k.want(serves)
+	if said := k.read("said"); !strings.Contains(said, "lost of node 1 can be read or written no more") {
+		t.Errorf("it said %q", said)
+	}
+	k.write("config", "node.id=1\nprocess.roles=controller,broker\nlog.dirs="+k.dir+"/log,"+k.dir+"/lost,"+
+		k.dir+"/more\n")
+	if err := k.start().Wait(); err != nil || k.read("more/meta.properties") == "" || k.read("lost") != "" {
+		t.Errorf("with a directory that is added: %v; %s", err, k.read("said"))
+	}
+	k.write("config", "node.id=1\nprocess.roles=controller,broker\nlog.dirs="+k.dir+"/lost,"+k.dir+"/log\n")
+	if err := k.start().Wait(); err == nil {
+		t.Errorf("it starts without the metadata: %s", k.read("said"))
 	}
 }
 

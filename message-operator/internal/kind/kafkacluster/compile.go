@@ -48,7 +48,7 @@ func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	brokers := &app.Spec.Components[0]
 	brokers.Replicas, brokers.Parameters = new(cmp.Or(spec.Replicas, defaultReplicas)), parameters(spec)
-	brokers.External = spec.External.DeepCopy()
+	brokers.External, brokers.AdditionalVolumes = spec.External.DeepCopy(), spec.DeepCopy().AdditionalVolumes
 	app.Spec.Topology, app.Spec.Credentials = combined, credentials(spec.Auth)
 	stage := stageOf(spec)
 	switch {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/IBM/sarama"
+	"github.com/dustin/go-humanize"
+
+	"github.com/zeroinfra/agents/internal/driver"
+)
+
+// logDirsVersion of the request has the size of the volumes in the answer.
+const logDirsVersion = 4
+
+// logDirs are the log directories of a broker in the order of their paths, without what is in them where topics are
+// named. The library asks for all topics where none is named, and takes no null for no partitions.
+func logDirs(broker *sarama.Broker, topics ...string) ([]sarama.DescribeLogDirsResponseDirMetadata, error) {
+	request := &sarama.DescribeLogDirsRequest{Version: logDirsVersion}
+	for _, topic := range topics {
+		request.DescribeTopics = append(request.DescribeTopics,
+			sarama.DescribeLogDirsRequestTopic{Topic: topic, PartitionIDs: []int32{}})
+	}
+	response, err := broker.DescribeLogDirs(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.ErrorCode != sarama.ErrNoError {
+		return nil, said(response.ErrorCode, nil)
+	}
+	slices.SortFunc(response.LogDirs, func(a, b sarama.DescribeLogDirsResponseDirMetadata) int {
+		return strings.Compare(a.Path, b.Path)
+	})
+	return response.LogDirs, nil
+}
+
+// ownLogDirs are the paths of the log directories of the broker of the pod, and of those which it does not use any more
+// since it could not read or write there. No topic is looked at.
+func (s *session) ownLogDirs() (all, offline []string, err error) {
+	found, err := logDirs(s.local, internalPrefix)
+	for _, folder := range found {
+		all = append(all, folder.Path)
+		if folder.ErrorCode != sarama.ErrNoError {
+			offline = append(offline, folder.Path)
+		}
+	}
+	return all, offline, err
+}
+
+// listLogDirs has a row for each log directory of each broker.
+func listLogDirs(s *session, _ []string) (driver.Table, error) {
+	alive, err := s.alive()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	table := driver.Table{Columns: []string{"broker", "directory", "state", "replicas", "held", "size", "free"}}
+	for _, id := range alive {
+		broker, err := s.broker(id)
+		if err != nil {
+			return driver.Table{}, err
+		}
+		found, err := logDirs(broker)
+		if err != nil {
+			return driver.Table{}, fmt.Errorf("cannot read the log directories of broker %d: %w", id, err)
+		}
+		for _, folder := range found {
+			state, replicas, held := "online", 0, int64(0)
+			if folder.ErrorCode != sarama.ErrNoError {
+				state = "offline"
+			}
+			for _, topic := range folder.Topics {
+				replicas += len(topic.Partitions)
+				for _, partition := range topic.Partitions {
+					held += partition.Size
+				}
+			}
+			table.Rows = append(table.Rows, row(number(id), folder.Path, state, number(replicas), number(held),
+				number(folder.TotalBytes), number(folder.UsableBytes)))
+		}
+	}
+	return table, nil
+}
+
+// sumLogDirs is one row, with a text for each broker.
+func sumLogDirs(s *session, words []string) (driver.Table, error) {
+	all, err := listLogDirs(s, words)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	offline, lines, last := 0, []string{}, ""
+	for _, r := range all.Rows {
+		text := fmt.Sprintf("%s is offline", *r[1])
+		if *r[2] == "online" {
+			text = fmt.Sprintf("%s has %s replicas of %s, and %s of %s free", *r[1], *r[3], bytesOfText(*r[4]),
+				bytesOfText(*r[6]), bytesOfText(*r[5]))
+		}
+		offline += one(*r[2] != "online")
+		if *r[0] != last {
+			text, last = "broker "+*r[0]+": "+text, *r[0]
+		}
+		lines = append(lines, text)
+	}
+	return tableOf([]string{"directories", "offline", "byBroker"}, number(len(all.Rows)), number(offline),
+		strings.Join(lines, "; ")), nil
+}
+
+// bytesOfText is a number of bytes for people.
+func bytesOfText(number string) string {
+	var n uint64
+	if _, err := fmt.Sscan(number, &n); err != nil {
+		return "?"
+	}
+	return humanize.IBytes(n)
+}

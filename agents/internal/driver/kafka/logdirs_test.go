@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build processes
+
+package kafka_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka"
+)
+
+// A broker has partitions in each of its log directories. One that it cannot write to any more is told as offline, and
+// the broker serves on from the others.
+func TestLogDirs(t *testing.T) {
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "first"), filepath.Join(folder, "second")
+	s := newServer(t, 1, "log.dirs="+first+","+second)
+	const topics = 4
+	for i := range topics {
+		s.must(kafka.KindTopic, topicOf(fmt.Sprintf("topic-%d", i), driver.Create, "partitions", "1",
+			"replication-factor", "1"))
+	}
+	held := map[string]string{}
+	for _, row := range s.query(kafka.LogDirs) {
+		held[row["directory"]] = row["state"] + " " + row["replicas"]
+		if row["size"] == "0" || row["free"] == "0" {
+			t.Errorf("the sizes are %v", row)
+		}
+	}
+	if half := fmt.Sprintf("online %d", topics/2); held[first] != half || held[second] != half {
+		t.Errorf("the directories hold %v, want %s each", held, half)
+	}
+	status := s.query(kafka.Status)[0]
+	if status["logDirs"] != first+" "+second || status["offlineDirs"] != "" {
+		t.Errorf("the status is %v", status)
+	}
+
+	if err := os.Rename(second, second+".lost"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(second, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Kafka finds out when it makes a log there.
+	for i := range 2 {
+		s.change(kafka.KindTopic, topicOf(fmt.Sprintf("more-%d", i), driver.Create, "partitions", "1",
+			"replication-factor", "1"))
+	}
+	status = s.until("a directory is offline", func(row map[string]string) bool { return row["offlineDirs"] != "" },
+		kafka.Status)
+	if status["offlineDirs"] != second || status["logDirs"] != first+" "+second || status["alive"] != "1" {
+		t.Errorf("the status is %v", status)
+	}
+	sum := s.query(kafka.LogDirsSum)[0]
+	if sum["directories"] != "2" || sum["offline"] != "1" || !strings.Contains(sum["byBroker"], second+" is offline") ||
+		!strings.HasPrefix(sum["byBroker"], "broker 1: "+first+" has ") {
+		t.Errorf("the sum is %v", sum)
+	}
+}
