@@ -122,7 +122,7 @@ func newInstance(t *testing.T, declared schema.Entity, pods ...string) *instance
 			},
 		}).Build()
 	i.Controller = &Controller{Deps: Deps{Dialer: i, Now: func() time.Time { return i.clock },
-		Interval: func() time.Duration { return time.Hour }}, client: client}
+		Interval: func() time.Duration { return doubtTime }}, client: client}
 	for _, name := range pods {
 		i.servers[name] = &server{objects: map[string]map[string]string{}, answer: refuses}
 		i.pods = append(i.pods, corev1.Pod{

@@ -114,6 +114,7 @@ func (c *Controller) turn(ctx context.Context, seen *observation) outcome.Outcom
 	worst := c.report(ctx, seen)
 	for _, group := range groups {
 		seen.rememberItems(group)
+		seen.rememberLook(group)
 		seen.rememberClaims(group)
 		if !group.each {
 			seen.rememberProcess(group)
@@ -148,16 +149,19 @@ func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
 	c.bring(ctx, seen, g)
 }
 
-// ask reads the objects of a type in a pod.
+// ask reads the objects of a type in a pod, and leaves those out that are not due.
 func (c *Controller) ask(ctx context.Context, seen *observation, g *group, pod *corev1.Pod) outcome.Outcome {
 	if o := c.reach(ctx, seen, g, pod); o.Kind() != outcome.KindDone {
 		return o
 	}
-	seen.lookAgain(spread(c.Interval()))
+	due, again := seen.due(g, c.Interval())
+	seen.lookAgain(again)
 	var err error
-	if g.states, err = observeAll(ctx, g.agent, g.entityType, g.items); err != nil {
+	if g.states, err = observeAll(ctx, g.agent, g.entityType, due); err != nil {
 		return unanswered(err)
 	}
+	g.whole = !g.each && len(due) == len(g.items)
+	g.items = due
 	return outcome.Done()
 }
 
@@ -171,6 +175,10 @@ func (c *Controller) bring(ctx context.Context, seen *observation, g *group) {
 		if decide(it, g.states, g.instance, seen.now); it.intent != "" {
 			changes = append(changes, it)
 		}
+	}
+	if turn := inTurn(changes); len(turn) < len(changes) {
+		changes = turn
+		seen.lookAgain(time.Millisecond)
 	}
 	if changes = c.prepare(ctx, changes); len(changes) == 0 {
 		return

@@ -28,6 +28,10 @@ type remembered struct {
 	written map[types.UID]*platformv1.Entity
 	// instances are the processes that were asked, by group.
 	instances map[string]string
+	// looks are the last ones at all objects of a group.
+	looks map[string]look
+	// owed are Entities whose objects were not as asked at the end of the last turn that looked at them.
+	owed map[types.UID]bool
 	// secrets are the versions of the Secrets whose passwords objects were found or made with.
 	secrets map[types.UID]string
 	// attempts counts how often a batch was tried that is not settled, by its group and key.
@@ -83,6 +87,7 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 	r := m.applications[application]
 	if r == nil {
 		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{},
+			looks: map[string]look{}, owed: map[types.UID]bool{},
 			secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{},
 			forms: map[string]*forms{}, claims: map[types.UID]*claim{}}
 		m.applications[application] = r
@@ -149,5 +154,6 @@ func (r *remembered) keepOnly(there map[types.UID]bool) {
 	maps.DeleteFunc(r.written, func(uid types.UID, _ *platformv1.Entity) bool { return !there[uid] })
 	maps.DeleteFunc(r.secrets, func(uid types.UID, _ string) bool { return !there[uid] })
 	maps.DeleteFunc(r.running, func(uid types.UID, _ string) bool { return !there[uid] })
+	maps.DeleteFunc(r.owed, func(uid types.UID, _ bool) bool { return !there[uid] })
 	maps.DeleteFunc(r.claims, func(uid types.UID, _ *claim) bool { return !there[uid] })
 }

@@ -205,6 +205,8 @@ type group struct {
 	// each says that every pod has the objects: those of one pod are a group of its own, with its name.
 	each bool
 	pod  string
+	// whole says that all of them were looked at in this turn.
+	whole bool
 	// agent of the pod that is asked, and the objects that it has.
 	agent    agentclient.Entities
 	states   map[string]agentclient.EntityState
