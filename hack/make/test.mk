@@ -118,7 +118,8 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
   ObjectStorageReplication OperatorKilledDuringFailover FailoverOfANodeWithTheLeader OperatorKilledDuringCreation NginxTLS Pooler \
   RotationOfMembers RedisWithReplicas Restore EverythingIsGone RedisClusterRestore RedisClusterIsMadeInTime RedisClusterTo6AndBack \
   PostgreSQLPointInTime PostgreSQLDump PostgreSQLArchiveOnVolume RestoreDrill RestoreInPlace BackupsAsSnapshots BackupsInObjectStorage \
-  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling
+  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling \
+  OperatorKilledDuringKafkaMigration KafkaIsMadeInTime
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)

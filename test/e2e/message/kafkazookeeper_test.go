@@ -5,6 +5,7 @@ package message
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,17 +47,7 @@ func TestKafkaZooKeeper(t *testing.T) {
 	if cluster.Status.ZooKeeper != "3/3" || cluster.Status.Brokers != "3/3" || cluster.Status.Controllers != "" {
 		t.Errorf("the status is %+v", cluster.Status)
 	}
-	of := topicFor(topic, func(spec *messagev1.KafkaTopicSpec) {
-		spec.Replicas = 3
-		spec.ACLs = []messagev1.KafkaACL{{User: "alice",
-			Operations: []messagev1.KafkaOperation{messagev1.OperationRead, messagev1.OperationWrite}}}
-	})
-	closed := topicFor("closed", func(spec *messagev1.KafkaTopicSpec) { spec.Replicas = 3 })
-	for _, topic := range []*messagev1.KafkaTopic{of, closed} {
-		s.Create(topic)
-		k.waitFor(topic, func() int64 { return topic.Status.ObservedGeneration })
-	}
-	k.rightsOfAlice("with ZooKeeper")
+	of := k.topicsOfAlice()
 	k.patch(of, func() { of.Spec.Partitions = 6 })
 	k.waitFor(of, func() int64 { return of.Status.ObservedGeneration })
 
@@ -86,12 +77,48 @@ func TestKafkaZooKeeper(t *testing.T) {
 	}
 }
 
+// topicsOfAlice makes a topic that she may use, and one that she may not.
+func (k *kafka) topicsOfAlice() (of *messagev1.KafkaTopic) {
+	k.Helper()
+	of = topicFor(topic, func(spec *messagev1.KafkaTopicSpec) {
+		spec.Replicas = 3
+		spec.ACLs = []messagev1.KafkaACL{{User: "alice",
+			Operations: []messagev1.KafkaOperation{messagev1.OperationRead, messagev1.OperationWrite}}}
+	})
+	for _, topic := range []*messagev1.KafkaTopic{of,
+		topicFor("closed", func(spec *messagev1.KafkaTopicSpec) { spec.Replicas = 3 })} {
+		k.Create(topic)
+		k.waitFor(topic, func() int64 { return topic.Status.ObservedGeneration })
+	}
+	return of
+}
+
 // migrate runs an Operation of the migration, and looks at the stage that it ends with.
 func (k *kafka) migrate(name, template string, cluster *messagev1.KafkaCluster, stage messagev1.KafkaMigrationStage,
 	parameters ...string) {
 	k.Helper()
+	k.migrateKilling(nil, name, template, cluster, stage, parameters...)
+}
+
+// migrateKilling does the same, and kills the operator as soon as each of the stages has begun.
+func (k *kafka) migrateKilling(at []messagev1.KafkaMigrationStage, name, template string,
+	cluster *messagev1.KafkaCluster, stage messagev1.KafkaMigrationStage, parameters ...string) {
+	k.Helper()
 	op := framework.NewOperation(name, template, reference(), parameters...)
 	k.Create(op)
+	for _, killed := range at {
+		k.Eventually(4*framework.ReadyTimeout, template+" reaches stage "+string(killed), func() error {
+			if err := k.Get(cluster.Name, cluster); err != nil {
+				return err
+			}
+			if is := cluster.Spec.ZooKeeper.Stage; is != killed {
+				return fmt.Errorf("it is at %q", is)
+			}
+			return nil
+		})
+		k.KillOperator(framework.OtherOperator)
+		k.Logf("%s: the operator was killed in stage %s", template, killed)
+	}
 	ended := k.WaitForOperationEnd(op.Name, 10*framework.ReadyTimeout)
 	if ended.Status.Phase != platformv1.OperationSucceeded {
 		k.Fatalf("%s is %s: %s", template, ended.Status.Phase, ended.Status.Error)
@@ -115,4 +142,52 @@ func (k *kafka) rightsOfAlice(when string) {
 	if err := k.logsIn(alice.as("alice", "another")); err == nil {
 		k.Errorf("%s: alice logs in with another password", when)
 	}
+}
+
+// TestOperatorKilledDuringKafkaMigration has a cluster whose listeners speak TLS leave ZooKeeper, go back, and leave it
+// for good, under a producer. The operator is killed (SIGKILL from the node) in each stage. Then the cluster becomes one
+// of Kafka 4. No record that was acknowledged is lost, no send fails, and users and access rules are what they were.
+func TestOperatorKilledDuringKafkaMigration(t *testing.T) {
+	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
+	s.CreateSecret(aliceSecret, "password", rand.Text())
+	cluster := withZooKeeper()
+	cluster.Spec.TLS = &platformv1.TLS{Enabled: true}
+	s.Create(cluster)
+	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + separateName},
+		ways: s.NewPortForwards()}
+	observed := func() int64 { return cluster.Status.ObservedGeneration }
+	k.waitFor(cluster, observed)
+	k.ca = k.CACertificate()
+	k.topicsOfAlice()
+	k.rightsOfAlice("with ZooKeeper")
+
+	p := k.produce(topic)
+	k.migrateKilling([]messagev1.KafkaMigrationStage{messagev1.StagePrepared, messagev1.StageMigrating,
+		messagev1.StageMigrated}, "there", "MigrateToKRaft", cluster, messagev1.StageMigrated, "controllers", "1")
+	p.goesOn()
+	k.rightsOfAlice("with controllers")
+	k.migrateKilling([]messagev1.KafkaMigrationStage{messagev1.StageMigrating, messagev1.StageWithdrawing},
+		"back", "RevertMigration", cluster, messagev1.StageZooKeeper)
+	p.goesOn()
+	k.rightsOfAlice("with ZooKeeper again")
+	k.migrate("again", "MigrateToKRaft", cluster, messagev1.StageMigrated, "controllers", "1")
+	k.migrateKilling([]messagev1.KafkaMigrationStage{messagev1.StageApart, messagev1.StageKRaft},
+		"finish", "FinishMigration", cluster, messagev1.StageKRaft)
+	p.goesOn()
+	k.rightsOfAlice("without ZooKeeper")
+
+	t.Log("Kafka 4")
+	k.patch(cluster, func() { cluster.Spec.ZooKeeper, cluster.Spec.Version = nil, "4.4" })
+	k.waitFor(cluster, observed)
+	p.goesOn()
+	features := framework.NewOperation("features", "UpgradeFeatures", reference(), "release", "4.4")
+	s.Create(features)
+	s.WaitForOperation(features.Name)
+	if v := cluster.Status.Version; !strings.HasPrefix(v, "4.4") {
+		t.Errorf("the version is %q", v)
+	}
+	k.inSync(topic, "closed")
+	k.rightsOfAlice("with Kafka 4")
+	p.goesOn()
+	p.judge("from ZooKeeper to Kafka 4, with TLS")
 }
