@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroinfra/agents/internal/modelfile"
 	"github.com/zeroinfra/agents/internal/modelserver"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/program"
@@ -31,54 +29,23 @@ func modelCommand() *cobra.Command {
 	return cmd
 }
 
-// modelSource are the flags that say where the file of a model is.
-type modelSource struct {
-	url, account, key string
-	s3                modelfile.S3
-}
-
-// of is the source; nil where there is none.
-func (s *modelSource) of(dirs planfile.Dirs) (modelfile.Source, error) {
-	switch {
-	case s.url != "" && s.s3.Endpoint != "":
-		return nil, errors.New("--url and --endpoint are two sources: give one")
-	case s.url != "":
-		return modelfile.HTTP{URL: s.url}, nil
-	case s.s3.Endpoint == "":
-		return nil, nil
-	}
-	from := s.s3
-	for credential, into := range map[string]*string{s.account: &from.AccessKey, s.key: &from.SecretKey} {
-		if credential == "" {
-			continue
-		}
-		value, err := dirs.Secret(*password(credential))
-		if err != nil {
-			return nil, err
-		}
-		*into = value
-	}
-	return from, nil
-}
-
 func modelStart() *cobra.Command {
 	var dirs planfile.Dirs
-	var from modelSource
+	var from modelFiles
 	starter := &modelserver.Starter{}
 	cmd := &cobra.Command{
 		Use:   "start [flags] -- SERVER ARGUMENTS...",
-		Short: "Bring the file of the model here, and become the server with --host, --model and its path",
+		Short: "Bring the files of the model here, and become the server with --host, --model and its path",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			program.Lean(memoryLimit)
 			return program.Logged(os.Stdout, func(log *slog.Logger) error {
 				ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 				defer stop()
-				source, err := from.of(dirs)
-				if err != nil {
+				if err := from.into(starter, dirs); err != nil {
 					return err
 				}
-				starter.Run, starter.Source, starter.Command, starter.Log = filepath.Join(dirs.Run, modelFolder), source, args, log
+				starter.Run, starter.Command, starter.Log = filepath.Join(dirs.Run, modelFolder), args, log
 				arguments, err := starter.Prepare(ctx)
 				if err != nil {
 					return err
@@ -88,21 +55,9 @@ func modelStart() *cobra.Command {
 		},
 	}
 	program.AddDirs(cmd, &dirs)
-	flags := cmd.Flags()
-	flags.StringVar(&starter.File, "file", "", "file of the model that somebody else keeps")
-	flags.StringVar(&starter.Folder, "into", "/cache",
-		"folder that the file is downloaded into; all else in it is removed")
-	flags.StringVar(&starter.Wanted.SHA256, "sha256", "", "digest of the file in hexadecimal digits")
-	flags.Int64Var(&starter.Wanted.Size, "size", 0,
-		"size of the file in bytes, which is then checked; 0 where it is not known")
-	flags.StringVar(&from.url, "url", "", "http or https URL of the file")
-	flags.StringVar(&from.s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3 and has the file")
-	flags.StringVar(&from.s3.Region, "region", "", "region that requests are signed for")
-	flags.StringVar(&from.s3.Bucket, "bucket", "", "bucket with the file")
-	flags.StringVar(&from.s3.Key, "key", "", "name of the object in the bucket")
-	flags.StringVar(&from.account, "access-key", "",
-		"credential that has the name of the account; requests are not signed when empty")
-	flags.StringVar(&from.key, "secret-key", "", "credential that has its key")
+	cmd.Flags().StringVar(&starter.Folder, "into", "/cache",
+		"folder that files are downloaded into; all else in it is removed")
+	from.flags(cmd.Flags())
 	return cmd
 }
 
@@ -118,9 +73,10 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 	flags.StringVar(&probe.Path, "path", "/health", "path that is asked for")
 	flags.DurationVar(&probe.Timeout, "timeout", 2*time.Second,
 		"after which the server counts as one that does not answer")
+	completes := flags.Bool("complete", true, "the server completes prompts, and is ready once it has done so by one token")
 	return func() (*modelserver.Probe, error) {
 		program.Lean(memoryLimit)
-		probe.Run = filepath.Join(dirs.Run, modelFolder)
+		probe.Run, probe.PathAlone = filepath.Join(dirs.Run, modelFolder), !*completes
 		if key == "" {
 			return probe, nil
 		}
@@ -178,6 +134,9 @@ func modelDrain() *cobra.Command {
 	flags.DurationVar(&drainer.Quiet, "quiet", modelserver.Quiet, "how long it must then have had no request")
 	flags.DurationVar(&drainer.Timeout, "within", 30*time.Second,
 		"after which the server is stopped whatever it does; 0 has it be stopped at once")
+	flags.StringSliceVar(&drainer.Unfinished, "unfinished", modelserver.UnfinishedMetrics,
+		"metrics that count requests that are not finished")
+	flags.StringSliceVar(&drainer.Growing, "growing", modelserver.GrowingMetrics, "metrics that grow with each request")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var err error
 		if drainer.Probe, err = probe(); err != nil {

@@ -121,10 +121,13 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64) (string, 
 		return "", TooLarge{file.Path}
 	}
 	from := bounded{f.Source(file.Path), file.Path, most}
-	want := modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}
+	want, folder := modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, filepath.Join(f.Folder, ownFolder, "part")
+	if err := modelfile.KeepOnly(folder, want); err != nil {
+		return "", err
+	}
 	pause, best := f.Pause, int64(0)
 	for attempt := 1; ; attempt++ {
-		path, err := modelfile.Fetch(ctx, from, filepath.Join(f.Folder, ownFolder, "part"), want, func(done, _ int64) {
+		path, err := modelfile.Fetch(ctx, from, folder, want, func(done, _ int64) {
 			if done > best {
 				best, attempt, pause = done, 1, f.Pause
 			}

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 )
@@ -41,14 +43,11 @@ func (e WrongDigest) Error() string {
 	return fmt.Sprintf("the file has the SHA-256 digest %s, and %s is wanted", e.Got, e.Want)
 }
 
-// Fetch returns the path of the file in a folder, and downloads it first where it is not there. What else is in the
-// folder is removed before: a server has one model. A file has its name only once its digest was right, so it is not
-// read again. Errors leave the part that is there for the next attempt, but for WrongDigest and one that is too large.
+// Fetch returns the path of the file in a folder, and downloads it first where it is not there. A file has its name only
+// once its digest was right, so it is not read again. Errors leave the part that is there for the next attempt, but for
+// WrongDigest and one that is too large.
 func Fetch(ctx context.Context, from Source, folder string, want Wanted, progress Progress) (string, error) {
 	target := filepath.Join(folder, want.SHA256)
-	if err := clear(folder, filepath.Base(target)); err != nil {
-		return "", err
-	}
 	switch _, err := os.Stat(target); {
 	case err == nil:
 		return target, nil
@@ -69,8 +68,8 @@ func Fetch(ctx context.Context, from Source, folder string, want Wanted, progres
 	return target, atomicfile.SyncFolder(folder)
 }
 
-// clear removes all of a folder but a file and the part of it that is there.
-func clear(folder, name string) error {
+// KeepOnly makes a folder where there is none, and removes all of it but the files that are wanted and their parts.
+func KeepOnly(folder string, wanted ...Wanted) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -79,10 +78,12 @@ func clear(folder, name string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Name() != name && entry.Name() != name+unfinished {
-			if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
-				return err
-			}
+		name := strings.TrimSuffix(entry.Name(), unfinished)
+		if slices.ContainsFunc(wanted, func(w Wanted) bool { return w.SHA256 == name }) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -123,17 +123,25 @@ func TestFetchRefusesAnotherFile(t *testing.T) {
 	}
 }
 
-func TestFetchRemovesTheFormerModel(t *testing.T) {
-	s, folder := serve(t, 0, ranged), t.TempDir()
-	former := filepath.Join(folder, digestOf([]byte("former")))
-	if err := os.WriteFile(former, []byte("former"), 0o600); err != nil {
+func TestKeepOnlyRemovesTheFormerModel(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "cache")
+	base, adapter := Wanted{SHA256: digestOf(content)}, Wanted{SHA256: digestOf([]byte("adapter"))}
+	if err := KeepOnly(folder, base); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, Wanted{SHA256: digestOf(content)}, nothing); err != nil {
+	names := []string{base.SHA256, adapter.SHA256 + unfinished, digestOf([]byte("former")), "former" + unfinished}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := KeepOnly(folder, base, adapter); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(former); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the former model is still there: %v", err)
+	for n, name := range names {
+		if _, err := os.Stat(filepath.Join(folder, name)); errors.Is(err, os.ErrNotExist) != (n >= 2) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -30,11 +30,10 @@ const drainInterval = 200 * time.Millisecond
 // metricsPath is where a server counts its requests.
 const metricsPath = "/metrics"
 
-// requestCounts are the metrics that count requests that are not finished, and tokenCounts those that grow with each
-// request.
+// Metrics of llama.cpp: those that count requests that are not finished, and those that grow with each request.
 var (
-	requestCounts = []string{"llamacpp:requests_processing", "llamacpp:requests_deferred"}
-	tokenCounts   = []string{"llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total"}
+	UnfinishedMetrics = []string{"llamacpp:requests_processing", "llamacpp:requests_deferred"}
+	GrowingMetrics    = []string{"llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total"}
 )
 
 // Drainer waits for the requests of a server.
@@ -47,14 +46,16 @@ type Drainer struct {
 	Quiet time.Duration
 	// Timeout of the whole.
 	Timeout time.Duration
+	// Unfinished are the metrics that count requests that are not finished, and Growing those that grow with each request.
+	Unfinished, Growing []string
 }
 
 // load is what a server says of its requests.
 type load struct {
 	// unfinished requests.
 	unfinished int
-	// tokens that it has computed since it was started.
-	tokens int64
+	// done is what it has computed since it was started.
+	done int64
 }
 
 // Drain returns once the server has had no request for a while, or at once where it was not started yet. An error says
@@ -77,13 +78,13 @@ func (d *Drainer) Drain(ctx context.Context) error {
 			return d.late(last)
 		case <-next.C:
 		}
-		now, err := d.Probe.load(ctx)
+		now, err := d.load(ctx)
 		switch {
 		case ctx.Err() != nil:
 			continue
 		case err != nil:
 			return fmt.Errorf("cannot count the requests of the server: %w", err)
-		case busy.IsZero() || now.unfinished > 0 || now.tokens != last.tokens:
+		case busy.IsZero() || now.unfinished > 0 || now.done != last.done:
 			last, busy = now, time.Now()
 		case time.Since(busy) >= d.Quiet:
 			return nil
@@ -101,17 +102,17 @@ func (d *Drainer) late(last load) error {
 }
 
 // load asks a server for its requests.
-func (p *Probe) load(ctx context.Context) (load, error) {
-	said, err := p.answer(ctx, firstAnswer, http.MethodGet, metricsPath, nil)
+func (d *Drainer) load(ctx context.Context) (load, error) {
+	said, err := d.Probe.answer(ctx, firstAnswer, http.MethodGet, metricsPath, nil)
 	if err != nil {
 		return load{}, err
 	}
-	unfinished, err := sum(said, requestCounts)
+	unfinished, err := sum(said, d.Unfinished)
 	if err != nil {
 		return load{}, err
 	}
-	tokens, err := sum(said, tokenCounts)
-	return load{unfinished: int(unfinished), tokens: int64(tokens)}, err
+	done, err := sum(said, d.Growing)
+	return load{unfinished: int(unfinished), done: int64(done)}, err
 }
 
 // sum adds samples without labels in Prometheus' text format.

@@ -48,7 +48,8 @@ func drainer(t *testing.T, server *httptest.Server, phase Phase, timeout time.Du
 	if err := f.write(f.state(), State{Phase: phase}); err != nil {
 		t.Fatal(err)
 	}
-	return &Drainer{Timeout: timeout, Probe: &Probe{Run: f.folder, Address: server.Listener.Addr().String(), Key: "k"}}
+	return &Drainer{Timeout: timeout, Unfinished: UnfinishedMetrics, Growing: GrowingMetrics,
+		Probe: &Probe{Run: f.folder, Address: server.Listener.Addr().String(), Key: "k"}}
 }
 
 func TestDrainWaitsForRequests(t *testing.T) {

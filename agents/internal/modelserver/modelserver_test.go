@@ -41,8 +41,8 @@ func TestStartFetchesTheFile(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(weights)) }))
 	t.Cleanup(from.Close)
 	folder, server := t.TempDir(), program(t)
-	s := &Starter{Run: t.TempDir(), Source: modelfile.HTTP{URL: from.URL}, Folder: folder,
-		Wanted:  modelfile.Wanted{SHA256: digest()},
+	s := &Starter{Run: t.TempDir(), Folder: folder,
+		Model:   File{Source: modelfile.HTTP{URL: from.URL}, Wanted: modelfile.Wanted{SHA256: digest()}},
 		Command: []string{server, "--metrics"}, Log: slog.New(slog.DiscardHandler)}
 	got, err := s.Prepare(t.Context())
 	if err != nil {
@@ -64,8 +64,8 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Starter{Run: t.TempDir(), File: file, Wanted: modelfile.Wanted{SHA256: digest()}, Command: []string{program(t)},
-		Log: slog.New(slog.DiscardHandler)}
+	s := &Starter{Run: t.TempDir(), Folder: t.TempDir(), Command: []string{program(t)},
+		Model: File{Path: file, Wanted: modelfile.Wanted{SHA256: digest()}}, Log: slog.New(slog.DiscardHandler)}
 	if _, err := s.Prepare(t.Context()); !errors.As(err, new(modelfile.WrongDigest)) {
 		t.Errorf("got %v", err)
 	}
@@ -82,10 +82,51 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 	if _, err := s.Prepare(t.Context()); err != nil {
 		t.Error(err)
 	}
-	var verified mark
+	var verified []mark
 	f := files{s.Run}
-	if err := f.read(f.verified(), &verified); err != nil || verified.Path != file {
+	if err := f.read(f.verified(), &verified); err != nil || len(verified) != 1 || verified[0].Path != file {
 		t.Errorf("verified %+v, %v", verified, err)
+	}
+}
+
+// Adapters come from sources of their own, and are the arguments of one flag in their order.
+func TestStartWithAdapters(t *testing.T) {
+	from := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) }))
+	t.Cleanup(from.Close)
+	folder, server, kept := t.TempDir(), program(t), filepath.Join(t.TempDir(), "kept.gguf")
+	if err := os.WriteFile(kept, []byte(weights), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	served := func(path string) File {
+		sum := sha256.Sum256([]byte(path))
+		return File{Source: modelfile.HTTP{URL: from.URL + path},
+			Wanted: modelfile.Wanted{SHA256: hex.EncodeToString(sum[:])}}
+	}
+	s := &Starter{Run: t.TempDir(), Folder: folder, Model: served("/base"), Command: []string{server},
+		Log: slog.New(slog.DiscardHandler), Adapters: []Adapter{{File: served("/first"), Scale: 1},
+			{File: File{Path: kept, Wanted: modelfile.Wanted{SHA256: digest()}}, Scale: 0.25}}}
+	got, err := s.Prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{server, "--host", anyAddress(), "--model", filepath.Join(folder, s.Model.Wanted.SHA256),
+		"--lora-scaled", filepath.Join(folder, s.Adapters[0].Wanted.SHA256) + ":1," + kept + ":0.25"}; !slices.Equal(
+		got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// Without the adapter its file goes, and that of the model stays.
+	from.Close()
+	s.Adapters = s.Adapters[1:]
+	if got, err = s.Prepare(t.Context()); err != nil || got[len(got)-1] != kept+":0.25" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 1 {
+		t.Errorf("%q is left", left)
+	}
+	s.Adapters[0].Wanted.SHA256 = s.Model.Wanted.SHA256
+	if _, err := s.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "adapter 1 of 1 is not to be had") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -130,20 +171,29 @@ func TestProbeAsksForACompletion(t *testing.T) {
 	check(false, "/health")
 	a.status = http.StatusOK
 	check(true, "/health", "/completion")
+	p.PathAlone = true
+	check(true, "/health")
 	p.Key = ""
 	check(false, "/health")
 }
 
 func TestProbeTellsTenthsOfADownload(t *testing.T) {
 	f := files{t.TempDir()}
-	for percent, code := range map[int]int{0: 20, 40: 24, 100: 30} {
-		if err := f.write(f.state(), State{Phase: Downloading, Percent: percent}); err != nil {
+	for state, want := range map[State]NotReady{
+		{Phase: Downloading}:                          {20, "the model is being downloaded: 0 %"},
+		{Phase: Downloading, Percent: 40}:             {24, "the model is being downloaded: 40 %"},
+		{Phase: Downloading, Percent: 100}:            {30, "the model is being downloaded: 100 %"},
+		{Phase: Verifying, Percent: 100}:              {19, "the digest of the model is being verified: 100 %"},
+		{Phase: Downloading, Adapter: 1, Adapters: 2}: {40, "adapter 1 of 2 is being downloaded: 0 %"},
+		{Phase: Verifying, Percent: 100, Adapter: MaxAdapters, Adapters: MaxAdapters}: {116,
+			"the digest of adapter 7 of 7 is being verified: 100 %"},
+	} {
+		if err := f.write(f.state(), state); err != nil {
 			t.Fatal(err)
 		}
 		_, err := (&Probe{Run: f.folder}).Check(t.Context())
-		var waits NotReady
-		if !errors.As(err, &waits) || waits.Code != code || !strings.Contains(waits.Why, "is being downloaded: ") {
-			t.Errorf("at %d %%: %v", percent, err)
+		if waits, is := errors.AsType[NotReady](err); !is || waits != want {
+			t.Errorf("of %+v it says %v, want %+v", state, err, want)
 		}
 	}
 }

@@ -25,7 +25,12 @@ const (
 	ExitVerifying = 10
 	// ExitDownloading and ten more: tenths of a download.
 	ExitDownloading = 20
+	// ExitAdapter and ten more: tenths of the first adapter, downloaded or verified. Eleven codes on is the next one.
+	ExitAdapter = 40
 )
+
+// MaxAdapters of a server: exit codes end at 125.
+const MaxAdapters = 7
 
 // firstAnswer is how long the first completion of a server may take.
 const firstAnswer = 40 * time.Second
@@ -56,6 +61,8 @@ type Probe struct {
 	Timeout time.Duration
 	// Key of the server's API; empty for none.
 	Key string
+	// PathAlone is for a server that has computed with its model before it answers Path: it completes no prompt.
+	PathAlone bool
 }
 
 // Check returns the version of a server that answers, and has completed a prompt; else the error is a NotReady. One
@@ -76,6 +83,9 @@ func (p *Probe) Check(ctx context.Context) (version string, err error) {
 	if err := p.ask(ctx, cmp.Or(p.Timeout, time.Second), http.MethodGet, p.Path, nil); err != nil {
 		return "", NotReady{ExitSilent, err.Error()}
 	}
+	if p.PathAlone {
+		return state.Version, nil
+	}
 	if err := p.Complete(ctx); err != nil {
 		return "", NotReady{ExitSilent, err.Error()}
 	}
@@ -84,12 +94,16 @@ func (p *Probe) Check(ctx context.Context) (version string, err error) {
 
 // notReady says why a server was not started yet; nil for one that was.
 func notReady(s State) *NotReady {
+	tenths, file, code := s.Percent/10, "the model", 0
+	if s.Adapter > 0 {
+		file, code = fmt.Sprintf("adapter %d of %d", s.Adapter, s.Adapters), ExitAdapter+11*(s.Adapter-1)+tenths
+	}
 	switch s.Phase {
 	case Downloading:
-		return &NotReady{ExitDownloading + s.Percent/10, fmt.Sprintf("the model is being downloaded: %d %%", s.Percent)}
+		return &NotReady{cmp.Or(code, ExitDownloading+tenths), fmt.Sprintf("%s is being downloaded: %d %%", file, s.Percent)}
 	case Verifying:
-		return &NotReady{ExitVerifying + min(s.Percent/10, 9),
-			fmt.Sprintf("the digest of the model is being verified: %d %%", s.Percent)}
+		return &NotReady{cmp.Or(code, ExitVerifying+min(tenths, 9)),
+			fmt.Sprintf("the digest of %s is being verified: %d %%", file, s.Percent)}
 	case Failed:
 		return &NotReady{ExitFailed, "the server cannot be started: " + s.Reason}
 	}

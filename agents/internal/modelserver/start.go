@@ -11,29 +11,47 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/zeroinfra/agents/internal/modelfile"
 )
+
+// File is one that a server is started with.
+type File struct {
+	// Source of the file; nil where Path is there already.
+	Source modelfile.Source
+	// Path of a file that somebody else keeps.
+	Path string
+	// Wanted is what the file must be.
+	Wanted modelfile.Wanted
+}
+
+// Adapter is a LoRA adapter, which changes what the model says.
+type Adapter struct {
+	File
+	// Scale by which it does so in requests that name none.
+	Scale float64
+}
 
 // Starter starts a server.
 type Starter struct {
 	// Run is the folder that the containers of the pod share.
 	Run string
-	// Source of the file; nil where File is there already.
-	Source modelfile.Source
-	// Folder that it is downloaded into.
+	// Folder that files are downloaded into.
 	Folder string
-	// File that somebody else keeps.
-	File string
-	// Wanted is what the file must be.
-	Wanted modelfile.Wanted
+	// Model that is served.
+	Model File
+	// Adapters of the model, in the order of the numbers that requests call them by.
+	Adapters []Adapter
 	// Command is the server with its arguments, without the model.
 	Command []string
 	// Log is told of the download.
 	Log *slog.Logger
 }
 
-// Prepare returns the program with all its arguments, once the file is there and is the one that is wanted. It is to
+// Prepare returns the program with all its arguments, once all files are there and are those that are wanted. It is to
 // listen on all addresses of the pod.
 func (s *Starter) Prepare(ctx context.Context) ([]string, error) {
 	arguments, err := s.prepare(ctx)
@@ -44,25 +62,39 @@ func (s *Starter) Prepare(ctx context.Context) ([]string, error) {
 }
 
 func (s *Starter) prepare(ctx context.Context) ([]string, error) {
-	if s.Wanted.SHA256 == "" || (s.Source == nil) == (s.File == "") {
-		return nil, errors.New("no model is named: set its digest, and one source of its file")
-	}
 	program, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		return nil, err
 	}
-	file, err := s.file(ctx)
+	wanted := []modelfile.Wanted{s.Model.Wanted}
+	for _, adapter := range s.Adapters {
+		wanted = append(wanted, adapter.Wanted)
+	}
+	if err := modelfile.KeepOnly(s.Folder, wanted...); err != nil {
+		return nil, err
+	}
+	model, err := s.file(ctx, &s.Model, State{})
 	if err != nil {
 		return nil, fmt.Errorf("the model is not to be had: %w", err)
+	}
+	arguments := append(append([]string{program}, s.Command[1:]...), "--host", anyAddress(), "--model", model)
+	var adapters []string
+	for n := range s.Adapters {
+		file, err := s.file(ctx, &s.Adapters[n].File, State{Adapter: n + 1, Adapters: len(s.Adapters)})
+		if err != nil {
+			return nil, fmt.Errorf("adapter %d of %d is not to be had: %w", n+1, len(s.Adapters), err)
+		}
+		adapters = append(adapters, file+":"+strconv.FormatFloat(s.Adapters[n].Scale, 'f', -1, 64))
+	}
+	if len(adapters) > 0 {
+		// Of a flag that is there twice the last one counts.
+		arguments = append(arguments, "--lora-scaled", strings.Join(adapters, ","))
 	}
 	version, err := versionOf(ctx, program)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.tell(State{Phase: Serving, Percent: 100, Version: version}); err != nil {
-		return nil, err
-	}
-	return append(append([]string{program}, s.Command[1:]...), "--host", anyAddress(), "--model", file), nil
+	return arguments, s.tell(State{Phase: Serving, Percent: 100, Version: version})
 }
 
 // anyAddress is where a server listens on all addresses, of both families where the pod has the second.
@@ -80,15 +112,19 @@ func (s *Starter) tell(state State) error {
 	return f.write(f.state(), state)
 }
 
-// file returns where the model is.
-func (s *Starter) file(ctx context.Context) (string, error) {
-	if s.Source != nil {
-		if err := s.tell(State{Phase: Downloading}); err != nil {
-			return "", err
-		}
-		return modelfile.Fetch(ctx, s.Source, s.Folder, s.Wanted, s.progress(Downloading))
+// file returns where a file is. The state says which one it is.
+func (s *Starter) file(ctx context.Context, file *File, now State) (string, error) {
+	if file.Wanted.SHA256 == "" || (file.Source == nil) == (file.Path == "") {
+		return "", errors.New("no file is named: set its digest, and one source of it")
 	}
-	return s.File, s.verify(ctx)
+	if file.Source == nil {
+		return file.Path, s.verify(ctx, file, now)
+	}
+	now.Phase = Downloading
+	if err := s.tell(now); err != nil {
+		return "", err
+	}
+	return modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
 }
 
 // mark is a file that was verified, as it was then.
@@ -97,41 +133,45 @@ type mark struct {
 	Size, Modified int64
 }
 
-// verify reads the file, but not again while nothing of it has changed: that takes minutes where it is large.
-func (s *Starter) verify(ctx context.Context) error {
-	about, err := os.Stat(s.File)
+// verify reads a file, but not again while nothing of it has changed: that takes minutes where it is large.
+func (s *Starter) verify(ctx context.Context, file *File, state State) error {
+	about, err := os.Stat(file.Path)
 	if err != nil {
 		return err
 	}
 	f := files{s.Run}
-	now := mark{Path: s.File, SHA256: s.Wanted.SHA256, Size: about.Size(), Modified: about.ModTime().UnixNano()}
-	var before mark
-	if f.read(f.verified(), &before) == nil && before == now {
+	now := mark{Path: file.Path, SHA256: file.Wanted.SHA256, Size: about.Size(), Modified: about.ModTime().UnixNano()}
+	var verified []mark
+	if f.read(f.verified(), &verified) != nil {
+		verified = nil
+	}
+	if slices.Contains(verified, now) {
 		return nil
 	}
-	if err := s.tell(State{Phase: Verifying}); err != nil {
+	state.Phase = Verifying
+	if err := s.tell(state); err != nil {
 		return err
 	}
-	if err := modelfile.Verify(ctx, s.File, s.Wanted, s.progress(Verifying)); err != nil {
+	if err := modelfile.Verify(ctx, file.Path, file.Wanted, s.progress(state)); err != nil {
 		return err
 	}
-	return f.write(f.verified(), now)
+	verified = slices.DeleteFunc(verified, func(m mark) bool { return m.Path == now.Path })
+	return f.write(f.verified(), append(verified, now))
 }
 
-// progress tells of each tenth of the file.
-func (s *Starter) progress(phase Phase) modelfile.Progress {
-	told := 0
+// progress tells of each tenth of a file.
+func (s *Starter) progress(now State) modelfile.Progress {
 	return func(done, total int64) {
 		if total <= 0 {
 			return
 		}
 		percent := int(done*10/total) * 10
-		if percent == told {
+		if percent == now.Percent {
 			return
 		}
-		told = percent
-		s.Log.Info("the file of the model is being read", "phase", phase, "percent", percent, "bytes", done)
-		if err := s.tell(State{Phase: phase, Percent: percent}); err != nil {
+		now.Percent = percent
+		s.Log.Info("a file is being read", "phase", now.Phase, "adapter", now.Adapter, "percent", percent, "bytes", done)
+		if err := s.tell(now); err != nil {
 			s.Log.Error("cannot tell the probe how far the file is", "error", err)
 		}
 	}

@@ -31,6 +31,10 @@ type State struct {
 	Phase Phase `json:"phase"`
 	// Percent of the file that is there.
 	Percent int `json:"percent,omitempty"`
+	// Adapter that the file is, from 1 on; 0 for the model.
+	Adapter int `json:"adapter,omitempty"`
+	// Adapters that there are to be.
+	Adapters int `json:"adapters,omitempty"`
 	// Reason of Failed.
 	Reason string `json:"reason,omitempty"`
 	// Version of the server.
@@ -42,7 +46,7 @@ type files struct{ folder string }
 
 func (f files) state() string { return filepath.Join(f.folder, "state.json") }
 
-// verified says which file has the right digest.
+// verified says which files have the right digests.
 func (f files) verified() string { return filepath.Join(f.folder, "verified.json") }
 
 // write replaces one of the files.
