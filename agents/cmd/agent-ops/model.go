@@ -57,6 +57,8 @@ func modelStart() *cobra.Command {
 	program.AddDirs(cmd, &dirs)
 	cmd.Flags().StringVar(&starter.Folder, "into", "/cache",
 		"folder that files are downloaded into; all else in it is removed")
+	cmd.Flags().StringVar(&starter.Format, "format", "",
+		"format of the files, such as GGUF, which is checked by their first bytes where it has some")
 	from.flags(cmd.Flags())
 	return cmd
 }
@@ -73,7 +75,8 @@ func addProbe(cmd *cobra.Command) func() (*modelserver.Probe, error) {
 	flags.StringVar(&probe.Path, "path", "/health", "path that is asked for")
 	flags.DurationVar(&probe.Timeout, "timeout", 2*time.Second,
 		"after which the server counts as one that does not answer")
-	completes := flags.Bool("complete", true, "the server completes prompts, and is ready once it has done so by one token")
+	completes := flags.Bool("complete", true,
+		"the server completes prompts, and is ready once it has done so by one token")
 	return func() (*modelserver.Probe, error) {
 		program.Lean(memoryLimit)
 		probe.Run, probe.PathAlone = filepath.Join(dirs.Run, modelFolder), !*completes

@@ -43,9 +43,9 @@ func (e WrongDigest) Error() string {
 	return fmt.Sprintf("the file has the SHA-256 digest %s, and %s is wanted", e.Got, e.Want)
 }
 
-// Fetch returns the path of the file in a folder, and downloads it first where it is not there. A file has its name only
-// once its digest was right, so it is not read again. Errors leave the part that is there for the next attempt, but for
-// WrongDigest and one that is too large.
+// Fetch returns the path of the file in a folder, and downloads it first where it is not there. A file has its name
+// only once its digest was right, so it is not read again. Errors leave the part that is there for the next attempt,
+// but for WrongDigest and one that is too large.
 func Fetch(ctx context.Context, from Source, folder string, want Wanted, progress Progress) (string, error) {
 	target := filepath.Join(folder, want.SHA256)
 	switch _, err := os.Stat(target); {
@@ -180,6 +180,24 @@ func Verify(ctx context.Context, path string, want Wanted, progress Progress) er
 	}
 	if digest != want.SHA256 {
 		return WrongDigest{Got: digest, Want: want.SHA256}
+	}
+	return nil
+}
+
+// magic is what files of a format begin with, of the formats that have such a thing.
+var magic = map[string]string{"GGUF": "GGUF"}
+
+// CheckFormat fails where a file cannot be of a format. The empty one is not known.
+func CheckFormat(path, format string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	first := make([]byte, len(magic[format]))
+	if n, err := io.ReadFull(file, first); err != nil || string(first) != magic[format] {
+		return fmt.Errorf("the file is none of the format %s: it begins with %q, and not with %q", format, first[:n],
+			magic[format])
 	}
 	return nil
 }

@@ -164,6 +164,27 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestCheckFormat(t *testing.T) {
+	folder := t.TempDir()
+	for content, of := range map[string]map[string]string{
+		"GGUF\x03": {"GGUF": "", "ONNX": "", "": ""},
+		"<html>":   {"GGUF": `begins with "<htm", and not with "GGUF"`, "ONNX": ""},
+		"G":        {"GGUF": `begins with "G", and`},
+		"":         {"GGUF": `begins with ""`, "": ""},
+	} {
+		path := filepath.Join(folder, digestOf([]byte(content)))
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for format, says := range of {
+			err := CheckFormat(path, format)
+			if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+				t.Errorf("%q as %q: got %v, want %q", content, format, err, says)
+			}
+		}
+	}
+}
+
 // bucket is a storage with one object, which takes requests that are signed by the account alone.
 func bucket(t *testing.T) string {
 	t.Helper()

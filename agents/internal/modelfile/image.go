@@ -50,7 +50,8 @@ func (i Image) Open(ctx context.Context, _ int64) (Content, error) {
 		return Content{}, err
 	}
 	image, err := remote.Image(reference, remote.WithContext(ctx), remote.WithAuth(account),
-		remote.WithTransport(httpClient().Transport), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+		remote.WithTransport(httpClient().Transport),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		return Content{}, i.failed(err)
 	}

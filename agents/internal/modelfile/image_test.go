@@ -113,7 +113,7 @@ func TestFetchFromAnImage(t *testing.T) {
 		"no file":                  {layered, "other.gguf", login(host), "has no such file"},
 		"another artifact":         {artifact, "other.gguf", login(host), "has no such file"},
 		"a link":                   {layered, "link", login(host), "no regular file"},
-		"no image":                 {host + "/models/chat:2.0", "chat.gguf", login(host), "cannot read chat.gguf of the image"},
+		"no image":                 {host + "/models/chat:2.0", "chat.gguf", login(host), "cannot read chat.gguf of"},
 		"no login":                 {layered, "models/chat.gguf", "", "401"},
 		"another registry":         {layered, "models/chat.gguf", login("example.com"), "401"},
 		"a Secret of another type": {layered, "models/chat.gguf", "s3cret", "kubernetes.io/dockerconfigjson"},

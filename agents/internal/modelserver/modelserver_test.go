@@ -124,7 +124,11 @@ func TestStartWithAdapters(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 1 {
 		t.Errorf("%q is left", left)
 	}
-	s.Adapters[0].Wanted.SHA256 = s.Model.Wanted.SHA256
+	s.Format = "GGUF"
+	if _, err := s.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), `not with "GGUF"`) {
+		t.Errorf("got %v", err)
+	}
+	s.Format, s.Adapters[0].Wanted.SHA256 = "", s.Model.Wanted.SHA256
 	if _, err := s.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "adapter 1 of 1 is not to be had") {
 		t.Errorf("got %v", err)
 	}

@@ -45,6 +45,8 @@ type Starter struct {
 	Model File
 	// Adapters of the model, in the order of the numbers that requests call them by.
 	Adapters []Adapter
+	// Format of all files, such as GGUF; empty where it is not known.
+	Format string
 	// Command is the server with its arguments, without the model.
 	Command []string
 	// Log is told of the download.
@@ -112,8 +114,17 @@ func (s *Starter) tell(state State) error {
 	return f.write(f.state(), state)
 }
 
-// file returns where a file is. The state says which one it is.
+// file returns where a file is, once it is there and of the format. The state says which one it is.
 func (s *Starter) file(ctx context.Context, file *File, now State) (string, error) {
+	path, err := s.bring(ctx, file, now)
+	if err != nil {
+		return "", err
+	}
+	return path, modelfile.CheckFormat(path, s.Format)
+}
+
+// bring returns where a file is, once it is there and has the digest that is wanted.
+func (s *Starter) bring(ctx context.Context, file *File, now State) (string, error) {
 	if file.Wanted.SHA256 == "" || (file.Source == nil) == (file.Path == "") {
 		return "", errors.New("no file is named: set its digest, and one source of it")
 	}
