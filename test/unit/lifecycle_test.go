@@ -35,10 +35,11 @@ var lifecyclePages = map[string]struct {
 	"docs/kinds/postgresql.md":   {plugins: []string{"postgresql"}},
 	"docs/kinds/objectstorage.md": {plugins: []string{"minio", "s3-external"},
 		kind: map[string]string{"HorizontalScale": "no"}},
-	"docs/kinds/kafkacluster.md":                       {plugins: []string{"kafka"}},
-	"database-operator/plugins/etcd/1.0.0/README.md":   {plugins: []string{"etcd"}},
-	"common-operator/plugins/nginx/1.0.0/README.md":    {plugins: []string{"nginx"}},
-	"model-operator/plugins/llama-cpp/1.0.0/README.md": {plugins: []string{"llama-cpp"}},
+	"docs/kinds/kafkacluster.md":                         {plugins: []string{"kafka"}},
+	"database-operator/plugins/etcd/1.0.0/README.md":     {plugins: []string{"etcd"}},
+	"common-operator/plugins/nginx/1.0.0/README.md":      {plugins: []string{"nginx"}},
+	"model-operator/plugins/llama-cpp/1.0.0/README.md":   {plugins: []string{"llama-cpp"}},
+	"model-operator/plugins/onnxruntime/1.0.0/README.md": {plugins: []string{"onnxruntime"}},
 }
 
 var (

@@ -9,15 +9,15 @@ import (
 )
 
 // InferenceSpec describes servers of one version of a Model.
-// +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of the runtime, such as 0.7"
+// +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of the runtime, such as 0.7 of llama-cpp"
 // +kubebuilder:validation:XValidation:rule="!has(self.storage)",message="an Inference has no volumes: take storage out"
 // +kubebuilder:validation:XValidation:rule="!has(self.adoptVolumes)",message="an Inference has no volumes to adopt: take adoptVolumes out"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom)",message="an Inference has no volumes for the data of a Backup: take restoreFrom out"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and an Inference has none: take it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.tls)",message="llama-server does not read a renewed certificate: take tls out, and let ingress or httpRoute speak TLS"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls)",message="servers of models do not read a renewed certificate: take tls out, and let ingress or httpRoute speak TLS"
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.monitoring) || !has(self.monitoring.enabled) || !self.monitoring.enabled",message="metrics are behind the API key as well, where Prometheus cannot read them: take monitoring or apiKeySecretRef out"
-// +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.healthCheck) || !has(self.healthCheck.path) || self.healthCheck.path in ['/health', '/v1/health']",fieldPath=".healthCheck.path",message="with apiKeySecretRef healthCheck.path must be /health or /v1/health: other paths are behind the API key"
-// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('drain.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health., drain. or route. are set by the fields modelRef, healthCheck, drainTimeout, ingress and httpRoute: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.healthCheck) || !has(self.healthCheck.path) || self.healthCheck.path in ['/health', '/v1/health', '/v2/health/ready']",fieldPath=".healthCheck.path",message="with apiKeySecretRef healthCheck.path must be /health, /v1/health or /v2/health/ready: other paths are behind the API key"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('drain.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health., drain. or route. are set by the fields modelRef, adapters, healthCheck, drainTimeout, ingress and httpRoute: take them out"
 // +kubebuilder:validation:XValidation:rule="(has(self.maxReplicas) && self.maxReplicas > 0) == (has(self.minReplicas) && self.minReplicas > 0)",message="set minReplicas and maxReplicas together; 0, or neither of them, is no autoscaling"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas cannot be above maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
@@ -26,6 +26,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="with apiKeySecretRef completions and metrics are behind the API key, which the operator does not have: take maxErrorRate and maxTimePerToken out"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate and maxTimePerToken"
+// +kubebuilder:validation:XValidation:rule="!has(self.runtime) || self.runtime == 'llama-cpp' || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="maxErrorRate and maxTimePerToken are measured by completions, which the runtime llama-cpp alone has: take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.runtime) || !has(oldSelf.runtime) || self.runtime == oldSelf.runtime",fieldPath=".runtime",message="runtime is immutable: create another Inference"
 type InferenceSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	// modelRef names the Model, and the version or stage of it that is served.
@@ -42,10 +44,19 @@ type InferenceSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=7
 	Datasets []InferenceDataset `json:"datasets,omitempty"`
-	// runtime is the plugin that serves the model. Default llama-cpp. Immutable.
+	// adapters are versions of Models that change what the served one says (LoRA), which has to be among what they
+	// require. The server has the first as number 0. Another list restarts the servers, one after the other.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Adapters []InferenceAdapter `json:"adapters,omitempty"`
+	// runtime is the plugin that serves the model, such as llama-cpp or onnxruntime. What it does not have is refused.
+	// Default llama-cpp. Immutable.
 	// +optional
 	// +kubebuilder:default=llama-cpp
-	// +kubebuilder:validation:Enum=llama-cpp
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
 	Runtime string `json:"runtime,omitempty"`
 	// replicas are the pods, 1 to 100. Default 1. With minReplicas and maxReplicas a HorizontalPodAutoscaler decides how
 	// many there are: replicas has to be between them, and says how many stay when they are taken out.
@@ -125,6 +136,36 @@ type InferenceModelReference struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Staging;Production;Archived
 	Stage ModelStage `json:"stage,omitempty"`
+}
+
+// InferenceAdapter names a version of a Model in the same namespace that changes what another one says.
+// +kubebuilder:validation:XValidation:rule="has(self.version) != has(self.stage)",message="set exactly one of version and stage"
+type InferenceAdapter struct {
+	// name of the Model.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// version of the Model.
+	// +optional
+	Version ModelVersionName `json:"version,omitempty"`
+	// stage of the Model, whose version is used. When the stage gets another version, servers are restarted with it, one
+	// after the other.
+	// +optional
+	// +kubebuilder:validation:Enum=Staging;Production;Archived
+	Stage ModelStage `json:"stage,omitempty"`
+	// scale of the change, in percent, for requests that do not name one of their own. With 0 the adapter is for those
+	// that do. Default 100.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Scale *int32 `json:"scale,omitempty"`
+}
+
+// Ref is the reference without the scale.
+func (a *InferenceAdapter) Ref() InferenceModelReference {
+	return InferenceModelReference{Name: a.Name, Version: a.Version, Stage: a.Stage}
 }
 
 // InferenceDataset names a version of a Dataset in the same namespace.
@@ -218,6 +259,12 @@ type InferenceStatus struct {
 	// model is the version that all pods serve; during an update, the one before.
 	// +optional
 	Model *InferenceModelStatus `json:"model,omitempty"`
+	// adapters are those that all pods have; during a change, those before.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Adapters []InferenceAdapterStatus `json:"adapters,omitempty"`
 	// datasets are those that all pods mount; during a change, those before.
 	// +optional
 	// +listType=map
@@ -240,6 +287,14 @@ type InferenceModelStatus struct {
 	// digest of its file, such as sha256:9b1d…
 	// +required
 	Digest string `json:"digest"`
+}
+
+// InferenceAdapterStatus is a version of a Model that changes what the served one says.
+type InferenceAdapterStatus struct {
+	InferenceModelStatus `json:",inline"`
+	// id is the number by which requests name the adapter.
+	// +required
+	ID int32 `json:"id"`
 }
 
 // InferenceDatasetStatus is a version of a Dataset that pods mount.

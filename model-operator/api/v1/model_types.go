@@ -13,7 +13,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.stages) || self.stages.all(stage, self.versions.exists(version, version.name == self.stages[stage]))",fieldPath=".stages",message="a stage names a version that is not in versions: add the version, or name another one"
 // +kubebuilder:validation:XValidation:rule="self.format == oldSelf.format",message="format is immutable: create another Model"
 type ModelSpec struct {
-	// format of the files of all versions. The runtime llama-cpp serves GGUF. Immutable.
+	// format of the files of all versions. The runtime llama-cpp serves GGUF, and onnxruntime ONNX. Immutable.
 	// +required
 	// +kubebuilder:validation:Enum=GGUF;Safetensors;ONNX
 	Format ModelFormat `json:"format"`
@@ -128,7 +128,7 @@ type ModelParameters struct {
 }
 
 // ModelSource is where a file is.
-// +kubebuilder:validation:XValidation:rule="[has(self.http), has(self.pvc), has(self.s3)].filter(set, set).size() == 1",message="set exactly one of http, pvc and s3"
+// +kubebuilder:validation:XValidation:rule="[has(self.http), has(self.pvc), has(self.s3), has(self.oci)].filter(set, set).size() == 1",message="set exactly one of http, pvc, s3 and oci"
 type ModelSource struct {
 	// http is a file that a web server has. Each pod downloads it.
 	// +optional
@@ -139,6 +139,9 @@ type ModelSource struct {
 	// s3 is an object in a bucket. Each pod downloads it.
 	// +optional
 	S3 *ModelS3Source `json:"s3,omitempty"`
+	// oci is a file of an image in a registry. Each pod downloads it.
+	// +optional
+	OCI *ModelOCISource `json:"oci,omitempty"`
 }
 
 // ModelHTTPSource is a file that a web server has.
@@ -190,6 +193,28 @@ type ModelS3Source struct {
 	// not signed when left out.
 	// +optional
 	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
+}
+
+// ModelOCISource is a file of an OCI image or artifact. It is read from the registry by the pod itself, and not by the
+// kubelet: settings of nodes for registries do not count, and nothing of the image is run.
+type ModelOCISource struct {
+	// image with the host of its registry, such as registry.example.com/models/chat:1.0, best by its digest.
+	// +required
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`
+	// +kubebuilder:validation:MaxLength=500
+	// +kubebuilder:validation:XValidation:rule="self.split('/')[0].contains('.') || self.split('/')[0].contains(':')",message="image must begin with the host of its registry, such as registry.example.com/"
+	Image string `json:"image"`
+	// path of the file in the file system of the image, such as models/q4.gguf. Of an artifact that is no file system it
+	// is the title of the layer that is the file.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=500
+	// +kubebuilder:validation:XValidation:rule="!self.contains('..')",message="path cannot hold two dots in a row"
+	Path string `json:"path"`
+	// pullSecretRef names the Secret, in the same namespace and of the type kubernetes.io/dockerconfigjson, by which
+	// pods log in at the registry. They do not log in when left out.
+	// +optional
+	PullSecretRef *platformv1.SecretReference `json:"pullSecretRef,omitempty"`
 }
 
 // ModelStatus is what is known of a model.

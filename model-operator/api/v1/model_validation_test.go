@@ -43,16 +43,26 @@ func TestModelCreate(t *testing.T) {
 				`{name: account}}}`) + `]`, ""},
 		"bucket by IPv6": {"i", `versions: [` +
 			version("1.0", `source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: models, key: a b}}`) + `]`, ""},
+		"image": {"g", `versions: [` + version("1.0", `source: {oci: {image: "registry.example.com/models/chat:1.0", `+
+			`path: models/q4.gguf, pullSecretRef: {name: puller}}}`) + `]`, ""},
+		"image by its digest": {"h", `versions: [` + version("1.0", `source: {oci: {image: "registry:5000/chat@sha256:`+
+			strings.Repeat("b", 64)+`", path: q4.gguf}}`) + `]`, ""},
+		"image without a registry": {"x", `versions: [` +
+			version("1", `source: {oci: {image: models/chat, path: q4.gguf}}`) + `]`, "begin with the host of its registry"},
+		"image with a scheme": {"x", `versions: [` +
+			version("1", `source: {oci: {image: "https://a.b/chat", path: q4.gguf}}`) + `]`, "source.oci.image"},
+		"image without a path": {"x", `versions: [` + version("1", `source: {oci: {image: a.b/chat}}`) + `]`,
+			"source.oci.path"},
 		"stages":         {"d", `stages: {Staging: "1.0", Production: "1.0"}`, ""},
 		"no format":      {"x", `format: null`, "spec.format"},
 		"unknown format": {"x", `format: TAR`, "spec.format"},
 		"no versions":    {"x", `versions: []`, "spec.versions"},
 		"the same name twice": {"x", `versions: [` + version("1", fromHTTP) + `, ` + version("1", fromHTTP) + `]`,
 			"Duplicate value"},
-		"no source": {"x", `versions: [` + version("1", `source: {}`) + `]`, "exactly one of http, pvc and s3"},
+		"no source": {"x", `versions: [` + version("1", `source: {}`) + `]`, "exactly one of http, pvc, s3 and oci"},
 		"two sources": {"x", `versions: [` +
 			version("1", `source: {http: {url: "http://a"}, pvc: {claimName: a, path: b}}`) + `]`,
-			"exactly one of http, pvc and s3"},
+			"exactly one of http, pvc, s3 and oci"},
 		"no digest": {"x", `versions: [{name: a, ` + fromHTTP + `}]`, "sha256"},
 		"digest in upper case": {"x", `versions: [{name: a, sha256: ` + strings.Repeat("A", 64) + `, ` + fromHTTP + `}]`,
 			"sha256"},

@@ -40,7 +40,7 @@ const fullWeight = 100
 // value for one does not have that of the others.
 var modelParameters = platformv1.Parameters{
 	"model.sha256": "", "model.size": "0", "model.file": "", "model.url": "", "model.endpoint": "",
-	"model.region": "us-east-1", "model.bucket": "", "model.key": "",
+	"model.region": "us-east-1", "model.bucket": "", "model.key": "", "model.image": "", "model.path": "",
 }
 
 // canaryReference is the Model that the canary serves a version of.
@@ -123,43 +123,23 @@ func share(pods, weight int32, field string) (int32, error) {
 
 // serveCanary has the set of the canary serve a version. What pods have in common cannot differ.
 func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *aiv1.Model,
-	version *aiv1.ModelVersion) error {
-	own := &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{}}}}
-	parameters := maps.Clone(modelParameters)
-	serve(own, parameters, version)
-	if from := version.Source; from.PVC != nil && !sameClaim(app, from.PVC.ClaimName) {
+	version *aiv1.ModelVersion, files files) error {
+	own := filesOf(&version.Source)
+	if own.claim != nil && (files.claim == nil || *files.claim != *own.claim) {
 		return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all "+
-			"pods mount the same claim, name a version on that of modelRef, or one that is downloaded",
-			from.PVC.ClaimName)
+			"pods mount the same claim, name a version on that of modelRef, or one that is downloaded", *own.claim)
 	}
-	if version.Source.S3 != nil && secretsOf(app) != secretsOf(own) {
-		return fmt.Errorf("spec.canary.modelRef names a version in a bucket with credentialsSecretRef %q, and that of the "+
-			"other pods is %q: all pods have the same account, give both versions the same",
-			secretsOf(own), secretsOf(app))
+	for _, login := range own.logins(&files) {
+		if login.own != nil && *login.own != nameOf(login.other) {
+			return fmt.Errorf("spec.canary.modelRef names a version in a %s with %s %q, and that of the other pods is %q: all "+
+				"pods have the same, give both versions the same", login.where, login.field, *login.own, nameOf(login.other))
+		}
 	}
+	parameters := maps.Clone(modelParameters)
+	serve(parameters, m, version)
 	set.Parameters = parameters
 	app.Annotations[canaryModelAnnotation], app.Annotations[canaryVersionAnnotation] = m.Name, string(version.Name)
 	return nil
-}
-
-// sameClaim says whether pods mount a claim.
-func sameClaim(app *platformv1.Application, claim string) bool {
-	for _, mount := range app.Spec.Components[0].Mounts {
-		if mount.PersistentVolumeClaim != nil && mount.PersistentVolumeClaim.Name == claim {
-			return true
-		}
-	}
-	return false
-}
-
-// secretsOf is the Secret with the account of the bucket; empty for none.
-func secretsOf(app *platformv1.Application) string {
-	for _, credential := range app.Spec.Credentials {
-		if credential.Name == "access-key" {
-			return credential.PasswordFrom.Name
-		}
-	}
-	return ""
 }
 
 // serviceName is that of the Service that leads to the pods of a set alone.

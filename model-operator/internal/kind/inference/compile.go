@@ -21,7 +21,7 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-// instance is what an Inference has of an InstanceSpec.
+// instance is what an Inference has of an InstanceSpec, with the plugin that is its runtime where it names none.
 var instance = typed.Instance{
 	Plugin: "llama-cpp", PluginVersion: "1.0.0", Component: "server",
 }
@@ -52,6 +52,9 @@ func (Kind) References(i *aiv1.Inference) []typed.Reference {
 	if i.Spec.Canary != nil {
 		references = append(references, canaryReference(i))
 	}
+	for n := range i.Spec.Adapters {
+		references = append(references, adapterReference(i, n))
+	}
 	for n := range i.Spec.Datasets {
 		references = append(references, datasetReference(i, n))
 	}
@@ -69,7 +72,7 @@ func (k Kind) Compile(i *aiv1.Inference) (*typed.Output, error) { return k.Compi
 func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Output, error) {
 	spec := i.Spec.DeepCopy()
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
-	app.Spec.Topology = "server"
+	app.Spec.Plugin, app.Spec.Topology = cmp.Or(spec.Runtime, app.Spec.Plugin), "server"
 	main := &app.Spec.Components[0]
 	main.Replicas, main.Autoscaling = replicas(spec)
 	main.Resources = resources(spec)
@@ -112,11 +115,16 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	}
 	app.Annotations = map[string]string{modelAnnotation: m.Name, versionAnnotation: string(version.Name)}
 	parameters := app.Spec.Components[0].Parameters
-	serve(app, parameters, version)
+	serve(parameters, m, version)
+	files := filesOf(&version.Source)
 	if _, named := parameters["alias"]; !named {
 		// What clients call it stays when another version takes its place.
 		parameters["alias"] = platformv1.ParameterValue(m.Name)
 	}
+	if err := adapt(app, i, referents, &files); err != nil {
+		return err
+	}
+	files.provide(app)
 	if canary == nil {
 		return nil
 	}
@@ -126,7 +134,7 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if version, err = usable("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
 		return err
 	}
-	return serveCanary(app, canary, m, version)
+	return serveCanary(app, canary, m, version, files)
 }
 
 // usable finds the version that is to be served, once its Model has all that it requires.
@@ -144,10 +152,6 @@ func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*ai
 
 // versionOf finds the version that is to be served.
 func versionOf(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
-	if m.Spec.Format != aiv1.FormatGGUF {
-		return nil, fmt.Errorf("%s names Model %q, whose format is %s, and the runtime llama-cpp serves GGUF: name another "+
-			"one", field, m.Name, m.Spec.Format)
-	}
 	name := ref.Version
 	if ref.Stage != "" {
 		in, set := m.Spec.Stages[ref.Stage]
@@ -164,41 +168,6 @@ func versionOf(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (
 			"%s.version is %q, which Model %q does not have: add it there, or name another version", field, name, m.Name))
 	}
 	return &m.Spec.Versions[at], nil
-}
-
-// serve has the servers serve a version.
-func serve(app *platformv1.Application, parameters platformv1.Parameters, version *aiv1.ModelVersion) {
-	set := func(name, value string) {
-		if value != "" {
-			parameters["model."+name] = platformv1.ParameterValue(value)
-		}
-	}
-	set("sha256", version.SHA256)
-	if version.Size != nil {
-		set("size", strconv.FormatInt(version.Size.Value(), 10))
-	}
-	switch from := version.Source; {
-	case from.HTTP != nil:
-		set("url", from.HTTP.URL)
-	case from.PVC != nil:
-		set("file", from.PVC.Path)
-		app.Spec.Components[0].Mounts = []platformv1.Mount{
-			{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: from.PVC.ClaimName}}}
-	case from.S3 != nil:
-		set("endpoint", from.S3.Endpoint)
-		set("region", from.S3.Region)
-		set("bucket", from.S3.Bucket)
-		set("key", from.S3.Key)
-		if secret := from.S3.CredentialsSecretRef; secret != nil {
-			app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", secret.Name, "accessKey"),
-				credential("secret-key", secret.Name, "secretKey"))
-		}
-	}
-}
-
-func credential(name, secret, key string) platformv1.Credential {
-	return platformv1.Credential{Name: name,
-		PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: cmp.Or(key, "password")}}
 }
 
 // replicas are the pods, or how they are scaled.

@@ -19,8 +19,8 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-// modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, and 3.0 in a
-// bucket.
+// modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, 3.0 in a bucket,
+// and 5.0 in an image. The Model points has the format ONNX.
 func modelNamed(name string) *aiv1.Model {
 	version := func(name, digit string, source aiv1.ModelSource) aiv1.ModelVersion {
 		return aiv1.ModelVersion{Name: aiv1.ModelVersionName(name), SHA256: strings.Repeat(digit, 64), Source: source}
@@ -34,11 +34,16 @@ func modelNamed(name string) *aiv1.Model {
 				S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models", Key: "chat.gguf",
 					CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}}),
 			version("4.0", "4", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat4.gguf"}}),
+			version("5.0", "5", aiv1.ModelSource{OCI: &aiv1.ModelOCISource{Image: "registry.example.com/models/chat:5",
+				Path: "models/chat.gguf", PullSecretRef: &platformv1.SecretReference{Name: "puller"}}}),
 		},
 		Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
 	}}
 	size := resource.MustParse("501728")
 	m.Spec.Versions[1].Size = &size
+	if name == "points" {
+		m.Spec.Format = "ONNX"
+	}
 	return m
 }
 
@@ -61,7 +66,8 @@ func datasetNamed(name string) *aiv1.Dataset {
 	return ds
 }
 
-// compiled is what an Inference becomes where its Model and its Datasets are there.
+// compiled is what an Inference becomes where its Model, its adapters and its Datasets are there. Adapters have the
+// versions that the Model has, with other digests.
 func compiled(i *aiv1.Inference, m *aiv1.Model) (*typed.Output, error) {
 	referents := typed.Referents{}
 	for _, reference := range (Kind{}).References(i) {
@@ -70,6 +76,9 @@ func compiled(i *aiv1.Inference, m *aiv1.Model) (*typed.Output, error) {
 			continue
 		}
 		referents[reference] = m
+		if strings.HasPrefix(reference.Field, "spec.adapters") {
+			referents[reference] = adapterOf(m, reference.Name)
+		}
 	}
 	return Kind{}.CompileWith(i, referents)
 }
@@ -86,21 +95,16 @@ func TestCompile(t *testing.T) {
 
 func TestCompileRefusesWhatTheModelHasNot(t *testing.T) {
 	for name, c := range map[string]struct {
-		ref    aiv1.InferenceModelReference
-		format aiv1.ModelFormat
-		want   string
+		ref  aiv1.InferenceModelReference
+		want string
 	}{
-		"version": {aiv1.InferenceModelReference{Name: "chat", Version: "9.0"}, aiv1.FormatGGUF,
+		"version": {aiv1.InferenceModelReference{Name: "chat", Version: "9.0"},
 			`spec.modelRef.version is "9.0", which Model "chat" does not have`},
-		"stage": {aiv1.InferenceModelReference{Name: "chat", Stage: "Staging"}, aiv1.FormatGGUF,
+		"stage": {aiv1.InferenceModelReference{Name: "chat", Stage: "Staging"},
 			`spec.modelRef.stage is Staging, and no version of Model "chat" is in that stage`},
-		"format": {aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}, "ONNX",
-			`whose format is ONNX, and the runtime llama-cpp serves GGUF`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := modelNamed("chat")
-			m.Spec.Format = c.format
-			_, err := compiled(&aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: c.ref}}, m)
+			_, err := compiled(&aiv1.Inference{Spec: aiv1.InferenceSpec{ModelRef: c.ref}}, modelNamed("chat"))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

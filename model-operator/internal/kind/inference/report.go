@@ -26,6 +26,6 @@ func (Kind) Report(i *aiv1.Inference, app *platformv1.Application) {
 			Name: app.Annotations[modelAnnotation], Version: aiv1.ModelVersionName(app.Annotations[versionAnnotation]),
 			Digest: "sha256:" + string(app.Spec.Components[0].Parameters[digestParameter]),
 		}
-		s.Datasets = mountedDatasets(app)
+		s.Adapters, s.Datasets = servedAdapters(app), mountedDatasets(app)
 	}
 }

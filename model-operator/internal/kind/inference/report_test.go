@@ -17,11 +17,14 @@ func TestReport(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "inference-a"}
 	of := metav1.ObjectMeta{Name: "inference-a",
 		Annotations: map[string]string{modelAnnotation: "chat", versionAnnotation: "2.0",
+			adaptersAnnotation: `[{"id":0,"name":"poet","version":"2.0","digest":"sha256:44"}]`,
 			datasetsAnnotation: `[{"name":"points","version":"2.0","digest":"sha256:33"}]`}}
 	spec := platformv1.ApplicationSpec{
 		Components: []platformv1.ApplicationComponent{{Parameters: platformv1.Parameters{digestParameter: "22"}}}}
 	pods := []platformv1.ComponentState{{Name: "server", Pods: []platformv1.PodState{{Name: "a"}, {Name: "b"}}}}
 	before := aiv1.InferenceModelStatus{Name: "chat", Version: "1.0", Digest: "sha256:11"}
+	adapters := []aiv1.InferenceAdapterStatus{{InferenceModelStatus: aiv1.InferenceModelStatus{Name: "poet",
+		Version: "1.0", Digest: "sha256:11"}}}
 	mounted := []aiv1.InferenceDatasetStatus{{Name: "points", Version: "1.0", Digest: "sha256:11"}}
 	updating := &platformv1.Application{ObjectMeta: of, Spec: spec, Status: platformv1.ApplicationStatus{Components: pods}}
 	running := &platformv1.Application{ObjectMeta: of, Spec: spec, Status: platformv1.ApplicationStatus{
@@ -41,16 +44,19 @@ func TestReport(t *testing.T) {
 				Endpoint: "inference-a.shop.svc:1234", BindingName: "inference-a-binding",
 			},
 			Replicas: 2, Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "2.0", Digest: "sha256:22"},
+			Adapters: []aiv1.InferenceAdapterStatus{{InferenceModelStatus: aiv1.InferenceModelStatus{Name: "poet",
+				Version: "2.0", Digest: "sha256:44"}}},
 			Datasets: []aiv1.InferenceDatasetStatus{{Name: "points", Version: "2.0", Digest: "sha256:33"}},
 		}},
 		// Some pods may still serve the version before.
 		"updating": {updating, aiv1.InferenceStatus{
 			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Replicas: 2, Model: &before,
-			Datasets: mounted,
+			Adapters: adapters, Datasets: mounted,
 		}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: named}, aiv1.InferenceStatus{
-			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Model: &before, Datasets: mounted,
+			InstanceStatus: platformv1.InstanceStatus{Application: "inference-a"}, Model: &before,
+			Adapters: adapters, Datasets: mounted,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +66,7 @@ func TestReport(t *testing.T) {
 				Members: []platformv1.InstanceMember{{Name: "old", Role: "old"}},
 			}
 			obj.Status.Model, obj.Status.Datasets, obj.Status.Replicas = before.DeepCopy(), mounted, 7
+			obj.Status.Adapters = adapters
 			Kind{}.Report(obj, c.app)
 			if !reflect.DeepEqual(obj.Status, c.want) {
 				t.Errorf("got %+v, want %+v", obj.Status, c.want)

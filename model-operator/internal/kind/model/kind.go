@@ -122,9 +122,12 @@ func serves(i *aiv1.Inference, m *aiv1.Model, version aiv1.ModelVersionName) boo
 	})
 }
 
-// modelRefs are what an Inference names, for its canary as well.
+// modelRefs are what an Inference names, for its canary and as adapters as well.
 func modelRefs(i *aiv1.Inference) []aiv1.InferenceModelReference {
 	all := []aiv1.InferenceModelReference{i.Spec.ModelRef}
+	for n := range i.Spec.Adapters {
+		all = append(all, i.Spec.Adapters[n].Ref())
+	}
 	if canary := i.Spec.Canary; canary != nil {
 		all = append(all, canary.ModelRef)
 	}
@@ -134,6 +137,9 @@ func modelRefs(i *aiv1.Inference) []aiv1.InferenceModelReference {
 // reported are what pods of an Inference served when they were last looked at.
 func reported(i *aiv1.Inference) []*aiv1.InferenceModelStatus {
 	all := []*aiv1.InferenceModelStatus{i.Status.Model}
+	for n := range i.Status.Adapters {
+		all = append(all, &i.Status.Adapters[n].InferenceModelStatus)
+	}
 	if canary := i.Status.Canary; canary != nil {
 		all = append(all, canary.Model)
 	}

@@ -36,8 +36,13 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 	canary := served("d", aiv1.InferenceModelReference{Name: "other", Version: "1.0"}, "")
 	canary.Spec.Canary = &aiv1.InferenceCanary{ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "1.0"}}
 	canary.Status.Canary = &aiv1.InferenceCanaryStatus{Model: &aiv1.InferenceModelStatus{Name: "chat", Version: "3.0"}}
+	// It adapts another Model by 3.0, and did by 2.0.
+	adapted := served("e", aiv1.InferenceModelReference{Name: "other", Version: "1.0"}, "")
+	adapted.Spec.Adapters = []aiv1.InferenceAdapter{{Name: "chat", Version: "3.0"}}
+	adapted.Status.Adapters = []aiv1.InferenceAdapterStatus{
+		{InferenceModelStatus: aiv1.InferenceModelStatus{Name: "chat", Version: "2.0"}}}
 	users := []typed.User{
-		canary,
+		canary, adapted,
 		adapter,
 		// It is on its way from 1.0 to what is in production.
 		served("a", aiv1.InferenceModelReference{Name: "chat", Stage: "Production"}, "1.0"),
@@ -54,10 +59,10 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 		t.Errorf("the adapter uses %q", got)
 	}
 	Kind{}.ReportUsers(m, users)
-	want := aiv1.ModelStatus{InUse: 5, Versions: []aiv1.ModelVersionStatus{
+	want := aiv1.ModelStatus{InUse: 6, Versions: []aiv1.ModelVersionStatus{
 		{Name: "1.0", InUse: 3},
-		{Name: "2.0", InUse: 2, Stages: []aiv1.ModelStage{"Production", "Staging"}},
-		{Name: "3.0", InUse: 1},
+		{Name: "2.0", InUse: 3, Stages: []aiv1.ModelStage{"Production", "Staging"}},
+		{Name: "3.0", InUse: 2},
 	}}
 	if !reflect.DeepEqual(m.Status, want) {
 		t.Errorf("got %+v, want %+v", m.Status, want)

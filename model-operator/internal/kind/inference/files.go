@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inference
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// fileOf says where the file of a version is, by the names that the parameters of the plugin have behind model.
+func fileOf(version *aiv1.ModelVersion) map[string]string {
+	file := map[string]string{"sha256": version.SHA256}
+	if version.Size != nil {
+		file["size"] = strconv.FormatInt(version.Size.Value(), 10)
+	}
+	switch from := version.Source; {
+	case from.HTTP != nil:
+		file["url"] = from.HTTP.URL
+	case from.PVC != nil:
+		file["file"] = from.PVC.Path
+	case from.S3 != nil:
+		file["endpoint"], file["region"] = from.S3.Endpoint, from.S3.Region
+		file["bucket"], file["key"] = from.S3.Bucket, from.S3.Key
+	case from.OCI != nil:
+		file["image"], file["path"] = from.OCI.Image, from.OCI.Path
+	}
+	return file
+}
+
+// serve has the servers serve a version. Which formats there can be, the plugin says.
+func serve(parameters platformv1.Parameters, m *aiv1.Model, version *aiv1.ModelVersion) {
+	parameters["model.format"] = platformv1.ParameterValue(m.Spec.Format)
+	for name, value := range fileOf(version) {
+		if value != "" {
+			parameters["model."+name] = platformv1.ParameterValue(value)
+		}
+	}
+}
+
+// files are what pods need to read files: the claim that they are on, and the Secrets of the bucket and of the registry
+// that they are in. Nil is what no file needs, and an empty name is that of nobody. All files of a pod have these in
+// common.
+type files struct{ claim, account, registry *string }
+
+// filesOf is what one file needs.
+func filesOf(from *aiv1.ModelSource) files {
+	switch {
+	case from.PVC != nil:
+		return files{claim: &from.PVC.ClaimName}
+	case from.S3 != nil:
+		return files{account: new(secretOf(from.S3.CredentialsSecretRef))}
+	case from.OCI != nil:
+		return files{registry: new(secretOf(from.OCI.PullSecretRef))}
+	}
+	return files{}
+}
+
+func secretOf(reference *platformv1.SecretReference) string {
+	if reference == nil {
+		return ""
+	}
+	return reference.Name
+}
+
+func nameOf(name *string) string {
+	if name == nil {
+		return ""
+	}
+	return *name
+}
+
+// login is a Secret of some files and of others.
+type login struct {
+	where, field string
+	own, other   *string
+}
+
+// logins are the Secrets of files, each beside that of others.
+func (f *files) logins(others *files) []login {
+	return []login{
+		{"bucket", "credentialsSecretRef", f.account, others.account},
+		{"registry", "pullSecretRef", f.registry, others.registry},
+	}
+}
+
+// add has pods need what another file needs as well. The field is the one that names it.
+func (f *files) add(field string, own files) error {
+	if own.claim != nil && f.claim != nil && *own.claim != *f.claim {
+		return fmt.Errorf("%s names a version on the claim %q, and another file is on the claim %q: a pod mounts one of "+
+			"them, put both files on the same, or name a version that is downloaded", field, *own.claim, *f.claim)
+	}
+	for _, login := range own.logins(f) {
+		if login.own != nil && login.other != nil && *login.own != *login.other {
+			return fmt.Errorf("%s names a version in a %s with %s %q, and that of another file is %q: all files of a pod "+
+				"have the same, give both versions the same", field, login.where, login.field, *login.own, *login.other)
+		}
+	}
+	f.claim = cmp.Or(f.claim, own.claim)
+	f.account, f.registry = cmp.Or(f.account, own.account), cmp.Or(f.registry, own.registry)
+	return nil
+}
+
+// provide gives pods what the files need.
+func (f *files) provide(app *platformv1.Application) {
+	if f.claim != nil {
+		main := &app.Spec.Components[0]
+		main.Mounts = append(main.Mounts,
+			platformv1.Mount{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: *f.claim}})
+	}
+	if name := nameOf(f.account); name != "" {
+		app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", name, "accessKey"),
+			credential("secret-key", name, "secretKey"))
+	}
+	if name := nameOf(f.registry); name != "" {
+		app.Spec.Credentials = append(app.Spec.Credentials, credential("registry", name, ".dockerconfigjson"))
+	}
+}
+
+func credential(name, secret, key string) platformv1.Credential {
+	return platformv1.Credential{Name: name,
+		PasswordFrom: platformv1.SecretKeyReference{Name: secret, Key: cmp.Or(key, "password")}}
+}
