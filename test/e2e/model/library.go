@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,20 +26,32 @@ const libraryPod = "library"
 // library has a web server in the namespace serve the models of the seeds, as /m<seed>.gguf. It returns their digests.
 func library(s *framework.Namespace, seeds ...uint64) map[uint64]string {
 	s.Helper()
-	digests, files := map[uint64]string{}, []string{}
+	digests, files := map[uint64]string{}, map[string][]byte{}
 	for _, seed := range seeds {
 		data := tinygguf.Model(seed)
-		sum := sha256.Sum256(data)
-		digests[seed] = hex.EncodeToString(sum[:])
-		name := fmt.Sprintf("m%d", seed)
-		s.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(name),
-			BinaryData: map[string][]byte{name + ".gguf": data}})
-		files = append(files, name)
+		digests[seed] = digestOf(data)
+		files[fmt.Sprintf("m%d.gguf", seed)] = data
 	}
+	libraryOf(s, files)
+	return digests
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// libraryOf has a web server in the namespace serve files by their paths.
+func libraryOf(s *framework.Namespace, files map[string][]byte) {
+	s.Helper()
 	volume := corev1.Volume{Name: "models", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
-	for _, name := range files {
+	for n, path := range slices.Sorted(maps.Keys(files)) {
+		name := fmt.Sprintf("%s-%d", libraryPod, n)
+		s.Create(&corev1.ConfigMap{ObjectMeta: framework.ObjectMeta(name),
+			BinaryData: map[string][]byte{"file": files[path]}})
 		volume.Projected.Sources = append(volume.Projected.Sources, corev1.VolumeProjection{
-			ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
+			ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name},
+				Items: []corev1.KeyToPath{{Key: "file", Path: path}}}})
 	}
 	meta := framework.ObjectMeta(libraryPod)
 	meta.Labels = map[string]string{"app": libraryPod}
@@ -54,11 +68,18 @@ func library(s *framework.Namespace, seeds ...uint64) map[uint64]string {
 	}})
 	s.Create(&corev1.Service{ObjectMeta: framework.ObjectMeta(libraryPod), Spec: corev1.ServiceSpec{
 		Selector: meta.Labels, Ports: []corev1.ServicePort{{Port: 8080}}}})
-	return digests
 }
 
 // object makes one of the group of the operator in the namespace.
 func object(s *framework.Namespace, kind, name, spec string) *unstructured.Unstructured {
+	s.Helper()
+	u := unmade(s, kind, name, spec)
+	s.Create(u)
+	return u
+}
+
+// unmade is an object that is not created yet.
+func unmade(s *framework.Namespace, kind, name, spec string) *unstructured.Unstructured {
 	s.Helper()
 	content := map[string]any{}
 	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
@@ -68,7 +89,6 @@ func object(s *framework.Namespace, kind, name, spec string) *unstructured.Unstr
 	u.SetAPIVersion("ai.zeroinfra.github.com/v1")
 	u.SetKind(kind)
 	u.SetName(name)
-	s.Create(u)
 	return u
 }
 

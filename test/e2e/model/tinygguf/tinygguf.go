@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tinygguf makes a language model of a few hundred kilobytes, in the format GGUF, that a server can really load
-// and generate tokens with. Its weights are pseudo-random, so what it says has no meaning.
+// and generate tokens with, and LoRA adapters for it. Weights are pseudo-random, so what it says has no meaning.
 package tinygguf
 
 import (
@@ -20,6 +20,8 @@ const (
 	layers     = 2
 	context    = 512
 	alignment  = 32
+	// rank of an adapter.
+	rank = 4
 )
 
 // Types of values in the metadata of a GGUF file, version 3.
@@ -44,6 +46,24 @@ func Model(seed uint64) []byte {
 	w := &writer{}
 	w.metadata()
 	w.tensors(rand.New(rand.NewPCG(seed, seed)))
+	return w.file()
+}
+
+// Adapter returns the file of a LoRA adapter for all models of this package: it changes the last layer by so much that
+// the model says something else. The same seed gives the same file.
+func Adapter(seed uint64) []byte {
+	w, random := &writer{}, rand.New(rand.NewPCG(seed, seed))
+	w.key("general.type", "adapter")
+	w.key("general.architecture", "llama")
+	w.key("adapter.type", "lora")
+	w.key("adapter.lora.alpha", float32(rank))
+	w.matrix("output.weight.lora_a", embedding, rank, 1, random)
+	w.matrix("output.weight.lora_b", rank, vocabulary, 1, random)
+	return w.file()
+}
+
+// file is the whole file: header, metadata, descriptions of the tensors and their values.
+func (w *writer) file() []byte {
 	out := &writer{}
 	out.WriteString("GGUF")
 	out.put(uint32(3), uint64(len(w.infos)), uint64(w.keys))
@@ -148,15 +168,17 @@ func vocabularyOf() ([]string, []int32) {
 	return tokens, kinds
 }
 
-func (w *writer) tensors(random *rand.Rand) {
-	matrix := func(name string, columns, rows int) {
-		t := tensor{name: name + ".weight", shape: []uint64{uint64(columns), uint64(rows)},
-			values: make([]float32, columns*rows)}
-		for i := range t.values {
-			t.values[i] = float32(random.NormFloat64() * 0.05)
-		}
-		w.infos = append(w.infos, t)
+// matrix adds a tensor of random values with a standard deviation.
+func (w *writer) matrix(name string, columns, rows int, deviation float64, random *rand.Rand) {
+	t := tensor{name: name, shape: []uint64{uint64(columns), uint64(rows)}, values: make([]float32, columns*rows)}
+	for i := range t.values {
+		t.values[i] = float32(random.NormFloat64() * deviation)
 	}
+	w.infos = append(w.infos, t)
+}
+
+func (w *writer) tensors(random *rand.Rand) {
+	matrix := func(name string, columns, rows int) { w.matrix(name+".weight", columns, rows, 0.05, random) }
 	ones := func(name string) {
 		t := tensor{name: name + ".weight", shape: []uint64{embedding}, values: make([]float32, embedding)}
 		for i := range t.values {
