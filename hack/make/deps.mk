@@ -79,6 +79,15 @@ $(BIN)/mysql/.copied: $(MYSQL_IMAGE)/pom.xml $(MYSQL_IMAGE)/image.yaml
 	@chmod +x $(BIN)/mysql/bin/*
 	@touch $@
 
+# MySQL Router is that of its image.
+.PHONY: server-mysqlrouter
+server-mysqlrouter: deps-servers $(BIN)/mysqlrouter/.copied
+
+$(BIN)/mysqlrouter/.copied: hack/images/mysql-router/image.yaml hack/make/mysqlrouter.sh
+	@echo "unpacking MySQL Router"
+	@hack/make/mysqlrouter.sh $(BIN)/mysqlrouter
+	@touch $@
+
 .PHONY: tools
 tools: ## Build all pinned tools into bin/
 	@$(MAKE) -C hack/tools tools

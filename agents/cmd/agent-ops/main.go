@@ -40,7 +40,7 @@ func main() { os.Exit(execute()) }
 func execute() int {
 	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version,
 		opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), s3Command(), kafkaCommand(), mysqlCommand(),
-		modelCommand(), datasetCommand(), moverCommand())
+		mysqlRouterCommand(), modelCommand(), datasetCommand(), moverCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, told(err))
 		return exitCode(err, os.Args)

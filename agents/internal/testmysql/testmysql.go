@@ -88,21 +88,28 @@ func New(t *testing.T, options ...string) *Server {
 // folder finds MySQL.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv(DirVariable)
+	return repositoryFolder(t, DirVariable, "mysql", "bin/mysqld", "make server-mysql")
+}
+
+// repositoryFolder is that which a variable names, or else the one of this name in bin of the repository. It has a
+// file, or else a command makes it.
+func repositoryFolder(t *testing.T, variable, name, file, command string) string {
+	t.Helper()
+	dir := os.Getenv(variable)
 	for at := "."; dir == ""; at = filepath.Join(at, "..") {
 		if _, err := os.Stat(filepath.Join(at, "go.work")); err == nil {
-			dir = filepath.Join(at, "bin", "mysql")
+			dir = filepath.Join(at, "bin", name)
 		}
 		if path, err := filepath.Abs(at); err != nil || path == "/" {
-			t.Fatalf("this is not the repository: name the folder of MySQL in %s", DirVariable)
+			t.Fatalf("this is not the repository: name the folder in %s", variable)
 		}
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "bin", "mysqld")); err != nil {
-		t.Fatalf("there is no MySQL in %s: run make server-mysql", dir)
+	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+		t.Fatalf("there is no %s in %s: run %s", file, dir, command)
 	}
 	return dir
 }

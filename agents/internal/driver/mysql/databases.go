@@ -19,8 +19,8 @@ const (
 	parameterCollation = "collation"
 )
 
-// ownDatabases are there from the beginning.
-var ownDatabases = []string{"information_schema", "mysql", "performance_schema", "sys"}
+// ownDatabases are there from the beginning, or made by this package.
+var ownDatabases = []string{"information_schema", "mysql", "performance_schema", "sys", MetadataDatabase}
 
 // wordForm is that of character sets and collations, which are no values in SQL.
 var wordForm = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)

@@ -20,7 +20,11 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-const groupPassword = "of-the-group"
+const (
+	groupPassword = "of-the-group"
+	// routerPassword has what ends a text in SQL, and what a shell or an option file could trip over.
+	routerPassword = `r'o"u\t$e#r %`
+)
 
 // cluster is three servers of one group, by the names of their pods.
 type cluster struct {
@@ -76,11 +80,13 @@ func newClusterAt(t *testing.T, host, certificates string) *cluster {
 			s.Add("require_secure_transport = ON", "ssl_ca = "+ca, "ssl_cert = "+filepath.Join(certificates, "tls.crt"),
 				"ssl_key = "+filepath.Join(certificates, "tls.key"))
 		}
-		dir := filepath.Join(s.Server.Secrets, server.GroupCredential)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
+		for credential, password := range map[string]string{server.GroupCredential: groupPassword,
+			server.RouterCredential: routerPassword} {
+			if err := os.Mkdir(filepath.Join(s.Server.Secrets, credential), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s.SetPassword(credential, password)
 		}
-		s.SetPassword(server.GroupCredential, groupPassword)
 		c.servers[pod] = s
 	}
 	for _, pod := range pods {

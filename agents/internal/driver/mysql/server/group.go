@@ -4,8 +4,12 @@ package server
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,6 +21,10 @@ const (
 	GroupUser = mysql.OwnPrefix + "_group"
 	// GroupCredential has its password.
 	GroupCredential = "internal"
+	// RouterUser is the account by which routers ask for the members.
+	RouterUser = mysql.OwnPrefix + "_router"
+	// RouterCredential has its password.
+	RouterCredential = "router"
 )
 
 // Group is what a member is told of its group at its start. It joins when somebody has it do so.
@@ -32,22 +40,56 @@ type Group struct {
 	CAFile string
 }
 
+// groupPlugins are those of a member.
+var groupPlugins = []string{"group_replication.so", "mysql_clone.so"}
+
+// pluginFolders are where a server has its plugins, beside the folder of its program: as the archives of MySQL have
+// them, and as distributions do.
+var pluginFolders = []string{"lib/plugin", "lib64/plugin", "lib/mysql/plugin", "lib64/mysql/plugin"}
+
+// checkPlugins says what the image of a program lacks. The server would name an option that it does not know. Where
+// nobody knows the folder of the plugins, nothing is said.
+func checkPlugins(program string) error {
+	base := filepath.Dir(filepath.Dir(program))
+	for _, folder := range pluginFolders {
+		dir := filepath.Join(base, folder)
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		var missing []string
+		for _, name := range groupPlugins {
+			if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+				missing = append(missing, name)
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("the image of MySQL lacks %s in %s, without which a server cannot be a member of a group: "+
+				"take an image that has all plugins of MySQL", strings.Join(missing, " and "), dir)
+		}
+		return nil
+	}
+	return nil
+}
+
 // arguments of the server.
 func (g *Group) arguments() []string {
 	host, port, _ := net.SplitHostPort(g.Address)
-	arguments := []string{
-		"--plugin-load-add=group_replication.so", "--plugin-load-add=mysql_clone.so",
-		"--report-host=" + host, "--report-port=" + port,
+	var arguments []string
+	for _, name := range groupPlugins {
+		arguments = append(arguments, "--plugin-load-add="+name)
+	}
+	arguments = append(arguments,
+		"--report-host="+host, "--report-port="+port,
 		// A server takes no writes before its group has made it the primary.
 		"--super-read-only=ON",
-		"--group-replication-group-name=" + uuidOf(g.Name),
-		"--group-replication-local-address=" + g.Own,
-		"--group-replication-group-seeds=" + strings.Join(g.Peers, ","),
+		"--group-replication-group-name="+uuidOf(g.Name),
+		"--group-replication-local-address="+g.Own,
+		"--group-replication-group-seeds="+strings.Join(g.Peers, ","),
 		// By itself a server lets those in that are in the subnet of its own address: pods of other nodes are not.
-		"--group-replication-ip-allowlist=" + strings.Join(g.hosts(), ","),
+		"--group-replication-ip-allowlist="+strings.Join(g.hosts(), ","),
 		"--group-replication-start-on-boot=OFF", "--group-replication-bootstrap-group=OFF",
 		"--group-replication-single-primary-mode=ON",
-	}
+	)
 	if g.CAFile == "" {
 		return append(arguments, "--group-replication-ssl-mode=DISABLED", "--group-replication-recovery-get-public-key=ON")
 	}

@@ -59,6 +59,8 @@ var accounts = []struct {
 			"SYSTEM_VARIABLES_ADMIN ON *.* TO %s",
 		"GRANT SELECT ON performance_schema.* TO %s",
 	}},
+	// By it routers before a group ask for its members.
+	{RouterCredential, RouterUser, mysql.RouterGrants()},
 }
 
 // Server is one in its pod.
@@ -81,11 +83,14 @@ type Server struct {
 // Start makes the data where there is none, and becomes the server. Whoever calls it keeps any other process away from
 // the volume.
 func (s *Server) Start(ctx context.Context) error {
-	if err := s.Prepare(ctx); err != nil {
+	program, err := s.program()
+	if err == nil && s.Group != nil {
+		err = checkPlugins(program)
+	}
+	if err != nil {
 		return err
 	}
-	program, err := s.program()
-	if err != nil {
+	if err := s.Prepare(ctx); err != nil {
 		return err
 	}
 	if err := s.beside(); err != nil {
@@ -256,6 +261,9 @@ func (s *Server) writeAccounts() error {
 		}
 		if a.user == "app" {
 			lines = append(lines, "CREATE DATABASE IF NOT EXISTS `app`")
+		}
+		if a.user == RouterUser {
+			lines = append(lines, mysql.RouterLines()...)
 		}
 		lines = append(lines, accountLines("'"+a.user+"'@'%'", given, a.grants...)...)
 	}
