@@ -16,7 +16,7 @@ cluster_up "$cluster" 16444 --addon network-policies,cert-manager,metrics,snapsh
 # A second build of what an upgrade changes.
 export E2E_NEXT_VERSION="$version-next"
 version=$E2E_NEXT_VERSION images_up "$cluster" agent database-operator
-images_up "$cluster" agent database-operator storage-operator message-operator model-operator batch-operator common-operator redis redis-exporter postgresql postgresql-upgrade pgbouncer mysql mysql-lts etcd nginx minio s3-external nfs-ganesha kafka:3.9 kafka:4.3 kafka:4.4 llama-cpp:0.7 onnxruntime
+images_up "$cluster" agent database-operator storage-operator message-operator model-operator batch-operator common-operator redis redis-exporter postgresql postgresql-upgrade pgbouncer mysql mysql-lts mysql-router etcd nginx minio s3-external nfs-ganesha kafka:3.9 kafka:4.3 kafka:4.4 llama-cpp:0.7 onnxruntime
 say "Running the end-to-end tests"
 export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster" CHARTS="$root/charts"
 cd "$root/test"

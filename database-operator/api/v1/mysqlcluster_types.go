@@ -77,6 +77,11 @@ type MySQLClusterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2016
 	AutoRejoinTries *int32 `json:"autoRejoinTries,omitempty"`
+	// router has MySQL Routers give clients one address for all members. A Router follows an election within a second or
+	// two, ends sessions with the former primary, and can send reads to replicas and writes to the primary over one
+	// session of a client. None when left out; it can be added and taken out at any time.
+	// +optional
+	Router *MySQLRouter `json:"router,omitempty"`
 	// pluginVersion is the version of the plugin mysql that runs this instance. Immutable but through an
 	// Operation of template UpgradeApp. Default 1.0.0.
 	// +optional
@@ -107,6 +112,12 @@ const (
 type MySQLClusterStatus struct {
 	platformv1.InstanceStatus `json:",inline"`
 	ReplicatedStatus          `json:",inline"`
+	// routers that answer, as "healthy/wanted"; absent without router.
+	// +optional
+	Routers string `json:"routers,omitempty"`
+	// routerEndpoint leads to the routers, as "host:port"; absent without router.
+	// +optional
+	RouterEndpoint string `json:"routerEndpoint,omitempty"`
 }
 
 // MySQLCluster is a group of MySQL servers with one primary: when it fails, the others elect another one, and nothing
@@ -120,6 +131,7 @@ type MySQLClusterStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Replicable",type=string,JSONPath=`.status.conditions[?(@.type=="TablesReplicable")].status`,priority=1
+// +kubebuilder:printcolumn:name="Routers",type=string,JSONPath=`.status.routers`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="has(self.spec.version) == has(oldSelf.spec.version) && (!has(self.spec.version) || self.spec.version == oldSelf.spec.version) || has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Stalled' && c.reason == 'VersionNotSupported')",message="version cannot change: MySQL reads data of the release line before its own, and 8.4 is between 8.0 and 9.7. Restore a Backup of the method dump into a new MySQLCluster of the other version"

@@ -83,7 +83,11 @@ func TestMySQLClusterCreate(t *testing.T) {
 		"parameter of tls": {"b", `parameters: {require_secure_transport: "ON"}`, "set spec.tls.enabled"},
 		"users and databases": {"i", `{users: [{name: clerk, passwordFrom: {name: u}, grants: [{database: a, privileges: ` +
 			`[ALL]}]}], databases: [{name: a}]}`, ""},
-		"user root": {"b", `users: [{name: root, passwordFrom: {name: u}}]`, "are the instance's own"},
+		"routers":             {"ro", `router: {replicas: 10, parameters: {ttl: "0.5"}, service: {type: LoadBalancer}}`, ""},
+		"routers of defaults": {"rd", `router: {}`, ""},
+		"no routers":          {"b", `router: {replicas: 0}`, "spec.router.replicas"},
+		"too many routers":    {"b", `router: {replicas: 11}`, "spec.router.replicas"},
+		"user root":           {"b", `users: [{name: root, passwordFrom: {name: u}}]`, "are the instance's own"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			err := env.Client.Create(t.Context(), newMySQLCluster(t, namespace, c.name, c.spec), testkit.Strict)
@@ -100,6 +104,9 @@ func TestMySQLClusterUpdate(t *testing.T) {
 		"an even number":   {`members: 3`, `members: 4`, "members must be 3, 5, 7 or 9"},
 		"another level":    {`consistency: After`, `consistency: Before`, ""},
 		"a later version":  {`version: "8.0"`, `version: "9.7"`, "version cannot change"},
+		"a downgrade":      {`version: "9.7"`, `version: "8.0"`, "version cannot change"},
+		"a router":         {``, `router: {}`, ""},
+		"no router":        {`router: {replicas: 1}`, ``, ""},
 		"adopted later":    {`members: 3`, `adoptMySQL: orders`, "adoptMySQL is for an object that is made"},
 		"another MySQL":    {`adoptMySQL: orders`, `adoptMySQL: bills`, "adoptMySQL is for an object that is made"},
 		"a smaller volume": {`storage: {size: 2Gi}`, `storage: {size: 1Gi}`, "storage.size cannot shrink"},

@@ -18,6 +18,12 @@ import (
 // topology of the plugin for a group.
 const topology = "group"
 
+// router is the component of the plugin that clients come to who want one address.
+const router = "router"
+
+// defaultRouters can lose one.
+const defaultRouters = 2
+
 // defaultMembers are the fewest of which one can be lost.
 const defaultMembers = 3
 
@@ -42,6 +48,7 @@ func (Kind) Compile(m *databasev1.MySQLCluster) (*typed.Output, error) {
 	main.Replicas, main.Parameters = new(cmp.Or(spec.Members, defaultMembers)), parameters(spec)
 	app.Spec.Topology = topology
 	mysqlparts.Complete(app, &spec.MySQLServers)
+	app.Spec.Components = append(app.Spec.Components, routers(spec)...)
 	return &typed.Output{Application: app, Entities: mysqlparts.Entities(&spec.MySQLServers, spec.RestoreFrom)}, nil
 }
 
@@ -71,4 +78,20 @@ func parameters(spec *databasev1.MySQLClusterSpec) platformv1.Parameters {
 // seconds of a duration, which has no fraction of one.
 func seconds(d *metav1.Duration) platformv1.ParameterValue {
 	return typed.Number(int32(d.Seconds()))
+}
+
+// routers are in the same places as the members. Without the component there are none.
+func routers(spec *databasev1.MySQLClusterSpec) []platformv1.ApplicationComponent {
+	r := spec.Router
+	if r == nil {
+		return nil
+	}
+	return []platformv1.ApplicationComponent{{
+		Name:       router,
+		Replicas:   new(cmp.Or(r.Replicas, defaultRouters)),
+		Resources:  *r.Resources.DeepCopy(),
+		Parameters: maps.Clone(r.Parameters),
+		Service:    r.Service.DeepCopy(),
+		Scheduling: spec.Scheduling.DeepCopy(),
+	}}
 }

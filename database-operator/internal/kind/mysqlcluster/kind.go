@@ -35,5 +35,8 @@ func (Kind) New() *databasev1.MySQLCluster { return &databasev1.MySQLCluster{} }
 func (Kind) WriteThrough() map[string]string {
 	fields := instance.WriteThrough()
 	fields["components["+instance.Component+"].replicas"] = "members"
+	for _, field := range []string{"replicas", "resources", "parameters"} {
+		fields["components["+router+"]."+field] = router + "." + field
+	}
 	return fields
 }

@@ -25,6 +25,11 @@ func TestReport(t *testing.T) {
 			{Name: "b", Set: "main", Role: "primary", Health: "Healthy"}, {Name: "c", Set: "main"},
 		}}},
 	}}
+	routed := running.DeepCopy()
+	routed.Status.Components = append(routed.Status.Components, platformv1.ComponentState{Name: "router", Replicas: 2,
+		Pods: []platformv1.PodState{{Name: "r", Health: "Healthy"}, {Name: "s"}}})
+	routed.Status.Endpoints = append(routed.Status.Endpoints,
+		platformv1.Endpoint{Host: "mysqlcluster-a-router.shop.svc", Port: 6450})
 	alone := running.DeepCopy()
 	alone.Status.Components[0].Pods = alone.Status.Components[0].Pods[1:]
 	of := func(durability platformv1.Durability, window *int64, replicas string,
@@ -40,6 +45,10 @@ func TestReport(t *testing.T) {
 			},
 		}
 	}
+	withRouter := func(s databasev1.MySQLClusterStatus) databasev1.MySQLClusterStatus {
+		s.Routers, s.RouterEndpoint = "1/2", "mysqlcluster-a-router.shop.svc:6450"
+		return s
+	}
 	primary := platformv1.InstanceMember{Name: "b", Role: "primary"}
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
@@ -47,6 +56,8 @@ func TestReport(t *testing.T) {
 	}{
 		"running": {running, of(platformv1.DurabilitySynchronous, new(int64(0)), "1/2",
 			platformv1.InstanceMember{Name: "a", Role: "replica"}, primary)},
+		"behind a router": {routed, withRouter(of(platformv1.DurabilitySynchronous, new(int64(0)), "1/2",
+			platformv1.InstanceMember{Name: "a", Role: "replica"}, primary))},
 		// Nobody else has what it acknowledges.
 		"alone": {alone, of("", nil, "0/2", primary)},
 		// What is no longer so does not stay in the status.
@@ -60,6 +71,7 @@ func TestReport(t *testing.T) {
 					Version: "0", Ready: "0/1", Endpoint: "old:1", BindingName: "old",
 					Members: []platformv1.InstanceMember{{Name: "old", Role: "old"}},
 				},
+				Routers: "9/9", RouterEndpoint: "old:1",
 				ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "old", Replicas: "9/9",
 					Durability: platformv1.DurabilitySynchronous, ReadOnlyEndpoint: "old:1"},
 			}}

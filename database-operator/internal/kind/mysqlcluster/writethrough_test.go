@@ -20,5 +20,9 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"components[mysql].parameters":   {Spec: `{"parameters":{"some":"20"}}`, Compiled: `"some":"20"`},
 		"components[mysql].storage.size": {Spec: `{"storage":{"size":"7Ti"}}`, Compiled: `"storage":{"size":"7Ti"}`},
 		"components[mysql].replicas":     {Spec: `{"members":9}`, Compiled: `"replicas":9`},
+		"components[router].replicas":    {Spec: `{"router":{"replicas":7}}`, Compiled: `"replicas":7`},
+		"components[router].parameters":  {Spec: `{"router":{"parameters":{"ttl":"9"}}}`, Compiled: `"ttl":"9"`},
+		"components[router].resources": {Spec: `{"router":{"resources":{"limits":{"memory":"3Gi"}}}}`,
+			Compiled: `{"limits":{"memory":"3Gi"}}`},
 	})
 }
