@@ -49,7 +49,7 @@ test-smoke: deps deps-images ## One test per operator on a dev cluster of the es
 TAGGED = { grep -rlE --include=*_test.go '^//go:build .*\b$(1)\b' . || true; } | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-processes
-test-processes: deps deps-servers server-kafka server-mysql tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
+test-processes: deps deps-servers server-kafka server-mysql server-mysqlrouter tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
 	@failed=0; for m in $(MODULES); do packages=$$(cd $$m && $(call TAGGED,processes)); [ -n "$$packages" ] || continue; \
 	  echo "=== processes: $$m"; (cd $$m && $(call TESTS,$${m//\//-}) -tags processes -count=1 -timeout 30m $$packages) || failed=1; done; exit $$failed
 
@@ -119,7 +119,9 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
   RotationOfMembers RedisWithReplicas Restore EverythingIsGone RedisClusterRestore RedisClusterIsMadeInTime RedisClusterTo6AndBack \
   PostgreSQLPointInTime PostgreSQLDump PostgreSQLArchiveOnVolume RestoreDrill RestoreInPlace BackupsAsSnapshots BackupsInObjectStorage \
   BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling \
-  OperatorKilledDuringKafkaMigration KafkaIsMadeInTime
+  OperatorKilledDuringKafkaMigration KafkaIsMadeInTime \
+  MySQLRouter MySQLFaults MySQLFailoverOfANode MySQLOperatorKilledDuringFailover MySQLOperatorKilledDuringCreation MySQLVolumeFull \
+  MySQLClusterIsMadeInTime
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)
@@ -154,7 +156,7 @@ N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
 FAULT_TESTS := ProcessKilled RestartUnderLoad Failover FailoverOfANode FailoverOfANodeWithTheLeader OperatorKilledDuringFailover \
   PostgreSQLReplication PostgreSQLFailoverOfANode PostgreSQLInSyncMembersLost PostgreSQLVolumeFullOfLog RedisCluster \
-  RedisClusterTo6AndBack RedisSentinel
+  RedisClusterTo6AndBack RedisSentinel MySQLFaults MySQLFailoverOfANode MySQLOperatorKilledDuringFailover MySQLVolumeFull
 FAULTS ?= ^Test($(subst $(empty) ,|,$(strip $(FAULT_TESTS))))$$
 
 # A file that test-fault and bench-bare keep each trial in. The tables at the end have those of former runs, too: twenty rounds need

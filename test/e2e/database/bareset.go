@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
@@ -32,7 +33,15 @@ type bareSet struct {
 // on a port.
 func createBareSet(s *framework.Namespace, name string, replicas, port int32, command ...string) *bareSet {
 	s.Helper()
-	asked, labels := smallCluster(), map[string]string{bareLabel: name}
+	asked := smallCluster().InstanceSpec
+	return createBareSetOf(s, name, framework.RedisImage, &asked, replicas, port, command...)
+}
+
+// createBareSetOf is createBareSet for an image, with what an instance asks of resources and storage.
+func createBareSetOf(s *framework.Namespace, name, image string, asked *platformv1.InstanceSpec, replicas, port int32,
+	command ...string) *bareSet {
+	s.Helper()
+	labels := map[string]string{bareLabel: name}
 	from := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
@@ -49,7 +58,7 @@ func createBareSet(s *framework.Namespace, name string, replicas, port int32, co
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: framework.RedisComponent, Image: framework.RedisImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				Name: framework.RedisComponent, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Resources: asked.Resources, Command: command,
 				Env:          []corev1.EnvVar{from("POD_NAME", "metadata.name"), from("POD_IP", "status.podIP")},
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},

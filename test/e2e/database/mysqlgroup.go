@@ -4,6 +4,7 @@ package database
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +28,34 @@ type mysqlGroup struct{ *mysqlInstance }
 // newMySQLGroup makes a MySQLCluster of three small members.
 func newMySQLGroup(t *testing.T, namespace string) *mysqlGroup {
 	t.Helper()
-	s := framework.NewNamespace(t, namespace)
+	return makeMySQLGroup(framework.NewNamespace(t, namespace), "db")
+}
+
+// makeMySQLGroup makes one beside others.
+func makeMySQLGroup(s *framework.Namespace, name string) *mysqlGroup {
+	s.Helper()
 	instance := mysqlSpec(mysqlVersion).InstanceSpec
 	instance.Parameters = platformv1.Parameters{"innodb_redo_log_capacity": "32M"}
-	s.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta("db"),
+	s.Create(&databasev1.MySQLCluster{ObjectMeta: framework.ObjectMeta(name),
 		Spec: databasev1.MySQLClusterSpec{InstanceSpec: instance}})
-	return &mysqlGroup{&mysqlInstance{Namespace: s, name: "db", ways: s.NewPortForwards(), kind: "MySQLCluster"}}
+	return &mysqlGroup{&mysqlInstance{Namespace: s, name: name, ways: s.NewPortForwards(), kind: "MySQLCluster"}}
+}
+
+// in returns the same group for a subtest.
+func (g *mysqlGroup) in(t *testing.T) *mysqlGroup { return &mysqlGroup{g.mysqlInstance.in(t)} }
+
+// members are the pods of the servers; routers have others.
+func (g *mysqlGroup) members() []corev1.Pod {
+	g.Helper()
+	return slices.DeleteFunc(g.application().Pods(), func(pod corev1.Pod) bool {
+		return pod.Labels[platformv1.ComponentLabel] != "mysql"
+	})
+}
+
+// deletePod deletes a pod by name.
+func (g *mysqlGroup) deletePod(name string, options ...client.DeleteOption) {
+	g.Helper()
+	g.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace.Name, Name: name}}, options...)
 }
 
 func (g *mysqlGroup) object() *databasev1.MySQLCluster {

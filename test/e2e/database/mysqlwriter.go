@@ -96,7 +96,7 @@ func (w *mysqlWriter) waitForAll(what string) {
 }
 
 // finish has each row be there that was acknowledged, and says how long none was.
-func (w *mysqlWriter) finish(what string, db *sql.DB) {
+func (w *mysqlWriter) finish(what string, db *sql.DB) framework.Verdict {
 	w.Helper()
 	w.stop()
 	w.ended.Wait()
@@ -125,6 +125,7 @@ func (w *mysqlWriter) finish(what string, db *sql.DB) {
 	}
 	w.Logf("%s: %d writes were acknowledged over %d sessions, %d of them are lost, and none came for %s", what, len(acked),
 		len(w.acked), lost, framework.FormatSeconds(w.gap))
+	return framework.Verdict{Gap: w.gap, Acknowledged: len(acked), Lost: lost}
 }
 
 // pool is a client as an application has it: it keeps so many sessions, and leaves a server that takes no writes any

@@ -24,6 +24,8 @@ var Trials = faults.New(map[string]faults.Budget{
 	"PostgreSQL: pod and volume deleted":     {P95: 12 * time.Second},
 	"PostgreSQL: switched over":              {P95: 2 * time.Second},
 	"PostgreSQL: node cut off":               {P95: 20 * time.Second},
+	"MySQL: process killed":                  {P95: 10 * time.Second},
+	"MySQL: node cut off":                    {P95: 20 * time.Second},
 	"cluster: restarted by an Operation":     {P95: 2 * time.Second},
 	"Sentinel: restarted by an Operation":    {P95: 2 * time.Second},
 	// Here the members elect, and their own timeouts decide how long that takes.

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"context"
+	"database/sql"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+const (
+	// mysqlProbeEvery is how often each member is asked whether it takes writes.
+	mysqlProbeEvery = 100 * time.Millisecond
+	// mysqlRound is more rows than a trial writes.
+	mysqlRound = 1_000_000
+)
+
+// mysqlTrial is one fault of a group under load. The clients are on a machine of the cluster's network that no fault
+// touches, and need no API server. Pods are watched: two that are called the primary at once fail the test.
+type mysqlTrial struct {
+	*mysqlGroup
+	writer *mysqlWriter
+	// reads is a client that looks at what was written.
+	reads *sql.DB
+	stop  func()
+
+	mu sync.Mutex
+	// took are the moments at which a member said that it takes writes.
+	took []time.Time
+}
+
+// external is a client on a machine of the cluster's network, of one session, which connects anew where a server takes
+// no writes.
+func (g *mysqlGroup) external(host, port string) *sql.DB {
+	g.Helper()
+	db := g.open(g.externalConfig(host, port))
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+func (g *mysqlGroup) externalConfig(host, port string) *mysql.Config {
+	g.Helper()
+	b := g.binding()
+	config := g.config(b["username"], b["password"], b["database"])
+	config.Addr = net.JoinHostPort(host, port)
+	config.DialFunc = g.NewExternalClient().Dial
+	config.Timeout, config.ReadTimeout, config.RejectReadOnly = framework.ClientTimeout, framework.ClientTimeout, true
+	if config.TLS != nil {
+		config.TLS.ServerName = host
+	}
+	return config
+}
+
+// startTrial begins to write to a Service, and to ask each member.
+func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
+	g.Helper()
+	b := g.binding()
+	t := &mysqlTrial{mysqlGroup: g, reads: g.external(b["host"], b["port"])}
+	ctx, cancel := context.WithCancel(g.Ctx)
+	var busy sync.WaitGroup
+	t.stop = sync.OnceFunc(func() {
+		cancel()
+		busy.Wait()
+	})
+	g.Cleanup(t.stop)
+	for _, pod := range g.members() {
+		member := g.external(pod.Name+"."+g.application().Name+"-mysql-headless."+g.Namespace.Name+".svc", "3306")
+		busy.Go(func() { t.probe(ctx, member) })
+	}
+	events, err := framework.Cluster.Kube.CoreV1().Pods(g.Namespace.Name).Watch(ctx,
+		metav1.ListOptions{LabelSelector: platformv1.ApplicationLabel + "=" + g.application().Name})
+	if err != nil {
+		g.Fatal(err)
+	}
+	busy.Go(func() { t.watchLabels(events) })
+	t.writer = g.startWriter(g.external(host, port), int(framework.Written.Add(mysqlRound)))
+	t.writer.waitForAll("before the fault")
+	return t
+}
+
+// probe asks a member until the context ends. Only one whose group has made it the primary says so.
+func (t *mysqlTrial) probe(ctx context.Context, member *sql.DB) {
+	pace := time.NewTicker(mysqlProbeEvery)
+	defer pace.Stop()
+	for ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, framework.ProbeTimeout)
+		readOnly := true
+		err := member.QueryRowContext(asking, "SELECT @@global.super_read_only").Scan(&readOnly)
+		cancel()
+		if err == nil && !readOnly {
+			t.mu.Lock()
+			t.took = append(t.took, time.Now())
+			t.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-pace.C:
+		}
+	}
+}
+
+// watchLabels has the test fail when two pods are called the primary at once.
+func (t *mysqlTrial) watchLabels(events watch.Interface) {
+	primaries := map[string]bool{}
+	for event := range events.ResultChan() {
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		if event.Type == watch.Deleted || pod.Labels[platformv1.RoleLabel] != "primary" {
+			delete(primaries, pod.Name)
+			continue
+		}
+		if primaries[pod.Name] = true; len(primaries) > 1 {
+			t.Errorf("%v are called the primary at once", primaries)
+		}
+	}
+}
+
+// end waits until the group is whole, and judges the fault.
+func (t *mysqlTrial) end(fault string, limit time.Duration) {
+	t.Helper()
+	t.writer.waitForAll(fault)
+	t.waitReady()
+	v := t.writer.finish(fault, t.reads)
+	t.stop()
+	slices.SortFunc(t.took, time.Time.Compare)
+	v.Vacancy = framework.LongestGap(t.took)
+	v.Record("MySQL: " + fault)
+	v.ExpectWithin(t.T, fault, limit)
+}
+
+// signal sends one to the server of a pod.
+func (g *mysqlGroup) signal(pod, signal string) {
+	g.Helper()
+	if _, err := framework.Run(g.Ctx, g.Namespace.Name, pod, "mysql", "", "sh", "-c", framework.SignalScript+"exit 0",
+		"signal", signal, "mysqld"); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// waitForAnother waits until another pod than this one is called the primary.
+func (g *mysqlGroup) waitForAnother(pod string) {
+	g.Helper()
+	g.Eventually(framework.ReadyTimeout, "another pod than "+pod+" is the primary", func() error {
+		for _, other := range g.application().Pods() {
+			if other.Name != pod && other.Labels[platformv1.RoleLabel] == "primary" {
+				return nil
+			}
+		}
+		return errNotYet
+	})
+}
+
+// deleteClaim deletes the claim of a pod, which is gone when the pod is.
+func (g *mysqlGroup) deleteClaim(pod string) {
+	g.Helper()
+	for name, claim := range g.application().Claims() {
+		if strings.HasSuffix(name, pod) {
+			g.Delete(&claim)
+		}
+	}
+}
