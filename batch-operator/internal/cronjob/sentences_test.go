@@ -61,8 +61,8 @@ func TestWhyATimeWasSkippedIsSaid(t *testing.T) {
 	}
 }
 
-// Without a policy, a time that the clocks leave out is the moment at which they are put forward, and one that they show
-// twice is its first.
+// Without a policy, a time that the clocks leave out is the moment at which they are put forward, and of one that they
+// show twice it is the first.
 func TestClockChangesWithoutAPolicy(t *testing.T) {
 	cj := newWorld(t, func(s *batchv1.CronJobSpec) {
 		s.Schedules, s.TimeZone = []string{"30 2 * * *"}, "Europe/Berlin"

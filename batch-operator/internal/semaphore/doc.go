@@ -15,6 +15,6 @@
 //
 // Those that wait for the same lock are in a queue, ordered by priority, then by age. It is not written down: each run
 // finds those ahead of it among the Operations in the cache, and takes a free place when they are fewer than the free
-// places. Only those that could take one count, so that a run which is suspended, or waits for another lock first, delays
-// nobody. With a stale cache a run may go before its turn; the limit holds all the same.
+// places. Only those that could take one count, so that a run which is suspended, or waits for another lock first,
+// delays nobody. With a stale cache a run may go before its turn; the limit holds all the same.
 package semaphore

@@ -179,8 +179,8 @@ func TestARunHasNoPlaceBeforeItHoldsWhatComesFirst(t *testing.T) {
 	p.acquires(high, "")
 }
 
-// Runs come, wait, are suspended, end and are deleted in any order. Somebody always goes on, and in the end all that are
-// left have had their turn.
+// Runs come, wait, are suspended, end and are deleted in any order. Somebody always goes on, and in the end all that
+// are left have had their turn.
 func TestEveryRunHasItsTurn(t *testing.T) {
 	for seed := range int64(6) {
 		p, random := newPlace(t, limits("2")), rand.New(rand.NewSource(seed))

@@ -47,7 +47,8 @@ func TestRefusals(t *testing.T) {
 		"cycle": {"tasks: [{name: a, dependsOn: [{name: b}], http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], " +
 			"http: {url: 'http://x'}}]", "spec.tasks: tasks depend on each other in a cycle: a depends on b depends on a"},
 		"an unknown output": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, dependsOn: [{name: a}], http: {url: " +
-			"'http://x/${tasks.a.outputs.none}'}}]", "spec.tasks[b].http.url placeholder \"${tasks.a.outputs.none}\": undefined field 'none'"},
+			"'http://x/${tasks.a.outputs.none}'}}]",
+			"spec.tasks[b].http.url placeholder \"${tasks.a.outputs.none}\": undefined field 'none'"},
 		"a task that it does not depend on": {"tasks: [{name: a, http: {url: 'http://x'}}, {name: b, http: {url: " +
 			"'http://x/${tasks.a.phase}'}}]", "spec.tasks[b].http.url placeholder \"${tasks.a.phase}\": undefined field 'a'"},
 		"an unknown parameter": {"tasks: [{name: a, http: {url: 'http://x/${parameters.p}'}}]",

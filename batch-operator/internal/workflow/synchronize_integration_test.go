@@ -81,8 +81,8 @@ func (b *bench) delete(wf *batchv1.Workflow) {
 	}
 }
 
-// Five wait that were created in another order than that of their priorities. The operator is killed before the first of
-// them has its turn; one is deleted and one suspended, and neither keeps the others waiting.
+// Five wait that were created in another order than that of their priorities. The operator is killed before the first
+// of them has its turn; one is deleted and one suspended, and neither keeps the others waiting.
 func TestTheHighestPriorityHasItsTurnFirst(t *testing.T) {
 	b := newBench(t)
 	kill := serve(t)

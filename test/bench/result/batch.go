@@ -108,9 +108,14 @@ func (r BatchRun) write(page *strings.Builder, took, each string) {
 	for _, percent := range []int{50, 90, 99, 100} {
 		fmt.Fprintf(page, "| %s, %d %% of them within | %s s |\n", took, percent, number(r.percentile(percent)))
 	}
-	fmt.Fprintf(page, "| API writes of the operator for each %[1]s | %[2]s |\n| computing time of the operator for each %[1]s "+
-		"| %[3]s ms |\n| most memory of the operator | %[4]s MiB |\n\n", each, number(r.Writes), number(r.CPUMilliseconds),
-		number(r.PeakMiB))
+	for _, row := range [][2]string{
+		{"API writes of the operator for each " + each, number(r.Writes)},
+		{"computing time of the operator for each " + each, number(r.CPUMilliseconds) + " ms"},
+		{"most memory of the operator", number(r.PeakMiB) + " MiB"},
+	} {
+		fmt.Fprintf(page, "| %s | %s |\n", row[0], row[1])
+	}
+	page.WriteString("\n")
 	r.Machine.write(page)
 }
 

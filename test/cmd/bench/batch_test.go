@@ -30,7 +30,8 @@ func TestFormerResultsOfTheOtherBenchAreKept(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(out, batchPageFile))
-	if err != nil || !strings.Contains(string(page), "## 10 Workflows") || !strings.Contains(string(page), "## 10 CronJobs") {
+	if err != nil || !strings.Contains(string(page), "## 10 Workflows") ||
+		!strings.Contains(string(page), "## 10 CronJobs") {
 		t.Errorf("the page is %s: %v", page, err)
 	}
 	if err := os.WriteFile(filepath.Join(out, batchDataFile), []byte("?"), 0o644); err != nil {
