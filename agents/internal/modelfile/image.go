@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path"
 	"runtime"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // titleAnnotation of a layer has the name of the file that the layer is, in an artifact that is no file system.
@@ -62,7 +64,15 @@ func (i Image) Open(ctx context.Context, _ int64) (Content, error) {
 	return content, nil
 }
 
+// failed says what the registry answers by its status and codes, such as MANIFEST_UNKNOWN. Of a page it says nothing.
 func (i Image) failed(err error) error {
+	if refused, is := errors.AsType[*transport.Error](err); is {
+		why := fmt.Sprintf("the registry answers %d %s", refused.StatusCode, http.StatusText(refused.StatusCode))
+		for _, problem := range refused.Errors {
+			why += ", " + string(problem.Code)
+		}
+		err = errors.New(why)
+	}
 	return fmt.Errorf("cannot read %s of the image %s: %w", i.Path, i.Reference, withoutURL(err))
 }
 

@@ -139,6 +139,16 @@ func TestInferenceCreate(t *testing.T) {
 	}
 }
 
+func TestInferenceRuntimeIsImmutable(t *testing.T) {
+	obj := newInference(t, env.Namespace(t), "a", ``)
+	if err := env.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	changed := newInference(t, obj.GetNamespace(), "a", `runtime: onnxruntime`)
+	changed.SetResourceVersion(obj.GetResourceVersion())
+	testkit.Refused(t, env.Client.Update(t.Context(), changed), "runtime is immutable")
+}
+
 // What the sample and the tests of Compile have can be applied.
 func TestInferenceSamplesApply(t *testing.T) {
 	namespace := env.Namespace(t)
