@@ -52,7 +52,8 @@ type DatasetStatus struct {
 	// latest is the version that was prepared last, of those that can be read.
 	// +optional
 	Latest DatasetVersionName `json:"latest,omitempty"`
-	// lastRetry is the value of the annotation that failed versions were last tried again for.
+	// lastRetry is the value of the annotation that failed versions were last tried again for, or that came when there was
+	// nothing to try again.
 	// +optional
 	LastRetry string `json:"lastRetry,omitempty"`
 }

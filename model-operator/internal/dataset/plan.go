@@ -72,7 +72,6 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	d := decision{ds: ds, facts: f, plan: plan{finalizer: deletes(ds), used: len(f.users) > 0}, going: going(ds, f)}
 	retry := ds.Annotations[aiv1.DatasetRetryAnnotation]
 	d.retry = retry != "" && retry != ds.Status.LastRetry
-	ds.Status.LastRetry = retry
 	before := map[aiv1.DatasetVersionName]aiv1.DatasetVersionStatus{}
 	for _, st := range ds.Status.Versions {
 		before[st.Name] = st
@@ -91,6 +90,10 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	for i := range ds.Spec.Versions {
 		d.version(&ds.Spec.Versions[i], &ds.Status.Versions[i])
 	}
+	if d.retried || !slices.ContainsFunc(ds.Status.Versions, preparing) {
+		// While it waits for the end of a preparation, it is for that one.
+		ds.Status.LastRetry = retry
+	}
 	for i := range ds.Status.Versions {
 		ds.Status.Versions[i].InUse = f.inUse(ds, ds.Status.Versions[i].Name)
 	}
@@ -98,6 +101,8 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	d.summarize()
 	return d.plan
 }
+
+func preparing(st aiv1.DatasetVersionStatus) bool { return st.Phase == aiv1.DatasetPreparing }
 
 // decision is a plan in the making.
 type decision struct {
@@ -107,8 +112,8 @@ type decision struct {
 	facts facts
 	// going are the claims that are to be deleted, by name, and why.
 	going map[string]string
-	// retry says that versions that failed are prepared again.
-	retry bool
+	// retry says that versions that failed are prepared again, and retried that one is.
+	retry, retried bool
 	// room is what the claims of this turn take of spec.maxSize.
 	room int64
 }
@@ -134,10 +139,11 @@ func (d *decision) version(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus
 			d.begin(v, st)
 		}
 	case aiv1.DatasetFailed:
-		if d.retry {
-			d.begin(v, st)
-		}
 	default:
+		d.begin(v, st)
+	}
+	if st.Phase == aiv1.DatasetFailed && d.retry {
+		d.retried = true
 		d.begin(v, st)
 	}
 	if st.Phase == aiv1.DatasetFailed {

@@ -160,6 +160,38 @@ func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 	p.want("1.0", aiv1.DatasetPreparing, "")
 }
 
+func TestRetryThatComesDuringAPreparationIsForItsEnd(t *testing.T) {
+	p := newPlace(t, web("1.0"), web("2.0"))
+	retry := func(value string) { p.ds.Annotations = map[string]string{aiv1.DatasetRetryAnnotation: value} }
+	p.turn()
+	retry("1")
+	if d := p.turn(); len(d.operations) != 0 || p.ds.Status.LastRetry != "" {
+		t.Fatalf("it is not kept: %+v, last retry %q", d.operations, p.ds.Status.LastRetry)
+	}
+	p.end("1.0", platformv1.OperationFailed, 0)
+	if d := p.turn(); len(d.operations) != 1 || p.ds.Status.LastRetry != "1" {
+		t.Fatalf("it is not honoured: %+v, last retry %q", d.operations, p.ds.Status.LastRetry)
+	}
+	p.want("1.0", aiv1.DatasetPreparing, "")
+	p.end("1.0", platformv1.OperationFailed, 0)
+	if d := p.turn(); len(d.operations) != 0 {
+		t.Errorf("one value is good for two retries: %+v", d.operations)
+	}
+	p.want("1.0", aiv1.DatasetFailed, "another digest")
+	p.prepared("2.0", 0)
+
+	t.Log("where nothing fails, it is not kept for what fails later")
+	retry("2")
+	if d := p.turn(); len(d.operations) != 1 {
+		t.Fatalf("the plan is %+v", d)
+	}
+	retry("3")
+	p.prepared("1.0", 0)
+	if p.turn(); p.ds.Status.LastRetry != "3" {
+		t.Errorf("it is kept: last retry %q", p.ds.Status.LastRetry)
+	}
+}
+
 func TestVersionIsMadeFromOneThatIsReady(t *testing.T) {
 	p := newPlace(t, madeFrom("clean", "raw"), web("raw"))
 	p.turn()
