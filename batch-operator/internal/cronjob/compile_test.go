@@ -60,6 +60,13 @@ func TestCompileWorkflow(t *testing.T) {
 		"of another": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) {
 			wf.Spec.TemplateFrom = &batchv1.WorkflowTemplate{Name: "first"}
 		}, `has its tasks from Workflow "first": name that one`},
+		"exit codes": {func(cj *batchv1.CronJob, _ *batchv1.Workflow) {
+			cj.Spec.Retry = &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}
+		}, ""},
+		"exit codes of calls": {func(cj *batchv1.CronJob, wf *batchv1.Workflow) {
+			cj.Spec.Retry = &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}
+			wf.Spec.Tasks[0].Retry = &platformv1.OperationRetry{Limit: 1}
+		}, `spec.retry.exitCodes are those of containers, and Workflow "bill" has no task with a container`},
 		"no argument": {func(cj *batchv1.CronJob, _ *batchv1.Workflow) { cj.Spec.Task.Workflow.Arguments = nil },
 			`parameter "day" has no default`},
 		"no parameter": {func(_ *batchv1.CronJob, wf *batchv1.Workflow) { wf.Spec.Tasks[1] = none },

@@ -43,6 +43,10 @@ func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) err
 			approves)
 	}
 	from := taskgraph.SourceOf(tasks.DeepCopy())
+	if r := cj.Spec.Retry; r != nil && len(r.ExitCodes) > 0 && !exitsByRetry(&tasks.Spec) {
+		return "", fmt.Errorf("spec.retry.exitCodes are those of containers, and Workflow %q has no task with a container "+
+			"that spec.retry is for: leave them out", name)
+	}
 	for i := range from.Tasks {
 		tellTime(from.Tasks[i].Container, from.Tasks[i].Script)
 	}
@@ -59,6 +63,15 @@ func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) err
 		return "", fmt.Errorf("Workflow %q cannot be run: %w", name, err)
 	}
 	return text, checkArguments(from.Parameters, run.Arguments)
+}
+
+// exitsByRetry says whether a task has a container, and is tried again as the CronJob says.
+func exitsByRetry(spec *batchv1.WorkflowSpec) bool {
+	return slices.ContainsFunc(spec.Tasks, func(t batchv1.WorkflowTask) bool {
+		return t.Retry == nil && (t.Container != nil || t.Script != nil)
+	}) || slices.ContainsFunc(spec.OnExit, func(t batchv1.ExitTask) bool {
+		return t.Retry == nil && (t.Container != nil || t.Script != nil)
+	})
 }
 
 // checkArguments says what is wrong with the arguments of the runs; nil for nothing.

@@ -119,6 +119,36 @@ func TestCheckOfARetry(t *testing.T) {
 	expect(t, Check(op, Target{}, "", restartTemplate()), "", "")
 }
 
+// Exit codes are those of containers: a run without one that the retry of the Operation is for has none.
+func TestCheckOfExitCodes(t *testing.T) {
+	const wrong = "retry.exitCodes are those of containers"
+	for text, want := range map[string]string{
+		"{name: a, container: {image: i}}":                                          "",
+		"{name: a, script: {image: i, source: 'true'}}":                             "",
+		"{name: a, http: {url: 'https://a'}}":                                       wrong,
+		"{name: a, http: {url: 'https://a'}}\n  - {name: b, container: {image: i}}": "",
+		"{name: a, retry: {limit: 1}, container: {image: i}}":                       wrong,
+	} {
+		op := &platformv1.Operation{Spec: platformv1.OperationSpec{ServiceAccountName: "worker",
+			Template: "name: A\nsteps:\n  - " + text + "\n",
+			Retry:    &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}}}
+		template, refusal := InlineTemplate(op.Spec)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		reason := ""
+		if want != "" {
+			reason = platformv1.ReasonInvalidSpec
+		}
+		expect(t, CheckInline(op, template), reason, want)
+		op.Spec.Retry.ExitCodes = nil
+		expect(t, CheckInline(op, template), "", "")
+	}
+	op := &platformv1.Operation{Spec: platformv1.OperationSpec{
+		Retry: &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}}}
+	expect(t, Check(op, Target{}, "", restartTemplate()), platformv1.ReasonInvalidSpec, wrong)
+}
+
 // What is between two attempts doubles up to 5m, from what the step's own retry says, else from that of the Operation;
 // one that is longer from the start stays as it is.
 func TestBackoff(t *testing.T) {

@@ -25,8 +25,8 @@ const (
 	defaultFactor = 2
 )
 
-// checkRetry refuses times between attempts that cannot be.
-func checkRetry(retry *platformv1.OperationRetry) *Refusal {
+// checkRetry refuses times between attempts that cannot be, and exit codes where no step has any.
+func checkRetry(retry *platformv1.OperationRetry, template optemplate.Template) *Refusal {
 	if retry == nil {
 		return nil
 	}
@@ -39,7 +39,16 @@ func checkRetry(retry *platformv1.OperationRetry) *Refusal {
 				field.time.Duration)
 		}
 	}
+	if len(retry.ExitCodes) > 0 && !slices.ContainsFunc(template.Steps, exitsByRetry) {
+		return refuse(platformv1.ReasonInvalidSpec, "retry.exitCodes are those of containers, and template %q has no step "+
+			"with a container that spec.retry is for: leave them out", template.Name)
+	}
 	return nil
+}
+
+// exitsByRetry says whether a step has a container, and is tried again as the Operation says.
+func exitsByRetry(step optemplate.Step) bool {
+	return step.Retry == nil && (step.Task() != nil || step.Job != nil)
 }
 
 // retry is how a step is tried again: what its template says, else what the Operation does.

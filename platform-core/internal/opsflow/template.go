@@ -155,7 +155,7 @@ func checkCommon(spec platformv1.OperationSpec, template optemplate.Template) *R
 		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0",
 			spec.Timeout.Duration)
 	}
-	return checkRetry(spec.Retry)
+	return checkRetry(spec.Retry, template)
 }
 
 func writesObjects(step optemplate.Step) bool {
