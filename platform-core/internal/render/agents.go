@@ -78,9 +78,9 @@ func opsResources() corev1.ResourceRequirements {
 }
 
 // initContainer copies the agents' binaries into the pod.
-func (c *context) initContainer() corev1.Container {
+func (c *context) initContainer(p *plan.Plan) corev1.Container {
 	command := []string{agentImagePath, "init"}
-	if c.needsOps() || c.tellsMetrics() {
+	if c.needsOps() || c.tellsMetrics() || runsOps(p) {
 		command = append(command, "--with", path.Base(plan.OpsPath))
 	}
 	return corev1.Container{

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,17 @@ func (c *context) needsOps() bool {
 	keeps := slices.ContainsFunc(c.bundle.Components.Entities,
 		func(e schema.Entity) bool { return e.Component == c.declared.Name })
 	return len(c.opsActions()) > 0 || c.declared.Driver != nil && keeps
+}
+
+// runsOps says that something in a plan, such as the probe, is a command of the ops agent: its binary is in the pod
+// then, also without its container.
+func runsOps(p *plan.Plan) bool {
+	runs := false
+	_, err := p.Rewrite(func(text string) (string, error) {
+		runs = runs || strings.Contains(text, plan.OpsPath)
+		return text, nil
+	})
+	return err == nil && runs
 }
 
 // opsActions are those that are run on request. The process manager runs by itself what has a pod write or follow.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -230,5 +231,26 @@ func TestServicesAndBinding(t *testing.T) {
 	if string(data["host-ro"]) != "cache-replica.shop.svc" ||
 		string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
 		t.Errorf("for reads the binding names %s and %s", data["host-ro"], data["uri-ro"])
+	}
+}
+
+// A probe can be a command of the ops agent, also in pods that do not have its container.
+func TestOpsAgentIsInPodsWhoseProbeIsItsCommand(t *testing.T) {
+	b := redis(t)
+	b.Components.Entities = nil
+	declared := &b.Components.Components[0]
+	declared.Driver, declared.Actions, declared.Failover, declared.Monitoring = nil, nil, nil, nil
+	c := &context{bundle: b, settings: settings, declared: declared, spec: &platformv1.ComponentSpec{}}
+	for command, want := range map[string][]string{
+		"/usr/bin/redis-cli":       {"/agent", "init"},
+		"/zeroinfra/bin/agent-ops": {"/agent", "init", "--with", "agent-ops"},
+	} {
+		p := &plan.Plan{Probe: plan.Probe{Command: []string{command, "-p", "6379"}}}
+		if got := c.initContainer(p).Command; !slices.Equal(got, want) {
+			t.Errorf("with the probe %s the agents are brought by %v, want %v", command, got, want)
+		}
+	}
+	if c.needsOps() {
+		t.Error("the pod has the container of the ops agent, with nothing to do")
 	}
 }

@@ -69,7 +69,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 		return refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
 	}
 	// The agent's binary is there before any init container of the plugin's runs.
-	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
+	spec.InitContainers = append([]corev1.Container{c.initContainer(p)}, spec.InitContainers...)
 	spec.Containers = append(spec.Containers, c.statusContainer(image))
 	if c.needsOps() {
 		spec.Containers = append(spec.Containers, c.opsContainer(image))
