@@ -121,11 +121,11 @@ func (p DeletionPolicy) KeepsMoreThan(other DeletionPolicy) bool {
 
 // Endpoint is one address that clients use.
 type Endpoint struct {
-	// name of the Service.
+	// name of the Service; what clients speak, such as s3, where they go to something outside of the cluster.
 	Name string `json:"name"`
-	// host is the DNS name of the Service inside the cluster.
+	// host is the DNS name of the Service inside the cluster, or the host outside of it.
 	Host string `json:"host"`
-	// port that the Service listens on.
+	// port that the Service or the host listens on.
 	Port int32 `json:"port"`
 	// role that the Service selects; empty for every pod.
 	// +optional

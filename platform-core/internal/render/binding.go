@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"slices"
@@ -120,6 +121,20 @@ func ExternalBinding(binding *schema.Binding, endpoint, username, password strin
 	}
 	bindAliases(data, binding, *at)
 	return data
+}
+
+// ExternalEndpoint returns where clients go for what is not in the pods; nil while the endpoint is no URL of a scheme
+// and a host.
+func ExternalEndpoint(binding *schema.Binding, endpoint string) *platformv1.Endpoint {
+	at, err := url.Parse(endpoint)
+	if err != nil || at.Hostname() == "" {
+		return nil
+	}
+	port, err := strconv.ParseInt(cmp.Or(at.Port(), defaultPorts[at.Scheme]), 10, 32)
+	if err != nil {
+		return nil
+	}
+	return &platformv1.Endpoint{Name: binding.Type, Host: at.Hostname(), Port: int32(port)}
 }
 
 // defaultPorts are by the scheme of a URL that names none.

@@ -5,6 +5,7 @@ package render
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -94,6 +95,16 @@ func TestBindingOfWhatIsElsewhere(t *testing.T) {
 	for _, endpoint := range []string{"", "nowhere", "https://"} {
 		if data := ExternalBinding(binding, endpoint, "me", "p", nil); data != nil {
 			t.Errorf("%q is bound by %v", endpoint, data)
+		}
+	}
+	for endpoint, want := range map[string]*platformv1.Endpoint{
+		"https://s3.example.com": {Name: "s3", Host: "s3.example.com", Port: 443},
+		"http://s3.example.com":  {Name: "s3", Host: "s3.example.com", Port: 80},
+		"https://[fd00::1]:9000": {Name: "s3", Host: "fd00::1", Port: 9000},
+		"":                       nil, "nowhere": nil, "ftp://a": nil, "https://": nil,
+	} {
+		if got := ExternalEndpoint(binding, endpoint); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: clients go to %+v, want %+v", endpoint, got, want)
 		}
 	}
 	if _, has := ExternalBinding(binding, "https://a", "me", "p", nil)["ca.crt"]; has {

@@ -12,6 +12,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/frame"
@@ -38,6 +39,9 @@ func report(app *platformv1.Application, f *facts) {
 			}
 		}
 	}
+	if at := f.externalEndpoint(app); at != nil {
+		s.Endpoints = append(s.Endpoints, *at)
+	}
 	if writers != 1 {
 		s.Primary = ""
 	}
@@ -56,6 +60,20 @@ func report(app *platformv1.Application, f *facts) {
 	if f.bound(app) {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// externalEndpoint is where clients go for what is not in the pods; nil where it is there, or while nobody has said
+// where it is.
+func (f *facts) externalEndpoint(app *platformv1.Application) *platformv1.Endpoint {
+	if f.state.Bundle == nil {
+		return nil
+	}
+	binding := f.state.Bundle.Binding(app.Spec.Topology)
+	if binding == nil || binding.External == nil || f.components[binding.Component] == nil {
+		return nil
+	}
+	return render.ExternalEndpoint(binding,
+		string(f.components[binding.Component].Spec.Parameters[binding.External.Endpoint]))
 }
 
 // bound says whether clients have a Secret to look at: that of a Service that is there, or of what is not in the pods

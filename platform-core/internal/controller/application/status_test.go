@@ -3,12 +3,43 @@
 package application
 
 import (
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"k8s.io/utils/ptr"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 )
+
+// Clients of what is not in the pods are told where it is, as they are told where a Service is.
+func TestReportOfWhatIsElsewhere(t *testing.T) {
+	bundle, _, errs := pluginfolder.Load(filepath.Join("..", "..", "..", "..", "storage-operator", "plugins",
+		"s3-external", "1.0.0"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	keeper := &platformv1.Component{}
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: "external"}}
+	for _, c := range []struct {
+		components map[string]*platformv1.Component
+		endpoint   platformv1.ParameterValue
+		want       []platformv1.Endpoint
+	}{
+		{nil, "https://s3.example.com", nil},
+		{map[string]*platformv1.Component{"keeper": keeper}, "https://s3.example.com",
+			[]platformv1.Endpoint{{Name: "s3", Host: "s3.example.com", Port: 443}}},
+		{map[string]*platformv1.Component{"keeper": keeper}, "", nil},
+	} {
+		keeper.Spec.Parameters = platformv1.Parameters{"endpoint": c.endpoint}
+		report(app, &facts{components: c.components, state: plugin.State{Bundle: bundle}})
+		if !slices.Equal(app.Status.Endpoints, c.want) {
+			t.Errorf("at %q, clients are told %+v, want %+v", c.endpoint, app.Status.Endpoints, c.want)
+		}
+	}
+}
 
 func TestReportWriter(t *testing.T) {
 	const none = int64(-1)
