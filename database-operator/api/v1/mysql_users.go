@@ -51,7 +51,7 @@ type MySQLUser struct {
 	// +listMapKey=database
 	// +listMapKey=table
 	// +kubebuilder:validation:MaxItems=64
-	Grants []MySQLGrant `json:"grants,omitempty"`
+	Grants []MySQLGrant `json:"grants,omitempty" parameter:"-"`
 	// adopt takes over a user of this name, and grants to it, that somebody made by hand; they become what is said here.
 	// Without it, they are left alone and the object is stalled.
 	// +optional

@@ -64,7 +64,7 @@ type PostgreSQLRole struct {
 	// +listMapKey=schema
 	// +listMapKey=table
 	// +kubebuilder:validation:MaxItems=64
-	Grants []PostgreSQLGrant `json:"grants,omitempty"`
+	Grants []PostgreSQLGrant `json:"grants,omitempty" parameter:"-"`
 	// adopt takes over a role of this name, and grants to it, that somebody made by hand; they become what is said here.
 	// Without it, they are left alone and the object is stalled.
 	// +optional
@@ -144,7 +144,7 @@ type PostgreSQLDatabase struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=48
-	Extensions []PostgreSQLExtension `json:"extensions,omitempty"`
+	Extensions []PostgreSQLExtension `json:"extensions,omitempty" parameter:"-"`
 	// deletionPolicy says what becomes of the database, and of its extensions, when they are taken out of the list: Retain
 	// leaves them, Delete drops them with all that is in them. When the PostgreSQL is deleted, its own deletionPolicy
 	// counts. Default Retain.

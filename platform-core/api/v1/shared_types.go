@@ -48,6 +48,16 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// ByteSize is a number of bytes, such as 10Gi: digits and one of k, M, G, T, Ki, Mi, Gi, Ti or none.
+// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
+// +kubebuilder:validation:MaxLength=17
+type ByteSize string
+
+// JSONDocument is an object in JSON, such as a policy. It may have several lines.
+// +kubebuilder:validation:Pattern=`^\s*\{`
+// +kubebuilder:validation:MaxLength=4096
+type JSONDocument string
+
 // Parameters are settings of a middleware, by the names that the middleware itself uses.
 // +kubebuilder:validation:MaxProperties=512
 type Parameters map[string]ParameterValue

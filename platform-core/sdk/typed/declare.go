@@ -3,6 +3,7 @@
 package typed
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -38,53 +39,110 @@ var yesOrNo = map[bool]platformv1.ParameterValue{true: Yes, false: No}
 //
 // The fields name, adopt and deletionPolicy are those of the Entity. An empty deletionPolicy is Retain; a struct
 // without that field declares something that holds no data, so that the policy is Delete. A SecretKeyReference is
-// passwordFrom, with PasswordKey where it names no key.
-//
-// Any other field is a parameter. Its name is that of the field in lower case with hyphens, such as object-lock for
-// objectLock, or the tag `parameter` of the field; with the tag "-" it is none. A bool is yes or no, and a pointer to
-// one yes where it is nil; words of a list are in alphabetical order with blanks between; a quantity is in units; a
-// time is in RFC 3339. An empty text and list is an empty parameter, so that the middleware takes away what was there:
-// WithoutEmpty leaves it to the default of the plugin. A number or quantity that is nil is left out. Structs, maps, and
-// lists of structs are no parameters.
+// passwordFrom, with PasswordKey where it names no key. All others are parameters by the rules of ParametersOf. Those
+// that are empty are said too, so that the middleware takes away what was there: WithoutEmpty leaves them to the
+// defaults of the plugin.
 func EntityOf(entityType string, declared any) platformv1.EntitySpec {
 	entity := platformv1.EntitySpec{
-		Type: entityType, Parameters: platformv1.Parameters{}, DeletionPolicy: platformv1.EntityDelete,
+		Type: entityType, Parameters: parametersOf(declared), DeletionPolicy: platformv1.EntityDelete,
 	}
 	for field, value := range reflect.ValueOf(declared).Elem().Fields() {
 		switch said := value.Interface().(type) {
 		case platformv1.SecretKeyReference:
 			entity.PasswordFrom = PasswordFrom(&said)
-			continue
 		case *platformv1.SecretKeyReference:
 			entity.PasswordFrom = PasswordFrom(said)
-			continue
 		case platformv1.EntityDeletionPolicy:
 			entity.DeletionPolicy = cmp.Or(said, platformv1.EntityRetain)
-			continue
 		}
-		switch name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name {
-		case "name":
+		switch jsonName(&field) {
+		case nameField:
 			entity.Name = value.String()
-		case "adopt":
+		case adoptField:
 			entity.Adopt = value.Bool()
-		default:
-			if text, is := parameterOf(value); is && parameterName(&field) != "-" {
-				entity.Parameters[parameterName(&field)] = text
-			}
 		}
 	}
 	return entity
 }
 
-var wordBegins = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+// Fields of a struct that are those of its Entity.
+const (
+	nameField  = "name"
+	adoptField = "adopt"
+)
 
-// parameterName is the name of the parameter that a field is, by the rules of EntityOf.
-func parameterName(field *reflect.StructField) string {
-	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-	return cmp.Or(field.Tag.Get(parameterTag), strings.ToLower(wordBegins.ReplaceAllString(name, "$1-$2")))
+// ParametersOf returns the parameters that a struct of the API stands for, by the names of its fields in JSON. declared
+// is a pointer to the struct. What is empty or not set is left to the defaults of the plugin.
+//
+// A parameter's name is that of the field in lower case with hyphens, such as object-lock for objectLock, or the tag
+// `parameter` of the field; with the tag "-" it is none, and neither are name, adopt, deletionPolicy and a
+// SecretKeyReference. A struct is its fields, with its own name before theirs, such as retention-days for
+// retention.days; one that is nil is one that says nothing.
+//
+// A bool is yes or no, and a pointer to one yes where it is nil. A word of a type of its own, such as Versioning, is in
+// lower case, and any other text as it is. A JSONDocument is on one line. A quantity is in units, a ByteSize in bytes,
+// and a time in RFC 3339. Words of a list are in alphabetical order with blanks between; structs of a list are a list
+// in JSON, as they are in the API and in the order of their texts. An empty text and list is an empty parameter; a
+// number, quantity or ByteSize that is not set is none. Maps are no parameters.
+func ParametersOf(declared any) platformv1.Parameters {
+	return WithoutEmpty(platformv1.EntitySpec{Parameters: parametersOf(declared)}).Parameters
 }
 
-// parameterOf returns the value of a field by the rules of EntityOf, and whether it is a parameter.
+// parametersOf has those that are empty as well.
+func parametersOf(declared any) platformv1.Parameters {
+	parameters := platformv1.Parameters{}
+	for field, value := range reflect.ValueOf(declared).Elem().Fields() {
+		if name := jsonName(&field); name != nameField && name != adoptField {
+			addParameters(parameters, "", &field, value)
+		}
+	}
+	return parameters
+}
+
+// addParameters adds those that a field stands for, with the name before theirs of the struct that it is in.
+func addParameters(to platformv1.Parameters, before string, field *reflect.StructField, value reflect.Value) {
+	name := parameterName(field)
+	if name == "-" || slices.Contains(noParameters, field.Type) {
+		return
+	}
+	name = before + name
+	if text, is := parameterOf(value); is {
+		to[name] = text
+		return
+	}
+	if value.Kind() == reflect.Pointer {
+		if value = value.Elem(); !value.IsValid() {
+			value = reflect.Zero(field.Type.Elem())
+		}
+	}
+	if value.Kind() != reflect.Struct || slices.Contains(values, value.Type()) {
+		return
+	}
+	for inner, said := range value.Fields() {
+		addParameters(to, name+"-", &inner, said)
+	}
+}
+
+var (
+	// noParameters are types of fields that are no parameters.
+	noParameters = []reflect.Type{reflect.TypeFor[platformv1.SecretKeyReference](),
+		reflect.TypeFor[*platformv1.SecretKeyReference](), reflect.TypeFor[platformv1.EntityDeletionPolicy]()}
+	// values are structs that are a parameter as a whole where they are set.
+	values     = []reflect.Type{reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.Time]()}
+	wordBegins = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+)
+
+func jsonName(field *reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
+
+// parameterName is the name of the parameter that a field is, by the rules of ParametersOf.
+func parameterName(field *reflect.StructField) string {
+	return cmp.Or(field.Tag.Get(parameterTag), strings.ToLower(wordBegins.ReplaceAllString(jsonName(field), "$1-$2")))
+}
+
+// parameterOf returns the value of a field by the rules of ParametersOf, and whether it is a parameter.
 func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 	switch said := value.Interface().(type) {
 	case *bool:
@@ -99,6 +157,12 @@ func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 			return "", false
 		}
 		return Number(said.Value()), true
+	case platformv1.ByteSize:
+		// The schema lets nothing through that is no quantity.
+		size, err := resource.ParseQuantity(string(said))
+		return Number(size.Value()), err == nil
+	case platformv1.JSONDocument:
+		return oneLine(said), true
 	}
 	if value.Kind() == reflect.Pointer && !value.IsNil() {
 		value = value.Elem()
@@ -109,18 +173,47 @@ func parameterOf(value reflect.Value) (platformv1.ParameterValue, bool) {
 	case reflect.Int32, reflect.Int64:
 		return Number(value.Int()), true
 	case reflect.String:
+		if value.Type() != reflect.TypeFor[string]() {
+			return Lower(value.String()), true
+		}
 		return platformv1.ParameterValue(value.String()), true
 	case reflect.Slice:
-		if value.Type().Elem().Kind() != reflect.String {
-			return "", false
-		}
-		var texts []string
-		for i := range value.Len() {
-			texts = append(texts, value.Index(i).String())
-		}
-		return Words(texts), true
+		return listOf(value)
 	}
 	return "", false
+}
+
+// oneLine is a document in JSON without what is between its words. One that is no JSON keeps it, but for line breaks,
+// which no parameter has: the plugin refuses it.
+func oneLine(document platformv1.JSONDocument) platformv1.ParameterValue {
+	var out bytes.Buffer
+	if err := json.Compact(&out, []byte(document)); err != nil {
+		return platformv1.ParameterValue(strings.NewReplacer("\n", " ", "\r", " ").Replace(string(document)))
+	}
+	return platformv1.ParameterValue(out.String())
+}
+
+// listOf returns a list as a parameter, and whether it is one.
+func listOf(list reflect.Value) (platformv1.ParameterValue, bool) {
+	var texts []string
+	switch list.Type().Elem().Kind() {
+	case reflect.String:
+		for i := range list.Len() {
+			texts = append(texts, list.Index(i).String())
+		}
+		return Words(texts), true
+	case reflect.Struct:
+		for i := range list.Len() {
+			texts = append(texts, string(JSON(list.Index(i).Interface())))
+		}
+	default:
+		return "", false
+	}
+	if len(texts) == 0 {
+		return "", true
+	}
+	slices.Sort(texts)
+	return platformv1.ParameterValue("[" + strings.Join(texts, ",") + "]"), true
 }
 
 // WithoutEmpty takes out the parameters that are empty, so that they have the defaults of the plugin.

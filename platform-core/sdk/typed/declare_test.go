@@ -15,7 +15,10 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-type privilege string
+type (
+	privilege string
+	mode      string
+)
 
 // account is what an API may declare: one field for each rule of EntityOf.
 type account struct {
@@ -26,13 +29,29 @@ type account struct {
 	MaxConnections int32                          `json:"maxConnections,omitempty"`
 	Limit          *int32                         `json:"limit,omitempty"`
 	Quota          *resource.Quantity             `json:"quota,omitempty"`
+	Room           platformv1.ByteSize            `json:"room,omitempty"`
 	ValidUntil     *metav1.Time                   `json:"validUntil,omitempty"`
 	Comment        string                         `json:"comment,omitempty" parameter:"remark"`
+	Mode           mode                           `json:"mode,omitempty"`
+	Document       platformv1.JSONDocument        `json:"document,omitempty"`
 	Privileges     []privilege                    `json:"privileges,omitempty"`
 	Secret         string                         `json:"secret,omitempty" parameter:"-"`
-	Grants         []struct{ Table string }       `json:"grants,omitempty"`
-	Home           *struct{ Path string }         `json:"home,omitempty"`
+	Grants         []accountGrant                 `json:"grants,omitempty"`
+	Beside         []accountGrant                 `json:"beside,omitempty" parameter:"-"`
+	Home           *accountHome                   `json:"home,omitempty"`
+	Labels         map[string]string              `json:"labels,omitempty"`
 	Adopt          bool                           `json:"adopt,omitempty"`
+}
+
+type accountGrant struct {
+	Table string `json:"table"`
+	Mode  mode   `json:"mode,omitempty"`
+}
+
+type accountHome struct {
+	Name  string `json:"name"`
+	Mode  mode   `json:"mode,omitempty"`
+	Depth *int32 `json:"depth,omitempty"`
 }
 
 func TestEntityOf(t *testing.T) {
@@ -43,18 +62,24 @@ func TestEntityOf(t *testing.T) {
 	}{
 		"nothing said": {account{Name: "a"}, platformv1.EntitySpec{
 			Name: "a", Parameters: platformv1.Parameters{
-				"login": "yes", "require-tls": "no", "max-connections": "0", "valid-until": "", "remark": "", "privileges": "",
+				"login": "yes", "require-tls": "no", "max-connections": "0", "valid-until": "", "remark": "", "mode": "",
+				"document": "", "privileges": "", "grants": "", "home-name": "", "home-mode": "",
 			},
 		}},
 		"all said": {account{
 			Name: "b", PasswordFrom: from, Login: new(false), RequireTLS: true, MaxConnections: 5, Limit: new(int32(-1)),
-			Quota: new(resource.MustParse("1Ki")), ValidUntil: new(metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))),
-			Comment: "Hi", Privileges: []privilege{"b", "A", "a"}, Secret: "x", Home: &struct{ Path string }{"/"}, Adopt: true,
+			Quota: new(resource.MustParse("1Ki")), Room: "2Ki",
+			ValidUntil: new(metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))),
+			Comment:    "Hi", Mode: "ReadWrite", Document: "{\n  \"b\": \"<&>\"\n}", Privileges: []privilege{"b", "A", "a"},
+			Secret: "x", Grants: []accountGrant{{"b", ""}, {"<a>", "Read"}}, Beside: []accountGrant{{"c", ""}},
+			Home: &accountHome{"/", "Own", new(int32(2))}, Labels: map[string]string{"a": "b"}, Adopt: true,
 		}, platformv1.EntitySpec{
 			Name: "b", Adopt: true, PasswordFrom: &platformv1.SecretKeyReference{Name: "s", Key: "password"},
 			Parameters: platformv1.Parameters{
-				"login": "no", "require-tls": "yes", "max-connections": "5", "limit": "-1", "quota": "1024",
-				"valid-until": "2030-01-02T03:04:05Z", "remark": "Hi", "privileges": "A a b",
+				"login": "no", "require-tls": "yes", "max-connections": "5", "limit": "-1", "quota": "1024", "room": "2048",
+				"valid-until": "2030-01-02T03:04:05Z", "remark": "Hi", "mode": "readwrite", "document": `{"b":"<&>"}`,
+				"privileges": "A a b", "grants": `[{"table":"<a>","mode":"Read"},{"table":"b"}]`,
+				"home-name": "/", "home-mode": "own", "home-depth": "2",
 			},
 		}},
 	} {
@@ -62,6 +87,22 @@ func TestEntityOf(t *testing.T) {
 		if got := EntityOf("user", &c.declared); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+func TestParametersOfLeavesWhatIsEmptyToThePlugin(t *testing.T) {
+	got := ParametersOf(&account{Name: "a", Comment: "Hi"})
+	if want := (platformv1.Parameters{"login": "yes", "require-tls": "no", "max-connections": "0",
+		"remark": "Hi"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The plugin refuses a document that is no JSON; until then it is a parameter, which has no line breaks.
+func TestADocumentThatIsNoJSONStaysAsItIs(t *testing.T) {
+	got := EntityOf("policy", &account{Document: "{\r\n ]"}).Parameters["document"]
+	if got != "{   ]" {
+		t.Errorf("got %q", got)
 	}
 }
 

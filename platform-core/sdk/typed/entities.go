@@ -3,6 +3,7 @@
 package typed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,8 +23,9 @@ import (
 // EntityReporter is a capability of a kind whose objects tell in their status of what they declare inside the
 // middleware.
 type EntityReporter[T Object] interface {
-	// ReportEntities fills in the kind's own status fields from the object's Entities, in the order of their names. One
-	// that is not declared any more may be among them, and one that has just been made is not.
+	// ReportEntities fills in the kind's own status fields from the object's Entities, in the order of their types and of
+	// their names inside the middleware. One that is not declared any more may be among them, and one that has just been
+	// made is not.
 	ReportEntities(T, []platformv1.Entity)
 }
 
@@ -56,7 +58,9 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 		return outcome.Failed(fmt.Errorf("cannot list the Entities of %q: %w", obj.GetName(), err))
 	}
 	// Before anything points into it.
-	slices.SortFunc(list.Items, func(a, b platformv1.Entity) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list.Items, func(a, b platformv1.Entity) int {
+		return cmp.Or(strings.Compare(a.Spec.Type, b.Spec.Type), strings.Compare(a.Spec.Name, b.Spec.Name))
+	})
 	have := map[string]*platformv1.Entity{}
 	for i := range list.Items {
 		have[list.Items[i].Name] = &list.Items[i]

@@ -162,6 +162,10 @@ func (r *reconciler[T]) referents(ctx context.Context, obj T) (Referents, outcom
 	referents := Referents{}
 	var refusals []outcome.Outcome
 	for _, reference := range referrer.References(obj) {
+		if referents[reference] != nil {
+			// It is named more than once.
+			continue
+		}
 		if reference.Namespace != "" && reference.Namespace != obj.GetNamespace() {
 			refusals = append(refusals, outcome.Stalled(platformv1.ReasonReferenceNotAllowed, fmt.Sprintf(
 				"%s names %s in namespace %q: name one in namespace %q",
