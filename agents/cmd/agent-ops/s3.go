@@ -79,7 +79,7 @@ func s3CheckCommand() *cobra.Command {
 	flags.StringVar(settings[plan.SettingEndpoint], "endpoint", "", "URL of the storage")
 	flags.StringVar(settings[plan.SettingRegion], "region", "", "region that requests are signed for")
 	flags.StringVar(settings[plan.SettingAddressing], "addressing", "",
-		"where the name of a bucket is in an address: path or virtual")
+		"where the name of a bucket is in an address: path or virtualhost")
 	flags.StringVar(&account, "account", "access-key", "credential that has the name of the account")
 	flags.StringVar(&key, "key", "secret-key", "credential that has its key")
 	flags.StringVar(&ca, "ca", "", "credential that has the authority of the storage's certificate; those of the image "+

@@ -64,7 +64,7 @@ var driverProtocols = map[string]DriverProtocol{
 		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
 	}, Settings: []string{SettingBootstrap, SettingMechanism, SettingSecurity}},
 	ProtocolMinIO: {Authorities: true, Kinds: map[string]EntityKind{
-		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "access", "policy",
 			"lifecycle", "quota"}},
 		// What users may be allowed, by name.
 		"policy": {Parameters: []string{"document"}},
@@ -73,7 +73,7 @@ var driverProtocols = map[string]DriverProtocol{
 			"existing-objects", "bandwidth", "synchronous"},
 			Password: true},
 		// Its name is the access key, and its password the secret key.
-		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
+		"user": {Parameters: []string{"enabled", "grants", "policies"}, Password: true},
 	}},
 	ProtocolMySQL: {Kinds: map[string]EntityKind{
 		"database": {Parameters: []string{"charset", "collation"}},
@@ -100,7 +100,7 @@ var driverProtocols = map[string]DriverProtocol{
 	}},
 	ProtocolS3: {Kinds: map[string]EntityKind{
 		// What S3 has words for: how much may be in a bucket is not among it, and neither are users.
-		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy",
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "access", "policy",
 			"lifecycle"}},
 	}, Settings: []string{SettingAddressing, SettingEndpoint, SettingRegion}},
 }
@@ -117,8 +117,10 @@ const (
 	SettingEndpoint = "endpoint"
 	// SettingRegion that requests are signed for and buckets are made in.
 	SettingRegion = "region"
-	// SettingAddressing says where the name of a bucket is in an address: path or virtual.
+	// SettingAddressing says where the name of a bucket is in an address: path, or AddressingVirtualHost.
 	SettingAddressing = "addressing"
+	// AddressingVirtualHost has the name of a bucket in that of the host.
+	AddressingVirtualHost = "virtualhost"
 )
 
 // Settings of ProtocolKafkaExternal.

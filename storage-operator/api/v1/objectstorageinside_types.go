@@ -33,12 +33,10 @@ type ObjectStorageBucket struct {
 	// access of anybody, without a key: None; Download, to list and read objects; Upload, to put objects there; or Public,
 	// all that and to remove objects. Default None.
 	// +optional
-	Access Access `json:"access,omitempty" parameter:"-"`
+	Access Access `json:"access,omitempty"`
 	// policy in place of access, as JSON.
 	// +optional
-	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:Pattern=`^\s*\{`
-	Policy string `json:"policy,omitempty"`
+	Policy platformv1.JSONDocument `json:"policy,omitempty"`
 	// lifecycle rules, by which objects go.
 	// +optional
 	// +listType=map
@@ -48,16 +46,14 @@ type ObjectStorageBucket struct {
 	// quota is how much all objects and their versions may take, such as 10Gi. What comes beyond is refused; it may take a
 	// minute to be noticed. Any amount when left out.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
-	// +kubebuilder:validation:MaxLength=17
-	Quota string `json:"quota,omitempty" parameter:"-"`
+	Quota platformv1.ByteSize `json:"quota,omitempty"`
 	// replication has what is written to the bucket go to buckets elsewhere, one for each rule. Needs versioning Enabled,
 	// at both ends.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
-	Replication []ObjectStorageReplication `json:"replication,omitempty"`
+	Replication []ObjectStorageReplication `json:"replication,omitempty" parameter:"-"`
 	// deletionPolicy says what becomes of the bucket when it is taken out of the list: Retain leaves it, Delete removes
 	// it, once nothing is in it. One with objectLock is never removed. Default Retain.
 	// +optional
@@ -74,37 +70,25 @@ type ObjectStorageBucket struct {
 // +kubebuilder:validation:Enum=Off;Enabled;Suspended
 type Versioning string
 
-// Values of Versioning.
-const (
-	VersioningOff       Versioning = "Off"
-	VersioningEnabled   Versioning = "Enabled"
-	VersioningSuspended Versioning = "Suspended"
-)
-
 // Access says what anybody may do in a bucket, without a key.
 // +kubebuilder:validation:Enum=None;Download;Upload;Public
 type Access string
-
-// Values of Access.
-const (
-	AccessNone     Access = "None"
-	AccessDownload Access = "Download"
-	AccessUpload   Access = "Upload"
-	AccessPublic   Access = "Public"
-)
 
 // ObjectStorageRetention says how long objects are kept.
 type ObjectStorageRetention struct {
 	// mode: Governance lets those remove an object earlier who are allowed to, Compliance nobody.
 	// +required
-	// +kubebuilder:validation:Enum=Governance;Compliance
-	Mode string `json:"mode"`
+	Mode RetentionMode `json:"mode"`
 	// days that an object is kept, up to 36500.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=36500
 	Days int32 `json:"days"`
 }
+
+// RetentionMode says who may remove an object that is kept.
+// +kubebuilder:validation:Enum=Governance;Compliance
+type RetentionMode string
 
 // ObjectStorageRule says when objects go.
 // +kubebuilder:validation:XValidation:rule="has(self.expireDays) || has(self.noncurrentDays)",message="a lifecycle rule needs expireDays or noncurrentDays: without them nothing would go"
@@ -141,9 +125,7 @@ type ObjectStoragePolicy struct {
 	Name string `json:"name"`
 	// document is the policy as JSON. Its actions must begin with s3:, the others are the engine's.
 	// +required
-	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:Pattern=`^\s*\{`
-	Document string `json:"document"`
+	Document platformv1.JSONDocument `json:"document"`
 }
 
 // ObjectStorageUser is a user. What is not said is not allowed.
@@ -192,7 +174,6 @@ type ObjectStorageGrant struct {
 	Bucket string `json:"bucket"`
 	// access: Read lists and reads objects, Write puts them there, ReadWrite does both and removes them.
 	// +required
-	// +kubebuilder:validation:Enum=Read;Write;ReadWrite
 	Access GrantAccess `json:"access"`
 	// prefix of the names of the objects; all of them when left out.
 	// +optional
@@ -202,11 +183,5 @@ type ObjectStorageGrant struct {
 }
 
 // GrantAccess says what a user may do in a bucket.
+// +kubebuilder:validation:Enum=Read;Write;ReadWrite
 type GrantAccess string
-
-// Values of GrantAccess.
-const (
-	GrantRead      GrantAccess = "Read"
-	GrantWrite     GrantAccess = "Write"
-	GrantReadWrite GrantAccess = "ReadWrite"
-)

@@ -19,7 +19,7 @@ type ObjectStorageReplication struct {
 	// objectStorageRef names the ObjectStorage in the same namespace that is the target. One of the backend External
 	// stands for its endpoint, and must be a MinIO.
 	// +optional
-	ObjectStorageRef *ObjectStorageReference `json:"objectStorageRef,omitempty"`
+	ObjectStorageRef *ObjectStorageReference `json:"objectStorageRef,omitempty" parameter:"-"`
 	// endpoint of the target in place of objectStorageRef: the URL of a MinIO with its scheme and without a path. The
 	// servers must reach it. No two replications of a bucket have the same.
 	// +optional
@@ -57,10 +57,8 @@ type ObjectStorageReplication struct {
 	// bandwidth that all servers together take at most for this target, in bytes for each second, such as 200M; at least
 	// 100M. Any when left out.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
-	// +kubebuilder:validation:MaxLength=17
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('100M')) >= 0",message="bandwidth of a replication is at least 100M, the least that MinIO takes: set more, or take it out"
-	Bandwidth string `json:"bandwidth,omitempty"`
+	Bandwidth platformv1.ByteSize `json:"bandwidth,omitempty"`
 	// synchronous has who writes wait until the target has the object, or has failed to take it: then the write succeeds
 	// all the same, and the object goes there later. Default: objects follow.
 	// +optional

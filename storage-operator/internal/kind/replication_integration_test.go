@@ -39,7 +39,7 @@ func TestReplicationFollowsTheStorageThatItNames(t *testing.T) {
 		}
 		return obj
 	}
-	source := storage("source", storagev1.ObjectStorageBucket{Name: "abc", Versioning: storagev1.VersioningEnabled,
+	source := storage("source", storagev1.ObjectStorageBucket{Name: "abc", Versioning: "Enabled",
 		Replication: []storagev1.ObjectStorageReplication{{
 			Name: "beside", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy",
 			AccessKey:     "replicator",
@@ -121,7 +121,7 @@ func onlyTheRuleGoes(t *testing.T, source *storagev1.ObjectStorage) {
 		before := source.DeepCopy()
 		source.Spec.Buckets = nil
 		for _, name := range []string{"abc", "logs", "media"} {
-			b := storagev1.ObjectStorageBucket{Name: name, Versioning: storagev1.VersioningEnabled}
+			b := storagev1.ObjectStorageBucket{Name: name, Versioning: "Enabled"}
 			for i := range rules {
 				b.Replication = append(b.Replication,
 					storagev1.ObjectStorageReplication{Name: fmt.Sprintf("to-%d", i),

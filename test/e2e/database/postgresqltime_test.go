@@ -53,8 +53,8 @@ func TestPostgreSQLPointInTime(t *testing.T) {
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: framework.BackupBucket}, {Name: logBucket}}
 		spec.Users = []storagev1.ObjectStorageUser{
 			{Name: keeper, SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"},
-				Grants: []storagev1.ObjectStorageGrant{{Bucket: framework.BackupBucket, Access: storagev1.GrantReadWrite},
-					{Bucket: logBucket, Access: storagev1.GrantReadWrite}}}}
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: framework.BackupBucket, Access: "ReadWrite"},
+					{Bucket: logBucket, Access: "ReadWrite"}}}}
 	})
 	o.WaitReady()
 	o.CreateRepository("cloud", keeper)

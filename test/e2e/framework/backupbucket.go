@@ -29,7 +29,7 @@ func (s *Namespace) CreateObjectStorageRepositoryWithIssuer(issuer *platformv1.I
 	o := s.CreateObjectStorage("cloud", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: BackupBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", storagev1.GrantReadWrite)}
+		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", "ReadWrite")}
 	})
 	o.WaitReady()
 	o.CreateRepository(repository, "keeper")

@@ -24,8 +24,8 @@ func TestBackupToObjectStorage(t *testing.T) {
 	o := s.CreateObjectStorage("store", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: framework.BackupBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", storagev1.GrantReadWrite),
-			s.BackupUser("visitor", storagev1.GrantRead)}
+		spec.Users = []storagev1.ObjectStorageUser{s.BackupUser("keeper", "ReadWrite"),
+			s.BackupUser("visitor", "Read")}
 	})
 	i := s.CreateRedis("cache", framework.WithFsyncAlways())
 	i.WaitReady()

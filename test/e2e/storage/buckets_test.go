@@ -23,7 +23,7 @@ func TestBackupOfBuckets(t *testing.T) {
 	s.CreateObjectStorageRepositoryWithIssuer(issuer, "store")
 	media := s.CreateObjectStorage("media", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
-		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled},
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: "Enabled"},
 			{Name: "plain"}}
 	})
 	media.WaitReady()
@@ -65,7 +65,7 @@ func TestBackupOfBuckets(t *testing.T) {
 	t.Log("another one begins with the second")
 	copied := s.CreateObjectStorage("copied", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
-		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled}}
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: "Enabled"}}
 		spec.RestoreFrom = &platformv1.RestoreFrom{Backup: second.Name}
 	})
 	copied.WaitReady()

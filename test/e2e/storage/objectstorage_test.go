@@ -28,14 +28,14 @@ func TestObjectStorage(t *testing.T) {
 	o := s.CreateObjectStorage("media", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{
-			{Name: "pictures", Versioning: storagev1.VersioningEnabled, Quota: "64Mi", DeletionPolicy: platformv1.EntityDelete,
+			{Name: "pictures", Versioning: "Enabled", Quota: "64Mi", DeletionPolicy: platformv1.EntityDelete,
 				Lifecycle: []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}},
 		}
 		spec.Users = []storagev1.ObjectStorageUser{
 			{Name: "writer", SecretKeyFrom: platformv1.SecretKeyReference{Name: "writer"},
-				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantReadWrite}}},
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: "ReadWrite"}}},
 			{Name: "reader", SecretKeyFrom: platformv1.SecretKeyReference{Name: "reader"},
-				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantRead}}},
+				Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: "Read"}}},
 		}
 	})
 	t.Logf("ready after %s", o.WaitReady())
@@ -85,7 +85,7 @@ func TestObjectStorageExternal(t *testing.T) {
 			CASecretRef: &platformv1.AuthorityReference{Name: of},
 		},
 		Buckets: []storagev1.ObjectStorageBucket{
-			{Name: "pictures", Versioning: storagev1.VersioningEnabled, Access: storagev1.AccessDownload,
+			{Name: "pictures", Versioning: "Enabled", Access: "Download",
 				DeletionPolicy: platformv1.EntityDelete,
 				Lifecycle:      []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}}},
 	}})

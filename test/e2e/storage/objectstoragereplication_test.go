@@ -36,7 +36,7 @@ func TestObjectStorageReplication(t *testing.T) {
 	here := s.CreateObjectStorage("source", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Parameters = platformv1.Parameters{"scanner_speed": "fastest"}
-		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled}}
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: "Enabled"}}
 	})
 	here.WaitReady()
 	root := here.RootClient(here.Pod("main", 0))
@@ -60,7 +60,7 @@ func TestObjectStorageReplication(t *testing.T) {
 	})
 	there.WaitReady()
 	wantRefusal(here, `versioning of the bucket "copy"`)
-	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Versioning = storagev1.VersioningEnabled })
+	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Versioning = "Enabled" })
 	here.WaitReady()
 	copies := there.RootClient(there.Pod("main", 0))
 	here.Put(root, "pictures", "after", "3")
@@ -134,7 +134,7 @@ func changesSecret(s *framework.Namespace, name, password string) {
 func looksAgain(o *framework.ObjectStorage) {
 	o.Helper()
 	change(o, func(spec *storagev1.ObjectStorageSpec) {
-		other := map[string]string{"1Gi": "2Gi"}
+		other := map[platformv1.ByteSize]platformv1.ByteSize{"1Gi": "2Gi"}
 		spec.Buckets[0].Quota = cmp.Or(other[spec.Buckets[0].Quota], "1Gi")
 	})
 	o.WaitReady()

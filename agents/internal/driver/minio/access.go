@@ -3,6 +3,7 @@
 package minio
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -40,48 +41,54 @@ var (
 	}
 )
 
-// bucketPolicy is the policy of a bucket that parameterPolicy asks for; empty for none.
-func bucketPolicy(bucket, asked string) (string, error) {
-	switch asked {
-	case "", accessNone:
+// bucketPolicy is the policy of a bucket that its parameters ask for; empty for none.
+func bucketPolicy(bucket string, p map[string]string) (string, error) {
+	access := cmp.Or(p[parameterAccess], accessNone)
+	if err := oneOf(parameterAccess, access, accessNone, accessDownload, accessUpload, accessPublic); err != nil {
+		return "", err
+	}
+	switch {
+	case p[parameterPolicy] == "" && access == accessNone:
 		return "", nil
-	case accessDownload, accessUpload, accessPublic:
+	case p[parameterPolicy] == "":
 		anybody := func(actions []string, of string) map[string]any {
 			return map[string]any{"Effect": allow, "Principal": map[string]any{"AWS": []string{"*"}}, "Action": actions,
 				"Resource": []string{resource + of}}
 		}
 		return encoded(map[string]any{"Version": policyVersion, "Statement": []any{
-			anybody(bucketActions[asked], bucket), anybody(objectActions[asked], bucket+"/*"),
+			anybody(bucketActions[access], bucket), anybody(objectActions[access], bucket+"/*"),
 		}}), nil
+	case access != accessNone:
+		return "", problemf("parameters %q and %q both say what anybody may do: set one of them", parameterAccess,
+			parameterPolicy)
 	}
-	document, err := canonical(asked)
+	document, err := canonical(p[parameterPolicy])
 	if err != nil {
-		return "", problemf("parameter %q is none of %s, %s, %s and %s, and no policy as JSON: %v", parameterPolicy,
-			accessNone, accessDownload, accessUpload, accessPublic, err)
+		return "", problemf("parameter %q is no policy as JSON: %v", parameterPolicy, err)
 	}
 	return document, nil
 }
 
-// accessOf is what a policy allows, in one word where there is one.
-func accessOf(bucket, document string) string {
+// accessOf is what a policy allows in one word, where there is one, and else the policy.
+func accessOf(bucket, document string) (access, policy string) {
 	if document == "" {
-		return accessNone
+		return accessNone, ""
 	}
 	has, err := canonical(document)
 	if err != nil {
 		// It is there, and not as anybody here would put it.
-		return document
+		return accessNone, document
 	}
 	for _, word := range []string{accessDownload, accessUpload, accessPublic} {
-		of, err := bucketPolicy(bucket, word)
+		of, err := bucketPolicy(bucket, map[string]string{parameterAccess: word})
 		if err != nil {
 			continue
 		}
 		if same, err := canonical(of); err == nil && same == has {
-			return word
+			return word, ""
 		}
 	}
-	return has
+	return accessNone, has
 }
 
 // canonical puts a policy so that two that say the same are the same text: keys and words in order, single words as

@@ -22,7 +22,9 @@ const (
 	// for not at all.
 	parameterMode = "retention-mode"
 	parameterDays = "retention-days"
-	// parameterPolicy: what anybody may do without logging in, as one of the words of access, or a policy as JSON.
+	// parameterAccess: what anybody may do without logging in, as one of the words of access.
+	parameterAccess = "access"
+	// parameterPolicy: the same as a policy in JSON, in place of a word; empty for none.
 	parameterPolicy = "policy"
 	// parameterLifecycle: rules as JSON; empty for none.
 	parameterLifecycle = "lifecycle"
@@ -70,7 +72,7 @@ func (b buckets) check(_ *session, change driver.Change) error {
 	if change.Intent == driver.Delete {
 		return nil
 	}
-	names := []string{parameterVersioning, parameterLock, parameterMode, parameterDays, parameterPolicy,
+	names := []string{parameterVersioning, parameterLock, parameterMode, parameterDays, parameterAccess, parameterPolicy,
 		parameterLifecycle}
 	for _, more := range b.beyondS3 {
 		names = append(names, more.parameter)
@@ -103,7 +105,7 @@ func (b buckets) check(_ *session, change driver.Change) error {
 	if _, err := numberOf(p, parameterQuota); err != nil {
 		return err
 	}
-	if _, err := bucketPolicy(change.Name, p[parameterPolicy]); err != nil {
+	if _, err := bucketPolicy(change.Name, p); err != nil {
 		return err
 	}
 	_, err = rulesOf(p[parameterLifecycle])
@@ -198,12 +200,12 @@ func readLock(ctx context.Context, s *session, name string, p map[string]string)
 var modes = map[miniogo.RetentionMode]string{miniogo.Governance: "governance", miniogo.Compliance: "compliance"}
 
 func readPolicy(ctx context.Context, s *session, name string, p map[string]string) error {
-	p[parameterPolicy] = accessNone
+	p[parameterAccess], p[parameterPolicy] = accessNone, ""
 	document, err := s.s3.GetBucketPolicy(ctx, name)
 	if err != nil {
 		return err
 	}
-	p[parameterPolicy] = accessOf(name, document)
+	p[parameterAccess], p[parameterPolicy] = accessOf(name, document)
 	return nil
 }
 
@@ -298,9 +300,12 @@ func writeRetention(ctx context.Context, s *session, name string, has, p map[str
 }
 
 func writePolicy(ctx context.Context, s *session, name string, has, p map[string]string) error {
-	document, err := bucketPolicy(name, p[parameterPolicy])
-	if err != nil || accessOf(name, document) == has[parameterPolicy] {
+	document, err := bucketPolicy(name, p)
+	if err != nil {
 		return err
+	}
+	if access, policy := accessOf(name, document); access == has[parameterAccess] && policy == has[parameterPolicy] {
+		return nil
 	}
 	return s.s3.SetBucketPolicy(ctx, name, document)
 }

@@ -74,9 +74,12 @@ func (e External) options() (store.S3Options, error) {
 	if err != nil {
 		return store.S3Options{}, err
 	}
+	addressing := store.Addressing(e.Settings[plan.SettingAddressing])
+	if addressing == plan.AddressingVirtualHost {
+		addressing = store.AddressingVirtual
+	}
 	return store.S3Options{
-		Endpoint: e.Settings[plan.SettingEndpoint], Region: e.Settings[plan.SettingRegion],
-		Addressing: store.Addressing(e.Settings[plan.SettingAddressing]),
-		AccessKey:  texts[e.Account], SecretKey: texts[e.Key], CA: []byte(texts[e.CA]), Bound: driver.Bound,
+		Endpoint: e.Settings[plan.SettingEndpoint], Region: e.Settings[plan.SettingRegion], Addressing: addressing,
+		AccessKey: texts[e.Account], SecretKey: texts[e.Key], CA: []byte(texts[e.CA]), Bound: driver.Bound,
 	}, nil
 }

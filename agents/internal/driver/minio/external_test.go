@@ -61,11 +61,11 @@ func s3Bucket(with ...string) map[string]string {
 
 func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 	_, s := externalMinIO(t)
-	const lifecycle = `[{"id":"old","prefix":"logs/","expireDays":30},{"id":"versions","noncurrentDays":7}]`
+	const lifecycle = `[{"name":"old","prefix":"logs/","expireDays":30},{"name":"versions","noncurrentDays":7}]`
 	plain := s3Bucket()
 	s.done(minio.KindBucket, "first", "", driver.Create, plain)
 	s.has(minio.KindBucket, "first", "", plain)
-	full := s3Bucket("versioning", "enabled", "policy", "download", "lifecycle", lifecycle)
+	full := s3Bucket("versioning", "enabled", "access", "download", "lifecycle", lifecycle)
 	s.done(minio.KindBucket, "first", "", driver.Update, full)
 	s.has(minio.KindBucket, "first", "", full)
 
@@ -75,7 +75,7 @@ func TestBucketsOfAnExternalMinIOAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.has(minio.KindBucket, "first", "", map[string]string{"policy": "none", "versioning": "suspended"})
+	s.has(minio.KindBucket, "first", "", map[string]string{"access": "none", "versioning": "suspended"})
 	s.done(minio.KindBucket, "first", "", driver.Update, full)
 	s.has(minio.KindBucket, "first", "", full)
 
@@ -160,12 +160,12 @@ func TestBucketsOfAStorageThatKnowsLess(t *testing.T) {
 	at := elsewhere{endpoint: server.Endpoint(), region: teststorage.Region, account: teststorage.Account,
 		key: teststorage.SecretKey, ca: server.CA.PEM()}
 	s := &storage{T: t, Driver: minio.NewExternal(at.external())}
-	full := s3Bucket("versioning", "enabled", "policy", "download")
+	full := s3Bucket("versioning", "enabled", "access", "download")
 	s.done(minio.KindBucket, "first", "", driver.Create, full)
 	s.has(minio.KindBucket, "first", "", full)
 	if problem := s.change(minio.KindBucket, "first", "", driver.Update,
-		s3Bucket("versioning", "enabled", "policy", "download", "lifecycle",
-			`[{"id":"a","expireDays":1}]`)); !strings.Contains(problem, "the storage refuses it") {
+		s3Bucket("versioning", "enabled", "access", "download", "lifecycle",
+			`[{"name":"a","expireDays":1}]`)); !strings.Contains(problem, "the storage refuses it") {
 		t.Errorf("a lifecycle rule gives %q", problem)
 	}
 	s.done(minio.KindBucket, "first", "", driver.Update, s3Bucket("versioning", "suspended"))

@@ -13,8 +13,8 @@ import (
 
 // rule of a bucket's lifecycle, as it is in parameterLifecycle.
 type rule struct {
-	// ID is its name within the bucket.
-	ID string `json:"id"`
+	// Name of it within the bucket.
+	Name string `json:"name"`
 	// Prefix of the objects that it is for; all of them when empty.
 	Prefix string `json:"prefix,omitempty"`
 	// ExpireDays after which an object goes; 0 for never.
@@ -39,13 +39,14 @@ func rulesOf(text string) ([]rule, error) {
 	seen := map[string]bool{}
 	for _, r := range rules {
 		switch {
-		case r.ID == "" || seen[r.ID]:
-			return nil, problemf("parameter %q has a rule with the id %q: each needs one of its own", parameterLifecycle, r.ID)
+		case r.Name == "" || seen[r.Name]:
+			return nil, problemf("parameter %q has a rule with the name %q: each needs one of its own", parameterLifecycle,
+				r.Name)
 		case r.Foreign || r.ExpireDays < 0 || r.NoncurrentDays < 0 || r.ExpireDays+r.NoncurrentDays == 0:
-			return nil, problemf("rule %q of parameter %q must have expireDays or noncurrentDays, each at least 1", r.ID,
+			return nil, problemf("rule %q of parameter %q must have expireDays or noncurrentDays, each at least 1", r.Name,
 				parameterLifecycle)
 		}
-		seen[r.ID] = true
+		seen[r.Name] = true
 	}
 	return rules, nil
 }
@@ -63,7 +64,7 @@ const ruleEnabled = "Enabled"
 
 func s3Rule(r rule) lifecycle.Rule {
 	return lifecycle.Rule{
-		ID: r.ID, Status: ruleEnabled, RuleFilter: lifecycle.Filter{Prefix: r.Prefix},
+		ID: r.Name, Status: ruleEnabled, RuleFilter: lifecycle.Filter{Prefix: r.Prefix},
 		Expiration: lifecycle.Expiration{Days: lifecycle.ExpirationDays(r.ExpireDays)},
 		NoncurrentVersionExpiration: lifecycle.NoncurrentVersionExpiration{
 			NoncurrentDays: lifecycle.ExpirationDays(r.NoncurrentDays)},
@@ -74,7 +75,7 @@ func s3Rule(r rule) lifecycle.Rule {
 func textOf(configuration *lifecycle.Configuration) string {
 	var rules []rule
 	for _, there := range configuration.Rules {
-		r := rule{ID: there.ID, Prefix: there.RuleFilter.Prefix, ExpireDays: int(there.Expiration.Days),
+		r := rule{Name: there.ID, Prefix: there.RuleFilter.Prefix, ExpireDays: int(there.Expiration.Days),
 			NoncurrentDays: int(there.NoncurrentVersionExpiration.NoncurrentDays)}
 		r.Foreign = !same(there, s3Rule(r))
 		rules = append(rules, r)
@@ -82,7 +83,7 @@ func textOf(configuration *lifecycle.Configuration) string {
 	if len(rules) == 0 {
 		return ""
 	}
-	slices.SortFunc(rules, func(a, b rule) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(rules, func(a, b rule) int { return strings.Compare(a.Name, b.Name) })
 	return encoded(rules)
 }
 

@@ -32,16 +32,17 @@ func TestPoliciesThatSayTheSameAreTheSame(t *testing.T) {
 
 func TestAccessIsSaidInOneWord(t *testing.T) {
 	for _, word := range []string{accessNone, accessDownload, accessUpload, accessPublic} {
-		document, err := bucketPolicy("a", word)
+		document, err := bucketPolicy("a", map[string]string{parameterAccess: word})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := accessOf("a", document); got != word {
-			t.Errorf("%s reads back as %s", word, got)
+		if got, policy := accessOf("a", document); got != word || policy != "" {
+			t.Errorf("%s reads back as %s %s", word, got, policy)
 		}
 		// That of another bucket is no word for this one.
-		if got := accessOf("b", document); word != accessNone && !strings.HasPrefix(got, "{") {
-			t.Errorf("%s of another bucket reads back as %s", word, got)
+		if got, policy := accessOf("b", document); got != accessNone ||
+			word != accessNone && !strings.HasPrefix(policy, "{") {
+			t.Errorf("%s of another bucket reads back as %s %s", word, got, policy)
 		}
 	}
 }
@@ -71,7 +72,7 @@ func TestPoliciesOfAdministratorsAreRefused(t *testing.T) {
 }
 
 func TestRulesReadBackAsTheyWereSaid(t *testing.T) {
-	const text = `[{"id":"a","prefix":"<logs>/","expireDays":30},{"id":"b","noncurrentDays":7}]`
+	const text = `[{"name":"a","prefix":"<logs>/","expireDays":30},{"name":"b","noncurrentDays":7}]`
 	rules, err := rulesOf(text)
 	if err != nil {
 		t.Fatal(err)
@@ -91,13 +92,13 @@ func TestRulesReadBackAsTheyWereSaid(t *testing.T) {
 		t.Errorf("with more than there are words for: got %s", got)
 	}
 	for wrong, want := range map[string]string{
-		`{}`:                           "is no list of rules",
-		`[{"id":"a","days":1}]`:        "unknown field",
-		`[{"id":"a"}]`:                 "must have expireDays or noncurrentDays",
-		`[{"id":"a","expireDays":-1}]`: "must have expireDays or noncurrentDays",
-		`[{"expireDays":1}]`:           "each needs one of its own",
-		`[{"id":"a","expireDays":1,"foreign":true}]`:            "must have",
-		`[{"id":"a","expireDays":1},{"id":"a","expireDays":1}]`: "each needs one of its own",
+		`{}`:                             "is no list of rules",
+		`[{"name":"a","days":1}]`:        "unknown field",
+		`[{"name":"a"}]`:                 "must have expireDays or noncurrentDays",
+		`[{"name":"a","expireDays":-1}]`: "must have expireDays or noncurrentDays",
+		`[{"expireDays":1}]`:             "each needs one of its own",
+		`[{"name":"a","expireDays":1,"foreign":true}]`:              "must have",
+		`[{"name":"a","expireDays":1},{"name":"a","expireDays":1}]`: "each needs one of its own",
 	} {
 		if _, err := rulesOf(wrong); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", wrong, err, want)

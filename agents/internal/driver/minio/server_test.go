@@ -116,7 +116,7 @@ func (s *storage) read(kind, name, key string) *driver.State {
 
 func bucket(with ...string) map[string]string {
 	p := map[string]string{"versioning": "off", "object-lock": "no", "retention-mode": "", "retention-days": "0",
-		"policy": "none", "lifecycle": "", "quota": "0"}
+		"access": "none", "policy": "", "lifecycle": "", "quota": "0"}
 	for i := 0; i < len(with); i += 2 {
 		p[with[i]] = with[i+1]
 	}
@@ -125,11 +125,11 @@ func bucket(with ...string) map[string]string {
 
 func TestBucketsAreKept(t *testing.T) {
 	s := newStorage(t)
-	const lifecycle = `[{"id":"old","prefix":"logs/","expireDays":30},{"id":"versions","noncurrentDays":7}]`
+	const lifecycle = `[{"name":"old","prefix":"logs/","expireDays":30},{"name":"versions","noncurrentDays":7}]`
 	first := bucket()
 	s.done(minio.KindBucket, "first", "", driver.Create, first)
 	s.has(minio.KindBucket, "first", "", first)
-	full := bucket("versioning", "enabled", "policy", "download", "lifecycle", lifecycle, "quota", "1048576")
+	full := bucket("versioning", "enabled", "access", "download", "lifecycle", lifecycle, "quota", "1048576")
 	s.done(minio.KindBucket, "first", "", driver.Update, full)
 	s.has(minio.KindBucket, "first", "", full)
 	// To make one that is there is no problem, and what it has stays.
@@ -151,13 +151,16 @@ func TestBucketsAreKept(t *testing.T) {
 	if code := get(); code != http.StatusOK {
 		t.Errorf("download gives %d to anybody", code)
 	}
-	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "policy", "upload"))
+	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "access", "upload"))
 	if code := get(); code != http.StatusForbidden {
 		t.Errorf("upload gives %d to anybody who reads", code)
 	}
 	custom := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",` +
 		`"Resource":["arn:aws:s3:::first/*"]}]}`
 	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "policy", custom))
+	s.has(minio.KindBucket, "first", "", map[string]string{"access": "none", "policy": `{"Statement":[{"Action":` +
+		`["s3:GetObject"],"Effect":"Allow","Principal":{"AWS":["*"]},"Resource":["arn:aws:s3:::first/*"]}],` +
+		`"Version":"2012-10-17"}`})
 	if code := get(); code != http.StatusOK {
 		t.Errorf("a policy in JSON gives %d to anybody", code)
 	}
@@ -167,7 +170,9 @@ func TestBucketsAreKept(t *testing.T) {
 		"cannot be off again once it was enabled": bucket("policy", custom),
 		"is decided when it is made":              bucket("versioning", "enabled", "object-lock", "yes"),
 		"no policy as JSON":                       bucket("versioning", "enabled", "policy", "everything"),
-		"must have expireDays or noncurrentDays":  bucket("versioning", "enabled", "lifecycle", `[{"id":"x"}]`),
+		"must be one of none, download":           bucket("versioning", "enabled", "access", "everything"),
+		"both say what anybody may do":            bucket("versioning", "enabled", "access", "upload", "policy", custom),
+		"must have expireDays or noncurrentDays":  bucket("versioning", "enabled", "lifecycle", `[{"name":"x"}]`),
 		"must be a whole number":                  bucket("versioning", "enabled", "quota", "1Gi"),
 		"MinIO refuses it": bucket("versioning", "enabled", "policy",
 			strings.ReplaceAll(custom, "first", "second")),
@@ -225,7 +230,7 @@ func TestBucketsGoOnceTheyAreEmpty(t *testing.T) {
 
 func TestBucketsThatSomebodyChangedAreSeenToDiffer(t *testing.T) {
 	s := newStorage(t)
-	wanted := bucket("policy", "download")
+	wanted := bucket("access", "download")
 	s.done(minio.KindBucket, "drifts", "", driver.Create, wanted)
 	client := s.as(root, rootKey)
 	if err := client.SetBucketPolicy(t.Context(), "drifts", ""); err != nil {
@@ -234,7 +239,7 @@ func TestBucketsThatSomebodyChangedAreSeenToDiffer(t *testing.T) {
 	if err := client.EnableVersioning(t.Context(), "drifts"); err != nil {
 		t.Fatal(err)
 	}
-	s.has(minio.KindBucket, "drifts", "", map[string]string{"policy": "none", "versioning": "enabled"})
+	s.has(minio.KindBucket, "drifts", "", map[string]string{"access": "none", "versioning": "enabled"})
 	wanted["versioning"] = "suspended"
 	s.done(minio.KindBucket, "drifts", "", driver.Update, wanted)
 	s.has(minio.KindBucket, "drifts", "", wanted)

@@ -19,7 +19,9 @@ const parameterDocument = "document"
 const (
 	// parameterEnabled: "no" for one that cannot log in.
 	parameterEnabled = "enabled"
-	// parameterPolicies: names of policies with blanks between them.
+	// parameterGrants: what the user may do in single buckets, as JSON; empty for nothing.
+	parameterGrants = "grants"
+	// parameterPolicies: names of policies beside that, with blanks between them.
 	parameterPolicies = "policies"
 )
 
@@ -28,6 +30,9 @@ var (
 	ownPolicies   = []string{"readonly", "readwrite", "writeonly"}
 	adminPolicies = []string{"consoleAdmin", "diagnostics"}
 )
+
+// noSuchPolicy is what the server says of a policy that is not there.
+const noSuchPolicy = "XMinioAdminNoSuchPolicy"
 
 type policies struct{}
 
@@ -38,6 +43,10 @@ func (policies) check(_ *session, change driver.Change) error {
 	if change.Intent == driver.Delete {
 		return nil
 	}
+	if strings.HasSuffix(change.Name, ofGrants) {
+		return problemf("the policy %q is called like one of the grants of a user, which end with %s: take another name",
+			change.Name, ofGrants)
+	}
 	if err := known(change.Parameters, parameterDocument); err != nil {
 		return err
 	}
@@ -46,7 +55,7 @@ func (policies) check(_ *session, change driver.Change) error {
 
 func (policies) observe(ctx context.Context, s *session, query driver.Query) (*driver.State, error) {
 	said, err := s.admin.policy(ctx, query.Name)
-	if is(err, "XMinioAdminNoSuchPolicy") {
+	if is(err, noSuchPolicy) {
 		return nil, nil
 	}
 	if err != nil {
@@ -77,13 +86,20 @@ func (users) check(s *session, change driver.Change) error {
 	if change.Intent == driver.Delete {
 		return nil
 	}
-	if err := known(change.Parameters, parameterEnabled, parameterPolicies); err != nil {
+	if err := known(change.Parameters, parameterEnabled, parameterGrants, parameterPolicies); err != nil {
+		return err
+	}
+	if _, err := grantsOf(change.Parameters[parameterGrants]); err != nil {
 		return err
 	}
 	for _, policy := range strings.Fields(change.Parameters[parameterPolicies]) {
 		if slices.Contains(adminPolicies, policy) || strings.Contains(policy, ",") {
 			return problemf("parameter %q has %q, which users cannot have: with it they would be past the engine",
 				parameterPolicies, policy)
+		}
+		if policy == change.Name+ofGrants {
+			return problemf("parameter %q has %q, which is what the user's own grants are: set %q in its place",
+				parameterPolicies, policy, parameterGrants)
 		}
 	}
 	return oneOf(parameterEnabled, cmp.Or(change.Parameters[parameterEnabled], yes), yes, no)
@@ -97,9 +113,18 @@ func (users) observe(ctx context.Context, s *session, query driver.Query) (*driv
 	if err != nil {
 		return nil, err
 	}
+	own := query.Name + ofGrants
+	grants, err := s.granted(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	has := strings.FieldsFunc(info.Policies, func(r rune) bool { return r == ',' || r == ' ' })
+	if slices.Contains(has, own) != (grants != "") {
+		grants = foreignGrants
+	}
+	has = slices.DeleteFunc(has, func(policy string) bool { return policy == own })
 	state := &driver.State{Name: query.Name, Password: driver.SamePassword, Parameters: map[string]string{
-		parameterEnabled: no, parameterPolicies: inOrder(
-			strings.FieldsFunc(info.Policies, func(r rune) bool { return r == ',' || r == ' ' })),
+		parameterEnabled: no, parameterGrants: grants, parameterPolicies: inOrder(has),
 	}}
 	if info.Status != userEnabled {
 		// Nobody can say whether the key of one that cannot log in is the same; it is set when it can.
@@ -110,6 +135,18 @@ func (users) observe(ctx context.Context, s *session, query driver.Query) (*driv
 		state.Password, err = s.compare(ctx, query)
 	}
 	return state, err
+}
+
+// granted are the grants that the policy of a name is; empty where it is not there.
+func (s *session) granted(ctx context.Context, policy string) (string, error) {
+	document, err := s.admin.policy(ctx, policy)
+	switch {
+	case is(err, noSuchPolicy):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return grantsIn(document), nil
 }
 
 // compare logs in as a user: MinIO tells no keys.
@@ -130,9 +167,23 @@ func (s *session) compare(ctx context.Context, query driver.Query) (driver.Passw
 }
 
 func (users) put(ctx context.Context, s *session, change driver.Change, there *driver.State) error {
-	p := change.Parameters
-	wanted, off := inOrder(strings.Fields(p[parameterPolicies])), p[parameterEnabled] == no
-	if there == nil || there.Parameters[parameterPolicies] != wanted {
+	p, own := change.Parameters, change.Name+ofGrants
+	grants, err := grantsOf(p[parameterGrants])
+	if err != nil {
+		return err
+	}
+	policies, off := strings.Fields(p[parameterPolicies]), p[parameterEnabled] == no
+	same := there != nil && there.Parameters[parameterPolicies] == inOrder(policies) &&
+		there.Parameters[parameterGrants] == textOfGrants(grants)
+	if len(grants) > 0 && !same {
+		if err := s.admin.setPolicy(ctx, own, policyOfGrants(grants)); err != nil {
+			return err
+		}
+	}
+	if len(grants) > 0 {
+		policies = append(policies, own)
+	}
+	if !same {
 		key := change.Password
 		if off {
 			// MinIO gives policies only to users who can log in. This one can for a moment, with a key that nobody knows.
@@ -141,17 +192,40 @@ func (users) put(ctx context.Context, s *session, change driver.Change, there *d
 		if err := s.admin.setUser(ctx, change.Name, key, userEnabled); err != nil {
 			return err
 		}
-		if err := s.admin.setPolicies(ctx, change.Name, strings.ReplaceAll(wanted, " ", ",")); err != nil {
+		if err := s.admin.setPolicies(ctx, change.Name, strings.ReplaceAll(inOrder(policies), " ", ",")); err != nil {
 			return err
 		}
 	}
-	if off {
-		return s.admin.setUser(ctx, change.Name, change.Password, userDisabled)
+	if len(grants) == 0 && there != nil && there.Parameters[parameterGrants] != "" {
+		if err := s.admin.removePolicy(ctx, own); err != nil && !is(err, noSuchPolicy) {
+			return err
+		}
 	}
-	return s.admin.setUser(ctx, change.Name, change.Password, userEnabled)
+	status := userEnabled
+	if off {
+		status = userDisabled
+	}
+	return s.admin.setUser(ctx, change.Name, change.Password, status)
 }
 
+// remove removes what is granted first: what is left of a call that is cut short is a user who may do nothing.
 func (users) remove(ctx context.Context, s *session, name string) error {
+	grants, err := s.granted(ctx, name+ofGrants)
+	if err != nil {
+		return err
+	}
+	if grants != "" {
+		// MinIO takes policies only from users who can log in: this one cannot, with a key that nobody knows.
+		if err := s.admin.setUser(ctx, name, rand.Text(), userEnabled); err != nil {
+			return err
+		}
+		if err := s.admin.setPolicies(ctx, name, ""); err != nil {
+			return err
+		}
+		if err := s.admin.removePolicy(ctx, name+ofGrants); err != nil && !is(err, noSuchPolicy) {
+			return err
+		}
+	}
 	return s.admin.removeUser(ctx, name)
 }
 

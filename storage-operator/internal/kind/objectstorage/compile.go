@@ -3,8 +3,7 @@
 package objectstorage
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -14,76 +13,63 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// What the plugin minio calls things.
+// Topologies of the plugins minio, which has the first two, and s3-external.
 const (
-	plugin        = "minio"
-	pluginVersion = "1.0.0"
-	component     = "minio"
-	standalone    = "standalone"
-	distributed   = "distributed"
+	standalone  = "standalone"
+	distributed = "distributed"
+	external    = "external"
 )
 
-// instance is what servers of MinIO have of an InstanceSpec.
-var instance = typed.Instance{Plugin: plugin, PluginVersion: pluginVersion, Component: component,
-	Size: resource.MustParse("10Gi")}
+// externalVersion is the one release line of s3-external.
+const externalVersion = "2006.3"
+
+// servers of MinIO, and the keeper that looks after the buckets of a storage elsewhere, with what each has of an
+// InstanceSpec.
+var (
+	servers = typed.Instance{Plugin: "minio", PluginVersion: "1.0.0", Component: "minio", Size: resource.MustParse("10Gi")}
+	keeper  = typed.Instance{Plugin: "s3-external", PluginVersion: "1.0.0", Component: "keeper"}
+)
 
 // Compile implements typed.Kind.
 func (k Kind) Compile(o *storagev1.ObjectStorage) (*typed.Output, error) {
 	return k.CompileWith(o, nil)
 }
 
-// CompileWith implements typed.Referrer. The defaults that the CRD states are filled in here too, for callers that have
-// no API server before them.
+// CompileWith implements typed.Referrer. What is left out has the defaults of the plugin, which are those that the CRD
+// states.
 func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (*typed.Output, error) {
-	spec := &o.Spec
-	if err := checkDocuments(spec); err != nil {
-		return nil, err
-	}
-	if spec.Backend != storagev1.BackendExternal {
-		return &typed.Output{Application: compileMinio(spec), Entities: entities(o, referents)}, nil
-	}
-	app, err := compileExternal(spec)
-	if err != nil {
-		return nil, err
+	app := ofServers(&o.Spec)
+	if o.Spec.Backend == storagev1.BackendExternal {
+		app = ofKeeper(&o.Spec)
 	}
 	return &typed.Output{Application: app, Entities: entities(o, referents)}, nil
 }
 
-// compileMinio returns the Application of servers.
-func compileMinio(spec *storagev1.ObjectStorageSpec) *platformv1.Application {
-	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+// ofServers is the Application of servers: one, or pools in their order.
+func ofServers(spec *storagev1.ObjectStorageSpec) *platformv1.Application {
+	app := servers.Application(&spec.InstanceSpec, spec.PluginVersion)
+	app.Spec.Topology = standalone
+	app.Spec.Credentials = typed.Authority("trusted-ca", spec.TrustedCASecretRef)
 	main := &app.Spec.Components[0]
-	app.Spec.Topology, main.Sets = standalone, sets(spec.Pools)
-	if len(spec.Pools) > 0 {
+	for _, pool := range spec.Pools {
 		app.Spec.Topology = distributed
+		main.Sets = append(main.Sets, platformv1.ComponentSet{Name: pool.Name, Replicas: new(pool.Servers)})
 	}
 	if spec.Parity != nil {
 		main.Parameters["storage_class_standard"] = "EC:" + typed.Number(*spec.Parity)
 	}
-	app.Spec.Credentials = typed.Authority("trusted-ca", spec.TrustedCASecretRef)
 	return app
 }
 
-// sets are the pools, in their order.
-func sets(pools []storagev1.ObjectStoragePool) []platformv1.ComponentSet {
-	var sets []platformv1.ComponentSet
-	for _, pool := range pools {
-		sets = append(sets, platformv1.ComponentSet{Name: pool.Name, Replicas: new(pool.Servers)})
-	}
-	return sets
-}
-
-// checkDocuments refuses policies that are no JSON.
-func checkDocuments(spec *storagev1.ObjectStorageSpec) error {
-	for _, b := range spec.Buckets {
-		if b.Policy != "" && !json.Valid([]byte(b.Policy)) {
-			return fmt.Errorf("policy of bucket %q is no JSON: mend it, or set access in its place", b.Name)
-		}
-	}
-	for _, p := range spec.Policies {
-		if !json.Valid([]byte(p.Document)) {
-			return fmt.Errorf("document of policy %q is no JSON: mend it", p.Name)
-		}
-	}
-	return nil
+// ofKeeper is the Application of a keeper. The schema lets none through that does not say where the storage is; the pod
+// of one that does not is not ready, and says so.
+func ofKeeper(spec *storagev1.ObjectStorageSpec) *platformv1.Application {
+	at := cmp.Or(spec.External, &storagev1.ObjectStorageExternal{})
+	app := keeper.Application(&spec.InstanceSpec, spec.PluginVersion)
+	app.Spec.Version, app.Spec.Topology = externalVersion, external
+	app.Spec.Components[0].Parameters = typed.ParametersOf(at)
+	account := at.CredentialsSecretRef.Name
+	app.Spec.Credentials = append(typed.Authority("storage-ca", at.CASecretRef),
+		typed.Supplied("access-key", account, "accessKey"), typed.Supplied("secret-key", account, "secretKey"))
+	return app
 }

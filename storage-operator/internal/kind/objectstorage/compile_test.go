@@ -3,7 +3,6 @@
 package objectstorage
 
 import (
-	"strings"
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -27,18 +26,6 @@ func TestEntities(t *testing.T) {
 		func(in storagev1.ObjectStorage) (any, error) { return entities(&in, nil), nil })
 }
 
-func TestADocumentThatIsNoJSONIsRefused(t *testing.T) {
-	for want, spec := range map[string]storagev1.ObjectStorageSpec{
-		`policy of bucket "a" is no JSON`:   {Buckets: []storagev1.ObjectStorageBucket{{Name: "a", Policy: "{"}}},
-		`document of policy "p" is no JSON`: {Policies: []storagev1.ObjectStoragePolicy{{Name: "p", Document: "{]"}}},
-	} {
-		_, err := Kind{}.Compile(&storagev1.ObjectStorage{Spec: spec})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-}
-
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*storagev1.ObjectStorage](t, Kind{}, map[string]testkit.Written{
 		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
@@ -54,24 +41,15 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	})
 }
 
-func TestAnExternalStorageIsWhereItSays(t *testing.T) {
-	if _, err := (Kind{}).Compile(&storagev1.ObjectStorage{
-		Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal}}); err == nil ||
-		!strings.Contains(err.Error(), "needs external") {
-		t.Errorf("without external: %v", err)
-	}
-	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: externalTopology},
-		Status: platformv1.ApplicationStatus{Ready: "1/1", Binding: &platformv1.Binding{Name: "b"}}}
-	for endpoint, want := range map[string]string{
-		"https://s3.example.com": "s3.example.com:443", "http://s3.example.com": "s3.example.com:80",
-		"https://[fd00::1]:9000": "[fd00::1]:9000",
-	} {
-		o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal,
-			External: &storagev1.ObjectStorageExternal{Endpoint: endpoint}}}
-		Kind{}.Report(o, app)
-		if s := o.Status; s.Endpoint != want || s.BindingName != "b" || s.Ready != "1/1" || s.Pools != nil {
-			t.Errorf("%s: got %+v", endpoint, s)
-		}
+func TestAnExternalStorageIsWhereItsApplicationIs(t *testing.T) {
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: external},
+		Status: platformv1.ApplicationStatus{Ready: "1/1", Binding: &platformv1.Binding{Name: "b"},
+			Endpoints:  []platformv1.Endpoint{{Name: "s3", Host: "fd00::1", Port: 9000}},
+			Components: []platformv1.ComponentState{{Name: "keeper", Sets: []platformv1.SetState{{Name: "main"}}}}}}
+	o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal}}
+	Kind{}.Report(o, app)
+	if s := o.Status; s.Endpoint != "[fd00::1]:9000" || s.BindingName != "b" || s.Ready != "1/1" || s.Pools != nil {
+		t.Errorf("got %+v", s)
 	}
 }
 
@@ -80,7 +58,7 @@ func TestReport(t *testing.T) {
 		Status: platformv1.ApplicationStatus{
 			Version: "2026.2", Ready: "7/8", Binding: &platformv1.Binding{Name: "objectstorage-a-binding"},
 			Endpoints: []platformv1.Endpoint{{Name: "objectstorage-a", Host: "objectstorage-a.shop.svc", Port: 9000}},
-			Components: []platformv1.ComponentState{{Name: component, Sets: []platformv1.SetState{
+			Components: []platformv1.ComponentState{{Name: servers.Component, Sets: []platformv1.SetState{
 				{Name: "first", Replicas: 4, ReadyReplicas: 4}, {Name: "second", Replicas: 4, ReadyReplicas: 3},
 			}}},
 		}}

@@ -33,7 +33,7 @@ func (Kind) New() *storagev1.ObjectStorage { return &storagev1.ObjectStorage{} }
 
 // WriteThrough implements typed.Writer. How many servers there are nothing but another pool changes.
 func (Kind) WriteThrough() map[string]string {
-	fields := instance.WriteThrough()
-	fields["components["+externalComponent+"].resources"] = "resources"
+	fields := servers.WriteThrough()
+	fields["components["+keeper.Component+"].resources"] = "resources"
 	return fields
 }

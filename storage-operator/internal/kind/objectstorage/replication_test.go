@@ -31,7 +31,7 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 	if !vault.Optional || vault.Name != "vault" {
 		t.Errorf("the target is %+v", vault)
 	}
-	if got := (Kind{}).References(o); !slices.Equal(got, []typed.Reference{vault}) {
+	if got := (Kind{}).References(o); !slices.Equal(got, []typed.Reference{vault, vault}) {
 		t.Errorf("it names %v", got)
 	}
 	for want, other := range map[string]*storagev1.ObjectStorage{
@@ -75,9 +75,9 @@ func TestReplicationsAreReported(t *testing.T) {
 	gone.DeletionTimestamp = new(metav1.Now())
 	o := &storagev1.ObjectStorage{Status: storagev1.ObjectStorageStatus{
 		Replications: []storagev1.ObjectStorageReplicationStatus{{Bucket: "before"}}}}
-	Kind{}.ReportEntities(o, []platformv1.Entity{entity(replicationType, "b/first", map[string]string{"online": "no"}),
-		entity(bucketType, "a", facts), gone,
-		entity(replicationType, "a/second", facts), entity(replicationType, "a/new", nil)})
+	Kind{}.ReportEntities(o, []platformv1.Entity{entity("bucket", "a", facts), gone,
+		entity(replicationType, "a/new", nil), entity(replicationType, "a/second", facts),
+		entity(replicationType, "b/first", map[string]string{"online": "no"})})
 	want := []storagev1.ObjectStorageReplicationStatus{
 		{Bucket: "a", Name: "second", Online: true, QueuedObjects: 1, QueuedBytes: 2, ReplicatedObjects: 3,
 			ReplicatedBytes: 4, FailedAttempts: 5, FailedBytes: 6, FailedLastHour: 7,

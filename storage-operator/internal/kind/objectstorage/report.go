@@ -8,21 +8,16 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// Report implements typed.Reporter.
+// Report implements typed.Reporter. A single server is no pool.
 func (Kind) Report(o *storagev1.ObjectStorage, app *platformv1.Application) {
-	s := &o.Status
-	instance.Report(&s.InstanceStatus, app)
-	s.Pools = nil
-	if o.Spec.External != nil {
-		s.Endpoint = externalEndpoint(o.Spec.External.Endpoint)
-	}
-	if app.Spec.Topology != distributed {
-		return
-	}
+	servers.Report(&o.Status.InstanceStatus, app)
+	o.Status.Pools = nil
 	for _, c := range app.Status.Components {
 		for _, set := range c.Sets {
-			s.Pools = append(s.Pools, storagev1.ObjectStoragePoolStatus{Name: set.Name, Servers: set.Replicas,
-				Ready: set.ReadyReplicas})
+			if app.Spec.Topology == distributed {
+				o.Status.Pools = append(o.Status.Pools, storagev1.ObjectStoragePoolStatus{Name: set.Name,
+					Servers: set.Replicas, Ready: set.ReadyReplicas})
+			}
 		}
 	}
 }
