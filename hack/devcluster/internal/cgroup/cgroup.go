@@ -99,14 +99,6 @@ func (t *Trees) all() []string {
 	return append(slices.Clone(t.roots), t.hybrid)
 }
 
-// Version returns 1 or 2.
-func (t *Trees) Version() int {
-	if t.unified {
-		return 2
-	}
-	return 1
-}
-
 // Controllers returns the names of the mounted v1 trees or, on v2, of the
 // controllers that the root offers.
 func (t *Trees) Controllers() []string {
