@@ -135,8 +135,21 @@ func (b *bench) createAll(n int, object func(n int) client.Object) {
 
 // costs is what an operator and the API server have done so far.
 type costs struct {
-	writes int
+	// writes by resource.
+	writes map[string]int
 	cpu    time.Duration
+}
+
+// writesSince returns the writes of each of n objects since then, by resource, and in all.
+func (c costs) writesSince(then costs, n int) (by map[string]float64, all float64) {
+	by = map[string]float64{}
+	for resource, count := range c.writes {
+		if each := float64(count-then.writes[resource]) / float64(n); each > 0 {
+			by[resource] = each
+			all += each
+		}
+	}
+	return by, all
 }
 
 // cost reads what the operator of a process has cost.
@@ -146,11 +159,7 @@ func (b *bench) cost(pid int) costs {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := costs{cpu: cpuOf(b, pid)}
-	for _, n := range served {
-		c.writes += n
-	}
-	return c
+	return costs{cpu: cpuOf(b, pid), writes: served}
 }
 
 // ticksPerSecond is the unit of times in /proc/PID/stat on all architectures that Linux serves Go on.
@@ -193,13 +202,14 @@ func peakOf(b testing.TB, pid int) float64 {
 
 // figures are what a bench has found; the program bench reads them by these names.
 type figures struct {
-	Objects         int       `json:"objects"`
-	Seconds         float64   `json:"seconds,omitempty"`
-	Ended           []float64 `json:"ended,omitempty"`
-	Took            []float64 `json:"took"`
-	Writes          float64   `json:"writes"`
-	CPUMilliseconds float64   `json:"cpuMilliseconds"`
-	PeakMiB         float64   `json:"peakMiB"`
+	Objects         int                `json:"objects"`
+	Seconds         float64            `json:"seconds,omitempty"`
+	Ended           []float64          `json:"ended,omitempty"`
+	Took            []float64          `json:"took"`
+	Writes          float64            `json:"writes"`
+	Resources       map[string]float64 `json:"resources"`
+	CPUMilliseconds float64            `json:"cpuMilliseconds"`
+	PeakMiB         float64            `json:"peakMiB"`
 }
 
 // percentiles returns the seconds that 0, 1, 2, … 100 percent are not above.
@@ -266,11 +276,12 @@ func BenchmarkWorkflows(test *testing.B) {
 			test.Fatalf("%d of %d ended", len(took), n)
 		}
 		after, seconds := b.cost(pid), ended[n-1].Seconds()
+		resources, writes := after.writesSince(before, n)
 		test.ReportMetric(60*float64(n)/seconds, "workflows/min")
 		figures{
 			Objects: n, Seconds: seconds, Ended: percentiles(ended), Took: percentiles(slices.Collect(maps.Values(took))),
 			// Two are the test's own: it creates the Workflow and ends the Job.
-			Writes:          float64(after.writes-before.writes)/float64(n) - 2,
+			Writes: writes - 2, Resources: resources,
 			CPUMilliseconds: float64((after.cpu - before.cpu).Milliseconds()) / float64(n),
 			PeakMiB:         peakOf(test, pid),
 		}.report(test, "workflow")
@@ -306,9 +317,10 @@ func BenchmarkCronJobs(test *testing.B) {
 			test.Fatalf("%d of %d runs were created", len(late), n)
 		}
 		after := b.cost(pid)
+		resources, writes := after.writesSince(before, n)
 		figures{
 			Objects: n, Took: percentiles(slices.Collect(maps.Values(late))),
-			Writes:          float64(after.writes-before.writes) / float64(n),
+			Writes: writes, Resources: resources,
 			CPUMilliseconds: float64((after.cpu - before.cpu).Milliseconds()) / float64(n),
 			PeakMiB:         peakOf(test, pid),
 		}.report(test, "run")

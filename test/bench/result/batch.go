@@ -4,6 +4,8 @@ package result
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -32,8 +34,10 @@ type BatchFigures struct {
 	// end, a CronJob from the time of its schedule to the creation of its run.
 	Took []float64 `json:"took"`
 	// Writes of the operator, and milliseconds that it computed, for each object.
-	Writes          float64 `json:"writes"`
-	CPUMilliseconds float64 `json:"cpuMilliseconds"`
+	Writes float64 `json:"writes"`
+	// Resources has the writes of all programs, the test included, by resource.
+	Resources       map[string]float64 `json:"resources,omitempty"`
+	CPUMilliseconds float64            `json:"cpuMilliseconds"`
 	// PeakMiB is the most memory that the operator had.
 	PeakMiB float64 `json:"peakMiB"`
 }
@@ -110,6 +114,7 @@ func (r BatchRun) write(page *strings.Builder, took, each string) {
 	}
 	for _, row := range [][2]string{
 		{"API writes of the operator for each " + each, number(r.Writes)},
+		{"of all writes, those of the test included", r.byResource()},
 		{"computing time of the operator for each " + each, number(r.CPUMilliseconds) + " ms"},
 		{"most memory of the operator", number(r.PeakMiB) + " MiB"},
 	} {
@@ -117,6 +122,15 @@ func (r BatchRun) write(page *strings.Builder, took, each string) {
 	}
 	page.WriteString("\n")
 	r.Machine.write(page)
+}
+
+// byResource lists the writes for each object.
+func (f BatchFigures) byResource() string {
+	var parts []string
+	for _, resource := range slices.Sorted(maps.Keys(f.Resources)) {
+		parts = append(parts, resource+" "+number(f.Resources[resource]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // SVG draws how many percent of the Workflows had ended over time, and how many of the runs of CronJobs were created

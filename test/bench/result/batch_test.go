@@ -19,7 +19,7 @@ func batchSample() Batch {
 	m := Machine{Processor: "test", Cores: 2, Date: "2027-01-01"}
 	return Batch{
 		Workflows: &BatchRun{Machine: m, BatchFigures: BatchFigures{Objects: 2000, Seconds: 100, Ended: curve, Took: curve,
-			Writes: 9.5, CPUMilliseconds: 30, PeakMiB: 90}},
+			Writes: 9.5, Resources: map[string]float64{"workflows": 3, "jobs": 1.25}, CPUMilliseconds: 30, PeakMiB: 90}},
 		CronJobs: &BatchRun{Machine: m, BatchFigures: BatchFigures{Objects: 20000, Took: curve, Writes: 2, PeakMiB: 300}},
 	}
 }
@@ -66,7 +66,7 @@ func TestPageAndPlotOfTheBatchOperator(t *testing.T) {
 			t.Errorf("CronJobs are on the page: %v", got)
 		}
 	}
-	for _, want := range []string{"| 1200 | ≥ 1200 | kept |", "within | 2 s |", "| 9.50 |", "](batch.svg)"} {
+	for _, want := range []string{"| 1200 | ≥ 1200 | kept |", "within | 2 s |", "| 9.50 |", "| jobs 1.25, workflows 3 |", "](batch.svg)"} {
 		if !strings.Contains(whole.Markdown("batch.svg"), want) {
 			t.Errorf("the page lacks %q:\n%s", want, whole.Markdown("batch.svg"))
 		}
