@@ -218,6 +218,9 @@ rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = out
 `
 
+// FolderOfNode in a setting stands for the folder of each node.
+const FolderOfNode = "{folder}"
+
 const properties = `process.roles=broker,controller
 node.id=%[1]d
 broker.rack=%[10]s
@@ -263,7 +266,20 @@ func (n *Node) configure() {
 	keystore := n.keystore()
 	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.Controller,
 		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3), c.CAFile, n.rack)
-	c.write(n.properties(), text+strings.Join(c.settings, "\n")+"\n")
+	c.write(n.properties(), text+strings.ReplaceAll(strings.Join(c.settings, "\n"), FolderOfNode, n.dir)+"\n")
+}
+
+// Folder has the files of the node.
+func (n *Node) Folder() string { return n.dir }
+
+// FormatAgain formats those log directories of a node that does not run which are empty.
+func (n *Node) FormatAgain() {
+	n.cluster.Helper()
+	said, err := n.cluster.java(n.cluster.Context(), "kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c",
+		n.properties(), "--no-initial-controllers", "--ignore-formatted").CombinedOutput()
+	if err != nil {
+		n.cluster.Fatalf("node %d cannot be formatted: %v: %s", n.ID, err, said)
+	}
 }
 
 // keystore writes key and certificate of a broker.

@@ -113,12 +113,6 @@ func TestCreateCluster(t *testing.T) {
 			"log.retention.bytes is above storage.size"},
 		"retention above the default": {"x", `parameters: {log.retention.bytes: "10737418241"}`,
 			"log.retention.bytes is above storage.size"},
-		"volumes": {"vol-a", `{additionalVolumes: [{size: 1Gi}, {size: 1Gi, storageClassName: slow}]}`, ""},
-		"seven more volumes": {"x", `additionalVolumes: [{size: 1Gi}, {size: 1Gi}, {size: 1Gi}, {size: 1Gi}, {size: 1Gi},
-  {size: 1Gi}, {size: 1Gi}]`, "spec.additionalVolumes"},
-		"a volume of nothing": {"x", `additionalVolumes: [{size: 0}]`, "size must be greater than 0"},
-		"a volume without a size": {"x", `additionalVolumes: [{storageClassName: slow}]`,
-			"spec.additionalVolumes[0].size"},
 		"a backup": {"x", `restoreFrom: {backup: b}`, "restoreFrom needs Backups, and a KafkaCluster has none"},
 		"external": {"l", `external: {type: NodePort, nodePorts: [{nodePort: 31092}]}`, ""},
 		"ports without nodes": {"x", `external: {nodePorts: [{nodePort: 31092}]}`,
@@ -152,6 +146,17 @@ func TestCreateCluster(t *testing.T) {
 		"plugin version":        {"x", `pluginVersion: "1"`, "spec.pluginVersion"},
 		"autoscaling":           {"x", `autoscaling: {minReplicas: 1}`, "spec.autoscaling"},
 		"logs":                  {"x", `logs: {volume: {size: 1Gi}}`, "spec.logs"},
+	})
+}
+
+func TestCreateClusterWithSeveralVolumes(t *testing.T) {
+	createEach(t, cluster, map[string]creation{
+		"volumes": {"vol-a", `{additionalVolumes: [{size: 1Gi}, {size: 1Gi, storageClassName: slow}]}`, ""},
+		"seven more volumes": {"x", `additionalVolumes: [{size: 1Gi}, {size: 1Gi}, {size: 1Gi}, {size: 1Gi}, {size: 1Gi},
+  {size: 1Gi}, {size: 1Gi}]`, "spec.additionalVolumes"},
+		"a volume of nothing": {"x", `additionalVolumes: [{size: 0}]`, "size must be greater than 0"},
+		"a volume without a size": {"x", `additionalVolumes: [{storageClassName: slow}]`,
+			"spec.additionalVolumes[0].size"},
 	})
 }
 

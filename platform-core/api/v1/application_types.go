@@ -121,8 +121,8 @@ type ApplicationComponent struct {
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
 	// additionalVolumes are further volumes of each pod beside that of storage, for a component whose plugin spreads its
-	// data over several. One can be added at the end of the list, for which pods are replaced one after the other, and each
-	// can grow. None is ever taken out.
+	// data over several. One can be added at the end of the list, for which pods are replaced one after the other, and
+	// each can grow. None is ever taken out.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6

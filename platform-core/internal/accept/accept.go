@@ -61,8 +61,8 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), volumesStay(f, wanted), tlsChanges(f, wanted), windows(app),
-		schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
+	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), volumesStay(f, wanted), tlsChanges(f, wanted),
+		windows(app), schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	keepRestore(app, f, wanted)

@@ -41,8 +41,8 @@ func fillAdditional(spec *platformv1.ComponentSpec, declared *schema.Component, 
 	return nil
 }
 
-// ownVolumes are those that each pod of the set has, in the order of the plugin, with those that a user added and that of
-// access logs at the end.
+// ownVolumes are those that each pod of the set has, in the order of the plugin, with those that a user added and that
+// of access logs at the end.
 func (c *setContext) ownVolumes() []platformv1.SetVolume {
 	var volumes []platformv1.SetVolume
 	for i, v := range c.declared.Volumes {

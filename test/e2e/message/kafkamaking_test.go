@@ -34,8 +34,8 @@ const (
 	bareListener = 9092
 )
 
-// TestKafkaIsMadeInTime makes a Kafka of three nodes, each of which is broker and controller, and a StatefulSet of three
-// such nodes that nobody looks after, in turn, with the same image, heap and resources. It runs alone because it
+// TestKafkaIsMadeInTime makes a Kafka of three nodes, each of which is broker and controller, and a StatefulSet of
+// three such nodes that nobody looks after, in turn, with the same image, heap and resources. It runs alone because it
 // measures.
 func TestKafkaIsMadeInTime(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)

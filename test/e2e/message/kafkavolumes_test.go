@@ -51,8 +51,8 @@ func TestKafkaVolumes(t *testing.T) {
 	k.entity("topic", wide, map[string]platformv1.ParameterValue{"partitions": "12"})
 	k.inSync(wide)
 	if dirs := k.logDirs(); dirs["directories"] != "6" || dirs["offline"] != "0" ||
-		strings.Count(dirs["byBroker"], secondDirectory+" has ") != 3 ||
-		strings.Contains(dirs["byBroker"], secondDirectory+" has 0 ") {
+		strings.Count(dirs["byBroker"], secondDirectory+": ") != 3 ||
+		strings.Contains(dirs["byBroker"], secondDirectory+": 0 ") {
 		t.Errorf("with another volume each the directories are %v", dirs)
 	}
 	k.condition(cluster, metav1.ConditionTrue, secondDirectory)

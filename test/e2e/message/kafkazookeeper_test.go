@@ -145,8 +145,9 @@ func (k *kafka) rightsOfAlice(when string) {
 }
 
 // TestOperatorKilledDuringKafkaMigration has a cluster whose listeners speak TLS leave ZooKeeper, go back, and leave it
-// for good, under a producer. The operator is killed (SIGKILL from the node) in each stage. Then the cluster becomes one
-// of Kafka 4. No record that was acknowledged is lost, no send fails, and users and access rules are what they were.
+// for good, under a producer. The operator is killed (SIGKILL from the node) in each stage. Then the cluster becomes
+// one of Kafka 4. No record that was acknowledged is lost, no send fails, and users and access rules are what they
+// were.
 func TestOperatorKilledDuringKafkaMigration(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
 	s.CreateSecret(aliceSecret, "password", rand.Text())

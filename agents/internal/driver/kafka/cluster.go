@@ -60,9 +60,10 @@ const codeMismatchedEndpoint sarama.KError = 114
 // quorumPatience is how long a broker waits for the controllers before it tells its status without them.
 const quorumPatience = 2 * time.Second
 
-// describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what the controllers say of the quorum. The columns
-// brokers and alive are empty where the address is that of a controller that is no broker. Those of the quorum are
-// missing where a broker reaches no controller in time: it serves its clients also while no controller answers.
+// describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what
+// the controllers say of the quorum. The columns brokers and alive are empty where the address is that of a controller
+// that is no broker. Those of the quorum are missing where a broker reaches no controller in time: it serves its
+// clients also while no controller answers.
 func describeStatus(s *session, _ []string) (driver.Table, error) {
 	columns, values := []string{"brokers", "alive"}, []string{"", ""}
 	cluster, err := s.brokers()

@@ -84,26 +84,30 @@ func listLogDirs(s *session, _ []string) (driver.Table, error) {
 	return table, nil
 }
 
-// sumLogDirs is one row, with a text for each broker.
+// listedDirs is how many directories a sum tells of one by one.
+const listedDirs = 40
+
+// sumLogDirs is one row, with a text for each directory, first those that are offline.
 func sumLogDirs(s *session, words []string) (driver.Table, error) {
 	all, err := listLogDirs(s, words)
 	if err != nil {
 		return driver.Table{}, err
 	}
-	offline, lines, last := 0, []string{}, ""
+	var offline, online []string
 	for _, r := range all.Rows {
-		text := fmt.Sprintf("%s is offline", *r[1])
-		if *r[2] == "online" {
-			text = fmt.Sprintf("%s has %s replicas of %s, and %s of %s free", *r[1], *r[3], bytesOfText(*r[4]),
-				bytesOfText(*r[6]), bytesOfText(*r[5]))
+		name := fmt.Sprintf("broker %s %s", *r[0], *r[1])
+		if *r[2] != "online" {
+			offline = append(offline, name+": offline")
+			continue
 		}
-		offline += one(*r[2] != "online")
-		if *r[0] != last {
-			text, last = "broker "+*r[0]+": "+text, *r[0]
-		}
-		lines = append(lines, text)
+		online = append(online, fmt.Sprintf("%s: %s replicas of %s, %s of %s free", name, *r[3], bytesOfText(*r[4]),
+			bytesOfText(*r[6]), bytesOfText(*r[5])))
 	}
-	return tableOf([]string{"directories", "offline", "byBroker"}, number(len(all.Rows)), number(offline),
+	lines := slices.Concat(offline, online)
+	if more := len(lines) - listedDirs; more > 0 {
+		lines = append(lines[:listedDirs], fmt.Sprintf("and %d more", more))
+	}
+	return tableOf([]string{"directories", "offline", "byBroker"}, number(len(all.Rows)), number(len(offline)),
 		strings.Join(lines, "; ")), nil
 }
 

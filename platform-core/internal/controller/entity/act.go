@@ -37,6 +37,9 @@ const (
 	maxBatchBytes = 1 << 20
 )
 
+// atWork is said of an object from its claim until its call has ended.
+const atWork = "the middleware is at work on it"
+
 func unanswered(err error) outcome.Outcome {
 	return outcome.WaitingFor(callRetry, platformv1.ReasonMiddlewareNotReady, agentclient.ProblemOf(err))
 }
@@ -72,12 +75,14 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	// One that was refused goes on saying so until another attempt comes to something.
 	if ready := conditions.Get(claimed, platformv1.ReadyCondition); ready == nil ||
 		ready.Reason != platformv1.ReasonRefusedByMiddleware || ready.ObservedGeneration != claimed.Generation {
-		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, "it is being made"), "")
+		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, atWork), "")
 		claimed.Status.Phase = phaseOf(claimed)
 	}
 	if err := c.writeStatus(ctx, it, claimed); err != nil {
 		return err
 	}
+	// That a call takes its time is said already.
+	it.entity.Status.Conditions, it.entity.Status.Phase = claimed.DeepCopy().Status.Conditions, claimed.Status.Phase
 	it.claimed = true
 	return nil
 }
@@ -143,7 +148,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 		case err != nil:
 			o = unanswered(err)
 		case call.Phase == report.CallRunning:
-			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "the middleware is at work on it")
+			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, atWork)
 			g.underWay(batch)
 		case call.Phase != report.CallSucceeded:
 			g.attempts[base]++

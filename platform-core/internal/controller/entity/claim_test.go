@@ -319,6 +319,20 @@ func TestWhatMayComeStaysClaimed(t *testing.T) {
 	}
 }
 
+// What takes its time is told once, with the claim.
+func TestACallThatTakesItsTimeIsToldOnce(t *testing.T) {
+	i := newInstance(t, byDriver, "main-0")
+	i.servers["main-0"].answer = runs
+	for range 3 {
+		i.look(time.Second)
+		i.wants(platformv1.EntityCreated, platformv1.ReasonProgressing)
+	}
+	// The finalizer, and the claim.
+	if i.writes != 2 {
+		t.Errorf("it took %d writes", i.writes)
+	}
+}
+
 // It comes late, and is the Entity's.
 func TestWhatComesLateIsClaimed(t *testing.T) {
 	i := newInstance(t, byDriver, "main-0")

@@ -178,7 +178,7 @@ func (c *Controller) bring(ctx context.Context, seen *observation, g *group) {
 	}
 	if turn := inTurn(changes); len(turn) < len(changes) {
 		changes = turn
-		seen.lookAgain(time.Millisecond)
+		seen.lookAgain(nextTurn)
 	}
 	if changes = c.prepare(ctx, changes); len(changes) == 0 {
 		return

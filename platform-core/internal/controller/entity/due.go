@@ -15,6 +15,9 @@ import (
 // deadline. The others have the next turn, which comes at once.
 const changesInTurn = 2 * agentclient.MaxEntityChanges
 
+// nextTurn is how soon it comes.
+const nextTurn = time.Millisecond
+
 // look at all objects of a type.
 type look struct {
 	// process that was asked.
@@ -24,7 +27,7 @@ type look struct {
 
 // due are the items whose objects are to be looked at in this turn, and after when the others are: all, unless that was
 // done in the same process within the interval. Of ten thousand topics that come one after the other, each turn would
-// otherwise look at all that are there.
+// otherwise look at all that are there. No more than a turn can change are due in between.
 func (seen *observation) due(g *group, interval time.Duration) (items []*item, again time.Duration) {
 	last, again := seen.looks[g.id()], spread(interval)
 	since := seen.now.Sub(last.at)
@@ -32,7 +35,11 @@ func (seen *observation) due(g *group, interval time.Duration) (items []*item, a
 		return g.items, again
 	}
 	fresh := func(it *item) bool { return !seen.owed[it.entity.UID] && it.fresh() }
-	return slices.DeleteFunc(slices.Clone(g.items), fresh), max(again-since, time.Second)
+	items = slices.DeleteFunc(slices.Clone(g.items), fresh)
+	if turn := inTurn(items); len(turn) < len(items) {
+		return turn, nextTurn
+	}
+	return items, max(again-since, time.Second)
 }
 
 // rememberLook notes that all objects of a type were looked at, and which of them the turn did not bring to what is
@@ -55,12 +62,13 @@ func (it *item) fresh() bool {
 	return it.settled() && !it.deleting() && it.secret == it.secretBefore && it.before.Status.Applied == it.digest()
 }
 
-// inTurn are the changes that this turn makes: the oldest Entities first, and those last that were refused before, so
+// inTurn are those that this turn comes to: the oldest Entities first, and those last that were refused before, so
 // that they keep nobody from his turn.
 func inTurn(changes []*item) []*item {
 	if len(changes) <= changesInTurn {
 		return changes
 	}
+	changes = slices.Clone(changes)
 	refused := func(it *item) int {
 		if conditions.IsTrue(it.before, platformv1.StalledCondition) {
 			return 1

@@ -75,6 +75,20 @@ func TestObjectsThatAreDue(t *testing.T) {
 	}
 }
 
+// Of those that are not settled no more are looked at than a turn can change.
+func TestDueInOneTurn(t *testing.T) {
+	var items []*item
+	for i := range changesInTurn + 1 {
+		items = append(items, dueItem(fmt.Sprint(i), func(it *item) { it.before.Status = platformv1.EntityStatus{} }))
+	}
+	g := &group{entityType: "user", items: items, instance: instance{now: "a/1"}}
+	now := time.Now()
+	seen := &observation{now: now, remembered: &remembered{looks: map[string]look{g.id(): {"a/1", now}}}}
+	if due, again := seen.due(g, time.Hour); len(due) != changesInTurn || again != nextTurn {
+		t.Errorf("%d of %d are due, the others after %v", len(due), len(items), again)
+	}
+}
+
 // What a turn did not come to is due in the next one, whatever its status says, until it is done.
 func TestWhatATurnDidNotComeTo(t *testing.T) {
 	it := dueItem("a", nil)
@@ -103,7 +117,8 @@ func TestChangesOfATurn(t *testing.T) {
 		t.Errorf("%d of %d have their turn", len(turn), changesInTurn)
 	}
 	changes = append(changes, dueItem("another", nil))
-	if turn := inTurn(changes); len(turn) != changesInTurn || turn[0].entity.Name != "another" || turn[1].entity.Name != "0" {
+	if turn := inTurn(changes); len(turn) != changesInTurn || turn[0].entity.Name != "another" ||
+		turn[1].entity.Name != "0" {
 		t.Errorf("%d have their turn, first %q", len(turn), turn[0].entity.Name)
 	}
 }
