@@ -21,6 +21,8 @@ printf '%s\n' '  sl  local_address rem_address   st' \
   >/tmp/tcp
 sed 's|/proc/net/tcp /proc/net/tcp6|/tmp/tcp /tmp/none|' /usr/local/bin/mysqlrouter-probe >/tmp/probe
 sh /tmp/probe /tmp 6450 6446
+echo '["mysql://nobody-yet.invalid:3306"]' >/tmp/mysqlrouter.state.json
+sh /tmp/probe /tmp 6450 6446
 `
 
 // TestMySQLRouter builds the real image, and has its programs and its probe run. What a Router does before a group is
@@ -41,7 +43,8 @@ func TestMySQLRouter(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := inside(root, user, "/bin/sh", "-c", mysqlRouterScript)
-	if want := "version=9.7.4\nlistening=\nversion=9.7.4\nlistening=6446\n"; err != nil || out != want {
+	want := "version=9.7.4\nlistening=\nversion=9.7.4\nlistening=6446\nversion=9.7.4\nlistening=\n"
+	if err != nil || out != want {
 		t.Errorf("got %v and\n%s\nwant\n%s", err, out, want)
 	}
 }

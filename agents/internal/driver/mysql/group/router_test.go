@@ -6,8 +6,11 @@ package group_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,6 +22,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/mysql/group"
 	"github.com/zeroinfra/agents/internal/driver/mysql/router"
 	"github.com/zeroinfra/agents/internal/testmysql"
+	"github.com/zeroinfra/agents/internal/testpki"
 )
 
 // routed is a Router before a group, and clients of it.
@@ -34,6 +38,15 @@ func (r *routed) client(port int) *sql.DB {
 	config.Net, config.Addr = "tcp", fmt.Sprintf("127.0.0.1:%d", port)
 	config.User, config.Passwd, config.DBName = "app", testmysql.AppPassword, "app"
 	config.Timeout, config.ReadTimeout, config.Logger = 5*time.Second, 5*time.Second, &mysql.NopLogger{}
+	if r.router.CAFile != "" {
+		authority, err := os.ReadFile(r.router.CAFile)
+		if err != nil {
+			r.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(authority)
+		config.TLS = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		r.Fatal(err)
@@ -123,12 +136,71 @@ func TestRouter(t *testing.T) {
 			c.servers[pod].Kill()
 		}
 	}
-	c.servers[first].Until("the Router listens at no port", func(context.Context) error {
+	r.listensNowhere()
+
+	t.Log("all are back")
+	for _, pod := range pods {
+		c.servers[pod].Start()
+	}
+	c.settle(group.Formed)
+	fourth := c.primary()
+	r.leads(rw, "6446 leads to the primary again", func(pod string) bool { return pod == fourth })
+	r.writes(split, 40)
+}
+
+// listensNowhere waits until the Router knows no server.
+func (r *routed) listensNowhere() {
+	r.Helper()
+	r.servers["a"].Until("the Router listens at no port", func(context.Context) error {
 		if said := r.probe(); !strings.HasSuffix(said, "\nlistening=\n") {
 			return fmt.Errorf("it says %q", said)
 		}
 		return nil
 	})
+}
+
+// TestRouterVerifiesMembers has a Router and its clients speak TLS, and one that trusts somebody else find no member.
+func TestRouterVerifiesMembers(t *testing.T) {
+	files := &certificates{testpki.New(t), t.TempDir()}
+	files.issue(t, time.Hour)
+	c := newClusterWith(t, files.dir)
+	c.settle(group.Unformed)
+	var members []string
+	for _, pod := range pods {
+		members = append(members, c.servers[pod].Address)
+	}
+	r := &routed{c, testmysql.NewRouter(t, routerPassword, `{"ttl":"0.5","max_idle_server_connections":"8"}`, members...)}
+	r.router.Certificates, r.router.CAFile = files.dir, filepath.Join(files.dir, "ca.crt")
+	r.router.Start()
+	primary := c.primary()
+	r.leads(r.client(router.PortPrimary), "6446 leads to the primary", func(pod string) bool { return pod == primary })
+	r.splits(r.client(router.PortSplit), primary)
+	plain := mysql.NewConfig()
+	plain.Net, plain.Addr, plain.User, plain.Passwd = "tcp", fmt.Sprintf("127.0.0.1:%d", router.PortPrimary), "app",
+		testmysql.AppPassword
+	connector, err := mysql.NewConnector(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sql.OpenDB(connector).PingContext(t.Context()); err == nil {
+		t.Error("a client without TLS is let in")
+	}
+	r.router.Stop()
+
+	t.Log("the certificates of the members lead to somebody else")
+	r.router.CAFile = filepath.Join(t.TempDir(), "other.crt")
+	if err := os.WriteFile(r.router.CAFile, testpki.New(t).PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.router.Start()
+	c.servers[primary].Until("the Router says why", func(context.Context) error {
+		log, err := os.ReadFile(r.router.Log)
+		if err == nil && !strings.Contains(string(log), "certificate verify failed") {
+			err = fmt.Errorf("it says %s", log)
+		}
+		return err
+	})
+	r.listensNowhere()
 }
 
 // splits has statements of one session be carried out where they belong.

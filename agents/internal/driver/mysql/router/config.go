@@ -80,10 +80,13 @@ func (r *Router) text(parameters map[string]string, bind string) string {
 	return b.String()
 }
 
+// nobodyYet is in the list of members until the Router has read one.
+const nobodyYet = "nobody-yet.invalid:3306"
+
 // members is what the Router knows of the group when it begins: it replaces that by what it reads.
 func (r *Router) members() ([]byte, error) {
 	var members []string
-	for _, member := range r.Members {
+	for _, member := range append(slices.Clone(r.Members), nobodyYet) {
 		members = append(members, "mysql://"+member)
 	}
 	return json.Marshal(map[string]any{"version": "1.0.0",

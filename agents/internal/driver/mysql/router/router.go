@@ -30,6 +30,9 @@ import (
 // VersionFile, in the folder that the containers of the pod share, says which version runs.
 const VersionFile = "mysqlrouter.version"
 
+// StateFile, in the same folder, has the members that the Router has read last.
+const StateFile = "mysqlrouter.state.json"
+
 const (
 	// configFile of the Router is beside its parameters.
 	configFile = "mysqlrouter.conf"
@@ -95,7 +98,7 @@ func (r *Router) Prepare(ctx context.Context) error {
 }
 
 func (r *Router) config() string    { return r.beside(configFile) }
-func (r *Router) state() string     { return r.beside("mysqlrouter.state.json") }
+func (r *Router) state() string     { return filepath.Join(r.Run, StateFile) }
 func (r *Router) keyring() string   { return r.beside("mysqlrouter.keyring") }
 func (r *Router) masterKey() string { return r.beside("mysqlrouter.master-key") }
 
