@@ -33,7 +33,7 @@ var sectionOf = map[string]string{
 }
 
 // splitOnly are parameters that the route has alone by which statements are split.
-var splitOnly = []string{"connection_sharing_delay", "wait_for_my_writes", "wait_for_my_writes_timeout"}
+var splitOnly = []string{"wait_for_my_writes", "wait_for_my_writes_timeout"}
 
 // text of the configuration. Options in the section DEFAULT are those of all routes.
 func (r *Router) text(parameters map[string]string, bind string) string {
