@@ -66,7 +66,8 @@ func TestPageAndPlotOfTheBatchOperator(t *testing.T) {
 			t.Errorf("CronJobs are on the page: %v", got)
 		}
 	}
-	for _, want := range []string{"| 1200 | ≥ 1200 | kept |", "within | 2 s |", "| 9.50 |", "| jobs 1.25, workflows 3 |", "](batch.svg)"} {
+	for _, want := range []string{"| 1200 | ≥ 1200 | kept |", "within | 2 s |", "| 9.50 |",
+		"| jobs 1.25, workflows 3 |", "](batch.svg)"} {
 		if !strings.Contains(whole.Markdown("batch.svg"), want) {
 			t.Errorf("the page lacks %q:\n%s", want, whole.Markdown("batch.svg"))
 		}
