@@ -157,6 +157,11 @@ func TestCreateClusterWithSeveralVolumes(t *testing.T) {
 		"a volume of nothing": {"x", `additionalVolumes: [{size: 0}]`, "size must be greater than 0"},
 		"a volume without a size": {"x", `additionalVolumes: [{storageClassName: slow}]`,
 			"spec.additionalVolumes[0].size"},
+		"retention, several volumes": {"ret-c",
+			`{additionalVolumes: [{size: 20Gi}], storage: {size: 20Gi}, parameters: {log.retention.bytes: 21474836480}}`, ""},
+		"retention above an additional volume": {"x",
+			`{additionalVolumes: [{size: 20Gi}, {size: 5Gi}], storage: {size: 20Gi},
+  parameters: {log.retention.bytes: 5368709121}}`, "above the size of one of additionalVolumes"},
 	})
 }
 
