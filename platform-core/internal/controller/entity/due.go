@@ -25,13 +25,15 @@ type look struct {
 	at      time.Time
 }
 
-// due are the items whose objects are to be looked at in this turn, and after when the others are: all, unless that was
-// done in the same process within the interval. Of ten thousand topics that come one after the other, each turn would
-// otherwise look at all that are there. No more than a turn can change are due in between.
+// due are the items whose objects are to be looked at in this turn, and after when the others are: all where one call
+// reads them, which costs as much as reading one of them, and else all unless that was done in the same process within
+// the interval. Of ten thousand topics that come one after the other, each turn would otherwise look at all that are
+// there. No more than a turn can change are due in between.
 func (seen *observation) due(g *group, interval time.Duration) (items []*item, again time.Duration) {
 	last, again := seen.looks[g.id()], spread(interval)
 	since := seen.now.Sub(last.at)
-	if g.each || last.process != g.instance.now || since < 0 || since >= interval-interval/10 {
+	recent := last.process == g.instance.now && since >= 0 && since < interval-interval/10
+	if g.each || len(g.items) <= agentclient.MaxEntityQueries || !recent {
 		return g.items, again
 	}
 	fresh := func(it *item) bool { return !seen.owed[it.entity.UID] && it.fresh() }

@@ -30,23 +30,32 @@ func dueItem(name string, change func(*item)) *item {
 	return it
 }
 
+// moreThanACallReads are these items, and as many that are settled as one call reads.
+func moreThanACallReads(items ...*item) []*item {
+	for i := range agentclient.MaxEntityQueries {
+		items = append(items, dueItem(fmt.Sprint("settled-", i), nil))
+	}
+	return items
+}
+
 // Between two looks at all objects those are looked at whose Entities are not settled, or ask for something else.
 func TestObjectsThatAreDue(t *testing.T) {
 	const interval = 5 * time.Minute
 	now := time.Now()
 	owed := "owed"
-	items := []*item{
-		dueItem("settled", nil),
+	items := moreThanACallReads(
 		dueItem("new", func(it *item) { it.before.Status = platformv1.EntityStatus{} }),
 		dueItem("changed", func(it *item) { it.entity.Generation = 2 }),
 		dueItem("other parameters", func(it *item) { it.wanted.Parameters["size"] = "2" }),
 		dueItem("other password", func(it *item) { it.secret = "2" }),
 		dueItem("going", func(it *item) { it.entity.DeletionTimestamp = &metav1.Time{Time: now} }),
 		dueItem(owed, nil),
-	}
+	)
+	const unsettled = 6
 	for name, tc := range map[string]struct {
 		last  look
 		each  bool
+		few   bool
 		whole bool
 	}{
 		"never":            {last: look{}, whole: true},
@@ -54,16 +63,20 @@ func TestObjectsThatAreDue(t *testing.T) {
 		"long ago":         {last: look{"a/1", now.Add(-interval)}, whole: true},
 		"another process":  {last: look{"a/0", now.Add(-time.Second)}, whole: true},
 		"a clock set back": {last: look{"a/1", now.Add(time.Hour)}, whole: true},
+		"one call":         {last: look{"a/1", now.Add(-time.Second)}, few: true, whole: true},
 		"in each pod":      {last: look{"a/1", now.Add(-time.Second)}, each: true, whole: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &group{entityType: "user", items: items, instance: instance{now: "a/1"}, each: tc.each}
+			if tc.few {
+				g.items = items[:agentclient.MaxEntityQueries]
+			}
 			seen := &observation{now: now, remembered: &remembered{looks: map[string]look{g.id(): tc.last},
 				owed: map[types.UID]bool{types.UID(owed): true}}}
 			due, again := seen.due(g, interval)
-			want := len(items)
+			want := len(g.items)
 			if !tc.whole {
-				want--
+				want = unsettled
 			}
 			if len(due) != want || !tc.whole && due[0].entity.Name != "new" {
 				t.Errorf("%d are due, want %d", len(due), want)
@@ -92,8 +105,12 @@ func TestDueInOneTurn(t *testing.T) {
 // What a turn did not come to is due in the next one, whatever its status says, until it is done.
 func TestWhatATurnDidNotComeTo(t *testing.T) {
 	it := dueItem("a", nil)
-	g := &group{entityType: "user", items: []*item{it}, instance: instance{now: "a/1"}, whole: true}
+	all := moreThanACallReads(it)
+	g := &group{entityType: "user", items: all, instance: instance{now: "a/1"}, whole: true}
 	seen := &observation{now: time.Now(), remembered: &remembered{looks: map[string]look{}, owed: map[types.UID]bool{}}}
+	for _, other := range all[1:] {
+		other.observed(agentclient.EntityState{})
+	}
 	seen.rememberLook(g)
 	if due, _ := seen.due(g, time.Hour); len(due) != 1 {
 		t.Error("it is not due")

@@ -79,8 +79,6 @@ type fixture struct {
 	starts    int64
 	observed  atomic.Int64
 	changed   atomic.Int64
-	// queried is how many objects were asked about.
-	queried atomic.Int64
 	// running are the calls that were at work still when they were answered.
 	running atomic.Int64
 	// pending is what the middleware says that it has yet to do for each object; nil for nothing.
@@ -259,7 +257,6 @@ func (c counting) DialEntities(ctx context.Context, pod *corev1.Pod) (agentclien
 func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (
 	map[string]agentclient.EntityState, error) {
 	c.f.observed.Add(1)
-	c.f.queried.Add(int64(len(queries)))
 	states, err := c.Entities.Observe(ctx, entityType, queries)
 	if pending := c.f.pending.Load(); pending != nil {
 		for name, state := range states {
