@@ -60,7 +60,7 @@ func checkMySQLRouterStatus(g *mysqlGroup) {
 	g.Eventually(framework.SettleTimeout, "the status tells of the routers", func() error {
 		s := g.object().Status
 		if s.Routers != "2/2" || s.RouterEndpoint != net.JoinHostPort(b["router-host"], b["router-port"]) ||
-			s.Ready != "3/3" || len(s.Members) != 3 {
+			s.Ready != "5/5" || len(s.Members) != 3 {
 			return fmt.Errorf("it is %+v", s)
 		}
 		return nil
