@@ -29,7 +29,8 @@ func mysqlRouterCommand() *cobra.Command {
 		"its parameters, beside which its files are written")
 	flags.StringVar(&r.Run, "run", plan.RunDir, "folder that the containers of the pod share")
 	flags.StringVar(&r.Secrets, "secrets", plan.SecretsDir, "folder with a folder for each credential")
-	flags.StringVar(&r.Certificates, "certificates", "/zeroinfra/certs", "folder with its certificate, where there is TLS")
+	flags.StringVar(&r.Certificates, "certificates", plan.CertificatesDir,
+		"folder with its certificate, where there is TLS")
 	flags.StringVar(&r.CAFile, "ca", "", "file that the certificates of the members lead to; empty without TLS")
 	flags.StringSliceVar(&r.Members, "members", nil, "hosts of all members that there may be")
 	cmd := &cobra.Command{Use: "mysqlrouter", Short: "Start a MySQL Router"}

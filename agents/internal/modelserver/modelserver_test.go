@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/listenaddress"
 	"github.com/zeroinfra/agents/internal/modelfile"
 )
 
@@ -48,7 +49,7 @@ func TestStartFetchesTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{server, "--metrics", "--host", anyAddress(), "--model",
+	if want := []string{server, "--metrics", "--host", listenaddress.Any(), "--model",
 		filepath.Join(folder, digest())}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -110,7 +111,7 @@ func TestStartWithAdapters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{server, "--host", anyAddress(), "--model", filepath.Join(folder, s.Model.Wanted.SHA256),
+	if want := []string{server, "--host", listenaddress.Any(), "--model", filepath.Join(folder, s.Model.Wanted.SHA256),
 		"--lora-scaled", filepath.Join(folder, s.Adapters[0].Wanted.SHA256) + ":1," + kept + ":0.25"}; !slices.Equal(
 		got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeroinfra/agents/internal/listenaddress"
 	"github.com/zeroinfra/agents/internal/modelfile"
 )
 
@@ -79,7 +79,7 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the model is not to be had: %w", err)
 	}
-	arguments := append(append([]string{program}, s.Command[1:]...), "--host", anyAddress(), "--model", model)
+	arguments := append(append([]string{program}, s.Command[1:]...), "--host", listenaddress.Any(), "--model", model)
 	var adapters []string
 	for n := range s.Adapters {
 		file, err := s.file(ctx, &s.Adapters[n].File, State{Adapter: n + 1, Adapters: len(s.Adapters)})
@@ -97,16 +97,6 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return arguments, s.tell(State{Phase: Serving, Percent: 100, Version: version})
-}
-
-// anyAddress is where a server listens on all addresses, of both families where the pod has the second.
-func anyAddress() string {
-	listener, err := net.Listen("tcp6", "[::]:0")
-	if err != nil {
-		return "0.0.0.0"
-	}
-	_ = listener.Close()
-	return "::"
 }
 
 func (s *Starter) tell(state State) error {

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +23,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
+	"github.com/zeroinfra/agents/internal/listenaddress"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 // VersionFile, in the folder that the containers of the pod share, says which version runs.
@@ -94,7 +96,7 @@ func (r *Router) Prepare(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(r.writeVersion(ctx), r.writeKeyring(ctx), os.WriteFile(r.state(), members, private),
-		os.WriteFile(r.config(), []byte(r.text(parameters, bindAddress())), private))
+		os.WriteFile(r.config(), []byte(r.text(parameters, listenaddress.Any())), private))
 }
 
 func (r *Router) config() string    { return r.beside(configFile) }
@@ -105,8 +107,8 @@ func (r *Router) masterKey() string { return r.beside("mysqlrouter.master-key") 
 func (r *Router) beside(name string) string { return filepath.Join(filepath.Dir(r.Parameters), name) }
 
 // certificate and key are what clients are shown.
-func (r *Router) certificate() string { return r.pair("tls.crt") }
-func (r *Router) key() string         { return r.pair("tls.key") }
+func (r *Router) certificate() string { return r.pair(plan.CertificateFile) }
+func (r *Router) key() string         { return r.pair(plan.KeyFile) }
 
 func (r *Router) pair(name string) string {
 	if r.CAFile == "" {
@@ -133,7 +135,7 @@ func (r *Router) writeKeyring(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(remove(r.keyring()), remove(r.masterKey())); err != nil {
+	if err := errors.Join(atomicfile.Remove(r.keyring()), atomicfile.Remove(r.masterKey())); err != nil {
 		return err
 	}
 	// The password is on nobody's command line.
@@ -150,13 +152,6 @@ func (r *Router) writeKeyring(ctx context.Context) error {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s %s: %w: %s", r.KeyringProgram, c.arguments[0], err, out)
 		}
-	}
-	return nil
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
 	}
 	return nil
 }
@@ -182,14 +177,4 @@ func (r *Router) selfSign() error {
 	return errors.Join(
 		os.WriteFile(r.certificate(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), private),
 		os.WriteFile(r.key(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), private))
-}
-
-// bindAddress is that of all networks that the pod has.
-func bindAddress() string {
-	listener, err := net.Listen("tcp6", "[::]:0")
-	if err != nil {
-		return "0.0.0.0"
-	}
-	defer listener.Close()
-	return "::"
 }
