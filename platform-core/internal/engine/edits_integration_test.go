@@ -207,6 +207,20 @@ func TestOtherEditsAreReverted(t *testing.T) {
 	}
 }
 
+// What somebody wrote in a Component is no reason to refuse a spec that is not taken up yet: it is taken back with that.
+func TestEditsBesideAChangeThatWaitsAreReverted(t *testing.T) {
+	namespace, app := standing(t, "tiers")
+	heldUp(t, app)
+	of := aComponent(namespace, "a-web")
+	mergePatch(t, of, `{"spec":{"topology":"quorum"}}`)
+	testkit.WaitForReady(t, env.Client, of)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Credentials, s.Components = nil, []platformv1.ApplicationComponent{{Name: "db", Replicas: new(int32(2))}}
+	})
+	tellsOf(t, namespace, "EditReverted", "spec.topology", "kubectl-edit", `it follows from Application "a": change that`)
+	testkit.WaitForReady(t, env.Client, app)
+}
+
 // The middleware counts its members when it is made: another number in the Component is taken back, and does not come
 // to be declared by that it is there.
 func TestEditsOfWhatIsFixedAreReverted(t *testing.T) {

@@ -52,45 +52,6 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 	return wanted, nil
 }
 
-// declaredBefore are the Components as they were made from the Application, which says what it may change to. What
-// others made of them since does not count: where the spec was taken up already it stands, and they follow from it;
-// where a newer one waits, the sets say how many pods there are.
-func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv1.Component {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(f.components)), isEdited) {
-		return f.components
-	}
-	before := func(live *platformv1.Component) {
-		if made := f.made[live.Spec.Component]; len(made) > 0 {
-			live.Spec.Sets = made
-		}
-	}
-	if f.taken > 0 && f.taken >= app.Generation {
-		specs, refusals := render.CheckedComponents(f.state.Bundle, app)
-		if len(refusals) > 0 {
-			return f.components
-		}
-		before = func(live *platformv1.Component) {
-			if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool {
-				return spec.Component == live.Spec.Component
-			}); i >= 0 {
-				specs[i].RestoreFrom, specs[i].Archive = live.Spec.RestoreFrom, live.Spec.Archive
-				live.Spec = specs[i]
-			}
-		}
-	}
-	components := maps.Clone(f.components)
-	for name, live := range components {
-		if isEdited(live) {
-			components[name] = live.DeepCopy()
-			before(components[name])
-		}
-	}
-	return components
-}
-
-// isEdited says whether somebody else wrote to a Component: of others the cache does not keep who did.
-func isEdited(component *platformv1.Component) bool { return len(component.ManagedFields) > 0 }
-
 func refused(r *render.Refusal) *outcome.Outcome {
 	if r.Reason == platformv1.ReasonPluginNotFound || r.Reason == platformv1.ReasonPluginMissing {
 		return new(outcome.StalledFor(pluginindex.Recheck, r.Reason, r.Message))
