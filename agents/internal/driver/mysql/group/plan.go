@@ -209,7 +209,9 @@ func (f found) renewing(wanted []string, sees map[string]seen, primary string) s
 		uuid: f.views[candidate].uuid}
 }
 
-// joining has a member join that is not in the group.
+// joining has a member join that is not in the group. One that has restarted waits until the group has put out the
+// server that it was before: where both come in one view, the member that put it out counts it as gone from then on, and
+// takes the next failure for the loss of the majority, which puts out nobody.
 func (f found) joining(wanted []string, sees map[string]seen, primary string) step {
 	next := step{phase: Done}
 	var quarantined []string
@@ -221,13 +223,18 @@ func (f found) joining(wanted []string, sees map[string]seen, primary string) st
 			}
 			continue
 		}
-		if _, isIn := sees[v.uuid]; isIn && v.state() == stateOnline {
+		_, isIn := sees[v.uuid]
+		if isIn && v.state() == stateOnline {
 			continue
 		}
 		switch errant := f.missing[[2]string{pod, primary}]; {
 		case errant != "":
 			quarantined = append(quarantined, fmt.Sprintf("%s has transactions that the group has not, and stays out of it: %s",
 				pod, errant))
+		case isIn:
+			if next.phase == Done {
+				next = waitFor("%s joins once the group has put out the server that it was before it restarted", pod)
+			}
 		case next.phase != Working:
 			next = step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}
 		}

@@ -87,6 +87,21 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// A server that was killed and is back is in its group for some seconds as what it was before.
+func TestARestartedMemberWaitsUntilItIsOut(t *testing.T) {
+	f := members("a:ONLINE:PRIMARY b:ONLINE c:OFFLINE")
+	f.views["a"].sees["c"] = seen{"UNREACHABLE", "SECONDARY"}
+	if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.reason, "c joins once") {
+		t.Errorf("got %+v", s)
+	}
+	f.views["b"] = view{uuid: "b", transactions: "x:1-9"}
+	delete(f.views["a"].sees, "b")
+	f.views["a"].sees["d"] = seen{stateOnline, "SECONDARY"}
+	if s := next(f, three, Formed); s.action != actionJoin || s.pod != "b" {
+		t.Errorf("b is out, and waits for c: %+v", s)
+	}
+}
+
 // No volume is filled anew where there was data, whoever comes first.
 func TestNoDataWhereThereWasSome(t *testing.T) {
 	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
