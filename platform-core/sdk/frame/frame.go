@@ -150,8 +150,12 @@ func isStalledBy(obj Object, o outcome.Outcome) bool {
 // hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be
 // written.
 func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
-	if !onlyProgress(before, after, o) || f.urgent(before, after) || !patch.Differs(before, after) {
+	switch {
+	case !onlyProgress(before, after, o) || f.urgent(before, after):
 		f.pace.Forget(request.NamespacedName)
+		return 0
+	case !patch.Differs(before, after):
+		f.pace.Rest(request.NamespacedName)
 		return 0
 	}
 	return f.pace.Wait(request.NamespacedName)

@@ -88,14 +88,24 @@ func TestPace(t *testing.T) {
 	expect("another object", b, Progress)
 	now = now.Add(Progress * 3 / 4)
 	expect("when its time has come", a, 0)
-	expect("the next", a, Progress)
+	expect("the next", a, 2*Progress)
+	p.Rest(a)
+	now = now.Add(time.Minute)
+	expect("after a turn that had nothing to tell", a, 2*Progress)
+	now = now.Add(2 * Progress)
+	expect("when that one's time has come", a, 0)
+	for range 3 {
+		expect("the longest", a, slowProgress)
+		now = now.Add(slowProgress)
+		expect("when its time has come", a, 0)
+	}
 	p.Forget(a)
 	now = now.Add(Progress)
 	expect("after something that matters was written", a, Progress)
 	p.Forget(a)
 	p.Forget(b)
-	if len(p.since) != 0 {
-		t.Errorf("it remembers %v", p.since)
+	if len(p.since)+len(p.next) != 0 {
+		t.Errorf("it remembers %v, %v", p.since, p.next)
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 // every level otherwise. The more objects are at work, the longer it waits, so that all of them together tell so much
 // in a second, and what nobody acts on does not hold up the work itself.
 const (
-	// Progress is how long it waits at least.
-	Progress = 2 * time.Second
+	// Progress is how long the first waits at least. Each that follows waits twice as long, up to slowProgress, until
+	// something that matters is written.
+	Progress     = 2 * time.Second
+	slowProgress = 8 * time.Second
 	// progressEach is what each object that is at work adds.
 	progressEach = 250 * time.Millisecond
 	// longestProgress is the most that it grows to.
@@ -26,34 +28,42 @@ type Pace struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
+	// next is how long the next status of an object waits at least, where it told of progress before.
+	next map[types.NamespacedName]time.Duration
 }
 
 // NewPace returns a Pace that nothing is in. now tells the time.
-func NewPace(now func() time.Time) *Pace { return &Pace{now: now} }
+func NewPace(now func() time.Time) *Pace {
+	return &Pace{now: now, since: map[types.NamespacedName]time.Time{}, next: map[types.NamespacedName]time.Duration{}}
+}
 
-// Wait returns how long the status of an object is still to be held back; 0 when its time has come, and then it is
-// forgotten.
+// Wait returns how long the status of an object is still to be held back; 0 when its time has come.
 func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	since, found := p.since[key]
 	if !found {
-		if p.since == nil {
-			p.since = map[types.NamespacedName]time.Time{}
-		}
 		since, p.since[key] = now, now
 	}
-	if left := p.longest() - now.Sub(since); left > 0 {
+	if left := p.longest(key) - now.Sub(since); left > 0 {
 		return left
 	}
 	delete(p.since, key)
+	p.next[key] = min(2*max(p.next[key], Progress), slowProgress)
 	return 0
 }
 
-// longest is how long a status waits while so many objects are at work.
-func (p *Pace) longest() time.Duration {
-	return min(max(Progress, time.Duration(len(p.since))*progressEach), longestProgress)
+// longest is how long the status of an object waits while so many objects are at work.
+func (p *Pace) longest(key types.NamespacedName) time.Duration {
+	return min(max(Progress, p.next[key], time.Duration(len(p.since))*progressEach), longestProgress)
+}
+
+// Rest says that there is nothing to tell of an object for now.
+func (p *Pace) Rest(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.since, key)
 }
 
 // Forget takes an object out, since something that matters was written of it.
@@ -61,4 +71,5 @@ func (p *Pace) Forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.since, key)
+	delete(p.next, key)
 }
