@@ -50,7 +50,7 @@ func TestUninstallIsRefused(t *testing.T) {
 		t.Errorf("a cluster without our definitions: %v", err)
 	}
 
-	definitions := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}}
+	definitions := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}, MaxTime: testkit.Patience}
 	if _, err := envtest.InstallCRDs(env.Config, definitions); err != nil {
 		t.Fatal(err)
 	}

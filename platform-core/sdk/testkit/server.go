@@ -84,7 +84,7 @@ func launch(folder string, definitions []*apiextensionsv1.CustomResourceDefiniti
 		return nil, fmt.Errorf("cannot start an API server: %w", err)
 	}
 	environment := &envtest.Environment{
-		CRDs:                     definitions,
+		CRDInstallOptions:        envtest.CRDInstallOptions{CRDs: definitions, MaxTime: startPatience},
 		BinaryAssetsDirectory:    assets,
 		ControlPlaneStartTimeout: startPatience,
 		ControlPlaneStopTimeout:  startPatience,
