@@ -245,8 +245,8 @@ func TestRestoreInPlaceThatDoesNotStart(t *testing.T) {
 	run(t, -1)
 	before := podOf(t, app)
 	stuck.Store(app.Namespace, true)
-	op := operate(t, app, "unread", "Restore",
-		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 20 * time.Second} }, "backup", backup.Name)
+	op := operate(t, app, "unread", "Restore", nil, "backup", backup.Name)
+	runsOut(t, op, "to work with the restored data")
 	status := ends(t, op, platformv1.OperationFailed)
 	takenBack(t, app, status, before)
 }
@@ -295,8 +295,7 @@ func TestRestoreInPlaceOntoOtherVolumes(t *testing.T) {
 	run(t, -1)
 	before := podOf(t, app)
 	stuck.Store(app.Namespace, true)
-	op := operate(t, app, "emptied", "Restore",
-		func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{Duration: 30 * time.Second} }, "backup", backup.Name)
+	op := operate(t, app, "emptied", "Restore", nil, "backup", backup.Name)
 	meanwhile(t, app, before, func(name string) {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name}}
 		unmarked := client.RawPatch(types.MergePatchType,
@@ -305,6 +304,7 @@ func TestRestoreInPlaceOntoOtherVolumes(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	runsOut(t, op, "does not have the restored data")
 	takenBack(t, app, ends(t, op, platformv1.OperationFailed), before)
 }
 

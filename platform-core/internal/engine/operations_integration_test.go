@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/testkit/example"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -63,6 +64,24 @@ func ends(t *testing.T, op *platformv1.Operation, phase platformv1.OperationPhas
 		t.Error(err)
 	}
 	return op.Status
+}
+
+// runsOut waits until a step of an Operation waits for this, and then ends the time that the Operation has. Whether
+// it gets there does not depend on how fast the machine is.
+func runsOut(t *testing.T, op *platformv1.Operation, text string) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, op, "waits for "+text, func() error {
+		if !slices.ContainsFunc(op.Status.Steps,
+			func(s platformv1.StepStatus) bool { return strings.Contains(s.Message, text) }) {
+			return fmt.Errorf("it is %s at %s: %s, %+v", op.Status.Phase, op.Status.Progress, op.Status.Error, op.Status.Steps)
+		}
+		return nil
+	})
+	began := op.Status.StartTime.Add(-opsflow.TimeoutOf(op)).UTC().Format(time.RFC3339)
+	earlier := client.RawPatch(types.MergePatchType, []byte(`{"status":{"startTime":"`+began+`"}}`))
+	if err := env.Client.Status().Patch(t.Context(), op, earlier); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func refresh(t *testing.T, obj client.Object) {
