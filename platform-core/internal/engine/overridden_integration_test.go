@@ -19,9 +19,12 @@ func TestAnEditThatIsTakenBack(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
 	app := shop(namespace, "shop-a", "tiers")
-	node(t, namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	// Without a node, what it waits for does not come before it is overridden.
+	t.Run("made", func(t *testing.T) {
+		node(t, namespace)
+		create(t, app)
+		testkit.WaitForReady(t, env.Client, app)
+	})
 	scale := operate(t, app, "scale", "HorizontalScale", nil, "replicas", "3", "component", "web")
 	ends(t, scale, platformv1.OperationRunning)
 	testkit.WaitFor(t, env.Client, app, "has three replicas", func() error {
