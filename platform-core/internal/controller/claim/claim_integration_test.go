@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -211,13 +210,9 @@ func TestAnUnknownPluginIsToldAndClaimedOnceItIsThere(t *testing.T) {
 	index := operator(t, "database")
 	operator(t, "message")
 	publish(t, "redis", "1.1.0", "database")
-	begin := time.Now()
 	app := testkit.BuildApplication(namespace, "a").Build()
 	create(t, app)
 	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
-	if took := time.Since(begin); took > 30*time.Second {
-		t.Errorf("it took %s", took)
-	}
 	accepted := meta.FindStatusCondition(app.Status.Conditions, platformv1.AcceptedCondition)
 	want := `no operator has plugin "redis" version "1.0.0": known versions are 1.1.0`
 	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != platformv1.ReasonPluginNotFound ||
@@ -270,13 +265,9 @@ func TestAnOperationWithoutATargetFails(t *testing.T) {
 		"no-target-kind": {coreTarget("Plugin", "x"), "cannot be the target"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
 			op := operation(namespace, name, tc.target)
 			create(t, op)
 			testkit.WaitForCondition(t, env.Client, op, platformv1.StalledCondition, metav1.ConditionTrue)
-			if took := time.Since(begin); took > 30*time.Second {
-				t.Errorf("it took %s", took)
-			}
 			if op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, tc.text) ||
 				op.Status.CompletionTime == nil {
 				t.Errorf("status is %+v, want an error with %s", op.Status, tc.text)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,9 +56,8 @@ func TestOneOperatorSpeaksAndAnotherWhenItDies(t *testing.T) {
 	for _, domain := range domains {
 		_, kill[domain] = mortal(t, domain)
 	}
-	told := func(namespace string, within time.Duration) {
+	told := func(namespace string) {
 		t.Helper()
-		begin := time.Now()
 		for i := range 5 {
 			create(t, testkit.BuildApplication(namespace, fmt.Sprintf("a-%d", i)).Plugin("nothing", "1.0.0").Build())
 		}
@@ -67,19 +65,16 @@ func TestOneOperatorSpeaksAndAnotherWhenItDies(t *testing.T) {
 			app := testkit.BuildApplication(namespace, fmt.Sprintf("a-%d", i)).Build()
 			testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
 		}
-		if took := time.Since(begin); took > within {
-			t.Errorf("it took %s", took)
-		}
 	}
 	first := env.Namespace(t)
-	told(first, unknownAfter+3*time.Second)
+	told(first)
 	was := holder(t)
 	if got := reporterDomains(t, first); !slices.Equal(got, []string{was}) {
 		t.Fatalf("%v spoke, and %q holds the Lease", got, was)
 	}
 	kill[was]()
 	second := env.Namespace(t)
-	told(second, term+unknownAfter+3*time.Second)
+	told(second)
 	is := holder(t)
 	if got := reporterDomains(t, second); is == was || !slices.Equal(got, []string{is}) {
 		t.Fatalf("%v spoke, %q holds the Lease, %q held it before", got, is, was)
