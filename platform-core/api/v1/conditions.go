@@ -32,6 +32,11 @@ const (
 	// a Component; absent when none are asked for. Do what the message says when it is False.
 	// Kinds: Application, Component.
 	RoutedCondition = "Routed"
+	// AutoscaledCondition: True while the HorizontalPodAutoscalers of a Component have the metrics that they go by;
+	// absent without autoscaling, and until an autoscaler has looked. While it is False the number of pods stays as
+	// it is. Do what the message says when it stays False.
+	// Kinds: Application, Component, typed kinds.
+	AutoscaledCondition = "Autoscaled"
 	// RestoredCondition: True when the data of the Backup that an instance begins with is complete; absent when it
 	// begins without one. Wait while it is False, and do what the message says.
 	// Kinds: Application, Component, WorkloadSet, typed kinds.
@@ -83,8 +88,8 @@ var MembershipConditions = []string{QuorumCondition, QuarantinedCondition}
 // declare.
 var EngineConditions = []string{
 	ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition,
-	MonitoredCondition, RoutedCondition, RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition,
-	PointOfNoReturnCondition, HeldCondition, SuspendedCondition, AdoptedCondition,
+	MonitoredCondition, RoutedCondition, AutoscaledCondition, RestoredCondition, ArchiveFoundCondition,
+	BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition, AdoptedCondition,
 }
 
 // StopsPods says whether a reason names what keeps a pod from starting or from staying up: its message comes before any

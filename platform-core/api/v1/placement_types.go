@@ -100,8 +100,8 @@ type Autoscaling struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxReplicas int32 `json:"maxReplicas"`
-	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. One of the two
-	// utilizations is required; with both, the one that asks for more pods wins.
+	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. A utilization or a metric
+	// is required; with several of them, the one that asks for most pods wins.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
@@ -109,6 +109,26 @@ type Autoscaling struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
+	// metrics of the middleware to keep to, of those that its plugin declares. They need monitoring, and an adapter that
+	// serves them in the API custom.metrics.k8s.io.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Metrics []AutoscalingMetric `json:"metrics,omitempty"`
+}
+
+// AutoscalingMetric is a metric that each pod publishes, and what its average is kept to.
+type AutoscalingMetric struct {
+	// name of the metric of pods in the API custom.metrics.k8s.io.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// averageValue over the pods of a set to keep to, greater than 0: above it pods are added.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="averageValue must be greater than 0"
+	AverageValue resource.Quantity `json:"averageValue"`
 }
 
 // NetworkPolicy says who may reach an instance over the network.

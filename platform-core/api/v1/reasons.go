@@ -149,6 +149,20 @@ const (
 	ReasonAddressPending = "AddressPending"
 )
 
+// Reasons of autoscalers. Application, Component and typed kinds have them in Autoscaled; the instance is ready all the
+// same.
+const (
+	// ReasonAutoscalerActive: the HorizontalPodAutoscalers have the metrics that they go by. Nothing to do.
+	ReasonAutoscalerActive = "AutoscalerActive"
+	// ReasonMetricsUnavailable: a HorizontalPodAutoscaler has no values of the metrics that it goes by, and leaves the
+	// number of pods as it is. It asks again by itself. Install what serves the metrics, as the message says, or wait for
+	// pods that have just begun.
+	ReasonMetricsUnavailable = "MetricsUnavailable"
+	// ReasonAutoscalerInactive: a HorizontalPodAutoscaler cannot scale, for another reason than its metrics. It tries
+	// again by itself. Read the message, which is that of the autoscaler.
+	ReasonAutoscalerInactive = "AutoscalerInactive"
+)
+
 // Reasons of volumes. WorkloadSet, Component, Application and typed kinds have them.
 const (
 	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, does not exist. The

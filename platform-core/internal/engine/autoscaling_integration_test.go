@@ -200,6 +200,12 @@ func TestAutoscalingThatCannotBeIsRefused(t *testing.T) {
 		"range": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MaxReplicas = 9 }, "takes 0 to 5"},
 		"target": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.CPUUtilization = nil },
 			"set cpuUtilization, memoryUtilization or both"},
+		"metric": {goBy("web:requests_waiting", "2"),
+			"does not have: it has web:requests_processing, web:requests_deferred"},
+		"nobody": {func(c *platformv1.ApplicationComponent) {
+			goBy("web:requests_deferred", "2")(c)
+			c.Monitoring = nil
+		}, "set monitoring.enabled"},
 		"requests": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MemoryUtilization = new(int32(50)) },
 			"set resources.requests.memory"},
 	} {

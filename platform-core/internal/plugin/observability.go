@@ -59,6 +59,7 @@ func (l *loader) checkMonitoring(at document.Path, c *schema.Component) {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS, and this one does not declare tls: take it out")
 	}
 	l.checkQueries(at, c)
+	unique(l, path.With("metrics"), m.Metrics, func(p schema.PodMetric) string { return p.Name })
 	if m.Exporter == "" {
 		if len(m.Env) > 0 {
 			l.wrong(path.With("env"), "is for an exporter: name its container in monitoring.exporter, or use process.env")

@@ -4,6 +4,8 @@ package render
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +37,12 @@ func checkAutoscaling(spec *platformv1.ComponentSpec, declared *schema.Component
 		return wrong("and replicas: the autoscaler decides how many pods there are, take one of the two out")
 	case a.MinReplicas > a.MaxReplicas:
 		return wrong("with minReplicas %d and maxReplicas %d: the first must not be larger", a.MinReplicas, a.MaxReplicas)
-	case a.CPUUtilization == nil && a.MemoryUtilization == nil:
-		return wrong("without a target: set cpuUtilization, memoryUtilization or both, in percent of the requests")
+	case a.CPUUtilization == nil && a.MemoryUtilization == nil && len(a.Metrics) == 0:
+		return wrong("without a target: set cpuUtilization, memoryUtilization or both, in percent of the requests, " +
+			"or metrics")
+	}
+	if why := wrongMetric(a, spec, declared); why != "" {
+		return wrong("%s", why)
 	}
 	for n := a.MinReplicas; n <= a.MaxReplicas; n++ {
 		if !allowed.Allows(n) {
@@ -45,6 +51,27 @@ func checkAutoscaling(spec *platformv1.ComponentSpec, declared *schema.Component
 		}
 	}
 	return nil
+}
+
+// wrongMetric says why the autoscaler cannot go by a metric that it is to go by; empty when it can go by all.
+func wrongMetric(a *platformv1.Autoscaling, spec *platformv1.ComponentSpec, declared *schema.Component) string {
+	known := declared.Monitoring.MetricNames()
+	for _, metric := range a.Metrics {
+		switch {
+		case len(known) == 0:
+			return fmt.Sprintf("by the metric %q, and plugin %q declares no metrics to scale by: take it out, and go by "+
+				"cpuUtilization or memoryUtilization", metric.Name, spec.Plugin.Name)
+		case !slices.Contains(known, metric.Name):
+			return fmt.Sprintf("by the metric %q, which plugin %q does not have: it has %s", metric.Name, spec.Plugin.Name,
+				strings.Join(known, ", "))
+		case metric.AverageValue.Sign() <= 0:
+			return fmt.Sprintf("by the metric %q with averageValue %s: it must be greater than 0", metric.Name,
+				metric.AverageValue.String())
+		case !spec.Monitoring.On():
+			return fmt.Sprintf("by the metric %q, and nobody reads the metrics of the pods: set monitoring.enabled", metric.Name)
+		}
+	}
+	return ""
 }
 
 // checkAutoscaledSets refuses sets that decide their number of pods themselves, or request none of what the autoscaler
@@ -85,8 +112,8 @@ func requested(r corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	return quantity.Sign() > 0
 }
 
-// autoscaler is the HorizontalPodAutoscaler of the set; nil when the user decides the number of pods. It goes by the
-// middleware's container alone: what the agents use says nothing of the load.
+// autoscaler is the HorizontalPodAutoscaler of the set; nil when the user decides the number of pods. Of CPU and memory
+// it goes by the middleware's container alone: what the agents use says nothing of the load.
 func (c *setContext) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 	a := c.spec.Autoscaling
 	if a == nil {
@@ -107,6 +134,16 @@ func (c *setContext) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 	}
 	add(corev1.ResourceCPU, a.CPUUtilization)
 	add(corev1.ResourceMemory, a.MemoryUtilization)
+	for _, metric := range a.Metrics {
+		metrics = append(metrics, autoscalingv2.MetricSpec{
+			Type: autoscalingv2.PodsMetricSourceType,
+			Pods: &autoscalingv2.PodsMetricSource{
+				Metric: autoscalingv2.MetricIdentifier{Name: metric.Name},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType,
+					AverageValue: new(metric.AverageValue.DeepCopy())},
+			},
+		})
+	}
 	labels := c.labels()
 	labels[platformv1.SetLabel] = c.set.name
 	return &autoscalingv2.HorizontalPodAutoscaler{

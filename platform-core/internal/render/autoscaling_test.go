@@ -44,6 +44,53 @@ func TestAutoscalingKeepsToTheStepsOfThePlugin(t *testing.T) {
 	}
 }
 
+// An autoscaler goes by metrics that the plugin declares, and that somebody reads.
+func TestAutoscalingGoesByMetricsOfThePlugin(t *testing.T) {
+	by := func(name, value string) []platformv1.AutoscalingMetric {
+		return []platformv1.AutoscalingMetric{{Name: name, AverageValue: resource.MustParse(value)}}
+	}
+	published := &schema.Monitoring{Metrics: []schema.PodMetric{{Name: "web:processing"}, {Name: "web:deferred"}}}
+	for name, test := range map[string]struct {
+		declared *schema.Monitoring
+		read     bool
+		metrics  []platformv1.AutoscalingMetric
+		want     string
+	}{
+		"a metric of the plugin": {published, true, by("web:deferred", "500m"), ""},
+		"another metric": {published, true, by("web:waiting", "1"), `component "web" has autoscaling by the metric ` +
+			`"web:waiting", which plugin "shop" does not have: it has web:processing, web:deferred`},
+		"a plugin without any": {&schema.Monitoring{}, true, by("web:deferred", "1"), `component "web" has autoscaling by ` +
+			`the metric "web:deferred", and plugin "shop" declares no metrics to scale by: take it out, and go by ` +
+			`cpuUtilization or memoryUtilization`},
+		"a component without monitoring": {nil, true, by("web:deferred", "1"), `component "web" has autoscaling by the ` +
+			`metric "web:deferred", and plugin "shop" declares no metrics to scale by: take it out, and go by ` +
+			`cpuUtilization or memoryUtilization`},
+		"nothing": {published, true, by("web:deferred", "0"), `component "web" has autoscaling by the metric ` +
+			`"web:deferred" with averageValue 0: it must be greater than 0`},
+		"nobody reads it": {published, false, by("web:deferred", "1"), `component "web" has autoscaling by the metric ` +
+			`"web:deferred", and nobody reads the metrics of the pods: set monitoring.enabled`},
+		"no target": {published, true, nil, `component "web" has autoscaling without a target: set cpuUtilization, ` +
+			`memoryUtilization or both, in percent of the requests, or metrics`},
+	} {
+		a := &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3, Metrics: test.metrics}
+		spec := &platformv1.ComponentSpec{Component: "web", Autoscaling: a, Monitoring: &platformv1.Monitoring{
+			Enabled: test.read}}
+		spec.Plugin.Name = "shop"
+		r := checkAutoscaling(spec, &schema.Component{Monitoring: test.declared}, schema.Range{Min: 1, Max: 3},
+			&platformv1.ApplicationComponent{Autoscaling: a})
+		if got := messageOf(r); got != test.want {
+			t.Errorf("%s: got %q; want %q", name, got, test.want)
+		}
+	}
+}
+
+func messageOf(r *Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.Message
+}
+
 // What a container has only a limit of, it requests as much of.
 func TestRequested(t *testing.T) {
 	some, none := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},

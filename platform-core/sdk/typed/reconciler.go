@@ -29,7 +29,7 @@ const syncRecheck = 200 * time.Millisecond
 var mirrored = []string{
 	platformv1.AcceptedCondition, platformv1.ReadyCondition,
 	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition,
-	platformv1.ArchiveFoundCondition, platformv1.BackupsVerifiedCondition,
+	platformv1.ArchiveFoundCondition, platformv1.BackupsVerifiedCondition, platformv1.AutoscaledCondition,
 }
 
 // reconciler is the controller of one typed kind.

@@ -50,6 +50,7 @@ func report(app *platformv1.Application, f *facts) {
 	conditions.Sum(app, platformv1.CertificateServedCondition, parts)
 	conditions.Sum(app, platformv1.MonitoredCondition, parts)
 	conditions.Sum(app, platformv1.RoutedCondition, parts)
+	conditions.Sum(app, platformv1.AutoscaledCondition, parts)
 	conditions.Sum(app, platformv1.RestoredCondition, parts)
 	conditions.SumDeclared(app, parts)
 	reportRestored(app, f)

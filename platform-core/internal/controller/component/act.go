@@ -40,7 +40,7 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		}
 	}
 	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
-	if err := c.prune(ctx, f.autoscalers, names); err != nil {
+	if err := c.prune(ctx, objects(f.autoscalers), names); err != nil {
 		return outcome.Failed(err)
 	}
 	for _, obj := range wanted {

@@ -128,7 +128,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&networkingv1.Ingress{}, made, builder.WithPredicates(specChanged)).
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(autoscalerChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin),
 			builder.WithPredicates(pluginindex.PluginChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued),
@@ -140,8 +140,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Complete(deps.Gate(c))
 }
 
-// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes, and into
-// that of autoscalers with each measurement.
+// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes.
 var specChanged = predicate.GenerationChangedPredicate{}
 
 // ofPlugin wakes the Components that are made from a plugin whose state changed.

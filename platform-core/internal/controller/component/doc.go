@@ -18,11 +18,11 @@
 //
 // Field owner: component.
 //
-// Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, and Routed, where the plugin has
-// routes, which hold nothing up, and CertificateServed, where TLS is on, which says which pods serve a certificate from
-// before, and those of its WorkloadSets that the plugin declares. Reasons: PluginMissing, PluginChanged, Stopped,
-// Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady, whatever the renderer or the API server refuses,
-// NameTaken, MembersPending, MembersRefused and the reasons of its WorkloadSets.
+// Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, Autoscaled, with autoscaling, and
+// Routed, where the plugin has routes, which hold nothing up, and CertificateServed, where TLS is on, which says which
+// pods serve a certificate from before, and those of its WorkloadSets that the plugin declares. Reasons: PluginMissing,
+// PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady, whatever the renderer or
+// the API server refuses, NameTaken, MembersPending, MembersRefused and the reasons of its WorkloadSets.
 //
 // A budget is made when its set has pods, and before the component is Ready.
 //

@@ -97,7 +97,7 @@ func (p *forecastRun) compare(ctx context.Context, output *render.ComponentOutpu
 			return err
 		}
 	}
-	gone := slices.Concat(p.facts.autoscalers, p.facts.owned())
+	gone := slices.Concat(objects(p.facts.autoscalers), p.facts.owned())
 	if output.PodMonitor == nil && p.facts.monitoring.monitor != nil {
 		gone = append(gone, p.facts.monitoring.monitor)
 	}

@@ -30,7 +30,7 @@ type facts struct {
 	// extras are the PodDisruptionBudgets, NetworkPolicies, Ingresses, Roles and RoleBindings that the component owns.
 	extras []client.Object
 	// autoscalers are the HorizontalPodAutoscalers that the component owns.
-	autoscalers []client.Object
+	autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// tls is what is known of TLS.
 	tls tlsFacts
 	// monitoring is what is known of the PodMonitor.
@@ -70,7 +70,7 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 	f.extras = slices.Concat(objects(owned(budgets.Items, component)), objects(owned(policies.Items, component)),
 		objects(owned(ingresses.Items, component)), objects(owned(bindings.Items, component)),
 		objects(owned(roles.Items, component)))
-	f.autoscalers = objects(owned(autoscalers.Items, component))
+	f.autoscalers = owned(autoscalers.Items, component)
 	if err := c.observeRoutes(ctx, component, f); err != nil {
 		return nil, err
 	}

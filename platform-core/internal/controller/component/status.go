@@ -48,6 +48,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		s.Version = version
 	}
 	reportCertificate(component, f)
+	reportAutoscaled(component, f)
 	conditions.Sum(component, platformv1.RestoredCondition, conditions.Parts(f.sets))
 	conditions.SumDeclared(component, conditions.Parts(f.sets), platformv1.MembershipConditions...)
 	if output != nil {

@@ -27,6 +27,28 @@ type Monitoring struct {
 	Env []plan.EnvVar `json:"env,omitempty"`
 	// Queries have an ops agent serve the metrics, which asks the component's driver.
 	Queries []plan.MetricsQuery `json:"queries,omitempty"`
+	// Metrics are those that autoscaling can go by.
+	Metrics []PodMetric `json:"metrics,omitempty"`
+}
+
+// PodMetric is a metric of each pod, by the name that the API custom.metrics.k8s.io has for it.
+type PodMetric struct {
+	// Name of the metric.
+	Name string `json:"name"`
+	// Help says what it counts.
+	Help string `json:"help"`
+}
+
+// MetricNames are those that autoscaling can go by.
+func (m *Monitoring) MetricNames() []string {
+	if m == nil {
+		return nil
+	}
+	names := make([]string, 0, len(m.Metrics))
+	for _, metric := range m.Metrics {
+		names = append(names, metric.Name)
+	}
+	return names
 }
 
 // Beside says that another container than that of the process serves the metrics.
