@@ -23,6 +23,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpuUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="cpuUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="memoryUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || has(self.maxReplicas) && self.maxReplicas > 0",message="metrics are for autoscaling: set minReplicas and maxReplicas, or take them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled",message="autoscaling by metrics needs a Prometheus that reads the pods: set monitoring.enabled, or take metrics out"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="with apiKeySecretRef completions and metrics are behind the API key, which the operator does not have: take maxErrorRate and maxTimePerToken out"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate and maxTimePerToken"
@@ -75,18 +77,26 @@ type InferenceSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 	// cpuUtilization that autoscaling keeps to, in percent of the CPU that a pod requests. Default 80, where
-	// memoryUtilization is left out as well.
+	// memoryUtilization and metrics are left out as well.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
-	// memoryUtilization that autoscaling keeps to, in percent of the memory that a pod requests. With both utilizations
-	// the one that asks for more pods wins. A server has its model in memory whatever its load is: what grows with the
-	// load are the caches of requests.
+	// memoryUtilization that autoscaling keeps to, in percent of the memory that a pod requests. With several of
+	// utilizations and metrics the one that asks for most pods wins. A server has its model in memory whatever its load
+	// is: what grows with the load are the caches of requests.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
+	// metrics of the runtime that autoscaling keeps to, such as requests that a server computes. Which there are, the
+	// plugin of the runtime says. They need monitoring, and an adapter that serves them in the API custom.metrics.k8s.io.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Metrics []platformv1.AutoscalingMetric `json:"metrics,omitempty"`
 	// gpus that each pod gets. None when left out. Pods are replaced one at a time, and none is added first, so no spare
 	// GPU is needed for an update.
 	// +optional

@@ -61,6 +61,21 @@ var inferences = map[string]struct{ name, spec, want string }{
 	"utilization of nothing":  {"b", `cpuUtilization: 50`, "cpuUtilization is for autoscaling"},
 	"memory":                  {"q", `{minReplicas: 1, maxReplicas: 3, memoryUtilization: 80}`, ""},
 	"memory of nothing":       {"b", `memoryUtilization: 80`, "memoryUtilization is for autoscaling"},
+	"metrics": {"u", `{minReplicas: 1, maxReplicas: 3, monitoring: {enabled: true}, metrics: [{name: ` +
+		`"llamacpp:requests_processing", averageValue: 800m}, {name: a, averageValue: 2}]}`, ""},
+	"metrics of nothing": {"b", `{monitoring: {enabled: true}, metrics: [{name: a, averageValue: 2}]}`,
+		"metrics are for autoscaling"},
+	"metrics that nobody reads": {"b", `{minReplicas: 1, maxReplicas: 3, metrics: [{name: a, averageValue: 2}]}`,
+		"set monitoring.enabled"},
+	"metrics behind a key, for autoscaling": {"b", `{apiKeySecretRef: {name: k}, minReplicas: 1, maxReplicas: 3, ` +
+		`monitoring: {enabled: true}, metrics: [{name: a, averageValue: 2}]}`, "metrics are behind the API key"},
+	"no metrics": {"b", `{minReplicas: 1, maxReplicas: 3, monitoring: {enabled: true}, metrics: []}`, "spec.metrics"},
+	"a metric twice": {"b", `{minReplicas: 1, maxReplicas: 3, monitoring: {enabled: true}, ` +
+		`metrics: [{name: a, averageValue: 2}, {name: a, averageValue: 3}]}`, "spec.metrics[1]"},
+	"a metric of 0": {"b", `{minReplicas: 1, maxReplicas: 3, monitoring: {enabled: true}, ` +
+		`metrics: [{name: a, averageValue: 0}]}`, "averageValue must be greater than 0"},
+	"a metric with a dash": {"b", `{minReplicas: 1, maxReplicas: 3, monitoring: {enabled: true}, ` +
+		`metrics: [{name: a-b, averageValue: 1}]}`, "spec.metrics[0].name"},
 	"adapters": {"s",
 		`adapters: [{name: poet, version: "1.0", scale: 0}, {name: cook, stage: Production}]`, ""},
 	"an adapter twice": {"b", `adapters: [{name: poet, version: "1.0"}, {name: poet, version: "2.0"}]`,

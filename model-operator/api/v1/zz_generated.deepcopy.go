@@ -862,6 +862,13 @@ func (in *InferenceSpec) DeepCopyInto(out *InferenceSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Metrics != nil {
+		in, out := &in.Metrics, &out.Metrics
+		*out = make([]apiv1.AutoscalingMetric, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.GPUs != nil {
 		in, out := &in.GPUs, &out.GPUs
 		*out = new(InferenceGPUs)

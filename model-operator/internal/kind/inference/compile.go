@@ -176,11 +176,11 @@ func replicas(spec *aiv1.InferenceSpec) (*int32, *platformv1.Autoscaling) {
 		return spec.Replicas, nil
 	}
 	cpu := spec.CPUUtilization
-	if cpu == nil && spec.MemoryUtilization == nil {
+	if cpu == nil && spec.MemoryUtilization == nil && len(spec.Metrics) == 0 {
 		cpu = new(int32(defaultUtilization))
 	}
 	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
-		CPUUtilization: cpu, MemoryUtilization: spec.MemoryUtilization}
+		CPUUtilization: cpu, MemoryUtilization: spec.MemoryUtilization, Metrics: spec.Metrics}
 }
 
 // resources are those of a pod, its GPUs included.

@@ -162,6 +162,30 @@ func TestCompileRefusesAModelThatIsNotReady(t *testing.T) {
 	refused(`spec.modelRef names Model "chat", which is not ready: spec.requires[0] names nothing`)
 }
 
+// The CPU decides how many pods there are only where nothing else does.
+func TestCompileScalesByTheCPUWhereNothingElseIsNamed(t *testing.T) {
+	by := []platformv1.AutoscalingMetric{{Name: "llamacpp:requests_deferred", AverageValue: resource.MustParse("2")}}
+	for name, c := range map[string]struct {
+		spec aiv1.InferenceSpec
+		want int32
+	}{
+		"nothing": {aiv1.InferenceSpec{}, defaultUtilization},
+		"CPU":     {aiv1.InferenceSpec{CPUUtilization: new(int32(50)), Metrics: by}, 50},
+		"memory":  {aiv1.InferenceSpec{MemoryUtilization: new(int32(50))}, 0},
+		"metrics": {aiv1.InferenceSpec{Metrics: by}, 0},
+	} {
+		c.spec.MinReplicas, c.spec.MaxReplicas = 1, 3
+		_, a := replicas(&c.spec)
+		got := int32(0)
+		if a.CPUUtilization != nil {
+			got = *a.CPUUtilization
+		}
+		if got != c.want || len(a.Metrics) != len(c.spec.Metrics) {
+			t.Errorf("%s: it goes by %d %% and %v", name, got, a.Metrics)
+		}
+	}
+}
+
 // At admission nothing can be read, and what has no need of the Model is judged all the same.
 func TestCompileWithoutTheModel(t *testing.T) {
 	i := &aiv1.Inference{Spec: aiv1.InferenceSpec{

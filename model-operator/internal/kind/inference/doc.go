@@ -18,6 +18,6 @@
 // on record in an annotation that Compile goes by.
 //
 // Fields left out, of those that instances can have: logs, since what the processes log is on their standard output.
-// tls is refused, since the server does not read a renewed certificate. autoscaling is minReplicas, maxReplicas and
-// cpuUtilization.
+// tls is refused, since the server does not read a renewed certificate. autoscaling is minReplicas, maxReplicas,
+// cpuUtilization, memoryUtilization and metrics.
 package inference
