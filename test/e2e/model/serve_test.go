@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,9 @@ import (
 
 // operator is the chart that brings the kinds Model and Inference.
 const operator = "model-operator"
+
+// answerTimeout is how long a completion of a few tokens may take before another one is tried.
+const answerTimeout = 20 * time.Second
 
 // TestSmokeModel serves a model, moves its stage to another version, and deletes both.
 func TestSmokeModel(t *testing.T) {
@@ -72,7 +76,9 @@ func expectDigest(s *framework.Namespace, i *unstructured.Unstructured, digest s
 func complete(s *framework.Namespace, service string) {
 	s.Helper()
 	ways := s.NewPortForwards()
-	c := &http.Client{Transport: &http.Transport{DialContext: ways.DialService, DisableKeepAlives: true}}
+	// A pod whose node was just cut off may be among those that the Service leads to, and answers nothing at all.
+	c := &http.Client{Transport: &http.Transport{DialContext: ways.DialService, DisableKeepAlives: true},
+		Timeout: answerTimeout}
 	s.Eventually(framework.SettleTimeout, "a completion",
 		func() error { return completion(s.Ctx, c, "http://"+service+":8080/v1/completions") })
 }
