@@ -75,6 +75,7 @@ $(BIN)/mysql/.copied: $(MYSQL_IMAGE)/pom.xml $(MYSQL_IMAGE)/image.yaml
 	@echo "unpacking MySQL"
 	@rm -rf $(BIN)/mysql
 	@mvn -q -B -f $(MYSQL_IMAGE)/pom.xml dependency:unpack-dependencies -DincludeTypes=zip -DoutputDirectory=$(BIN)/mysql \
+	  -DmarkersDirectory=$(BIN)/mysql/.markers \
 	  -Dmysql=$$(sed -n 's/.*{mysql: \([0-9.]*\)}.*/\1/p' $(MYSQL_IMAGE)/image.yaml) -Dmdep.unpack.includes='$(MYSQL_FILES)'
 	@chmod +x $(BIN)/mysql/bin/*
 	@touch $@

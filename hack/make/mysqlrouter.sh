@@ -18,7 +18,7 @@ for layer in $layers; do
   tar -xOf "$archive" "$layer" | tar -xzf - -C "$to/root" --no-same-owner
 done
 
-for program in mysqlrouter mysqlrouter_keyring; do
+for program in mysqlrouter mysqlrouter_keyring mysqlrouter_passwd; do
   cat >"$to/$program" <<SCRIPT
 #!/bin/sh
 root="$to/root"
