@@ -154,8 +154,6 @@ func checkLifecycle(t *testing.T, where string, plugin lifecyclePlugin, kind map
 
 // unmeasured are components without metrics, and why.
 var unmeasured = map[string]string{
-	"mysql/router": "a Router tells figures over a REST API of its own alone; sessions of clients are in the metrics " +
-		"of the servers, and whether one answers in the status of its pod",
 	"redis/sentinel": "what Sentinels say of their primary is in the metrics of the servers, and whether one " +
 		"answers in the status of its pod",
 	"kafka/keeper": "the metrics of a cluster elsewhere are where it is",

@@ -25,6 +25,8 @@ func mysqlRouterCommand() *cobra.Command {
 	flags := start.Flags()
 	flags.StringVar(&r.Program, "program", "mysqlrouter", "the Router")
 	flags.StringVar(&r.KeyringProgram, "keyring-program", "mysqlrouter_keyring", "the program that writes its passwords")
+	flags.StringVar(&r.PasswordProgram, "password-program", "mysqlrouter_passwd",
+		"the program that writes passwords of its REST API")
 	flags.StringVar(&r.Parameters, "parameters", filepath.Join(plan.ConfigDir, "router.json"),
 		"its parameters, beside which its files are written")
 	flags.StringVar(&r.Run, "run", plan.RunDir, "folder that the containers of the pod share")

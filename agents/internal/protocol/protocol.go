@@ -13,6 +13,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/mysql"
+	"github.com/zeroinfra/agents/internal/driver/mysqlrouter"
 	"github.com/zeroinfra/agents/internal/driver/nginx"
 	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
@@ -81,6 +82,9 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	case plan.ProtocolMySQL:
 		return mysql.New(mysql.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			Verified: &d.verifiedMy}), nil
+	case plan.ProtocolMySQLRouter:
+		return mysqlrouter.New(mysqlrouter.Options{Address: declared.Address, Username: declared.Username,
+			Password: password}), nil
 	case plan.ProtocolRedis:
 		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			UsersFile: declared.EntitiesFile}), nil

@@ -13,12 +13,14 @@ const (
 	// ProtocolKafkaExternal is for a Kafka outside of the pod and of the suite: Settings say where it is.
 	ProtocolKafkaExternal = "kafka-external"
 
-	ProtocolMinIO      = "minio"
-	ProtocolMySQL      = "mysql"
-	ProtocolNginx      = "nginx"
-	ProtocolPgBouncer  = "pgbouncer"
-	ProtocolPostgreSQL = "postgresql"
-	ProtocolRedis      = "redis"
+	ProtocolMinIO = "minio"
+	ProtocolMySQL = "mysql"
+	// ProtocolMySQLRouter is the REST API of a MySQL Router.
+	ProtocolMySQLRouter = "mysqlrouter"
+	ProtocolNginx       = "nginx"
+	ProtocolPgBouncer   = "pgbouncer"
+	ProtocolPostgreSQL  = "postgresql"
+	ProtocolRedis       = "redis"
 	// ProtocolS3 is for a storage outside of the pod and of the cluster: Settings say where it is.
 	ProtocolS3 = "s3"
 )
@@ -83,8 +85,9 @@ var driverProtocols = map[string]DriverProtocol{
 			"require-tls"}, Password: true},
 	}},
 	// They have no objects that are kept: they are asked.
-	ProtocolNginx:     {},
-	ProtocolPgBouncer: {},
+	ProtocolMySQLRouter: {},
+	ProtocolNginx:       {},
+	ProtocolPgBouncer:   {},
 	ProtocolPostgreSQL: {Databases: true, Kinds: map[string]EntityKind{
 		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},
 		"role": {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"},

@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
@@ -16,6 +18,8 @@ import (
 // nothing is lost that was acknowledged. Routers come and go beside servers that run.
 func TestMySQLRouter(t *testing.T) {
 	g := newMySQLTrials(t, "mysqlrouter")
+	// Pods are others with metrics than without.
+	g.update(func(spec *databasev1.MySQLClusterSpec) { spec.Monitoring = &platformv1.Monitoring{Enabled: true} })
 	before := g.application().ProcessStarts()
 	g.update(func(spec *databasev1.MySQLClusterSpec) {
 		spec.Router = &databasev1.MySQLRouter{Replicas: 2, Parameters: platformv1.Parameters{"max_total_connections": "200"}}
@@ -27,6 +31,7 @@ func TestMySQLRouter(t *testing.T) {
 	}
 	checkMySQLRouterStatus(g)
 	checkMySQLRouterRoutes(g)
+	checkMySQLRouterMetrics(g)
 	b := g.binding()
 	for _, route := range []string{"router-rw", "router"} {
 		// In the second round the API server is away for a short time.
@@ -53,6 +58,22 @@ func TestMySQLRouter(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// checkMySQLRouterMetrics has each Router tell what goes through it.
+func checkMySQLRouterMetrics(g *mysqlGroup) {
+	g.Helper()
+	for _, name := range []string{"0", "1"} {
+		pod := &corev1.Pod{}
+		g.MustGet(g.application().Name+"-router-main-"+name, pod)
+		for _, route := range []string{"primary", "replicas", "split"} {
+			g.application().WaitForSample(pod, mysqlMetricsPort, 1, "mysql_router_route_alive", `route="`+route+`"`)
+		}
+		g.application().WaitForSample(pod, mysqlMetricsPort, 200, "mysql_router_max_connections")
+		for _, query := range []string{"routes", "health", "limits", "pools", "members"} {
+			g.application().WaitForSample(pod, mysqlMetricsPort, 1, "mysql_query_success", `query="`+query+`"`)
+		}
+	}
 }
 
 func checkMySQLRouterStatus(g *mysqlGroup) {

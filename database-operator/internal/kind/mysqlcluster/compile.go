@@ -80,7 +80,7 @@ func seconds(d *metav1.Duration) platformv1.ParameterValue {
 	return typed.Number(int32(d.Seconds()))
 }
 
-// routers are in the same places as the members. Without the component there are none.
+// routers are in the same places as the members, and measured as they are. Without the component there are none.
 func routers(spec *databasev1.MySQLClusterSpec) []platformv1.ApplicationComponent {
 	r := spec.Router
 	if r == nil {
@@ -93,5 +93,6 @@ func routers(spec *databasev1.MySQLClusterSpec) []platformv1.ApplicationComponen
 		Parameters: maps.Clone(r.Parameters),
 		Service:    r.Service.DeepCopy(),
 		Scheduling: spec.Scheduling.DeepCopy(),
+		Monitoring: spec.Monitoring.DeepCopy(),
 	}}
 }

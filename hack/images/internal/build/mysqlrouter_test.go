@@ -29,7 +29,8 @@ sh /tmp/probe /tmp 6450 6446
 // tested with the agents.
 func TestMySQLRouter(t *testing.T) {
 	root := unpacked(t, "zeroinfra/mysql-router:9.7")
-	for _, program := range []string{"/usr/bin/mysqlrouter", "/usr/bin/mysqlrouter_keyring"} {
+	for _, name := range []string{"mysqlrouter", "mysqlrouter_keyring", "mysqlrouter_passwd"} {
+		program := "/usr/bin/" + name
 		if out, err := inside(root, 4242, program, "--version"); err != nil || !strings.Contains(out, "Ver 9.7.") {
 			t.Errorf("%s --version printed %q, %v", program, out, err)
 		}

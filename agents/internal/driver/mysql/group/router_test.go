@@ -114,6 +114,7 @@ func TestRouter(t *testing.T) {
 		return nil
 	})
 	r.splits(split, first)
+	r.tellsNumbers()
 
 	t.Log("another member is made the primary")
 	second := pods[1]
@@ -137,6 +138,8 @@ func TestRouter(t *testing.T) {
 		}
 	}
 	r.listensNowhere()
+	r.expectsAlive("false")
+	r.expectNumber("/routes/{route}/status", "route", "split", "activeConnections", func(n float64) bool { return n >= 0 })
 
 	t.Log("all are back")
 	for _, pod := range pods {

@@ -19,7 +19,12 @@ const (
 	PortPrimary  = 6446
 	PortReplicas = 6447
 	PortSplit    = 6450
+	// PortREST is where the pod's own containers ask for numbers.
+	PortREST = 8081
 )
+
+// realm is who is let in by the REST API: those whose passwords are in a file.
+const realm = "metrics"
 
 // cache is what the Router calls its knowledge of the group.
 const cache = "group"
@@ -68,6 +73,7 @@ func (r *Router) text(parameters map[string]string, bind string) string {
 	section("metadata_cache:"+cache, slices.Concat([]string{"cluster_type = gr",
 		"router_id = " + strconv.Itoa(mysql.RouterID), "user = " + server.RouterUser,
 		"metadata_cluster = " + mysql.RouterGroup, "use_gr_notifications = 0"}, metadata)...)
+	r.rest(section)
 	route := func(name string, port int, role, strategy string, more ...string) {
 		section("routing:"+name, append([]string{"bind_address = " + bind, "bind_port = " + strconv.Itoa(port),
 			"destinations = metadata-cache://" + cache + "/?role=" + role, "routing_strategy = " + strategy,
@@ -78,6 +84,17 @@ func (r *Router) text(parameters map[string]string, bind string) string {
 	route("replicas", PortReplicas, "SECONDARY", "round-robin-with-fallback")
 	route(split, PortSplit, "PRIMARY_AND_SECONDARY", "round-robin", "access_mode = auto", "connection_sharing = 1")
 	return b.String()
+}
+
+// rest is the REST API, on loopback.
+func (r *Router) rest(section func(name string, lines ...string)) {
+	section("http_server", "bind_address = 127.0.0.1", "port = "+strconv.Itoa(PortREST), "ssl = 0")
+	section("http_auth_backend:"+realm, "backend = file", "filename = "+r.accounts())
+	section("http_auth_realm:"+realm, "backend = "+realm, "method = basic", "name = "+realm)
+	section("rest_api")
+	for _, part := range []string{"rest_connection_pool", "rest_metadata_cache", "rest_router", "rest_routing"} {
+		section(part, "require_realm = "+realm)
+	}
 }
 
 // nobodyYet is in the list of members until the Router has read one.

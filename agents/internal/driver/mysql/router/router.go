@@ -46,8 +46,9 @@ const (
 
 // Router is one in its pod.
 type Router struct {
-	// Program is mysqlrouter, and KeyringProgram the one that writes its passwords.
-	Program, KeyringProgram string
+	// Program is mysqlrouter, KeyringProgram the one that writes its passwords, and PasswordProgram the one that writes
+	// those of who asks it by its REST API.
+	Program, KeyringProgram, PasswordProgram string
 	// Parameters is a file of its parameters as a JSON object; what is made of them is beside it.
 	Parameters string
 	// Run is the folder that the containers of the pod share, Secrets has a folder for each credential, and Certificates
@@ -95,7 +96,7 @@ func (r *Router) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.writeVersion(ctx), r.writeKeyring(ctx), os.WriteFile(r.state(), members, private),
+	return errors.Join(r.writeVersion(ctx), r.writePasswords(ctx), os.WriteFile(r.state(), members, private),
 		os.WriteFile(r.config(), []byte(r.text(parameters, listenaddress.Any())), private))
 }
 
@@ -103,6 +104,7 @@ func (r *Router) config() string    { return r.beside(configFile) }
 func (r *Router) state() string     { return filepath.Join(r.Run, StateFile) }
 func (r *Router) keyring() string   { return r.beside("mysqlrouter.keyring") }
 func (r *Router) masterKey() string { return r.beside("mysqlrouter.master-key") }
+func (r *Router) accounts() string  { return r.beside("mysqlrouter.accounts") }
 
 func (r *Router) beside(name string) string { return filepath.Join(filepath.Dir(r.Parameters), name) }
 
@@ -129,31 +131,37 @@ func (r *Router) writeVersion(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(r.Run, VersionFile), append(found[1], '\n'), 0o644)
 }
 
-// writeKeyring has the password of the account for members where the Router looks for it, anew each time.
-func (r *Router) writeKeyring(ctx context.Context) error {
+// writePasswords has the password of the account for members where the Router looks for it, anew each time. Who asks
+// the Router by its REST API has the same one.
+func (r *Router) writePasswords(ctx context.Context) error {
 	password, err := os.ReadFile(filepath.Join(r.Secrets, server.RouterCredential, "password"))
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(atomicfile.Remove(r.keyring()), atomicfile.Remove(r.masterKey())); err != nil {
-		return err
+	for _, file := range []string{r.keyring(), r.masterKey(), r.accounts()} {
+		if err := atomicfile.Remove(file); err != nil {
+			return err
+		}
 	}
+	line := strings.TrimSuffix(string(password), "\n") + "\n"
+	masterKey := "--master-key-file=" + r.masterKey()
 	// The password is on nobody's command line.
 	for _, c := range []struct {
+		program   string
 		arguments []string
 		input     string
 	}{
-		{[]string{"init", "--master-key-file=" + r.masterKey(), r.keyring()}, ""},
-		{[]string{"set", "--master-key-file=" + r.masterKey(), r.keyring(), server.RouterUser, "password"},
-			strings.TrimSuffix(string(password), "\n") + "\n"},
+		{r.KeyringProgram, []string{"init", masterKey, r.keyring()}, ""},
+		{r.KeyringProgram, []string{"set", masterKey, r.keyring(), server.RouterUser, "password"}, line},
+		{r.PasswordProgram, []string{"set", r.accounts(), server.RouterUser}, line},
 	} {
-		cmd := exec.CommandContext(ctx, r.KeyringProgram, c.arguments...)
+		cmd := exec.CommandContext(ctx, c.program, c.arguments...)
 		cmd.Stdin = strings.NewReader(c.input)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s %s: %w: %s", r.KeyringProgram, c.arguments[0], err, out)
+			return fmt.Errorf("%s %s: %w: %s", c.program, c.arguments[0], err, out)
 		}
 	}
-	return nil
+	return os.Chmod(r.accounts(), private)
 }
 
 // selfSign makes a certificate that leads nowhere, as the servers do that are given none: clients can speak TLS with it
