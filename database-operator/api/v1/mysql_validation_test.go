@@ -72,14 +72,22 @@ func TestMySQLCreate(t *testing.T) {
 }
 
 func TestMySQLVersionCannotChange(t *testing.T) {
-	obj := newMySQL(t, env.Namespace(t), "a", `version: "8.0"`)
-	if err := env.Client.Create(t.Context(), obj, testkit.Strict); err != nil {
-		t.Fatal(err)
+	namespace := env.Namespace(t)
+	for name, c := range map[string]struct{ before, after string }{
+		"upgrade":   {"8.0", "9.7"},
+		"downgrade": {"9.7", "8.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := newMySQL(t, namespace, name, `version: "`+c.before+`"`)
+			if err := env.Client.Create(t.Context(), obj, testkit.Strict); err != nil {
+				t.Fatal(err)
+			}
+			if err := unstructured.SetNestedField(obj.Object, c.after, "spec", "version"); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Refused(t, env.Client.Update(t.Context(), obj), "version cannot change")
+		})
 	}
-	if err := unstructured.SetNestedField(obj.Object, "9.7", "spec", "version"); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Refused(t, env.Client.Update(t.Context(), obj), "version cannot change")
 }
 
 // What the sample and the tests of Compile have can be applied.

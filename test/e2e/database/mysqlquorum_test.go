@@ -39,7 +39,7 @@ func TestMySQLQuorum(t *testing.T) {
 // replica is the first member that is not the primary.
 func (g *mysqlGroup) replica() *corev1.Pod {
 	g.Helper()
-	primary, all := g.primaryPod().Name, g.application().Pods()
+	primary, all := g.primaryPod().Name, g.members()
 	i := slices.IndexFunc(all, func(pod corev1.Pod) bool { return pod.Name != primary })
 	return &all[i]
 }
