@@ -32,6 +32,8 @@ func (f *mysqlFault) tried(g *mysqlGroup, host, port, named string) {
 		g.waitForAnother(primary)
 	}
 	trial.end(named, framework.FailoverGapLimit)
+	// The next fault is that of a whole group, whatever the object was last told of this one.
+	g.wholeGroup(3)
 }
 
 // mysqlFaults are those of a round. The API server is away for long in the first one only.
@@ -108,6 +110,7 @@ func TestMySQLFailoverOfANode(t *testing.T) {
 			trial.writer.waitForAll("while the node is cut off")
 			heal()
 			trial.end("node cut off", expiryGap)
+			g.wholeGroup(3)
 		})
 	}
 }
