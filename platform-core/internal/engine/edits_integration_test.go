@@ -207,7 +207,7 @@ func TestOtherEditsAreReverted(t *testing.T) {
 	}
 }
 
-// What somebody wrote in a Component is no reason to refuse a spec that is not taken up yet: it is taken back with that.
+// What somebody wrote in a Component is no reason to refuse a spec that is not taken up yet: it is taken back.
 func TestEditsBesideAChangeThatWaitsAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	heldUp(t, app)

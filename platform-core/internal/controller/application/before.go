@@ -88,8 +88,10 @@ func withoutEdits(live *platformv1.Component, wanted *platformv1.ComponentSpec) 
 }
 
 func specOf(specs []platformv1.ComponentSpec, component string) *platformv1.ComponentSpec {
-	if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == component }); i >= 0 {
-		return &specs[i]
+	for i := range specs {
+		if specs[i].Component == component {
+			return &specs[i]
+		}
 	}
 	return nil
 }

@@ -210,8 +210,8 @@ func (f found) renewing(wanted []string, sees map[string]seen, primary string) s
 }
 
 // joining has a member join that is not in the group. One that has restarted waits until the group has put out the
-// server that it was before: where both come in one view, the member that put it out counts it as gone from then on, and
-// takes the next failure for the loss of the majority, which puts out nobody.
+// server that it was before: where both come in one view, the member that put it out counts it as gone from then on,
+// and takes the next failure for the loss of the majority, which puts out nobody.
 func (f found) joining(wanted []string, sees map[string]seen, primary string) step {
 	next := step{phase: Done}
 	var quarantined []string
