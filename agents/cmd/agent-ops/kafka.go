@@ -284,7 +284,8 @@ func kafkaCertificates() *cobra.Command {
 func kafkaStop() *cobra.Command {
 	var node string
 	cmd := kafkaSub("await-stop",
-		"Wait until no partition would be left with too few replicas in sync without this broker",
+		"Wait until no partition would be left with too few replicas in sync without this broker, and the others "+
+			"take records",
 		2*time.Minute, func(ctx context.Context, o *kafkaOptions, _ []string) error {
 			return o.driver().AwaitRestart(ctx, node)
 		})

@@ -153,12 +153,10 @@ func mayRestart(s *session, words []string) (driver.Table, error) {
 	if err != nil {
 		return driver.Table{}, err
 	}
-	verdict := placement.Restart(all, id)
-	may, reason := yes, ""
-	if !verdict.MayRestart() {
+	verdict := placement.Restart(withoutCanary(all), id)
+	may, reason := yes, blocked(verdict, id)
+	if reason != "" {
 		may = no
-		reason = fmt.Sprintf("without broker %d too few replicas would be in sync of %s: wait until others have caught up",
-			id, shortened(verdict.Blocking))
 	}
 	return tableOf([]string{"may", "reason", "blocking", "alone", "unsatisfiable"},
 		may, reason, number(len(verdict.Blocking)), shortened(verdict.Alone), shortened(verdict.Unsatisfiable)), nil
@@ -177,35 +175,45 @@ func electPreferred(s *session, _ []string) (driver.Table, error) {
 			wanted[p.Topic] = append(wanted[p.Topic], p.ID)
 		}
 	}
-	elected, problems := 0, []string{}
-	if len(wanted) > 0 {
-		lead, err := s.lead()
-		if err != nil {
-			return driver.Table{}, err
-		}
-		response, err := lead.ElectLeaders(&sarama.ElectLeadersRequest{Version: 2, Type: sarama.PreferredElection,
-			TopicPartitions: wanted, TimeoutMs: s.milliseconds()})
-		if err != nil {
-			return driver.Table{}, fmt.Errorf("cannot elect leaders: %w", err)
-		}
-		if response.ErrorCode != sarama.ErrNoError {
-			return driver.Table{}, fmt.Errorf("cannot elect leaders: %w", answer{code: response.ErrorCode})
-		}
-		for topic, results := range response.ReplicaElectionResults {
-			for id, result := range results {
-				switch result.ErrorCode {
-				case sarama.ErrNoError:
-					elected++
-				case sarama.ErrElectionNotNeeded:
-				default:
-					problems = append(problems, fmt.Sprintf("%s-%d: %v", topic, id, said(result.ErrorCode, result.ErrorMessage)))
-				}
+	elected, problems, err := s.elect(wanted)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return tableOf([]string{"elected", "problems", "reason"},
+		number(elected), number(len(problems)), shortened(problems)), nil
+}
+
+// elect has the preferred replicas of partitions, by topic, lead them. It says how many were elected, and what was in
+// the way of others.
+func (s *session) elect(wanted map[string][]int32) (elected int, problems []string, err error) {
+	if len(wanted) == 0 {
+		return 0, nil, nil
+	}
+	lead, err := s.lead()
+	if err != nil {
+		return 0, nil, err
+	}
+	response, err := lead.ElectLeaders(&sarama.ElectLeadersRequest{Version: 2, Type: sarama.PreferredElection,
+		TopicPartitions: wanted, TimeoutMs: s.milliseconds()})
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot elect leaders: %w", err)
+	}
+	if response.ErrorCode != sarama.ErrNoError {
+		return 0, nil, fmt.Errorf("cannot elect leaders: %w", answer{code: response.ErrorCode})
+	}
+	for topic, results := range response.ReplicaElectionResults {
+		for id, result := range results {
+			switch result.ErrorCode {
+			case sarama.ErrNoError:
+				elected++
+			case sarama.ErrElectionNotNeeded:
+			default:
+				problems = append(problems, fmt.Sprintf("%s-%d: %v", topic, id, said(result.ErrorCode, result.ErrorMessage)))
 			}
 		}
 	}
 	slices.Sort(problems)
-	return tableOf([]string{"elected", "problems", "reason"},
-		number(elected), number(len(problems)), shortened(problems)), nil
+	return elected, problems, nil
 }
 
 // unregister refuses what would leave partitions with replicas that nobody has.

@@ -142,7 +142,7 @@ func (s *session) look(sh shape) (found, error) {
 	if err != nil {
 		return f, err
 	}
-	_, f.problem = placement.Plan(places, f.partitions, placement.Goal{Leaving: sh.nodes(sh.Leaving)})
+	_, f.problem = placement.Plan(places, withoutCanary(f.partitions), placement.Goal{Leaving: sh.nodes(sh.Leaving)})
 	return f, nil
 }
 
@@ -156,6 +156,7 @@ func next(sh shape, f found) memberStep {
 	if slices.Contains(sh.Roles, roleBroker) {
 		steps = append(steps,
 			func() memberStep { return serves(staying, f) },
+			func() memberStep { return releases(slices.Concat(staying, leaving), leaving, f) },
 			func() memberStep { return drains(sh, leaving, f) },
 			func() memberStep { return forgets(slices.Concat(staying, leaving), f) })
 	}
@@ -220,6 +221,20 @@ func serves(staying []int32, f found) memberStep {
 	for _, id := range staying {
 		if !slices.Contains(f.alive, id) {
 			return waitFor("broker %d is not alive in the cluster", id)
+		}
+	}
+	return memberStep{}
+}
+
+// releases removes the topic of the canary where brokers that leave, or that are gone, have replicas of it: its
+// replication factor is for the brokers that there were.
+func releases(known, leaving []int32, f found) memberStep {
+	for _, p := range f.partitions {
+		if p.Topic == canaryTopic && slices.ContainsFunc(p.Replicas, func(id int32) bool {
+			return slices.Contains(leaving, id) || slices.Contains(f.fenced, id) && !slices.Contains(known, id)
+		}) {
+			return memberStep{membersWorking, "topic " + canaryTopic + " is removed, since brokers leave that hold it",
+				(*session).removeCanary}
 		}
 	}
 	return memberStep{}

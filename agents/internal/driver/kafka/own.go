@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/IBM/sarama"
 
@@ -82,41 +80,6 @@ func (d *Driver) logsIn(ctx context.Context, user, password string) bool {
 		_, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 1})
 		return err
 	}) == nil
-}
-
-// awaitPause is between two looks at whether a broker may stop.
-const awaitPause = time.Second
-
-// AwaitRestart waits until a broker may be stopped without a partition being left with fewer replicas in sync than
-// min.insync.replicas. The error says which ones are when the time is over.
-func (d *Driver) AwaitRestart(ctx context.Context, node string) error {
-	said := ""
-	for {
-		err := d.with(ctx, func(s *session) error {
-			table, err := mayRestart(s, []string{node})
-			if err != nil {
-				return err
-			}
-			row := table.Rows[0]
-			if *row[slices.Index(table.Columns, "may")] == yes {
-				said = ""
-				return nil
-			}
-			said = *row[slices.Index(table.Columns, "reason")]
-			return nil
-		})
-		if err == nil && said == "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if said == "" {
-				return err
-			}
-			return fmt.Errorf("broker %s is stopped although %s", node, said)
-		case <-time.After(awaitPause):
-		}
-	}
 }
 
 // Settings reads lines name=value, as properties files have them.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build processes
+
+package kafka_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka"
+)
+
+const canaryTopic = "__zeroinfra_canary"
+
+// awaitRestart asks for so long whether a broker may be restarted.
+func (s *server) awaitRestart(broker string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	return s.driver.AwaitRestart(ctx, broker)
+}
+
+// A broker stops once the others take records with acks=all, whatever replicas are in sync of the topics of users. The
+// topic that this takes is in the way of nobody.
+func TestABrokerStopsWhenTheOthersTakeRecords(t *testing.T) {
+	// A cluster with an authorizer, where a topic takes no record that says nothing else while one broker is down.
+	s := newServer(t, 3, "min.insync.replicas=3")
+	if err := s.awaitRestart("1", callTime); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.records(); len(got) != 0 {
+		t.Errorf("there is a canary, and nothing that it is for: %v", got)
+	}
+	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "3", "config",
+		`{"min.insync.replicas":"1"}`))
+	s.must(kafka.KindTopic, topicOf("alone", driver.Create, "partitions", "3", "replication-factor", "1"))
+	if err := s.awaitRestart("1", callTime); err != nil {
+		t.Fatal(err)
+	}
+	before := s.records()
+	if len(before) != 3 || before[1] > 0 || before[2] == 0 || before[3] == 0 {
+		t.Errorf("by leader, the canary has written %v", before)
+	}
+
+	s.Nodes[1].Kill()
+	s.until("a broker is down, and the topic can do without another one", func(row map[string]string) bool {
+		return row["may"] == "yes"
+	}, "restart", "3")
+	err := s.awaitRestart("3", 15*time.Second)
+	if err == nil || !strings.Contains(err.Error(), "broker 3 is stopped although partition 0 of "+canaryTopic+
+		", which broker 1 leads, does not take a record with acks=all") {
+		t.Errorf("with a broker that is down: %v", err)
+	}
+
+	s.Nodes[1].Start()
+	s.Nodes[1].Ready()
+	if err := s.awaitRestart("3", callTime); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.records(); len(got) != 3 || got[2] <= before[2] || got[3] != before[3] {
+		t.Errorf("by leader, the canary has written %v once all are there, and before %v", got, before)
+	}
+	testTheCanaryHoldsNoBroker(s)
+}
+
+// testTheCanaryHoldsNoBroker: a broker that leaves is emptied of it as well, and gets no replica of it when it stops.
+func testTheCanaryHoldsNoBroker(s *server) {
+	for _, topic := range []string{"orders", "alone"} {
+		s.must(kafka.KindTopic, topicOf(topic, driver.Delete))
+	}
+	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "2", "config",
+		`{"min.insync.replicas":"1"}`))
+	const shape = `{"members":[["k-1","k-2"]],"leaving":["k-3"],"roles":["broker"]}`
+	if first := s.query(kafka.MembersStep, shape)[0]; !strings.Contains(first["reason"], canaryTopic+" is removed") {
+		s.Errorf("the first step is %v", first)
+	}
+	s.until("the broker is empty", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
+		shape)
+	if err := s.awaitRestart("3", callTime); err != nil {
+		s.Error(err)
+	}
+	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
+		s.Errorf("the broker that leaves holds %v", held)
+	}
+}
+
+// records are how many the canary has written to the partition that each broker leads; none where it has no topic.
+func (s *server) records() map[int32]int64 {
+	s.Helper()
+	client := s.client()
+	defer client.Close()
+	ids, err := client.Partitions(canaryTopic)
+	if err != nil {
+		return nil
+	}
+	written := map[int32]int64{}
+	for _, id := range ids {
+		offset, err := client.GetOffset(canaryTopic, id, sarama.OffsetNewest)
+		if err != nil {
+			s.Fatal(err)
+		}
+		leader, err := client.Leader(canaryTopic, id)
+		if err != nil {
+			s.Fatal(err)
+		}
+		written[leader.ID()] += offset
+	}
+	return written
+}
