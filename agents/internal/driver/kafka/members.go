@@ -98,8 +98,10 @@ const controllerBase = 1000
 // found is what the cluster says.
 type found struct {
 	alive, fenced []int32
-	quorum        *quorum
-	partitions    []partition
+	// cordoned are brokers that get no new replicas; nil where Kafka cannot do that.
+	cordoned   []int32
+	quorum     *quorum
+	partitions []partition
 	// problem is why what leaving brokers hold fits on no other.
 	problem error
 }
@@ -135,6 +137,7 @@ func (s *session) look(sh shape) (found, error) {
 			f.alive = append(f.alive, broker.BrokerID)
 		}
 	}
+	f.cordoned = s.cordoned(f.alive)
 	if f.partitions, err = s.allPartitions(); err != nil || len(sh.Leaving) == 0 {
 		return f, err
 	}
@@ -156,6 +159,7 @@ func next(sh shape, f found) memberStep {
 	if slices.Contains(sh.Roles, roleBroker) {
 		steps = append(steps,
 			func() memberStep { return serves(staying, f) },
+			func() memberStep { return welcomes(staying, f) },
 			func() memberStep { return releases(slices.Concat(staying, leaving), leaving, f) },
 			func() memberStep { return drains(sh, leaving, f) },
 			func() memberStep { return forgets(slices.Concat(staying, leaving), f) })
@@ -226,6 +230,17 @@ func serves(staying []int32, f found) memberStep {
 	return memberStep{}
 }
 
+// welcomes has brokers get new replicas that were to leave and stay, or are back: Kafka keeps the setting.
+func welcomes(staying []int32, f found) memberStep {
+	for _, id := range staying {
+		if slices.Contains(f.cordoned, id) {
+			return memberStep{membersWorking, fmt.Sprintf("broker %d stays, and gets new replicas again", id),
+				func(s *session) error { return s.uncordon(id) }}
+		}
+	}
+	return memberStep{}
+}
+
 // releases removes the topic of the canary where brokers that leave, or that are gone, have replicas of it: its
 // replication factor is for the brokers that there were.
 func releases(known, leaving []int32, f found) memberStep {
@@ -240,7 +255,7 @@ func releases(known, leaving []int32, f found) memberStep {
 	return memberStep{}
 }
 
-// drains empties brokers that leave.
+// drains empties brokers that leave. They get no new replicas meanwhile, where Kafka can do that.
 func drains(sh shape, leaving []int32, f found) memberStep {
 	replicas := 0
 	for _, id := range leaving {
@@ -261,6 +276,9 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving),
 		replicas),
 		func(s *session) error {
+			if err := s.cordon(f.toCordon(leaving)); err != nil {
+				return err
+			}
 			_, err := s.stepTo(to)
 			return err
 		}}

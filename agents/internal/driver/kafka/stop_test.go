@@ -65,27 +65,54 @@ func TestABrokerStopsWhenTheOthersTakeRecords(t *testing.T) {
 	if got := s.records(); len(got) != 3 || got[2] <= before[2] || got[3] != before[3] {
 		t.Errorf("by leader, the canary has written %v once all are there, and before %v", got, before)
 	}
-	testTheCanaryHoldsNoBroker(s)
 }
 
-// testTheCanaryHoldsNoBroker: a broker that leaves is emptied of it as well, and gets no replica of it when it stops.
-func testTheCanaryHoldsNoBroker(s *server) {
-	for _, topic := range []string{"orders", "alone"} {
-		s.must(kafka.KindTopic, topicOf(topic, driver.Delete))
+// A broker that leaves is emptied of the canary as well, gets no replica of it when it stops, and none of new topics.
+func TestABrokerThatLeavesGetsNoReplica(t *testing.T) {
+	s := newServer(t, 3, "min.insync.replicas=1")
+	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "2"))
+	if err := s.awaitRestart("1", callTime); err != nil {
+		t.Fatal(err)
 	}
-	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "2", "config",
-		`{"min.insync.replicas":"1"}`))
+	if got := s.records(); len(got) != 3 {
+		t.Errorf("by leader, the canary has written %v", got)
+	}
 	const shape = `{"members":[["k-1","k-2"]],"leaving":["k-3"],"roles":["broker"]}`
 	if first := s.query(kafka.MembersStep, shape)[0]; !strings.Contains(first["reason"], canaryTopic+" is removed") {
 		s.Errorf("the first step is %v", first)
 	}
 	s.until("the broker is empty", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
 		shape)
+	testCordoned(s)
 	if err := s.awaitRestart("3", callTime); err != nil {
 		s.Error(err)
 	}
 	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
 		s.Errorf("the broker that leaves holds %v", held)
+	}
+}
+
+// testCordoned: a broker that leaves gets no new replicas, and does once it stays.
+func testCordoned(s *server) {
+	cordoned := func() string {
+		for _, row := range s.query(kafka.Config, "3") {
+			if row["name"] == "cordoned.log.dirs" {
+				return row["value"]
+			}
+		}
+		return ""
+	}
+	if got := cordoned(); got != "*" {
+		s.Errorf("of the broker that leaves are cordoned: %q", got)
+	}
+	s.must(kafka.KindTopic, topicOf("later", driver.Create, "partitions", "12", "replication-factor", "2"))
+	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
+		s.Errorf("the broker that leaves has got %v", held)
+	}
+	const shape = `{"members":[["k-1","k-2","k-3"]],"leaving":[],"roles":["broker"]}`
+	s.until("it stays", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep, shape)
+	if got := cordoned(); got != "" {
+		s.Errorf("of the broker that stays are cordoned: %q", got)
 	}
 }
 
