@@ -21,7 +21,6 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.parameters)",fieldPath=".parameters",message="parameters are of brokers that run here, and with bootstrap none do: take them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.storage)",fieldPath=".storage",message="storage is of brokers that run here, and with bootstrap none do: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.additionalVolumes)",fieldPath=".additionalVolumes",message="additionalVolumes are of brokers that run here, and with bootstrap none do: take them out"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.additionalVolumes) || has(self.additionalVolumes) && size(self.additionalVolumes) >= size(oldSelf.additionalVolumes)",fieldPath=".additionalVolumes",message="additionalVolumes can be added at the end of the list and grow, and none can be taken out: partitions are spread over all of them. Set them back"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.controllers)",fieldPath=".controllers",message="controllers are of brokers that run here, and with bootstrap none do: take them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.service)",fieldPath=".service",message="with bootstrap clients go to the brokers elsewhere, and there is no Service: take service out"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.external)",fieldPath=".external",message="with bootstrap clients go to the brokers elsewhere, and there is no Service: take external out"
@@ -59,7 +58,8 @@ type KafkaClusterSpec struct {
 	Replicas int32 `json:"replicas,omitempty"`
 	// additionalVolumes are further volumes of each broker beside that of storage. Each has a log directory, and Kafka
 	// puts a new partition into the one with the fewest. One can be added at the end of the list, for which brokers are
-	// replaced one after the other, and each can grow. None can be taken out, or come before another one.
+	// replaced one after the other, and each can grow. None can come before another one. The last ones can be taken out
+	// while no claim of theirs is bound; one that brokers have had stays.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6

@@ -122,7 +122,7 @@ type ApplicationComponent struct {
 	Storage *Storage `json:"storage,omitempty"`
 	// additionalVolumes are further volumes of each pod beside that of storage, for a component whose plugin spreads its
 	// data over several. One can be added at the end of the list, for which pods are replaced one after the other, and
-	// each can grow. None is ever taken out.
+	// each can grow. The last ones can be taken out while no claim of theirs is bound: one that pods have had stays.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6

@@ -216,7 +216,7 @@ func TestTLSChange(t *testing.T) {
 	}
 }
 
-// Volumes that were added stay, and one that is added has a class.
+// Volumes that were added stay, but for those that no storage was made for, and one that is added has a class.
 func TestAdditionalVolumes(t *testing.T) {
 	spec := func(classes ...string) platformv1.ComponentSpec {
 		s := platformv1.ComponentSpec{Component: "kafka", Storage: &platformv1.Storage{}}
@@ -225,16 +225,29 @@ func TestAdditionalVolumes(t *testing.T) {
 		}
 		return s
 	}
-	f := Facts{Components: map[string]*platformv1.Component{"kafka": {Spec: spec("a", "gone")}},
-		Classes: map[string]bool{"": true, "a": true}}
+	f := Facts{Classes: map[string]bool{"": true, "a": true},
+		Components: map[string]*platformv1.Component{
+			"kafka": {ObjectMeta: metav1.ObjectMeta{Name: "a-kafka"}, Spec: spec("a", "gone")}},
+		State: plugin.State{Bundle: &plugin.Bundle{Components: schema.Components{Components: []schema.Component{
+			{Name: "kafka", Volumes: []schema.Volume{{Name: "data"}}}}}}},
+		Claims: map[string]*corev1.PersistentVolumeClaim{}}
+	for name, phase := range map[string]corev1.PersistentVolumeClaimPhase{"data-a-kafka-main-0": corev1.ClaimBound,
+		"data-1-a-kafka-main-0": corev1.ClaimBound, "data-2-a-kafka-main-0": corev1.ClaimPending,
+		// One of another component.
+		"data-2-a-kafkas-main-0": corev1.ClaimBound} {
+		f.Claims[name] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
+	}
 	for name, tc := range map[string]struct {
 		spec       platformv1.ComponentSpec
 		stay, says string
 	}{
-		"the same": {spec("a", "gone"), "", ""},
-		"one more": {spec("a", "gone", "a"), "", ""},
-		"one less": {spec("a"), `component "kafka" has 2 additionalVolumes and the spec asks for 1`, ""},
-		"none":     {spec(), "the spec asks for 0: data is spread over all of them, and none can be taken out", ""},
+		"the same":                 {spec("a", "gone"), "", ""},
+		"one more":                 {spec("a", "gone", "a"), "", ""},
+		"one less that never came": {spec("a"), "", ""},
+		"none": {spec(), `component "kafka" has 2 additionalVolumes and the spec asks for 0: data is spread over ` +
+			"all of them, and none can be taken out once there is a volume for it; claim " +
+			"data-1-a-kafka-main-0 has one for additionalVolumes[0]", ""},
 		"no class": {spec("a", "gone", "b"), "",
 			`no StorageClass "b": create it or name another one in additionalVolumes[2]`},
 		"new object": {platformv1.ComponentSpec{Component: "other"}, "", ""},
@@ -252,6 +265,19 @@ func TestAdditionalVolumes(t *testing.T) {
 			expect(t, Class(f, wanted), reasons[false], tc.says)
 		})
 	}
+	for asked, loses := range map[int]bool{0: true, 1: true, 2: false, 3: false} {
+		app := testApp()
+		app.Spec.Components = []platformv1.ApplicationComponent{{Name: "kafka",
+			AdditionalVolumes: make([]platformv1.Storage, asked)}}
+		if got := LosesVolumes(app, f.Components["kafka"]); got != loses {
+			t.Errorf("with %d asked for it loses volumes: %v", asked, got)
+		}
+	}
+	// A claim of a broker that is gone may be bound as well.
+	f.Claims["data-2-a-kafka-main-7"] = &corev1.PersistentVolumeClaim{
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-1"}}
+	expect(t, render.Join(volumesStay(f, []platformv1.ComponentSpec{spec("a")})), platformv1.ReasonVolumeShrinkRefused,
+		"claim data-2-a-kafka-main-7 has one for additionalVolumes[1]")
 	for volume, want := range map[string]string{"data": "storage", "logs": "logs.volume", "data-2": "additionalVolumes[1]",
 		"data-wal": "storage"} {
 		if field, _ := ClassField(volume); field != want {

@@ -22,17 +22,14 @@ import (
 // volumes, and the record of who wrote went with the set of before. Claims are those of the set, by name.
 func LeftOut(set *platformv1.WorkloadSet, claims map[string]*corev1.PersistentVolumeClaim) *render.Refusal {
 	var left []leftover
-	for name, claim := range claims {
+	for _, claim := range claims {
 		generation := claim.Labels[platformv1.GenerationLabel]
 		// What is being filled, or deleted, or is of another generation than a person chose, is not what an instance had.
 		if claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != "" || set.Spec.Data != nil &&
 			set.Spec.Data.Generation != generation {
 			continue
 		}
-		if generation != "" {
-			name = strings.TrimSuffix(name, "-"+generation)
-		}
-		left = append(left, leftover{Object: claim, claim: name, named: "claim " + claim.Name})
+		left = append(left, leftover{Object: claim, claim: withoutGeneration(claim), named: "claim " + claim.Name})
 	}
 	return leftOut(set, left)
 }
@@ -68,7 +65,7 @@ func leftOut(set *platformv1.WorkloadSet, left []leftover) *render.Refusal {
 		one.ordinal = int32(ordinal)
 		switch {
 		case err != nil || one.GetLabels()[platformv1.ApplicationUIDLabel] != set.Spec.AdoptVolumes:
-		case one.isAdditional(set):
+		case isAdditional(set, one.claim, one.ordinal):
 			return refuse(platformv1.ReasonAdoptionRefused, "what Application %s left cannot be adopted without %s: data is "+
 				"spread over the volumes of a pod; ask for as many additionalVolumes of component %q as there were",
 				set.Spec.AdoptVolumes, one.named, set.Spec.Component)
@@ -101,17 +98,4 @@ func (l leftover) holdsData(set *platformv1.WorkloadSet) bool {
 		return v.Name != podtemplate.LogsVolume &&
 			platformv1.ClaimNameFor(v.Name, platformv1.PodNameFor(set.Name, l.ordinal)) == l.claim
 	})
-}
-
-// isAdditional says whether it is of a volume that a user had added, and that the set does not have.
-func (l leftover) isAdditional(set *platformv1.WorkloadSet) bool {
-	if len(set.Spec.Volumes) == 0 {
-		return false
-	}
-	name, ok := strings.CutSuffix(l.claim, "-"+platformv1.PodNameFor(set.Name, l.ordinal))
-	number, is := strings.CutPrefix(name, set.Spec.Volumes[0].Name+"-")
-	if _, err := strconv.Atoi(number); !ok || !is || err != nil {
-		return false
-	}
-	return !slices.ContainsFunc(set.Spec.Volumes, func(v platformv1.SetVolume) bool { return v.Name == name })
 }

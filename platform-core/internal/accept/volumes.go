@@ -197,21 +197,3 @@ func ClassField(volume string) (field, or string) {
 	}
 	return "storage", ""
 }
-
-// volumesStay refuses to take out volumes that users added to the pods of a component: what is on them would be left
-// behind.
-func volumesStay(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
-	var refusals []*render.Refusal
-	for i := range wanted {
-		existing := f.Components[wanted[i].Component]
-		if existing == nil {
-			continue
-		}
-		if was, is := len(existing.Spec.AdditionalVolumes), len(wanted[i].AdditionalVolumes); is < was {
-			refusals = append(refusals, refuse(platformv1.ReasonVolumeShrinkRefused,
-				"component %q has %d additionalVolumes and the spec asks for %d: data is spread over all of them, and none can "+
-					"be taken out; set them back", wanted[i].Component, was, is))
-		}
-	}
-	return refusals
-}

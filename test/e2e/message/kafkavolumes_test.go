@@ -3,12 +3,15 @@
 package message
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +45,8 @@ func TestKafkaVolumes(t *testing.T) {
 	}
 
 	p := k.produce(topic)
+	k.takenOut(cluster)
+	k.waitFor(cluster, observed)
 	k.patch(cluster, func() {
 		cluster.Spec.AdditionalVolumes = []platformv1.Storage{{Size: resource.MustParse("1Gi")}}
 	})
@@ -60,7 +65,8 @@ func TestKafkaVolumes(t *testing.T) {
 	t.Log("it cannot be taken out")
 	fewer := cluster.DeepCopy()
 	fewer.Spec.AdditionalVolumes = nil
-	k.ExpectRefused(framework.Cluster.Client.Patch(k.Ctx, fewer, client.MergeFrom(cluster)), "none can be taken out")
+	k.ExpectRefused(framework.Cluster.Client.Patch(k.Ctx, fewer, client.MergeFrom(cluster)),
+		"none can be taken out once there is a volume for it")
 
 	t.Log("a broker can write there no more")
 	k.breakDirectory(k.pod(2))
@@ -78,6 +84,28 @@ func TestKafkaVolumes(t *testing.T) {
 	k.condition(cluster, metav1.ConditionTrue, secondDirectory)
 	p.goesOn()
 	p.judge("a volume is added and lost")
+}
+
+// takenOut adds a volume of a class that makes none, and takes it out again: nothing is in it, and its claim goes.
+func (k *kafka) takenOut(cluster *messagev1.KafkaCluster) {
+	k.Helper()
+	never := k.Name + "-" + strings.ToLower(rand.Text()[:8])
+	k.CopyClass(never, func(class *storagev1.StorageClass) { class.Provisioner = "example.com/none" })
+	k.patch(cluster, func() {
+		cluster.Spec.AdditionalVolumes = []platformv1.Storage{{Size: resource.MustParse("1Gi"), StorageClassName: &never}}
+	})
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: platformv1.ClaimNameFor("data-1", k.pod(2))}}
+	k.Eventually(framework.ReadyTimeout, "broker 2 waits for its volume", func() error {
+		return k.Get(claim.Name, claim)
+	})
+	k.patch(cluster, func() { cluster.Spec.AdditionalVolumes = nil })
+	k.Eventually(framework.ReadyTimeout, "claim "+claim.Name+" is gone", func() error {
+		if err := k.Get(claim.Name, claim); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is %s, deleted at %v: %v", claim.Status.Phase, claim.DeletionTimestamp, err)
+		}
+		return nil
+	})
 }
 
 // logDirs asks what is in the directories of brokers.

@@ -5,6 +5,8 @@ package application
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -63,6 +65,8 @@ type facts struct {
 	tls tlsFacts
 	// taken is the generation that the instance was driven to before this turn; 0 for none.
 	taken int64
+	// claims of volumes by name; looked up where the spec has fewer additional volumes than a component.
+	claims map[string]*corev1.PersistentVolumeClaim
 	// written are the components that this turn wrote: what components says of them is older than that.
 	written []string
 }
@@ -92,6 +96,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		return nil, err
 	}
 	if err := c.observeClasses(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeClaims(ctx, app, f); err != nil {
 		return nil, err
 	}
 	if err := c.observeTLS(ctx, app, f); err != nil {
@@ -160,6 +167,24 @@ func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
 		return err
 	}
 	f.classes = accept.Classes(classes.Items)
+	return nil
+}
+
+// observeClaims reads the claims of an instance that is to have fewer volumes: those with a volume stay.
+func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Application, f *facts) error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(f.components)),
+		func(component *platformv1.Component) bool { return accept.LosesVolumes(app, component) }) {
+		return nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(app.Namespace),
+		client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		return err
+	}
+	f.claims = map[string]*corev1.PersistentVolumeClaim{}
+	for i := range claims.Items {
+		f.claims[claims.Items[i].Name] = &claims.Items[i]
+	}
 	return nil
 }
 

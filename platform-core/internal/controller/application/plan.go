@@ -26,7 +26,7 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		return nil, refused(refusal)
 	}
 	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup,
-		Archive: f.archive, Logs: f.logs}
+		Archive: f.archive, Logs: f.logs, Claims: f.claims}
 	wanted, refusals := accept.Check(app, known)
 	if refusal := render.Join(refusals); refusal != nil {
 		return nil, refused(refusal)

@@ -221,6 +221,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *platformv1.WorkloadSet,
 	if f.Moves {
 		return o
 	}
+	if err := r.discardEmpty(ctx, set, f); err != nil {
+		return outcome.Failed(err)
+	}
 	made := map[int32]bool{}
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		switch {
