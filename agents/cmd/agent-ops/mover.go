@@ -42,6 +42,7 @@ func moverCommand() *cobra.Command {
 		"folder with accessKey, secretKey and ca.crt of an S3 repository")
 	flags.StringVar(&o.Key, "key", protocol.KeyPath, "file with the passphrase of an encrypted repository")
 	flags.StringVar(&o.Volume, "volume", protocol.VolumePath, "folder of a repository that is a volume")
+	flags.StringVar(&o.Artifacts, "artifacts", protocol.ArtifactsPath, "folder with the folders of artifacts of tasks")
 	flags.StringVar(&result, "result", terminationLog, "file that the result is written to")
 	flags.Int64Var(&o.PartSize, "part-size", mover.DefaultPartSize, "bytes that a part has at most")
 	flags.DurationVar(&o.Answer, "answer", time.Minute,

@@ -29,6 +29,8 @@ const checkPatience = 20 * time.Second
 type Options struct {
 	// Plan is the file with the plan, Credentials and Volume the folders, and Key the file of the repository.
 	Plan, Credentials, Key, Volume string
+	// Artifacts is the folder below which those of artifacts are.
+	Artifacts string
 	// PartSize in bytes. Default DefaultPartSize.
 	PartSize int64
 	// Restic is the program that carries files.
@@ -117,6 +119,8 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 		return m.list(ctx, plan.Catalogue)
 	case mover.VerbRecall:
 		return m.recall(ctx, plan.Catalogue)
+	case mover.VerbKeep, mover.VerbFetch, mover.VerbDiscard:
+		return m.carryArtifacts(ctx, plan)
 	}
 	return m.check(ctx)
 }

@@ -47,7 +47,8 @@ func ReadPlan(text []byte) (*mover.Plan, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the plan has something after its end")
 	}
-	if err := errors.Join(checkVerb(&plan), checkFilesOf(&plan), checkRepository(&plan)); err != nil {
+	err := errors.Join(checkVerb(&plan), checkFilesOf(&plan), checkArtifacts(&plan), checkRepository(&plan))
+	if err != nil {
 		return nil, err
 	}
 	return &plan, nil
@@ -63,7 +64,7 @@ func checkVerb(plan *mover.Plan) error {
 	runs := plan.Verb == mover.VerbBackup || plan.Verb == mover.VerbRestore || adopts
 	alone := plan.Objects != nil || plan.Files != nil
 	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbAdopt, mover.VerbInspect,
-		mover.VerbDelete, mover.VerbList, mover.VerbRecall}
+		mover.VerbDelete, mover.VerbList, mover.VerbRecall, mover.VerbKeep, mover.VerbFetch, mover.VerbDiscard}
 	surveys := plan.Verb == mover.VerbList || plan.Verb == mover.VerbRecall
 	switch {
 	case !slices.Contains(all, plan.Verb):
@@ -101,7 +102,7 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the folder %q of the catalogue is no path of a folder", plan.Catalogue.Folder)
 	case plan.Catalogue != nil && plan.Catalogue.After != "" && plan.Verb != mover.VerbRecall:
 		return fmt.Errorf("the verb %s begins at the beginning", plan.Verb)
-	case plan.Verb == mover.VerbCheck || surveys || adopts:
+	case plan.Verb == mover.VerbCheck || surveys || adopts || onArtifacts(plan.Verb):
 		if plan.Backup != nil {
 			return fmt.Errorf("the verb %s is not for one backup", plan.Verb)
 		}

@@ -14,7 +14,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.templateFrom) != has(self.tasks)",message="set one of tasks and templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.parameters) && !has(self.onExit)",message="parameters and onExit are those of the template: leave them out with templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.outputs)",message="outputs are those of the template: leave them out with templateFrom"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.synchronization), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.artifacts)",message="artifacts are those of the template: leave them out with templateFrom"
+// +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.artifacts) == has(oldSelf.artifacts) && (!has(self.artifacts) || self.artifacts == oldSelf.artifacts)",message="artifacts are immutable: create another Workflow"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.synchronization), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs, artifacts and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) == has(oldSelf.templateOnly) && (!has(self.templateOnly) || self.templateOnly == oldSelf.templateOnly)",message="templateOnly is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks) && has(self.onExit) == has(oldSelf.onExit) && (!has(self.onExit) || self.onExit == oldSelf.onExit)",message="tasks and onExit are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.outputs) == has(oldSelf.outputs) && (!has(self.outputs) || self.outputs == oldSelf.outputs)",message="outputs are immutable: create another Workflow"
@@ -65,6 +67,9 @@ type WorkflowSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][A-Za-z0-9]{0,39}$'))",message="the name of an output is a small letter, and letters and digits after it"
 	Outputs map[string]OutputExpression `json:"outputs,omitempty"`
+	// artifacts says where the files are kept that tasks hand on. Required where a task has artifacts.
+	// +optional
+	Artifacts *WorkflowArtifacts `json:"artifacts,omitempty"`
 	// parallelism is how many container, script and http tasks are under way at a time. No limit when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -195,6 +200,20 @@ type WorkflowTask struct {
 	// script runs a program that is written here in a pod.
 	// +optional
 	Script *ScriptTask `json:"script,omitempty"`
+	// artifacts are files of the container that this task hands on to others.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Artifacts []Artifact `json:"artifacts,omitempty"`
+	// inputs are artifacts of earlier tasks. They are verified by their digests before the container starts.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Inputs []ArtifactInput `json:"inputs,omitempty"`
 	// http makes a call.
 	// +optional
 	HTTP *HTTPTask `json:"http,omitempty"`
@@ -414,6 +433,11 @@ type TaskStatus struct {
 	// operation is the name of the Operation of the last attempt of a task of type workflow.
 	// +optional
 	Operation string `json:"operation,omitempty"`
+	// artifacts that the task has handed on: name, digest, size and location of each.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Artifacts []platformv1.StepArtifact `json:"artifacts,omitempty"`
 	// startTime is when the task began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

@@ -23,7 +23,13 @@ type template struct {
 	Parameters  map[string]parameter `json:"parameters,omitempty"`
 	Parallelism int32                `json:"parallelism,omitempty"`
 	Outputs     map[string]string    `json:"outputs,omitempty"`
+	Artifacts   *artifacts           `json:"artifacts,omitempty"`
 	Steps       []step               `json:"steps"`
+}
+
+type artifacts struct {
+	Repository string `json:"repository"`
+	MaxSize    string `json:"maxSize,omitempty"`
 }
 
 type parameter struct {
@@ -43,6 +49,8 @@ type step struct {
 	OnFailure   string                   `json:"onFailure,omitempty"`
 	Container   *batchv1.ContainerTask   `json:"container,omitempty"`
 	Script      *batchv1.ScriptTask      `json:"script,omitempty"`
+	Artifacts   []batchv1.Artifact       `json:"artifacts,omitempty"`
+	Inputs      []batchv1.ArtifactInput  `json:"inputs,omitempty"`
 	HTTP        *batchv1.HTTPTask        `json:"http,omitempty"`
 	Operation   *nested                  `json:"operation,omitempty"`
 	Approval    *approval                `json:"approval,omitempty"`
@@ -87,12 +95,13 @@ type Source struct {
 	Tasks      []batchv1.WorkflowTask
 	OnExit     []batchv1.ExitTask
 	Outputs    map[string]batchv1.OutputExpression
+	Artifacts  *batchv1.WorkflowArtifacts
 }
 
 // SourceOf is that of a Workflow with tasks.
 func SourceOf(wf *batchv1.Workflow) Source {
 	return Source{Name: wf.Name, Parameters: wf.Spec.Parameters, Tasks: wf.Spec.Tasks, OnExit: wf.Spec.OnExit,
-		Outputs: wf.Spec.Outputs}
+		Outputs: wf.Spec.Outputs, Artifacts: wf.Spec.Artifacts}
 }
 
 // compile returns the inline template of a run. The error names the path in the spec.
@@ -103,6 +112,10 @@ func (c compiler) compile(from Source, parallelism *int32) (string, error) {
 	t := template{Name: "Workflow", Parameters: map[string]parameter{}}
 	if parallelism != nil {
 		t.Parallelism = *parallelism
+	}
+	var err error
+	if t.Artifacts, err = artifactsOf(from); err != nil {
+		return "", err
 	}
 	for _, p := range from.Parameters {
 		t.Parameters[p.Name] = parameter{Schema: schemaOf(p), Default: p.Default}
@@ -139,7 +152,7 @@ func (c compiler) compile(from Source, parallelism *int32) (string, error) {
 func (c compiler) stepOf(t *batchv1.WorkflowTask) (step, error) {
 	s := step{
 		Name: t.Name, Needs: []string{}, Retry: retryOf(t.Retry), Timeout: spanOf(t.Timeout), OnFailure: "FailAtEnd",
-		Container: t.Container, Script: t.Script, HTTP: t.HTTP, Delete: t.Delete,
+		Container: t.Container, Script: t.Script, HTTP: t.HTTP, Delete: t.Delete, Artifacts: t.Artifacts, Inputs: t.Inputs,
 	}
 	if t.OnFailure == "Continue" {
 		s.OnFailure = t.OnFailure
@@ -171,6 +184,21 @@ func (c compiler) stepOf(t *batchv1.WorkflowTask) (step, error) {
 	}
 	s.Apply, err = applied(t.Apply)
 	return s, err
+}
+
+// artifactsOf says where the artifacts of the tasks are kept; nil where they have none.
+func artifactsOf(from Source) (*artifacts, error) {
+	a := from.Artifacts
+	for i := range from.Tasks {
+		if t := &from.Tasks[i]; a == nil && len(t.Artifacts) > 0 {
+			return nil, fmt.Errorf("spec.tasks[%s].artifacts need a BackupRepository where they are kept: name it in "+
+				"spec.artifacts.repositoryRef", t.Name)
+		}
+	}
+	if a == nil {
+		return nil, nil
+	}
+	return &artifacts{Repository: a.RepositoryRef.Name, MaxSize: string(a.MaxSize)}, nil
 }
 
 // exitStep is the step of a task of onExit.

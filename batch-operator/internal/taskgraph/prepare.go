@@ -52,8 +52,10 @@ var (
 	lineAt = regexp.MustCompile(`line \d+: `)
 	stepAt = regexp.MustCompile(`steps\[(\d+)\]`)
 	// outputAt and argumentAt are outputs of the template, and parameters of one that a step runs.
-	outputAt   = regexp.MustCompile(`(^|; )outputs\.`)
-	argumentAt = regexp.MustCompile(`\.operation\.parameters\.`)
+	outputAt = regexp.MustCompile(`(^|; )outputs\.`)
+	// artifactsAt is where artifacts are kept.
+	artifactsAt = regexp.MustCompile(`(^|; )artifacts([. ])`)
+	argumentAt  = regexp.MustCompile(`\.operation\.parameters\.`)
 )
 
 // located has an error about a template name the path in the spec of the Workflow.
@@ -68,6 +70,7 @@ func located(err error, from Source) error {
 		}
 		return at
 	})
+	text = artifactsAt.ReplaceAllString(text, "${1}spec.artifacts${2}")
 	text = argumentAt.ReplaceAllString(outputAt.ReplaceAllString(text, "${1}spec.outputs."), ".workflow.arguments.")
 	return errors.New(Said(text))
 }

@@ -16,6 +16,10 @@ import (
 // What one object cannot tell the API server by itself is refused with its place in the spec and a sentence.
 func TestRefusals(t *testing.T) {
 	const call = "tasks: [{name: a, http: {url: 'http://x'}}]"
+	const place = "artifacts: {repositoryRef: {name: store}}\n"
+	const files = place + "tasks: [{name: make, script: {image: a, source: b}, artifacts: [{name: report, path: " +
+		"/out/a}]}, " +
+		"{name: use, dependsOn: [{name: make}], container: {image: a}, inputs: [{from: make.report, path: /in/report}]}]"
 	manifest := func(text string) string { return "tasks: [{name: a, apply: {manifest: '" + text + "'}}]" }
 	for title, c := range map[string]struct{ spec, want string }{
 		"pattern": {"parameters: [{name: p, pattern: '[a'}]\n" + call,
@@ -56,6 +60,23 @@ func TestRefusals(t *testing.T) {
 		"no truth": {"tasks: [{name: a, when: '1', http: {url: 'http://x'}}]", "spec.tasks[a].when"},
 		"another protocol": {"tasks: [{name: a, http: {url: 'ftp://x'}}]",
 			"spec.tasks[a].http.url must begin with http:// or https://"},
+		"artifacts without a repository": {strings.Replace(files, place, "", 1),
+			"spec.tasks[make].artifacts need a BackupRepository where they are kept: name it in " +
+				"spec.artifacts.repositoryRef"},
+		"a repository without artifacts": {place + call, "spec.artifacts says where artifacts are kept, and nothing has any"},
+		"an artifact of no task": {strings.Replace(files, "make.report", "none.report", 1),
+			"spec.tasks[use].inputs[0].from names an artifact of the task \"none\", which is not there"},
+		"an unknown artifact": {strings.Replace(files, "make.report", "make.other", 1),
+			"spec.tasks[use].inputs[0].from names " +
+				"the artifact \"other\", which task \"make\" does not have: it has report"},
+		"an artifact of a task that may run later": {strings.Replace(files, "dependsOn: [{name: make}], ", "", 1),
+			"spec.tasks[use].inputs[0].from names an artifact of task \"make\", which does not have to end before this one"},
+		"a relative path": {strings.Replace(files, "/in/report", "report", 1),
+			"spec.tasks[use].inputs[0].path is \"report\": it must be an absolute path"},
+		"artifacts of a call": {strings.Replace(files, "script: {image: a, source: b}", "http: {url: 'http://x'}", 1),
+			"spec.tasks[make].artifacts are files of a container"},
+		"two artifacts at one path": {strings.Replace(files, "path: /out/a}]", "path: /out/a}, {name: b, path: /out/a}]", 1),
+			"spec.tasks[make].artifacts[1].path is \"/out/a\", which another artifact or input has"},
 		"an unknown output of the run": {call + "\noutputs: {o: tasks.a.outputs.none}",
 			"spec.outputs.o is not a valid expression"},
 	} {

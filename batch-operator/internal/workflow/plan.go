@@ -138,7 +138,8 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 	if err := semaphore.Mark(op, wf.Spec.Synchronization); err != nil {
 		return plan{invalid: err}
 	}
-	if before := f.operation; finished(s) && before != nil && before.Spec.Template == text {
+	if before := f.operation; finished(s) && before != nil && before.DeletionTimestamp.IsZero() &&
+		before.Spec.Template == text {
 		op.Spec.RetryOf = before.Name
 	}
 	s.LastRetry = wf.Annotations[batchv1.RetryAnnotation]
@@ -265,7 +266,7 @@ func mirror(tasks []batchv1.TaskStatus, op *platformv1.Operation) {
 		tasks[i] = batchv1.TaskStatus{
 			Name: from.Name, Phase: from.Phase, Message: taskgraph.Said(from.Message), Attempts: from.Attempts,
 			StartTime: from.StartTime, CompletionTime: from.CompletionTime, Job: from.Outputs["job"],
-			Operation: from.Outputs["operation"],
+			Operation: from.Outputs["operation"], Artifacts: from.Artifacts,
 		}
 		if items := from.Items; items != nil {
 			tasks[i].Items = fmt.Sprintf("%d/%d", items.Succeeded, items.Total)

@@ -90,6 +90,8 @@ type Plan struct {
 	Objects *Objects `json:"objects,omitempty"`
 	// Files has VerbBackup and VerbRestore carry files by restic, and VerbDelete remove them; there is no Command then.
 	Files *Files `json:"files,omitempty"`
+	// Artifacts are for VerbKeep, VerbFetch and VerbDiscard.
+	Artifacts *Artifacts `json:"artifacts,omitempty"`
 	// Volume is the one that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the
 	// data goes.
 	Volume *TargetVolume `json:"volume,omitempty"`
@@ -290,6 +292,9 @@ type Result struct {
 	// Missing are the digests of the first of Catalogue.Whole that are not there, and Lost is how many.
 	Missing []string `json:"missing,omitempty"`
 	Lost    int      `json:"lost,omitempty"`
+	// Artifacts that VerbKeep has kept, and Location, the URL of their folder.
+	Artifacts []KeptArtifact `json:"artifacts,omitempty"`
+	Location  string         `json:"location,omitempty"`
 	// Recall is a page of VerbRecall, packed.
 	Recall []byte `json:"recall,omitempty"`
 }
@@ -335,6 +340,12 @@ const (
 	ReasonWrongPassphrase = "WrongPassphrase"
 	// ReasonUnsupported: the backup has a newer format than the mover knows. Use a newer operator.
 	ReasonUnsupported = "FormatUnsupported"
+	// ReasonArtifactRefused: an artifact is missing, is no regular file, cannot be read or is too large. The attempt
+	// of the task fails. Have the task write it as the message says, or raise the limit.
+	ReasonArtifactRefused = "ArtifactRefused"
+	// ReasonArtifactDamaged: an artifact that a task reads is missing in the repository, or its digest is not the
+	// recorded one. The attempt of the task fails before its container starts. Run the Workflow again.
+	ReasonArtifactDamaged = "ArtifactDamaged"
 	// ReasonTerminated: the mover was stopped (SIGTERM) before it was done. Another attempt follows where one is
 	// left. Nothing to do.
 	ReasonTerminated = "Terminated"

@@ -134,12 +134,17 @@ const (
 	FollowsAnnotation = "platform.zeroinfra.github.com/follows"
 	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
 	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
+	// FetchPlanAnnotation has what a mover is to fetch for the container of a task in the same pod.
+	FetchPlanAnnotation = "platform.zeroinfra.github.com/fetch-plan"
 	// GivenUpAnnotation is on a Job whose pod did not start in time, and says why it did not.
 	GivenUpAnnotation = "platform.zeroinfra.github.com/given-up"
 	// ShareFinalizer is on a BackupRepository on NFS, whose PersistentVolume is to go with it.
 	ShareFinalizer = "platform.zeroinfra.github.com/nfs"
 	// BackupFinalizer is on a Backup whose data is to be removed from its repository with it.
 	BackupFinalizer = "platform.zeroinfra.github.com/backup"
+
+	// ArtifactsFinalizer is on an Operation whose artifacts are to be removed from their repository with it.
+	ArtifactsFinalizer = "platform.zeroinfra.github.com/artifacts"
 
 	// OutputLabel is on a Kubernetes object that an object of a typed kind declares, and names that kind in lower case.
 	OutputLabel = "platform.zeroinfra.github.com/output-of"

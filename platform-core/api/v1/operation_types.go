@@ -234,6 +234,9 @@ type OperationStatus struct {
 	// outputs of an inline template, once the run has succeeded. One that is no string is kept as its JSON text.
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
+	// artifacts says where the files are that steps hand on; absent where they hand on none.
+	// +optional
+	Artifacts *OperationArtifacts `json:"artifacts,omitempty"`
 	// application that the target belongs to.
 	// +optional
 	Application string `json:"application,omitempty"`
@@ -357,6 +360,11 @@ type StepStatus struct {
 	// outputTypes are the types of those outputs that are no strings, by name.
 	// +optional
 	OutputTypes map[string]OutputType `json:"outputTypes,omitempty"`
+	// artifacts are the files that the step has handed on.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Artifacts []StepArtifact `json:"artifacts,omitempty"`
 	// message says what the step is doing or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -369,6 +369,9 @@ const (
 	// ReasonRepositoryNotFound: the BackupRepository that the spec names does not exist, or is being deleted. The
 	// operator goes on as soon as it does. Create the BackupRepository, or name another one.
 	ReasonRepositoryNotFound = "RepositoryNotFound"
+	// ReasonRepositoryNotReady: the BackupRepository that a run keeps artifacts in is not ready. The step begins as soon
+	// as it is. Read what the repository says in its status, and correct that.
+	ReasonRepositoryNotReady = "RepositoryNotReady"
 	// ReasonClaimNotFound: the claim of the volume that a BackupRepository is on does not exist, or is being
 	// deleted. The operator goes on as soon as it does. Create the claim, or name another one.
 	ReasonClaimNotFound = "ClaimNotFound"

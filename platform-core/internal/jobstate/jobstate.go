@@ -32,8 +32,12 @@ type State struct {
 	Message string
 	// Said is the termination message of its container as it is; empty while it has none.
 	Said string
-	// ExitCode is that of its container; 0 while it has none.
+	// ExitCode is that of its container, or of the init container that failed; 0 while it has none.
 	ExitCode int32
+	// Inits are the termination messages of its init containers that have ended, as they are, by name. Failed is the name
+	// of the one that failed; empty for none.
+	Inits  map[string]string
+	Failed string
 	// Ended is when it did; zero while it runs.
 	Ended time.Time
 	// Wake is how soon to look again at a Job whose pod has yet to start, since no watch tells why it does not; 0 for
@@ -93,6 +97,7 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		ended := endOf(&pods[i], own)
 		state.Message, state.Said = cmp.Or(saidBy(&pods[i], own), state.Message), cmp.Or(ended.Message, state.Said)
 		state.ExitCode = cmp.Or(ended.ExitCode, state.ExitCode)
+		noteInits(&state, job, &pods[i])
 		// A container that somebody added to the pod, such as the proxy of a mesh, may never end: the Job is judged by its
 		// own.
 		if ended.FinishedAt.IsZero() || state.Phase == platformv1.OperationSucceeded {
@@ -114,6 +119,29 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	}
 	state.Message = why + state.Message
 	return state
+}
+
+// noteInits adds to a state how the init containers of a pod ended that are the Job's: somebody may have added others.
+// The own container of a pod never starts after one that failed.
+func noteInits(state *State, job *batchv1.Job, pod *corev1.Pod) {
+	for _, status := range pod.Status.InitContainerStatuses {
+		ended := status.State.Terminated
+		if ended == nil || !slices.ContainsFunc(job.Spec.Template.Spec.InitContainers,
+			func(c corev1.Container) bool { return c.Name == status.Name }) {
+			continue
+		}
+		if state.Inits == nil {
+			state.Inits = map[string]string{}
+		}
+		if state.Inits[status.Name] = ended.Message; ended.ExitCode != 0 {
+			state.Failed, state.ExitCode, state.Message = status.Name, ended.ExitCode, lastOf(ended)
+		}
+	}
+}
+
+// lastOf is how a container ended that failed, in words.
+func lastOf(ended *corev1.ContainerStateTerminated) string {
+	return strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ended.ExitCode, cmp.Or(ended.Message, ended.Reason)), ": ")
 }
 
 // ownContainer is the name of the container that a Job was made for; the pod may have more.
@@ -142,8 +170,7 @@ func saidBy(pod *corev1.Pod, container string) string {
 		case status.State.Terminated != nil && status.State.Terminated.ExitCode == 0:
 			return status.State.Terminated.Message
 		case status.State.Terminated != nil:
-			ended := status.State.Terminated
-			return strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ended.ExitCode, cmp.Or(ended.Message, ended.Reason)), ": ")
+			return lastOf(status.State.Terminated)
 		}
 	}
 	return pod.Status.Message

@@ -3,6 +3,7 @@
 package jobstate
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -53,8 +54,28 @@ func TestAContainerThatNeverEndsHoldsNothingUp(t *testing.T) {
 		if test.containers != nil {
 			pods = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: test.containers}}}
 		}
-		if got := stateOf(job, pods); got != test.want {
+		if got := stateOf(job, pods); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
+	}
+}
+
+// A container after those of the Job that failed never starts. What others added to the pod does not count.
+func TestFailedInitContainerSaysWhyTheJobFailed(t *testing.T) {
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "fetch"}, {Name: "task"}},
+		Containers:     []corev1.Container{{Name: "keep"}}}}},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}}}
+	ended := func(name string, code int32, said string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: said}}}
+	}
+	pods := []corev1.Pod{{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
+		ended("fetch", 0, "{}"), ended("task", 7, "no rows"), ended("proxy", 137, "killed")}}}}
+	want := State{Phase: platformv1.OperationFailed, Message: "exit code 7: no rows", ExitCode: 7, Failed: "task",
+		Inits: map[string]string{"fetch": "{}", "task": "no rows"}}
+	if got := stateOf(job, pods); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

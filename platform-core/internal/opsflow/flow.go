@@ -81,6 +81,12 @@ func Abandon(op *platformv1.Operation, now time.Time) Decision {
 		outcome.Stalled(platformv1.ReasonCancelled, "it was "+r.status.Error))
 }
 
+// Delete ends a run that was deleted, and stays until its artifacts are removed.
+func Delete(op *platformv1.Operation, now time.Time) Decision {
+	const why = "it was deleted before it ended"
+	return Fail(op, &Refusal{Reason: platformv1.ReasonDeleting, Message: why}, now)
+}
+
 // Wait leaves an Operation that has done nothing yet pending, with the reason why. One that is cancelled ends instead.
 func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now time.Time) Decision {
 	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
@@ -123,6 +129,7 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 		r := &run{op: begun, facts: facts, status: status, foretold: new(int)}
 		return r.dryRun()
 	}
+	status.Artifacts = artifactsOf(op, earlier, facts.Template)
 	return Next(begun, facts)
 }
 

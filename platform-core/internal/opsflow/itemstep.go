@@ -179,7 +179,7 @@ func (r *run) answer(effect *Effect, waiting string) (*Answer, verdict) {
 	case answer.Failure == FailureRefused:
 		return nil, verdict{failed: answer.Problem, untouched: yes}
 	case answer.Failure == FailureUnreachable:
-		return nil, verdict{waiting: fmt.Sprintf("%s: %s", waiting, answer.Problem), retry: callRetry}
+		return nil, verdict{waiting: fmt.Sprintf("%s: %s", waiting, answer.Problem), retry: callRetry, reason: answer.Reason}
 	}
 	return answer, verdict{}
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
@@ -65,6 +66,8 @@ type Task struct {
 	Args    []string
 	Env     []optemplate.TaskEnv
 	Mounts  []optemplate.TaskMount
+	// Artifacts that it hands on and takes; nil for none.
+	Artifacts *TaskArtifacts
 }
 
 // JobVerb is what is done about a Job.
@@ -90,6 +93,9 @@ type JobState struct {
 	Message string
 	// ExitCode of its container; 0 while it has none.
 	ExitCode int32
+	// Kept are the artifacts that it has handed on, and Location the URL of their folder.
+	Kept     []mover.KeptArtifact
+	Location string
 }
 
 // jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded
@@ -135,6 +141,9 @@ func jobItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) 
 		outputs, err := jobOutputs(t.StepOutputs(), answer.Job.Message)
 		if err == nil {
 			outputs, err = r.recorded(t, outputs)
+		}
+		if err == nil {
+			err = recordArtifacts(t, step, answer.Job)
 		}
 		if err != nil {
 			return failedf("job %s ended well, and what it said is not as declared: %v", name, err)

@@ -49,6 +49,9 @@ func (r *run) task(t *optemplate.Step, step *platformv1.StepStatus, one item) (j
 	if err != nil && why == "" {
 		why = fmt.Sprintf("the container of step %q %v", t.Name, err)
 	}
+	if why == "" {
+		task.Artifacts, why = r.taskArtifacts(t)
+	}
 	if why != "" {
 		return nil, why
 	}
@@ -57,5 +60,12 @@ func (r *run) task(t *optemplate.Step, step *platformv1.StepStatus, one item) (j
 
 // describeTask says what the pod of a step would run.
 func (r *run) describeTask(t *optemplate.Step) []string {
-	return []string{fmt.Sprintf("runs image %s in a pod of its own", r.shown(t, t.Task().Image))}
+	lines := []string{fmt.Sprintf("runs image %s in a pod of its own", r.shown(t, t.Task().Image))}
+	for _, input := range t.Inputs {
+		lines = append(lines, fmt.Sprintf("has artifact %s at %s", input.From, input.Path))
+	}
+	for _, one := range t.Artifacts {
+		lines = append(lines, fmt.Sprintf("keeps %s as artifact %q", one.Path, one.Name))
+	}
+	return lines
 }

@@ -30,6 +30,8 @@ type Task struct {
 	Env       []optemplate.TaskEnv
 	Mounts    []optemplate.TaskMount
 	Resources corev1.ResourceRequirements
+	// Artifacts that it hands on and takes; nil for none.
+	Artifacts *TaskArtifacts
 	// Deadline until it is ended.
 	Deadline time.Duration
 }
@@ -67,6 +69,9 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 		platformv1.StepLabel:      t.Step,
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}
+	if err := withArtifacts(&template, s, t.Pod, t.Artifacts); err != nil {
+		return nil, err
+	}
 	s.Pods.completeJob(&template)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name, Labels: labels},

@@ -3,9 +3,16 @@
 package render_test
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -71,6 +78,92 @@ func TestTaskJobWithTheAgentsHasTheirImageAsItIs(t *testing.T) {
 		}
 		if got := job.Spec.Template.Spec.Containers[0].Image; got != want {
 			t.Errorf("%s is run as %s, want %s", image, got, want)
+		}
+	}
+}
+
+// withFiles is a task that takes an artifact and hands one on.
+func withFiles(pod *optemplate.PodStep) render.Task {
+	one := task(pod)
+	one.Artifacts = &render.TaskArtifacts{
+		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
+			Endpoint: "https://s3", Bucket: "b", CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}}},
+		Folders: []string{"/out", "/in"},
+		Fetch: &mover.Artifacts{Folder: "_artifacts/shop/u", Files: []mover.ArtifactFile{
+			{Name: "make.model", Path: "/in/model", Mount: 1, SHA256: strings.Repeat("a", 64), Size: 1 << 20}}},
+		Keep: &mover.Artifacts{Folder: "_artifacts/shop/u", MaxBytes: 1 << 30,
+			Files: []mover.ArtifactFile{{Name: "report", Path: "/out/report"}}},
+	}
+	return one
+}
+
+func mounted(container corev1.Container) (paths []string) {
+	for _, mount := range container.VolumeMounts {
+		paths = append(paths, mount.MountPath)
+	}
+	return paths
+}
+
+// Movers stand before and after the container of the task, and it has neither the keys of the repository nor their
+// plans.
+func TestTaskWithArtifactsHasMoversAroundItsContainer(t *testing.T) {
+	job, err := render.TaskJob(render.Settings{AgentImage: "registry.example/agent:1"}, withFiles(&optemplate.PodStep{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := job.Spec.Template
+	spec := template.Spec
+	if len(spec.InitContainers) != 2 || spec.InitContainers[0].Name != render.FetchContainer ||
+		spec.InitContainers[1].Name != render.TaskContainer || len(spec.Containers) != 1 ||
+		spec.Containers[0].Name != render.KeepContainer {
+		t.Fatalf("the pod is %+v", spec)
+	}
+	if got := template.Annotations["kubectl.kubernetes.io/default-container"]; got != render.TaskContainer {
+		t.Errorf("kubectl shows the log of %q", got)
+	}
+	own, fetch, keep := spec.InitContainers[1], spec.InitContainers[0], spec.Containers[0]
+	if got := mounted(own); !slices.Equal(got, []string{"/tmp", "/out", "/in"}) || own.Image != "example/tool:1" {
+		t.Errorf("the task has %v", got)
+	}
+	for _, container := range []corev1.Container{fetch, keep} {
+		want := []string{mover.CredentialsPath, "/zeroinfra/mover", "/zeroinfra/artifacts/0", "/zeroinfra/artifacts/1"}
+		if got := mounted(container); !slices.Equal(got, want) || container.Image != "registry.example/agent:1" ||
+			*container.SecurityContext.RunAsUser != mover.User || !*container.SecurityContext.ReadOnlyRootFilesystem {
+			t.Errorf("a mover is %+v", container)
+		}
+	}
+	for annotation, verb := range map[string]mover.Verb{platformv1.FetchPlanAnnotation: mover.VerbFetch,
+		platformv1.MoverPlanAnnotation: mover.VerbKeep} {
+		var plan mover.Plan
+		if err := json.Unmarshal([]byte(template.Annotations[annotation]), &plan); err != nil || plan.Verb != verb ||
+			plan.Repository.Bucket != "b" || len(plan.Artifacts.Files) != 1 {
+			t.Errorf("a plan is %+v: %v", plan, err)
+		}
+	}
+	for _, volume := range spec.Volumes {
+		if volume.Name == "artifacts-0" && volume.EmptyDir.SizeLimit.Value() != 1<<30+64<<20 ||
+			volume.Name == "artifacts-1" && volume.EmptyDir.SizeLimit.Value() != 65<<20 {
+			t.Errorf("the volume is %+v", volume.EmptyDir)
+		}
+	}
+}
+
+// The mover of a task that says its user reads its files as that user.
+func TestMoversRunAsTheUserOfTheTask(t *testing.T) {
+	for user, nonRoot := range map[int64]bool{0: false, 7: true} {
+		pod := &optemplate.PodStep{RunAsUser: new(user), Confinement: optemplate.ConfinementBaseline}
+		one := withFiles(pod)
+		one.Artifacts.Fetch = nil
+		job, err := render.TaskJob(render.Settings{}, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		security := job.Spec.Template.Spec.Containers[0].SecurityContext
+		if *security.RunAsUser != user || *security.RunAsNonRoot != nonRoot || security.Capabilities == nil {
+			t.Errorf("as user %d the mover has %+v", user, security)
+		}
+		if own := job.Spec.Template.Spec.InitContainers[0]; own.SecurityContext.ReadOnlyRootFilesystem != nil {
+			t.Errorf("the task has %+v", own.SecurityContext)
 		}
 	}
 }

@@ -30,7 +30,8 @@ func Operation(obj any) (any, error) {
 		ObservedGeneration: status.ObservedGeneration, Phase: status.Phase, Conditions: status.Conditions,
 		Application: status.Application,
 		Plugin:      status.Plugin, StartTime: status.StartTime, CompletionTime: status.CompletionTime,
-		Trigger: status.Trigger,
+		Trigger:   status.Trigger,
+		Artifacts: status.Artifacts,
 	}
 	for i := range op.Status.Conditions {
 		op.Status.Conditions[i].Message = ""

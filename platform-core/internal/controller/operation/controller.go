@@ -174,9 +174,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
-	case !op.DeletionTimestamp.IsZero(), c.written.newerThan(op):
-		// It goes away, or the cache is behind our own write, which wakes us again.
+	case c.written.newerThan(op):
+		// The cache is behind our own write, which wakes us again.
 		return reconcile.Result{}, nil
+	case !op.DeletionTimestamp.IsZero():
+		return c.delete(ctx, op)
 	case opsflow.Finished(op):
 		c.calls.forget(request.NamespacedName)
 		return reconcile.Result{}, c.trace(ctx, op)

@@ -93,6 +93,9 @@ func (h historian) spare(ctx context.Context, request reconcile.Request) ([]*pla
 	}
 	spare := make([]*platformv1.Operation, 0, len(list.Items))
 	for i := range list.Items {
+		if !list.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
 		needed, err := h.needed(ctx, &list.Items[i])
 		if err != nil {
 			return nil, err

@@ -48,5 +48,8 @@ func (c *Controller) startInline(ctx context.Context, op *platformv1.Operation,
 	if refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
+	if err := c.holdArtifacts(ctx, op, seen); err != nil {
+		return reconcile.Result{}, ignoreOvertaken(err)
+	}
 	return c.carryOut(ctx, op, seen, opsflow.Start(op, "", seen.facts, earlier))
 }

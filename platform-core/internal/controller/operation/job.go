@@ -42,7 +42,7 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	if err != nil {
 		return nil, err
 	}
-	state := opsflow.JobState{Phase: found.Phase, Message: found.Message, ExitCode: found.ExitCode}
+	state := jobStateOf(job, found)
 	ended := state.Phase != platformv1.OperationRunning
 	if wanted.Verb == opsflow.JobRemove || wanted.Verb == opsflow.JobStop && !ended {
 		// Until its pod has ended, it is there.
@@ -99,11 +99,16 @@ func (c *Controller) makeTask(ctx context.Context, op *platformv1.Operation,
 	if err != nil {
 		return nil, err
 	}
+	artifacts, answer, err := c.taskArtifacts(ctx, op, wanted.Task.Artifacts)
+	if answer != nil || err != nil {
+		return answer, err
+	}
 	job, err := render.TaskJob(c.Settings.Get(), render.Task{
 		Namespace: op.Namespace, Name: wanted.Name, Domain: c.Domain, Operation: op.Name, Step: wanted.Task.Step,
 		Pod:   wanted.Task.Pod,
 		Image: wanted.Task.Image, Command: wanted.Task.Command, Args: wanted.Task.Args, Env: wanted.Task.Env,
 		Mounts:    wanted.Task.Mounts,
+		Artifacts: artifacts,
 		Resources: wanted.Resources, Deadline: wanted.Deadline,
 	})
 	if err != nil {

@@ -141,6 +141,10 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read Operation %q, which %q tries again: %w", op.Spec.RetryOf, op.Name, err)
 	}
+	if !earlier.DeletionTimestamp.IsZero() {
+		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec,
+			Message: fmt.Sprintf("retryOf names Operation %q, which is being deleted", op.Spec.RetryOf)}, nil
+	}
 	return earlier, opsflow.Retryable(op, earlier, seen.facts), nil
 }
 

@@ -108,11 +108,11 @@ func (c *Controller) atWork() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			op := e.Object.(*platformv1.Operation)
-			return !opsflow.Finished(op) || c.Traces.Wants(op)
+			return !opsflow.Finished(op) || c.Traces.Wants(op) || !op.DeletionTimestamp.IsZero()
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return !opsflow.Finished(e.ObjectOld.(*platformv1.Operation)) ||
-				!opsflow.Finished(e.ObjectNew.(*platformv1.Operation))
+				!opsflow.Finished(e.ObjectNew.(*platformv1.Operation)) || !e.ObjectNew.GetDeletionTimestamp().IsZero()
 		},
 	}
 }

@@ -157,6 +157,7 @@ func (t *Template) check(doc *document.Document, scope Scope, origin templateOri
 	}
 	c.parameters()
 	c.results()
+	c.repository()
 	c.steps()
 	if len(problems) == before {
 		formulaCompiler{template: t, outputs: c.outputs, tasks: origin == inline, fail: c.fail}.compile()
@@ -196,6 +197,7 @@ func (c checker) steps() {
 		c.references(path, step, c.template.Steps[i+1:])
 		c.kind(path, step)
 		c.types(path, step)
+		c.artifacts(path, step)
 	}
 	c.point()
 	if order := c.template.Order(); len(order) < len(c.template.Steps) {

@@ -33,7 +33,9 @@ type Template struct {
 	// Outputs of an inline template are expressions over parameters and steps, by name. They are evaluated when the run
 	// has succeeded.
 	Outputs map[string]string `json:"outputs,omitempty"`
-	Steps   []Step            `json:"steps"`
+	// Artifacts of an inline template are the files that its steps hand on.
+	Artifacts *Artifacts `json:"artifacts,omitempty"`
+	Steps     []Step     `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.
@@ -107,6 +109,9 @@ type Step struct {
 	// its pods.
 	Container *ContainerStep `json:"container,omitempty"`
 	Script    *ScriptStep    `json:"script,omitempty"`
+	// Artifacts are files that the container hands on, and Inputs those of earlier steps that it takes.
+	Artifacts []StepArtifact `json:"artifacts,omitempty"`
+	Inputs    []StepInput    `json:"inputs,omitempty"`
 	HTTP      *HTTPStep      `json:"http,omitempty"`
 	// Apply is an object that is applied; it may be made by it.
 	Apply *ObjectStep `json:"apply,omitempty"`
