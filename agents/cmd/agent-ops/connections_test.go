@@ -68,13 +68,13 @@ func TestTheAgentIsLetInWhereClientsHaveAllConnections(t *testing.T) {
 	f.record(a, 0, f.nodes...)
 	a.must("update-members")
 	if got := a.reserved("SHOW synchronous_standby_names"); got != "" {
-		t.Errorf("the writer waits for %q", got)
+		t.Errorf("the primary waits for %q", got)
 	}
 	f.record(a, 1, f.nodes...)
 	a.must("update-members")
 	a.must("reload")
 	if got := a.reserved("SHOW synchronous_standby_names"); got != waitsFor {
-		t.Errorf("the writer waits for %q, want %q", got, waitsFor)
+		t.Errorf("the primary waits for %q, want %q", got, waitsFor)
 	}
 	a.must("pause", "--length", "1s", "--patience", "10s")
 	f.await("the pause ends", func() bool { return a.reserved("SHOW synchronous_standby_names") == waitsFor })

@@ -406,7 +406,7 @@ func TestBadDumps(t *testing.T) {
 		"nothing":          {strings.NewReader(""), "EOF"},
 		"something else":   {strings.NewReader(strings.Repeat("PGDMP", 1000)), "the dump cannot be read"},
 		"half of it":       {bytes.NewReader(whole[:len(whole)/2]), "cannot be read: unexpected EOF"},
-		"no end":           {drop("whole.json"), "it is not whole"},
+		"no end":           {drop("whole.json"), "the dump is incomplete"},
 		"no first piece":   {drop("/database/000001"), "goes on with piece 2 after piece 0"},
 		"no second piece":  {drop("/database/000002"), "goes on with piece 3 after piece 1"},
 		"no last database": {drop("0003/database"), "and was to have"},

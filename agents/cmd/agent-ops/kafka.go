@@ -66,7 +66,7 @@ func kafkaSub(use, short string, patience time.Duration,
 	program.AddDirs(cmd, &o.dirs)
 	flags := cmd.Flags()
 	flags.StringVar(&o.address, "address", "127.0.0.1:9092", "host and port of a broker's or a controller's listener")
-	flags.StringVar(&o.username, "username", "", "who logs in by SCRAM-SHA-512; nobody when empty")
+	flags.StringVar(&o.username, "username", "", "user that logs in by SCRAM-SHA-512; no login when empty")
 	flags.StringVar(&o.credential, "credential", "admin", "credential with the password")
 	flags.BoolVar(&o.overTLS, "tls", false, "whether the listener speaks TLS")
 	flags.DurationVar(&o.patience, "patience", patience, "after which it counts as one that does not answer")

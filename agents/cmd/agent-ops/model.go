@@ -24,7 +24,7 @@ const modelFolder = "model"
 
 // modelCommand is what is run beside a server of a language model.
 func modelCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Look after a server of a language model"}
+	cmd := &cobra.Command{Use: "model", Short: "Run and check a server of a language model"}
 	cmd.AddCommand(modelStart(), modelProbe(), modelComplete(), modelDrain())
 	return cmd
 }

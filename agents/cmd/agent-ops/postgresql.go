@@ -33,10 +33,10 @@ func postgresqlCommand() *cobra.Command {
 	flags.StringVar(&server.Run, "run", "/zeroinfra/run", "folder of the unix socket")
 	flags.StringVar(&server.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
 	flags.StringVar(&server.CAFile, "ca", "",
-		"what the certificate of the writer must lead to; without it nobody speaks TLS")
+		"CA file that the certificate of the primary must lead to; without it connections are not encrypted")
 	flags.StringVar(&server.Pod, "pod", "", "name of the pod")
 	flags.StringVar((*string)(&server.Method), "method", string(replication.Any),
-		"how a writer waits for others: any or first")
+		"how the primary waits for synchronous replicas: any or first")
 	flags.StringVar(&server.Launch, "launch", "postgresql-start", "program that makes the data and becomes the server")
 	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
 	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
@@ -45,15 +45,16 @@ func postgresqlCommand() *cobra.Command {
 
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
 		reachCommand(server), recoverCommand(server), dumpCommand(server), loadCommand(server),
-		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
+		&cobra.Command{Use: "promote", Short: "Make the server the primary", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
-		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
+		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the primary", Args: cobra.ExactArgs(1),
 			RunE: bounded(server, &patience, func(ctx context.Context, args []string) error {
 				return server.Follow(ctx, args[0])
 			})},
 		&cobra.Command{Use: "reload", Short: "Have the server take over its files and passwords", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Reload(ctx) })},
-		&cobra.Command{Use: "update-members", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
+		&cobra.Command{Use: "update-members", Short: "Have the primary wait for the members of the list",
+			Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.UpdateMembers(ctx) })})
 	return cmd
 }
@@ -62,7 +63,7 @@ func pauseCommand(server *replication.Server) *cobra.Command {
 	var length, patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Have the writer acknowledge no write for a while",
+		Short: "Have the primary acknowledge no write for a while",
 		Args:  cobra.NoArgs,
 		RunE:  bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Pause(ctx, length) }),
 	}
@@ -112,7 +113,7 @@ func startCommand(server *replication.Server) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asPrimary, "writer", false, "as the writer of a set")
+	cmd.Flags().BoolVar(&asPrimary, "writer", false, "as the primary of a set")
 	cmd.Flags().StringVar(&primary, "primary", "", "as a follower of the server with this name")
 	cmd.MarkFlagsMutuallyExclusive("writer", "primary")
 	return cmd

@@ -125,7 +125,7 @@ func TestRecoveryToAPointInTime(t *testing.T) {
 	if _, said, code := f.recovered(2, s, l.times[0], "reach"); code != 0 {
 		t.Errorf("reach ends with %d: %s", code, said)
 	}
-	f.outOfRange(s, s.target.Since.Add(-time.Second), "when the backup was whole: take an earlier backup")
+	f.outOfRange(s, s.target.Since.Add(-time.Second), "when the backup was complete: take an earlier backup")
 	f.outOfRange(s, time.Now().Add(time.Hour), "it can be from "+s.target.Since.UTC().Format("2006-01-02T15:04:05"))
 	lost := s
 	lost.target.Facts = map[string]string{"timeline": "7", "stopLSN": "0/9000000"}

@@ -24,7 +24,7 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	b, c := others[0], others[1]
 	a.sql("INSERT INTO t VALUES (1)")
 	if got := a.sql("SHOW synchronous_standby_names"); got != `ANY 1 ("db-postgresql-main-1", "db-postgresql-main-2")` {
-		t.Errorf("the writer waits for %s", got)
+		t.Errorf("the primary waits for %s", got)
 	}
 	got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active")
 	if got != "member_1 member_2" {
@@ -39,7 +39,7 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 	b.sql("INSERT INTO t VALUES (2)")
 	c.gives("2", "SELECT count(*) FROM t")
 	if c.process.Process.Pid != started {
-		t.Error("a follower was started anew to follow another writer")
+		t.Error("a follower was started anew to follow another primary")
 	}
 	a.follow(b)
 	a.gives("2", "SELECT count(*) FROM t")
@@ -101,7 +101,7 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	a.follows(b)
 	a.gives("2", "SELECT count(*) FROM t")
 	if said := a.whole(); !strings.Contains(said, "is rewound") ||
-		strings.Contains(said, "all data of the writer is copied") {
+		strings.Contains(said, "all data of the primary is copied") {
 		t.Errorf("the data was not rewound: %s", said)
 	}
 	if _, err := os.Stat(a.path("data/.zeroinfra.rejoin")); err == nil {
@@ -120,7 +120,7 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	a.follows(b)
 	a.gives("3", "SELECT count(*) FROM t")
 	if said := a.whole(); !strings.Contains(said, "began in term 77") ||
-		!strings.Contains(said, "all data of the writer is copied") {
+		!strings.Contains(said, "all data of the primary is copied") {
 		t.Errorf("data of another term was followed: %s", said)
 	}
 }
@@ -165,7 +165,7 @@ func TestACopyThatIsCutOff(t *testing.T) {
 	b.follow(a)
 	b.signal(syscall.SIGINT)
 	b.put("data/.zeroinfra.rejoin", "Broken")
-	if err := b.do("start", "--writer"); err == nil || !strings.Contains(err.Error(), "is not whole") {
+	if err := b.do("start", "--writer"); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 		t.Errorf("it says %v", err)
 	}
 	b.follow(a)
@@ -187,7 +187,7 @@ func TestALogThatIsGone(t *testing.T) {
 	b.follow(a)
 	b.gives("1200000", "SELECT count(*) FROM t")
 	if said := b.whole(); !strings.Contains(said, "on no more") ||
-		strings.Count(said, "all data of the writer is copied") != 2 {
+		strings.Count(said, "all data of the primary is copied") != 2 {
 		t.Errorf("it followed without the log: %s", said)
 	}
 }
@@ -278,7 +278,7 @@ func TestAPause(t *testing.T) {
 				t.Errorf("a write waited for %v of 3 s", took)
 			}
 			if got := a.sql("SHOW synchronous_standby_names"); got != waitsFor {
-				t.Errorf("after the pause the writer waits for %q", got)
+				t.Errorf("after the pause the primary waits for %q", got)
 			}
 			// A server that ends with its pause does not begin with one.
 			a.must("pause", "--length", "20s", "--patience", "5s")

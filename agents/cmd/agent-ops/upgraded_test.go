@@ -78,7 +78,7 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	c.put("data/pgdata/PG_VERSION", "9.6\n")
 	a.signal(syscall.SIGINT)
 	if err := c.do("start", "--primary", a.address); err == nil ||
-		!strings.Contains(err.Error(), "cannot log in at the writer") {
+		!strings.Contains(err.Error(), "cannot log in at the primary") {
 		t.Errorf("it says %v", err)
 	}
 	if is, err := os.ReadFile(c.path("data/pgdata/PG_VERSION")); err != nil || string(is) != "9.6\n" {
@@ -90,7 +90,7 @@ func TestDataThatAnUpgradeReplaced(t *testing.T) {
 	c.gives(after, system)
 	c.gives("2", "SELECT count(*) FROM t")
 	said := c.whole()
-	if !strings.Contains(said, "the data is of another major version, and the writer's took its place") {
+	if !strings.Contains(said, "the data is of another major version, and the primary's replaced it") {
 		t.Errorf("it says nothing of that: %s", said)
 	}
 }

@@ -41,7 +41,7 @@ func TestNobodyRunsBeforeAPrimaryIsNamed(t *testing.T) {
 	for _, m := range s.members {
 		status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool { return status.GetMessage() != "" })
 		if status.GetWriting() || status.GetNamed() || status.GetTerm() != 0 ||
-			!strings.Contains(status.GetMessage(), "no writer is known") {
+			!strings.Contains(status.GetMessage(), "no primary is known") {
 			t.Errorf("the status is %v", status)
 		}
 	}
@@ -54,7 +54,7 @@ func TestNobodyRunsBeforeAPrimaryIsNamed(t *testing.T) {
 		return nil
 	})
 	if first.server() != 0 || second.server() != 0 {
-		t.Error("a process runs before a writer is named")
+		t.Error("a process runs before a primary is named")
 	}
 	// The status agents find the record by themselves: nobody tells.
 	s.put(permission.Record{}.Bootstrap([]permission.Member{first.member(), second.member()}))
@@ -85,7 +85,7 @@ func TestAnOutageOfTheAPIServerStopsNothing(t *testing.T) {
 	server := primary.server()
 	awaitTime(t, down+permission.Validity+permission.Margin)
 	if status := primary.status(); !status.GetWriting() || primary.server() != server {
-		t.Fatalf("the writer was stopped: %v\n%s", status, primary.stderr)
+		t.Fatalf("the primary was stopped: %v\n%s", status, primary.stderr)
 	}
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestAPrimaryNeedsTheOthersOrTheAPIServer(t *testing.T) {
 	cut := writing.Boottime()
 	awaitTime(t, cut+permission.Validity+permission.Margin)
 	if status := primary.status(); !status.GetWriting() {
-		t.Fatalf("the writer was stopped although the API server is there: %v\n%s", status, primary.stderr)
+		t.Fatalf("the primary was stopped although the API server is there: %v\n%s", status, primary.stderr)
 	}
 	for _, m := range s.members[1:] {
 		if status := m.status(); status.GetUnaskedMs() < 6000 {
@@ -150,7 +150,7 @@ func TestAPrimaryNeedsTheOthersOrTheAPIServer(t *testing.T) {
 	primary.mend()
 	primary.awaitsWriting()
 	for _, m := range s.members[1:] {
-		m.await(m.control, "that the writer is back",
+		m.await(m.control, "that the primary is back",
 			func(s *agentv1.ProcessStatus) bool { return !s.GetMember().GetWriterUnreachable() })
 	}
 }

@@ -146,7 +146,7 @@ func TestHooksOfAPrimary(t *testing.T) {
 			strings.Contains(status.GetMessage(), "hook preStart: exit code 1")
 	})
 	if first.server() != 0 || first.status().GetWriting() {
-		t.Error("the writer runs, and its hook failed")
+		t.Error("the primary runs, and its hook failed")
 	}
 	first.write("run/room", "")
 	first.awaitsWriting()

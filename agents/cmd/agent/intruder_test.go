@@ -36,7 +36,7 @@ func TestPeersMayOnlyAskForAnAcknowledgement(t *testing.T) {
 	}
 	peer := as(testpki.Pod(primary.name, namespaced))
 	if err := acknowledge(peer, 1); err != nil {
-		t.Fatalf("the writer itself is refused: %v", err)
+		t.Fatalf("the primary itself is refused: %v", err)
 	}
 	for what, test := range map[string]struct {
 		leaf testpki.Leaf

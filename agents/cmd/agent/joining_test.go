@@ -38,7 +38,7 @@ func TestAServerThatWasAloneIsToldWhoWrites(t *testing.T) {
 	status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool {
 		return status.GetIdentity() != "" && status.GetMessage() != ""
 	})
-	if status.GetWriting() || !strings.Contains(status.GetMessage(), "no writer is known") || m.server() != 0 {
+	if status.GetWriting() || !strings.Contains(status.GetMessage(), "no primary is known") || m.server() != 0 {
 		t.Errorf("the status is %v, and %d runs; before, %d did", status, m.server(), before)
 	}
 	s.put(permission.Record{}.Bootstrap([]permission.Member{m.member()}))

@@ -198,7 +198,7 @@ func (m *memberPod) awaits(what string, holds func(*agentv1.MemberStatus) bool) 
 
 func (m *memberPod) awaitsWriting() *agentv1.MemberStatus {
 	m.Helper()
-	return m.awaits("the writer", (*agentv1.MemberStatus).GetWriting)
+	return m.awaits("the primary", (*agentv1.MemberStatus).GetWriting)
 }
 
 // says waits until the server has said in which role it is.
@@ -212,7 +212,7 @@ func (m *memberPod) starts(want int) {
 	m.Helper()
 	eventually(m.T, func() error {
 		if got := strings.Count(m.stdout.String(), "writer\n"); got != want {
-			return fmt.Errorf("the writer was started %d times, want %d; log:\n%s", got, want, m.stderr)
+			return fmt.Errorf("the primary was started %d times, want %d; log:\n%s", got, want, m.stderr)
 		}
 		return nil
 	})

@@ -42,8 +42,8 @@ func middleware(as string, args []string) int {
 	return 0
 }
 
-// serveWrites takes writes while it is the writer, from whoever is connected, for as long as it lives: it refuses a
-// graceful stop nothing, but a writer that is deposed is not asked. args: instance, address, and the role with what it
+// serveWrites takes writes while it is the primary, from whoever is connected, for as long as it lives: it refuses a
+// graceful stop nothing, but a primary that is deposed is not asked. args: instance, address, and the role with what it
 // follows.
 func serveWrites(args []string) error {
 	instance, address := args[0], args[1]

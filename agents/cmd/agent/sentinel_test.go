@@ -189,6 +189,6 @@ func TestTheSentinelLeavesOthersAlone(t *testing.T) {
 		t.Errorf("the follower %d is %d now; log:\n%s", follower, now, old.stderr)
 	}
 	if now := next.server(); now != primary || now == 0 {
-		t.Errorf("the writer %d is %d now; log:\n%s", primary, now, next.stderr)
+		t.Errorf("the primary %d is %d now; log:\n%s", primary, now, next.stderr)
 	}
 }

@@ -122,7 +122,7 @@ func TestAProbeThatHasFailedForLongIsTold(t *testing.T) {
 func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	h := health.NewHold("")
 	now := time.Now()
-	waiting := report.Report{Health: report.Starting, Message: "no writer is known yet",
+	waiting := report.Report{Health: report.Starting, Message: "no primary is known yet",
 		Member: &report.Member{Identity: "a"}}
 	if text, wait := h.Due(now, waiting); text == "" {
 		t.Errorf("the identity is held back for %v", wait)
@@ -134,6 +134,6 @@ func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	}
 	promised.PrimaryUnreachable = true
 	if text, wait := h.Due(now, promised); text == "" {
-		t.Errorf("that the writer is gone is held back for %v", wait)
+		t.Errorf("that the primary is gone is held back for %v", wait)
 	}
 }

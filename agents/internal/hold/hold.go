@@ -192,7 +192,7 @@ func (k *Keeper) Release(key string) Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.last == nil || k.last.Key != key {
-		return Status{Phase: Lost, Thawed: true, Message: "nobody holds by this key, or no more"}
+		return Status{Phase: Lost, Thawed: true, Message: "there is no hold with this key, or it has ended"}
 	}
 	k.lapse()
 	switch k.last.Phase {

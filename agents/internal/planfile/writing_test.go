@@ -37,7 +37,7 @@ func TestRolesHaveTheirArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"--name", "redis-orders-2"}; !slices.Equal(here.Writing.PrimaryArgs, want) {
-		t.Errorf("the writer has %q, want %q", here.Writing.PrimaryArgs, want)
+		t.Errorf("the primary has %q, want %q", here.Writing.PrimaryArgs, want)
 	}
 	got, err := d.ReplicaArgs(here, "redis-orders-0")
 	if want := []string{"--replicaof", "redis-orders-0.redis-orders.shop.svc 6379", "${primary.fqdn}"}; err != nil ||

@@ -25,10 +25,9 @@ type OpenMember func(*plan.Plan) (*writing.Member, error)
 
 // Errors of Member.
 var (
-	errNoWriting = errors.New("the plan of this pod has no writing: " +
-		"the engine is not the authority over who may write here")
-	errNotYet = errors.New("the folder with the data was not read yet")
-	errFenced = errors.New("the process was killed: its permission to write has ended")
+	errNoWriting = errors.New("the plan of this pod has no writing: the engine does not choose the primary here")
+	errNotYet    = errors.New("the folder with the data was not read yet")
+	errFenced    = errors.New("the process was killed: its write lease has expired")
 )
 
 // notYet says why a process may not be started now.
@@ -166,7 +165,7 @@ func (s *Supervisor) joinStopped() {
 		}
 	}
 	if err != nil {
-		s.message = "cannot take part in who may write: " + err.Error()
+		s.message = "cannot become a member of the set: " + err.Error()
 		s.timer.Reset(roleInterval)
 		return
 	}

@@ -186,7 +186,7 @@ func (s *Supervisor) transitionDone(t *transition) {
 		f.goBy(t.list)
 	case updateMembers:
 		f.goBy(t.list)
-		s.log.Info("the process goes by another list of members", "list", t.list)
+		s.log.Info("the process applies another list of members", "list", t.list)
 		return
 	case follow:
 		f.part.primary = to.primary

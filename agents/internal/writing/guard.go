@@ -18,7 +18,7 @@ import (
 const killAgain = 100 * time.Millisecond
 
 // ErrNoPermission says that there is no valid write lease.
-var ErrNoPermission = errors.New("there is no permission to write now")
+var ErrNoPermission = errors.New("there is no valid write lease")
 
 // Process is a process that may run as the primary, such as *reaper.Process.
 type Process interface {
@@ -104,7 +104,7 @@ func (g *Guard) check() bool {
 	if err := errors.Join(g.alarm.set(next), g.setBackstop(backstop)); err != nil {
 		// A primary whose lease cannot be watched must not run.
 		g.kill()
-		g.log.Error("the process is killed: cannot watch its permission", "error", err.Error())
+		g.log.Error("the process is killed: cannot watch its write lease", "error", err.Error())
 		return false
 	}
 	return holds
@@ -128,7 +128,7 @@ func (g *Guard) kill() {
 	g.fenced = g.primary
 	if !g.killed {
 		g.killed, g.killedAt = true, Boottime()
-		g.log.Warn("killing the writer: its permission has ended", "pid", g.primary.PID())
+		g.log.Warn("killing the primary: its write lease has expired", "pid", g.primary.PID())
 	}
 }
 
@@ -153,7 +153,7 @@ func (g *Guard) dropEnded() {
 // disarmSentinel disarms the sentinel.
 func (g *Guard) disarmSentinel() {
 	if err := g.setBackstop(0); err != nil {
-		g.log.Error("cannot tell the sentinel that no writer runs", "error", err.Error())
+		g.log.Error("cannot tell the sentinel that no primary runs", "error", err.Error())
 	}
 }
 
@@ -166,7 +166,7 @@ func (g *Guard) Start(start func() (Process, error)) error {
 	}
 	// Starting a program can take longer than the lease, and the lock is held meanwhile: the sentinel watches.
 	if err := g.setBackstop(g.until + grace); err != nil {
-		return fmt.Errorf("cannot watch the permission: %w", err)
+		return fmt.Errorf("cannot watch the write lease: %w", err)
 	}
 	process, err := start()
 	if err != nil {

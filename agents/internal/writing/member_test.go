@@ -189,7 +189,7 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	select {
 	case <-process.done:
 	case <-time.After(waitTimeout):
-		t.Error("the writer goes on")
+		t.Error("the primary goes on")
 	}
 	status, err := m.Status()
 	view, _ := m.View()
@@ -197,7 +197,7 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 		t.Errorf("what is not on disk looks like a promise: %v, %+v, %v", status, view, err)
 	}
 	if err := m.Begins(); !errors.Is(err, ErrMemberFile) {
-		t.Errorf("a writer may begin on a folder without the identity: %v", err)
+		t.Errorf("a primary may begin on a folder without the identity: %v", err)
 	}
 	if view, _ := m.View(); view.Role != Nothing {
 		t.Errorf("the role is %v", view.Role)
@@ -223,7 +223,7 @@ func TestTheGuardKillsInTime(t *testing.T) {
 	select {
 	case <-process.done:
 	case <-time.After(waitTimeout):
-		t.Fatal("the writer goes on")
+		t.Fatal("the primary goes on")
 	}
 	if late := Boottime() - end; late < 0 || late > 200*time.Millisecond {
 		t.Errorf("it was killed %v after the end", late)
@@ -275,7 +275,7 @@ func TestWhoIsAskedDependsOnThePrimary(t *testing.T) {
 		t.Helper()
 		defer m.lock()()
 		if got := m.expectsRounds(); got != want {
-			t.Errorf("%s it depends on the writer: %v, want %v", what, got, want)
+			t.Errorf("%s it depends on the primary: %v, want %v", what, got, want)
 		}
 	}
 	learns := func(record permission.Record) {

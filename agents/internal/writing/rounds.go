@@ -173,7 +173,7 @@ func (m *Member) AnswerRead(id uint64, r permission.Record, failure string) erro
 		m.reads.set(nil)
 		if failure != "" {
 			if failure != m.readRequest.failed {
-				m.Log.Warn("cannot read who may write", "error", failure)
+				m.Log.Warn("cannot read the record of the primary", "error", failure)
 			}
 			m.readRequest.failed = failure
 			return nil

@@ -94,17 +94,18 @@ func (m *Member) wanted(now time.Duration) Wanted {
 	case m.agent.Named() && m.agent.Valid(now):
 		w.Role = Primary
 	case m.agent.Named():
-		w.Why = fmt.Sprintf("it is named in term %d and waits for the permission of the other members or of the API server",
+		w.Why = fmt.Sprintf("it is the primary of term %d, and waits for its write lease from the other members or the "+
+			"API server",
 			m.agent.State().Term)
 	case last.Name == "":
-		w.Why = "no writer is known yet"
+		w.Why = "no primary is known yet"
 	case last.Name != m.Pod:
 		w.Role, w.Primary = Replica, last.Name
 	case last.Identity != m.memberFile.Identity:
-		w.Why = "the writer that is named is this pod with the data that it had before; with this folder it is another " +
-			"member and never writes by itself"
+		w.Why = "this pod is named as the primary with the volume that it had before: with its present volume it is " +
+			"another member, and never becomes the primary by itself"
 	default:
-		w.Why = fmt.Sprintf("it no longer may write since term %d, and the next writer is not known yet",
+		w.Why = fmt.Sprintf("it is no longer the primary since term %d, and the next one is not known yet",
 			m.agent.State().Promised)
 	}
 	return w

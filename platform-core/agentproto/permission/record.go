@@ -45,13 +45,13 @@ type Record struct {
 // Errors of changes of a record that would not be safe.
 var (
 	// ErrNoPrimary says that nobody is named.
-	ErrNoPrimary = errors.New("there is no writer in this term")
+	ErrNoPrimary = errors.New("there is no primary in this term")
 	// ErrPrimary says that somebody is named already: in one term there is one primary.
-	ErrPrimary = errors.New("there is a writer in this term")
+	ErrPrimary = errors.New("there is a primary in this term")
 	// ErrUnconfirmed says that the primary may still go by an earlier list.
-	ErrUnconfirmed = errors.New("the writer has not confirmed the list of members")
+	ErrUnconfirmed = errors.New("the primary has not confirmed the list of members")
 	// ErrNotEligible says that the primary before may have a permission without this member.
-	ErrNotEligible = errors.New("the member is not in every list that the writer may go by")
+	ErrNotEligible = errors.New("the member is not in every list that the primary may apply")
 )
 
 // Eligible says whether a member can be the next primary: the one before it needs its acknowledgement, whichever list
@@ -74,7 +74,7 @@ func (r Record) Refound() Record {
 // Bootstrap gives a set that never had a primary its first list, in a term without a primary.
 func (r Record) Bootstrap(members []Member) (Record, error) {
 	if !r.Founding() {
-		return Record{}, fmt.Errorf("term %d: the set had a writer before", r.Term)
+		return Record{}, fmt.Errorf("term %d: the set had a primary before", r.Term)
 	}
 	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1, Members: slices.Clone(members)}}, nil
 }
@@ -113,7 +113,7 @@ func (r Record) ChangeSynchronousReplicas(members []Member, replicas int) (Recor
 	case r.Previous != nil:
 		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrUnconfirmed)
 	case !slices.Contains(members, *r.Primary):
-		return Record{}, fmt.Errorf("cannot change the members in term %d: the writer %s would not be one of them", r.Term,
+		return Record{}, fmt.Errorf("cannot change the members in term %d: the primary %s would not be one of them", r.Term,
 			r.Primary.Name)
 	}
 	previous := r.List

@@ -92,7 +92,7 @@ type External struct {
 func NewExternal(external External) *Driver { return newDriver(external.way) }
 
 // ErrAccount says that a cluster answers, and refuses who asks.
-var ErrAccount = errors.New("kafka answers, and does not take the account and its password: mend them in their Secret")
+var ErrAccount = errors.New("kafka answers, and rejects the account or its password: correct them in their Secret")
 
 // Check asks the cluster for its brokers. The error says why it does not answer, or, with ErrAccount, that it does not
 // take the account.

@@ -54,7 +54,7 @@ func (e External) Check(ctx context.Context) error {
 }
 
 // ErrKeys says that a storage answers, and refuses who asks.
-var ErrKeys = errors.New("the storage answers, and does not take the account and its key: mend them in their Secret, " +
+var ErrKeys = errors.New("the storage answers, and rejects the account or its key: correct them in their Secret, " +
 	"or the region")
 
 func (e External) open() (*session, error) {

@@ -204,7 +204,7 @@ func TestDumpAndLoad(t *testing.T) {
 		t.Errorf("%d tables, %v", tables, err)
 	}
 	for want, text := range map[string]string{
-		"is not whole":     strings.TrimSuffix(dumped.String(), "-- zeroinfra dump is whole\n"),
+		"is incomplete":    strings.TrimSuffix(dumped.String(), "-- zeroinfra dump is whole\n"),
 		"no dump of MySQL": "SELECT 1;\n"} {
 		target.Dir = t.TempDir()
 		if err := target.Load(t.Context(), strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -58,7 +58,7 @@ type Gate struct {
 func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
 	now, err := g.primary(ctx)
 	if err != nil {
-		g.Log.Warn("nobody can tell who takes writes now: clients wait for whoever does next", "problem", err.Error())
+		g.Log.Warn("the primary cannot be determined: clients wait for the next one", "problem", err.Error())
 	}
 	mark := strconv.FormatInt(time.Now().Add(length).Unix()+1, 10) + " " + strconv.Itoa(os.Getpid())
 	if err := atomicfile.Write(g.holdFile(), []byte(mark), 0o600); err != nil {
@@ -158,7 +158,7 @@ func (g *Gate) awaitAnother(ctx context.Context, primary string) {
 		case err != nil || now.paused:
 			asBefore = time.Now()
 		case time.Since(asBefore) > givenUp:
-			g.Log.Info("the same server takes writes as before: clients go on")
+			g.Log.Info("the primary has not changed: clients go on")
 			return
 		}
 	}

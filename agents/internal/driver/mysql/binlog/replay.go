@@ -38,7 +38,7 @@ var errReached = errors.New("the time is reached")
 // then.
 func (r *Replay) Check(ctx context.Context) error {
 	if r.Until.Before(r.Since) {
-		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup",
+		return pointintime.Refused("%s is before %s, when the backup was complete: take an earlier backup",
 			pointintime.InWords(r.Until), pointintime.InWords(r.Since))
 	}
 	logs, err := r.Archive.logs(ctx)

@@ -78,7 +78,7 @@ func (l Loss) givenUp(f found) string {
 	for _, pod := range l.Lost {
 		switch missing := f.missing[[2]string{pod, l.From}]; {
 		case f.views[pod].problem != "":
-			said = append(said, pod+" does not answer: nobody knows what it has")
+			said = append(said, pod+" does not answer: its transactions are not known")
 		case missing != "":
 			said = append(said, fmt.Sprintf("%s has %s, and %s has not", pod, missing, l.From))
 		default:

@@ -19,7 +19,7 @@ func TestForce(t *testing.T) {
 		want, look string
 	}{
 		{"two are gone", "a:OFFLINE b:down c:down", nil, lost("b", "c"), "Working bootstrap a",
-			"b does not answer: nobody knows what it has; c does not answer"},
+			"b does not answer: its transactions are not known; c does not answer"},
 		{"the others have left", "a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", nil, lost("b", "c"), "Working leave a",
 			"b does not answer"},
 		{"one is not declared", "a:OFFLINE b:down c:down", nil, lost("b"),
@@ -126,7 +126,7 @@ func TestMembersThatSeeNobody(t *testing.T) {
 			sees: map[string]seen{"a": {"UNREACHABLE", ""}, "b": {"UNREACHABLE", ""}, "c": {"UNREACHABLE", ""}}}
 		f.views[pod].sees[pod] = seen{stateOnline, rolePrimary}
 	}
-	if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.lost, "See to the network") {
+	if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.lost, "Check the network") {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -85,7 +85,7 @@ func TestLostQuorum(t *testing.T) {
 	}
 	refused(group.Loss{Members: pods, Lost: []string{"a"}, From: "c"}, "b does not answer, and is not declared lost")
 	if said, err := c.LookForced(t.Context(), loss); err != nil ||
-		!strings.HasPrefix(said, "a does not answer: nobody knows what it has; b does") {
+		!strings.HasPrefix(said, "a does not answer: its transactions are not known; b does") {
 		t.Errorf("got %q, %v", said, err)
 	}
 	for range 2 {

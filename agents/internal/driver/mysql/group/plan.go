@@ -313,22 +313,22 @@ func (f found) lost(all []string) string {
 		}
 	}
 	if len(silent) == 0 {
-		return "nobody takes writes: all members answer, and none sees most of the others. See to the network between them"
+		return "the group has no primary: all members answer, and none sees most of the others. Check the network " +
+			"between them"
 	}
 	if len(answering) == 0 {
-		return fmt.Sprintf("nobody takes writes that answers: %s cannot be asked. See to their servers, and to the network",
+		return fmt.Sprintf("no member that answers is the primary: %s cannot be asked. Check their servers and the network",
 			strings.Join(silent, ", "))
 	}
 	from := f.first(answering)
 	if from == "" {
-		return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. "+
-			"The group goes on when they are back. Of the others none has all transactions: %s",
+		return fmt.Sprintf("the group has no primary: no member runs in it, and %s cannot be asked which transactions "+
+			"they have. The group goes on when they are back. Of the others none has all transactions: %s",
 			strings.Join(silent, ", "), f.differences())
 	}
-	return fmt.Sprintf("nobody takes writes: there is no group, and %s cannot be asked which transactions they have. "+
-		"The group goes on when they are back. "+
-		"If their volumes are gone for good, run ForceQuorum with from=%s and lost=%s, which somebody else has to approve: "+
-		"what only they had is lost then",
+	return fmt.Sprintf("the group has no primary: no member runs in it, and %s cannot be asked which transactions "+
+		"they have. The group goes on when they are back. If their volumes are gone for good, run ForceQuorum with "+
+		"from=%s and lost=%s, which somebody else has to approve: what only they had is lost then",
 		strings.Join(silent, ", "), from, strings.Join(silent, ","))
 }
 

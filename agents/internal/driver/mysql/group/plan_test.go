@@ -138,7 +138,7 @@ func TestALoneMemberSaysWhatIsLost(t *testing.T) {
 	} {
 		want := "run ForceQuorum with from=a and lost=b,c,"
 		if strings.HasPrefix(state, "a:UNREACHABLE") {
-			want = "nobody takes writes that answers: a, b, c cannot be asked."
+			want = "no member that answers is the primary: a, b, c cannot be asked."
 		}
 		if s := next(members(state), three, Formed); s.phase != Waiting || !strings.Contains(s.lost, want) {
 			t.Errorf("%s: got %s, %q", state, s.phase, s.lost)

@@ -59,7 +59,7 @@ func (t *Target) Load(ctx context.Context, from io.Reader) error {
 		return err
 	}
 	if !stream.whole {
-		return errors.New("the dump is not whole: its last line is missing")
+		return errors.New("the dump is incomplete: its last line is missing")
 	}
 	syscall.Sync()
 	return nil

@@ -199,7 +199,7 @@ func (t *Target) takes(ctx context.Context, files *reader) (err error) {
 		}
 	}
 	if t.whole == nil {
-		return errors.New("the dump has no end: it is not whole")
+		return errors.New("the dump is incomplete: it has no end")
 	}
 	if !slices.Equal(t.whole.Databases, t.loaded) {
 		return fmt.Errorf("the dump has the databases %q, and was to have %q", t.loaded, t.whole.Databases)

@@ -85,7 +85,7 @@ func (r *Reach) holds(ctx context.Context, lineage *wal.Lineage, c copied) (bool
 func (r *Reach) Check(ctx context.Context) error {
 	t := r.Target
 	if t.Time.Before(t.Since) {
-		return pointintime.Refused("%s is before %s, when the backup was whole: take an earlier backup",
+		return pointintime.Refused("%s is before %s, when the backup was complete: take an earlier backup",
 			pointintime.InWords(t.Time), pointintime.InWords(t.Since))
 	}
 	lineage, err := r.Archive.LineageOf(ctx, nil)
@@ -113,8 +113,8 @@ func (r *Reach) Check(ctx context.Context) error {
 		return err
 	}
 	if !last.After(t.Since) {
-		return pointintime.Refused("%s cannot be reached: the archive at %s has no transaction after the backup, which was "+
-			"whole at %s", pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since))
+		return pointintime.Refused("%s cannot be reached: the archive at %s has no transaction after the backup, which "+
+			"was complete at %s", pointintime.InWords(t.Time), r.Archive.Store, pointintime.InWords(t.Since))
 	}
 	if !t.Time.Before(last) {
 		return pointintime.Refused("%s cannot be reached: with this backup and the archive at %s it can be from %s to "+
@@ -134,13 +134,13 @@ func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) er
 			"not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
-		return pointintime.Refused("timeline %d of the backup was left before the backup was whole, and timeline %s of the "+
-			"archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
+		return pointintime.Refused("timeline %d of the backup was left before the backup was complete, and timeline %s "+
+			"of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	holds, err := r.holds(ctx, lineage, c)
 	if err == nil && !holds {
-		err = pointintime.Refused("the archive at %s has no %s, with which the backup was whole: nothing that came after "+
-			"can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
+		err = pointintime.Refused("the archive at %s has no %s, with which the backup was complete: nothing that came "+
+			"after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
 	}
 	return err
 }

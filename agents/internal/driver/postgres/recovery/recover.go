@@ -124,7 +124,7 @@ func (l *log) explained(target mover.Target, why string) error {
 		}
 		return pointintime.Refused("%s was not reached%s", pointintime.InWords(target.Time), what)
 	case strings.Contains(why, "requested recovery stop point is before consistent recovery point"):
-		return pointintime.Refused("%s is before the backup was whole: take an earlier backup",
+		return pointintime.Refused("%s is before the backup was complete: take an earlier backup",
 			pointintime.InWords(target.Time))
 	}
 	return fmt.Errorf("the recovery failed: %s", why)

@@ -22,7 +22,7 @@ func TestExplained(t *testing.T) {
 			"recovery ended before configured recovery target was reached",
 			"2026-01-02T04:00:00Z was not reached: the last transaction that there is ended at 2026-01-02 03:04:05.6 UTC", true},
 		"before the copy was whole": {"", "requested recovery stop point is before consistent recovery point",
-			"is before the backup was whole", true},
+			"is before the backup was complete", true},
 		"a gap": {"", `could not restore file "0" from archive: child process exited with exit code 200`,
 			"the recovery failed: could not restore file", false},
 	} {

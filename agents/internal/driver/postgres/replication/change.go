@@ -147,7 +147,7 @@ func (s *Server) Reload(ctx context.Context) error {
 
 // awaitLocal logs in at the own server, when that lets anybody in.
 func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err error) {
-	err = link.Until(ctx, "the server lets nobody in", func() (bool, error) {
+	err = link.Until(ctx, "the server accepts no connection", func() (bool, error) {
 		var err error
 		connection, err = s.local(ctx)
 		return err == nil, err
@@ -164,7 +164,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	}
 	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") != "on" {
-		return errors.New("the server takes writes itself: it is started anew as a follower first")
+		return errors.New("the server is a primary itself: it is restarted as a replica first")
 	}
 	if err := s.dropFormerSlots(ctx, connection); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	}
 	theirs, err := lineageOf(ctx, upstream)
 	if err != nil {
-		return fmt.Errorf("cannot look at the writer's data: %w", err)
+		return fmt.Errorf("cannot read the lineage of the primary's data: %w", err)
 	}
 	switch verdict, why := Decide(own, theirs); verdict {
 	case Follows:
@@ -203,7 +203,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if there, err := hasLog(ctx, upstream, own.End); err != nil {
 		return err
 	} else if !there {
-		return s.startAnew(Copies, fmt.Sprintf("the writer has the log from %s on no more", own.End))
+		return s.startAnew(Copies, fmt.Sprintf("the primary no longer has the log from %s on", own.End))
 	}
 	// What the primary knows of its timelines comes with its log.
 	if err := atomicfile.Write(s.data(termsFile), []byte(theirs.Terms.String()), 0o600); err != nil {
@@ -213,7 +213,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.adopt(ctx, set); err != nil {
 		return err
 	}
-	return link.Until(ctx, "the server does not hear the writer",
+	return link.Until(ctx, "the server does not receive the log of the primary",
 		func() (bool, error) { return s.follows(ctx, connection, primary) })
 }
 
@@ -221,7 +221,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 func (s *Server) awaitPrimary(ctx context.Context, primary string) (connection *pgconn.PgConn, err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, comingUp, fmt.Errorf("it took more than %s", comingUp))
 	defer cancel()
-	err = link.Until(waiting, "there is no writer to follow", func() (bool, error) {
+	err = link.Until(waiting, "there is no primary to follow", func() (bool, error) {
 		found, err := s.login(waiting, primary)
 		if err != nil {
 			return false, err

@@ -55,7 +55,7 @@ func (s *Server) raise(ctx context.Context, set settings) (err error) {
 	if set.raised, err = s.raised(ctx); err != nil || len(set.raised) == 0 {
 		return err
 	}
-	s.Log.Info("the server keeps limits that the writer had", "limits", set.raised)
+	s.Log.Info("the server keeps limits that the primary had", "limits", set.raised)
 	return s.write(set)
 }
 

@@ -127,10 +127,11 @@ const (
 // Decide says how data can follow a primary's, and why.
 func Decide(own, primary Lineage) (Verdict, string) {
 	if own.System != primary.System && primary.replaced(own.System) {
-		return Copies, fmt.Sprintf("the writer's data took the place of that of system %s in an upgrade", own.System)
+		return Copies, fmt.Sprintf("the primary's data replaced that of system %s in an upgrade", own.System)
 	}
 	if own.System != primary.System {
-		return Refused, fmt.Sprintf("its data is of system %s, and the writer's of %s: rebuild the member if its data can go",
+		return Refused, fmt.Sprintf("its data is of system %s, and the primary's of %s: rebuild the member if its data "+
+			"can go",
 			own.System, primary.System)
 	}
 	end := primary.End
@@ -142,16 +143,17 @@ func Decide(own, primary Lineage) (Verdict, string) {
 			}
 		}
 		if !found {
-			return Rewinds, fmt.Sprintf("its timeline %d is not in the history of the writer's, which is %d", own.Timeline,
+			return Rewinds, fmt.Sprintf("its timeline %d is not in the history of the primary's timeline %d", own.Timeline,
 				primary.Timeline)
 		}
 	}
 	if ours, theirs := own.Terms[own.Timeline], primary.Terms[own.Timeline]; ours != theirs {
-		return Copies, fmt.Sprintf("its timeline %d began in term %d, and that of the writer in term %d", own.Timeline, ours,
+		return Copies, fmt.Sprintf("its timeline %d began in term %d, and that of the primary in term %d",
+			own.Timeline, ours,
 			theirs)
 	}
 	if own.End > end {
-		return Rewinds, fmt.Sprintf("it has the log of timeline %d up to %s, and the writer's went elsewhere at %s",
+		return Rewinds, fmt.Sprintf("it has the log of timeline %d up to %s, and the primary's diverged at %s",
 			own.Timeline, own.End, end)
 	}
 	return Follows, ""

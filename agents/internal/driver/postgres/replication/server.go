@@ -191,7 +191,7 @@ func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, err
 			break
 		}
 	}
-	return nil, fmt.Errorf("cannot log in at the writer: %w", err)
+	return nil, fmt.Errorf("cannot log in at the primary: %w", err)
 }
 
 // invalidPassword is the SQLSTATE.

@@ -30,7 +30,8 @@ func (s *Server) StartPrimary(ctx context.Context) error {
 	}
 	if !exists(s.data()) {
 		if len(m.List.Members) > 1 {
-			return fmt.Errorf("there is no data in %s, and others have some: an empty server never becomes their writer",
+			return fmt.Errorf("there is no data in %s, and other members have some: an empty server never becomes the "+
+				"primary, so that a member with data has to take over",
 				s.data())
 		}
 		// The program makes it.
@@ -41,7 +42,7 @@ func (s *Server) StartPrimary(ctx context.Context) error {
 		return err
 	}
 	if how == Broken {
-		return fmt.Errorf("the data in %s was being rewound, and is not whole: it can only follow", s.data())
+		return fmt.Errorf("the data in %s was being rewound, and is incomplete: it can only follow a primary", s.data())
 	}
 	if err := atomicfile.Remove(s.kept(repairFile)); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (s *Server) StartPrimary(ctx context.Context) error {
 		if err := os.Rename(s.data(standbySignal), s.data(recoverySignal)); err != nil {
 			return err
 		}
-		s.Log.Info("what followed becomes the writer", "term", m.Term)
+		s.Log.Info("the replica becomes the primary", "term", m.Term)
 	}
 	set := s.settingsFor(m)
 	set.recovers = exists(s.data(recoverySignal))
@@ -94,7 +95,8 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 			return err
 		case err != nil:
 			// What is there can be looked at meanwhile: somebody may have to know who has what.
-			s.Log.Warn("the data went elsewhere, and the writer that it is to follow is away", "problem", err.Error())
+			s.Log.Warn("the data has diverged, and the primary that it is to follow does not answer: the server starts with "+
+				"the data that it has", "problem", err.Error())
 			how = ""
 		default:
 			// Only with what comes from the primary is it whole.
@@ -174,7 +176,7 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 		if err == nil {
 			return nil
 		}
-		s.Log.Warn("the data cannot be rewound: all of the writer's is copied", "problem", err.Error())
+		s.Log.Warn("the data cannot be rewound: all data of the primary is copied", "problem", err.Error())
 	}
 	return s.copy(ctx, primary)
 }
@@ -182,7 +184,7 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 // writes refuses a server that does not take writes: who follows it is led nowhere.
 func writes(connection *pgconn.PgConn) error {
 	if connection.ParameterStatus("in_hot_standby") == "on" {
-		return errors.New("the writer does not take writes yet")
+		return errors.New("the primary does not take writes yet")
 	}
 	return nil
 }
@@ -195,7 +197,7 @@ func (s *Server) rewind(ctx context.Context, primary string) error {
 		return err
 	}
 	removeStale(s)
-	s.Log.Info("the data is rewound to where the writer's went elsewhere", "primary", primary)
+	s.Log.Info("the data is rewound to where it diverged from the primary's", "primary", primary)
 	return s.program(ctx, "pg_rewind", "--target-pgdata="+s.data(), "--source-server="+s.programInfo(primary),
 		"--config-file="+s.Config)
 }
@@ -207,7 +209,7 @@ func (s *Server) copy(ctx context.Context, primary string) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	s.Log.Info("all data of the writer is copied", "primary", primary)
+	s.Log.Info("all data of the primary is copied", "primary", primary)
 	if err := s.program(ctx, "pg_basebackup", "--pgdata="+fresh, "--dbname="+s.programInfo(primary), "--slot="+s.slot(),
 		"--wal-method=stream",
 		"--checkpoint=fast", "--no-password"); err != nil {

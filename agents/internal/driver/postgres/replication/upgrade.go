@@ -98,11 +98,11 @@ func (s *Server) mayReplace(ctx context.Context, upstream *pgconn.PgConn) error 
 	}
 	theirs, err := lineageOf(ctx, upstream)
 	if err != nil {
-		return fmt.Errorf("cannot look at the writer's data: %w", err)
+		return fmt.Errorf("cannot read the lineage of the primary's data: %w", err)
 	}
 	if verdict, why := Decide(Lineage{System: own}, theirs); verdict != Copies {
 		return errors.New(why)
 	}
-	s.Log.Info("the data is of another major version, and the writer's took its place", "system", own)
+	s.Log.Info("the data is of another major version, and the primary's replaced it", "system", own)
 	return nil
 }

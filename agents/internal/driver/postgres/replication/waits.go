@@ -37,14 +37,14 @@ type member struct {
 func readMember(dir string) (member, error) {
 	data, err := os.ReadFile(filepath.Join(dir, plan.MemberFile))
 	if err != nil {
-		return member{}, fmt.Errorf("cannot read who may write: %w", err)
+		return member{}, fmt.Errorf("cannot read the member file: %w", err)
 	}
 	var kept struct {
 		State  permission.State  `json:"state"`
 		Record permission.Record `json:"record"`
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return member{}, fmt.Errorf("cannot read who may write: %w", err)
+		return member{}, fmt.Errorf("cannot read the member file: %w", err)
 	}
 	if kept.State.Term != 0 {
 		return member{kept.State.Term, kept.State.List}, nil

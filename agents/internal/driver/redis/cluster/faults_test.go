@@ -226,7 +226,7 @@ func TestNobodyHasCopied(t *testing.T) {
 	primary.lose()
 	primary.start()
 	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "belong to node "+id+
-		", which no member is and nobody has a whole copy of") {
+		", which is no member, and of which no member has a complete copy") {
 		t.Errorf("got %+v", result)
 	}
 	g.change = func(s *cluster.Shape) { s.Goal, s.Abandon = cluster.GiveUp, []string{id} }

@@ -222,8 +222,8 @@ func (p *picture) abandoned() *Plan {
 			continue
 		}
 		if !slices.Contains(p.shape.Abandon, g.id) {
-			return refused("the slots %s belong to node %s, which no member is and nobody has a whole copy of: bring its "+
-				"volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
+			return refused("the slots %s belong to node %s, which is no member, and of which no member has a complete copy: "+
+				"bring its volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
 		}
 		for _, v := range g.knownBy {
 			if v.own().Primary == g.id {
