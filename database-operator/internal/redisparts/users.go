@@ -14,9 +14,5 @@ const userType = "acl-user"
 
 // Users of the access control list are Entities. What is left out is said too: nothing is allowed then.
 func Users(users []databasev1.RedisUser) []platformv1.EntitySpec {
-	var specs []platformv1.EntitySpec
-	for _, u := range users {
-		specs = append(specs, typed.EntityOf(userType, &u))
-	}
-	return specs
+	return typed.EntitiesOf(userType, users)
 }

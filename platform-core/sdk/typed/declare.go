@@ -65,6 +65,15 @@ func EntityOf(entityType string, declared any) platformv1.EntitySpec {
 	return entity
 }
 
+// EntitiesOf returns the Entities that the structs of a list of the API declare, by the rules of EntityOf.
+func EntitiesOf[T any](entityType string, declared []T) []platformv1.EntitySpec {
+	var specs []platformv1.EntitySpec
+	for i := range declared {
+		specs = append(specs, EntityOf(entityType, &declared[i]))
+	}
+	return specs
+}
+
 // Fields of a struct that are those of its Entity.
 const (
 	nameField  = "name"

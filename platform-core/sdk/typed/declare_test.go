@@ -90,6 +90,17 @@ func TestEntityOf(t *testing.T) {
 	}
 }
 
+func TestEntitiesOfAListAreInItsOrder(t *testing.T) {
+	if got := EntitiesOf[account]("user", nil); got != nil {
+		t.Errorf("of none: got %v", got)
+	}
+	declared := []account{{Name: "b"}, {Name: "a", Adopt: true}}
+	want := []platformv1.EntitySpec{EntityOf("user", &declared[0]), EntityOf("user", &declared[1])}
+	if got := EntitiesOf("user", declared); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestParametersOfLeavesWhatIsEmptyToThePlugin(t *testing.T) {
 	got := ParametersOf(&account{Name: "a", Comment: "Hi"})
 	if want := (platformv1.Parameters{"login": "yes", "require-tls": "no", "max-connections": "0",

@@ -34,6 +34,15 @@ func HealthyOf(c *platformv1.ComponentState) string {
 	return fmt.Sprintf("%d/%d", HealthyPods(c.Pods, ""), c.Replicas)
 }
 
+// SetsOf returns the states of the sets of all components of an Application.
+func SetsOf(app *platformv1.Application) []platformv1.SetState {
+	var sets []platformv1.SetState
+	for _, c := range app.Status.Components {
+		sets = append(sets, c.Sets...)
+	}
+	return sets
+}
+
 // PasswordFrom returns a reference with its key, PasswordKey where it names none; nil for nil.
 func PasswordFrom(from *platformv1.SecretKeyReference) *platformv1.SecretKeyReference {
 	if from == nil {

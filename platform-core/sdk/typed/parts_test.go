@@ -22,6 +22,22 @@ func TestHealthyPodsAreCountedByRole(t *testing.T) {
 	}
 }
 
+func TestSetsOfAllComponents(t *testing.T) {
+	app := &platformv1.Application{}
+	if got := SetsOf(app); got != nil {
+		t.Errorf("without components: got %v", got)
+	}
+	app.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Name: "a"}, {Name: "b"}}}, {},
+		{Sets: []platformv1.SetState{{Name: "c"}}}}
+	got := ""
+	for _, set := range SetsOf(app) {
+		got += set.Name
+	}
+	if got != "abc" {
+		t.Errorf("got the sets %q", got)
+	}
+}
+
 func TestPasswordFromHasADefaultKey(t *testing.T) {
 	if PasswordFrom(nil) != nil || Credentials("admin", nil) != nil {
 		t.Error("a reference is made of none")

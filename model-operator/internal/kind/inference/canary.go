@@ -193,12 +193,10 @@ func reportCanary(i *aiv1.Inference, app *platformv1.Application) {
 		now.Phase, now.Step, now.Since, now.Message = p.Phase, p.Step+1, &p.Since, p.Message
 	}
 	ready := int32(0)
-	for _, c := range app.Status.Components {
-		for _, set := range c.Sets {
-			ready += set.ReadyReplicas
-			if set.Name == canarySet {
-				now.Replicas, now.ReadyReplicas = set.Replicas, set.ReadyReplicas
-			}
+	for _, set := range typed.SetsOf(app) {
+		ready += set.ReadyReplicas
+		if set.Name == canarySet {
+			now.Replicas, now.ReadyReplicas = set.Replicas, set.ReadyReplicas
 		}
 	}
 	if i.Spec.HTTPRoute != nil {

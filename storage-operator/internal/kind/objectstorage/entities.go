@@ -34,8 +34,5 @@ func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv
 		policy.Adopt = true
 		specs = append(specs, policy)
 	}
-	for _, u := range o.Spec.Users {
-		specs = append(specs, typed.EntityOf("user", &u))
-	}
-	return specs
+	return append(specs, typed.EntitiesOf("user", o.Spec.Users)...)
 }
