@@ -58,7 +58,8 @@ func Restore(app *platformv1.Application, f Facts, wanted []platformv1.Component
 		return []*render.Refusal{refuse(platformv1.ReasonRestoreRefused,
 			"Backup %q failed, and there is nothing to restore: name another one", from.Backup)}, nil
 	case b.Status.Phase != platformv1.BackupCompleted:
-		return nil, refuse(platformv1.ReasonBackupNotCompleted, "Backup %q is not whole yet: the instance begins when it is",
+		return nil, refuse(platformv1.ReasonBackupNotCompleted, "Backup %q is not complete yet: the instance begins when "+
+			"it is",
 			from.Backup)
 	}
 	place, refusal, waits := archive.Logs(app, f.Backup, f.Logs)
@@ -245,7 +246,7 @@ func unreachable(b *platformv1.Backup, method *schema.BackupMethod, of *schema.C
 		return fmt.Sprintf("target.time is %q, which is no time: write one such as 2026-01-31T12:30:00Z", target.Time)
 	}
 	if since := b.Status.CompletionTime; since != nil && at.Before(since.Time) {
-		return fmt.Sprintf("target.time is %s, and the Backup was whole at %s: name an earlier Backup, or a later time",
+		return fmt.Sprintf("target.time is %s, and the Backup was complete at %s: name an earlier Backup, or a later time",
 			target.Time, since.UTC().Format(time.RFC3339))
 	}
 	if err := method.Restore.Target.Check(target, of.Archive); err != nil {

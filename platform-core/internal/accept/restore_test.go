@@ -57,7 +57,7 @@ func TestRestore(t *testing.T) {
 			says: `no Backup "nightly" in namespace "ns"`},
 		"under way": {change: func(_ *platformv1.Application, b *platformv1.Backup) {
 			b.Status.Phase = platformv1.BackupRunning
-		}, waits: platformv1.ReasonBackupNotCompleted, says: "not whole yet"},
+		}, waits: platformv1.ReasonBackupNotCompleted, says: "not complete yet"},
 		"failed": {change: func(_ *platformv1.Application, b *platformv1.Backup) {
 			b.Status.Phase = platformv1.BackupFailed
 		}, refused: platformv1.ReasonRestoreRefused, says: "failed"},
@@ -248,7 +248,7 @@ func TestRestoreToAPointInTime(t *testing.T) {
 		}},
 		"before": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) {
 			target.Time = "2026-02-03T04:59:59.999999Z"
-		}, says: "the Backup was whole at 2026-02-03T05:00:00Z: name an earlier Backup"},
+		}, says: "the Backup was complete at 2026-02-03T05:00:00Z: name an earlier Backup"},
 		"no time": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) {
 			target.Time = "2026-02-30T05:00:00Z"
 		}, says: "which is no time"},

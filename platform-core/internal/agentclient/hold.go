@@ -112,8 +112,8 @@ func (h *holder) able(ctx context.Context, method string) error {
 	}
 	if !can {
 		return &Error{Pod: h.pod, Address: h.address, Method: method, Kind: Outdated,
-			Problem: "the agent in the pod is too old to have the middleware keep still: delete the pod, so that it comes " +
-				"back with the present agent"}
+			Problem: "the agent in the pod is too old to freeze the middleware: delete the pod, so that it comes back with " +
+				"the present agent"}
 	}
 	return nil
 }

@@ -270,7 +270,7 @@ func unshared(claim *corev1.PersistentVolumeClaim, spec *platformv1.ComponentSpe
 		return fmt.Sprintf("PersistentVolumeClaim %q can be mounted by one pod alone (ReadWriteOncePod), and movers have "+
 			"to mount it beside the pods: name another repository", claim.Name)
 	}
-	return fmt.Sprintf("nobody can write to PersistentVolumeClaim %q: name another repository", claim.Name)
+	return fmt.Sprintf("PersistentVolumeClaim %q cannot be written to: name another repository", claim.Name)
 }
 
 // Logs is where the logs are that lead from a Backup to a target, where that names a BackupRepository, which is the

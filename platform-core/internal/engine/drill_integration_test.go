@@ -218,7 +218,7 @@ func TestDrill(t *testing.T) {
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	none := ends(t, operate(t, app, "early", "VerifyBackup", nil), platformv1.OperationFailed)
-	if !strings.Contains(none.Error, "has no Backup that is whole") {
+	if !strings.Contains(none.Error, "has no Backup that is complete") {
 		t.Errorf("it says %q", none.Error)
 	}
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)

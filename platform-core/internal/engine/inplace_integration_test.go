@@ -171,7 +171,7 @@ func TestRestoreInPlaceIsRefused(t *testing.T) {
 	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Running = new(false) })
 	if status := ends(t, operate(t, app, "stopped", "Restore", nil, "backup", "large-backup"),
-		platformv1.OperationFailed); !strings.Contains(status.Error, "start it first") {
+		platformv1.OperationFailed); !strings.Contains(status.Error, "set spec.running to true first") {
 		t.Errorf("it says %q", status.Error)
 	}
 }
@@ -353,7 +353,7 @@ func TestRestoreInPlaceWhoseCopyIsDamaged(t *testing.T) {
 func keepsThoseOfBefore(t *testing.T, app *platformv1.Application, before *corev1.Pod,
 	status platformv1.OperationStatus, why string) {
 	t.Helper()
-	if !strings.Contains(status.Error, why) || !strings.Contains(status.Error, "the volumes of before are kept") {
+	if !strings.Contains(status.Error, why) || !strings.Contains(status.Error, "the previous volumes are kept") {
 		t.Errorf("it says %q", status.Error)
 	}
 	testkit.WaitForReady(t, env.Client, app)

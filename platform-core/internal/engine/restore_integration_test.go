@@ -243,7 +243,7 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
 	later := backup.Status.CompletionTime.Add(time.Minute)
 	held(t, begins(t, app.Namespace, "early", backup.Name, towards(later.Add(-time.Hour))),
-		platformv1.ReasonRestoreRefused, "and the Backup was whole at")
+		platformv1.ReasonRestoreRefused, "and the Backup was complete at")
 	held(t, begins(t, app.Namespace, "elsewhere", backup.Name, towards(later),
 		func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Parameters = nil }),
 		platformv1.ReasonRestoreRefused, `parameter "log" is missing: where the log is`)

@@ -124,7 +124,7 @@ func TestRouteWhoseNameIsTaken(t *testing.T) {
 	create(t, foreign)
 	app := gated(namespace, platformv1.Parameters{"host": "gate.example.com"})
 	create(t, app)
-	unready(t, app, platformv1.ReasonNameTaken, `Ingress "`+namespace+`/g" belongs to nobody of ours`)
+	unready(t, app, platformv1.ReasonNameTaken, `Ingress "`+namespace+`/g" belongs to no object of this operator`)
 	before := foreign.ResourceVersion
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil ||
 		foreign.ResourceVersion != before {

@@ -44,7 +44,7 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 	}
 	switch {
 	case c.pending:
-		return nil, "their data is being looked at"
+		return nil, "their data is being compared"
 	case c.best.Pod == nil && len(c.problems) == 0:
 		return nil, "there is none"
 	case c.best.Pod == nil:

@@ -113,17 +113,17 @@ func TestAChangeSaysWhy(t *testing.T) {
 		want   failover.Change
 	}{
 		"failed": {func(f *failover.Facts) { f.Pods[0].Presence = failover.Leaving },
-			failover.Change{Cause: failover.Failed, Why: "pod a-0, which writes, is on its way out"}},
+			failover.Change{Cause: failover.Failed, Why: "pod a-0, the primary, is being deleted"}},
 		"failed while it was to hand over": {
 			func(f *failover.Facts) { f.Pods[0].Presence, f.Order = failover.Leaving, order(failover.HandOver) },
-			failover.Change{Cause: failover.Failed, Why: "pod a-0, which writes, is on its way out"}},
+			failover.Change{Cause: failover.Failed, Why: "pod a-0, the primary, is being deleted"}},
 		"handed over": {func(f *failover.Facts) { f.Order = order(failover.HandOver) },
 			failover.Change{Cause: failover.Ordered, Why: "pod a-0 was told to hand over", By: "asked"}},
 		"taken over": {func(f *failover.Facts) { f.Order, f.Handover = order(failover.TakeOver), failover.Declared },
 			failover.Change{Cause: failover.Failed, Why: "another pod than a-0 was told to take over", By: "asked"}},
 		"taken over from one that failed": {func(f *failover.Facts) {
 			f.Pods[0].Health, f.Order, f.Mode = report.Unhealthy, order(failover.TakeOver), failover.Manual
-		}, failover.Change{Cause: failover.Failed, Why: "the process of pod a-0, which writes, is down", By: "asked"}},
+		}, failover.Change{Cause: failover.Failed, Why: "the process of pod a-0, the primary, is down", By: "asked"}},
 		"later term": {func(f *failover.Facts) { f.Pods[1].Member.Promised = 7 },
 			failover.Change{Cause: failover.Recovered, Why: "volumes know of term 7"}},
 	} {
@@ -141,9 +141,9 @@ func TestAChangeSaysWhy(t *testing.T) {
 // TestOneThatWasNoMemberIsNeverNamed, whatever a person accepts: who wrote may write on where nobody sees it, by the
 // acknowledgement of members alone. What to do instead is said.
 func TestOneThatWasNoMemberIsNeverNamed(t *testing.T) {
-	const says = "the volumes of all members (a-0) are gone, and no pod that was none can be named, whatever is " +
-		"accepted, since a member that is cut off may write on: " +
-		"restore a backup, or copy what another pod still has into another instance"
+	const says = "the volumes of all members (a-0) are gone, and a pod that was no member cannot become the primary, " +
+		"not even with acceptDataLoss, since a member that is cut off may still take writes: restore a backup, or copy " +
+		"the data that another pod still has into another instance"
 	f := trio()
 	f.Record.List.Members = f.Record.List.Members[:1]
 	f.Pods[1].Sync, f.Pods[2].Sync = failover.OutOfSync, failover.OutOfSync

@@ -145,8 +145,8 @@ func TestTheLastThatHaveCopiesStayMembers(t *testing.T) {
 				members = append(members, member.Name)
 			}
 			if got := strings.Join(members, " "); got != tc.members || f.Record.List.SynchronousReplicas != tc.after {
-				t.Errorf("the members are %s and %d others have each write, want %s and %d", got, f.Record.List.SynchronousReplicas,
-					tc.members, tc.after)
+				t.Errorf("the members are %s and each write is on %d other members, want %s and %d", got,
+					f.Record.List.SynchronousReplicas, tc.members, tc.after)
 			}
 		})
 	}

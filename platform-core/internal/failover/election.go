@@ -13,7 +13,7 @@ import (
 
 // electPrimary names a primary for a term that has none.
 func (f *Facts) electPrimary(m *Memory) Decision {
-	d := Decision{State: Changing, Message: "nobody writes: another pod is to take over"}
+	d := Decision{State: Changing, Message: "there is no primary: a pod is about to take over"}
 	if m.deposal == nil || m.deposal.Record.Term != f.Record.Term {
 		m.setDeposal(&permission.Deposal{RecordedAt: f.Now})
 	}
@@ -48,9 +48,9 @@ func (f *Facts) electPrimary(m *Memory) Decision {
 		f.chooseCandidate(m, &d)
 	case permission.StepPromise:
 		// All members have been asked to promise, the candidate included.
-		d.Message = fmt.Sprintf("nobody writes: %s is to take over", m.deposal.Candidate.Name)
+		d.Message = fmt.Sprintf("there is no primary: %s is about to take over", m.deposal.Candidate.Name)
 	case permission.StepWait:
-		d.Message = fmt.Sprintf("%s takes over when the permission of the previous primary has run out",
+		d.Message = fmt.Sprintf("%s takes over once the write lease of the previous primary has expired",
 			m.deposal.Candidate.Name)
 		d.wakeAt(until)
 	case permission.StepCheck:
@@ -148,9 +148,9 @@ func (f *Facts) noCandidateReason() string {
 		return fmt.Sprintf("; the members that are left are not wanted any more: scale back so that pods %s are wanted",
 			strings.Join(unwanted, ", "))
 	}
-	return fmt.Sprintf("; the volumes of all members (%s) are gone, and no pod that was none can be named, whatever is "+
-		"accepted, since a member that is cut off may write on: "+
-		"restore a backup, or copy what another pod still has into another instance",
+	return fmt.Sprintf("; the volumes of all members (%s) are gone, and a pod that was no member cannot become the "+
+		"primary, not even with acceptDataLoss, since a member that is cut off may still take writes: restore a backup, "+
+		"or copy the data that another pod still has into another instance",
 		strings.Join(names(f.Record.List.Members), ", "))
 }
 
@@ -182,13 +182,13 @@ func (f *Facts) chooseCandidate(m *Memory, d *Decision) {
 		best = f.lastResort(m)
 	}
 	if best == nil {
-		d.Message = "nobody writes, and no pod can take over: " + problem + f.noCandidateReason()
+		d.Message = "there is no primary, and no pod can take over: " + problem + f.noCandidateReason()
 		d.wakeAt(f.Now + retryInterval)
 		return
 	}
 	member, _ := best.member()
 	m.deposal.Candidate = member
-	d.Message = fmt.Sprintf("nobody writes: %s is to take over", best.Name)
+	d.Message = fmt.Sprintf("there is no primary: %s is about to take over", best.Name)
 	// Its answers from before it was chosen count.
 	f.applyEarlierPromise(m, member)
 	d.wakeAt(f.Now + pausePoll)
@@ -272,7 +272,7 @@ func (f *Facts) namePrimary(m *Memory, d *Decision) {
 	if m.deposal.Stopped {
 		why += ", and the previous primary has ended"
 	} else if next.Term > 1 {
-		why += ", and the permission of the previous primary has run out"
+		why += ", and the write lease of the previous primary has expired"
 	}
 	d.State, d.Message = Changing, next.Primary.Name+" takes over"
 	d.write(Step{Record: next, Former: next.Primary, Chosen: f.measured(m, next.Primary.Name)}, "%s", why)

@@ -325,9 +325,9 @@ func (s Step) String() string {
 func prose(r permission.Record) string {
 	text := fmt.Sprintf("term %d, ", r.Term)
 	if r.Primary == nil {
-		text += "nobody writes"
+		text += "no primary"
 	} else {
-		text += r.Primary.Name + " writes"
+		text += "primary " + r.Primary.Name
 	}
 	text += fmt.Sprintf(", list %d of", r.List.Version)
 	for _, m := range r.List.Members {

@@ -22,7 +22,7 @@ func (f *Facts) changeList(m *Memory, primary *Pod, d *Decision) {
 	members, changes := f.nextMembers(m, d)
 	copies := f.copies(len(members) - 1)
 	if copies != f.Record.List.SynchronousReplicas {
-		changes = append(changes, fmt.Sprintf("%d others have each write", copies))
+		changes = append(changes, fmt.Sprintf("each write is on %d other members", copies))
 	}
 	if f.Record.Previous != nil || len(changes) == 0 {
 		return
@@ -75,7 +75,7 @@ func (f *Facts) nextMembers(m *Memory, d *Decision) (members []permission.Member
 			}
 			if f.Now-since >= absenceTimeout && others > f.minMembers() {
 				others--
-				changes = append(changes, member.Name+" has not been well for "+absenceTimeout.String())
+				changes = append(changes, member.Name+" has been unhealthy for "+absenceTimeout.String())
 				continue
 			}
 			absent[member] = since

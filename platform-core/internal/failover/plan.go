@@ -20,7 +20,8 @@ func Plan(f Facts, m *Memory) Decision {
 	if promised := f.promised(); promised > f.Record.Term {
 		// The record is older than the members, for example after a restore of etcd. A stale read has the same effect; then
 		// the write is rejected.
-		d := Decision{State: Changing, Message: fmt.Sprintf("members have promised term %d, which the record does not know",
+		d := Decision{State: Changing, Message: fmt.Sprintf("members know of term %d, which is later than that of the "+
+			"record: the record is brought up to it",
 			promised)}
 		f.recoverTerm(&d, f.Record, promised)
 		return d
@@ -42,7 +43,8 @@ func (f *Facts) bootstrap() Decision {
 			continue
 		}
 		if p == nil || p.Presence != Alive || p.Member.Identity == "" {
-			d.Message = fmt.Sprintf("the first primary is named when all %d pods are there: waiting for %s", len(f.Wanted), name)
+			d.Message = fmt.Sprintf("the first primary is named once all %d pods are there: waiting for %s",
+				len(f.Wanted), name)
 			return d
 		}
 		member, _ := p.member()
@@ -124,7 +126,7 @@ func (f *Facts) reconcilePrimary(m *Memory) Decision {
 	if primary != nil && f.Record.Previous != nil && primary.is(*f.Record.Primary) {
 		if next := f.Record.Confirm(primary.Member.Term, primary.Member.ListVersion); next.Previous == nil {
 			d := Decision{State: Steady}
-			d.write(Step{Record: next, Former: f.Record.Primary}, "%s goes by list %d", primary.Name, next.List.Version)
+			d.write(Step{Record: next, Former: f.Record.Primary}, "%s applies list %d", primary.Name, next.List.Version)
 			return d
 		}
 	}
@@ -160,7 +162,7 @@ func (f *Facts) checkPrimary(m *Memory, primary *Pod) Decision {
 		}
 		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
 			m.restoreLabels()
-			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
+			d.Message += "; failover.mode is Manual, so that the operator has no other pod take over: " + howToSwitch
 			if f.Order != nil {
 				d.Refused = d.Message
 			}
@@ -251,22 +253,23 @@ func (f *Facts) primaryFailure(m *Memory, primary *Pod, d *Decision) (why string
 	}
 	switch {
 	case primary == nil:
-		return fmt.Sprintf("pod %s, which writes, is gone", name), since()
+		return fmt.Sprintf("pod %s, the primary, is gone", name), since()
 	case primary.Presence == Leaving:
-		return fmt.Sprintf("pod %s, which writes, is on its way out", name), f.Now
+		return fmt.Sprintf("pod %s, the primary, is being deleted", name), f.Now
 	case primary.Member.Identity != "" && !primary.is(*f.Record.Primary):
-		return fmt.Sprintf("pod %s, which wrote, has another volume", name), f.Now
+		return fmt.Sprintf("pod %s, the primary, has another volume", name), f.Now
 	case primary.Presence == Unreachable:
-		return fmt.Sprintf("pod %s, which writes, is on a node that nobody reaches", name), f.Now
+		return fmt.Sprintf("pod %s, the primary, is on an unreachable node", name), f.Now
 	case f.isPrimarySuspected() && f.isPrimaryUnreachable(m, primary, d):
-		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name),
+		return fmt.Sprintf("pod %s, the primary, is unreachable for its replicas and for the operator", name),
 			f.Now
 	case !primary.Member.Writing || primary.Health == report.Unhealthy || primary.Health == report.Stopped:
-		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
+		return fmt.Sprintf("the process of pod %s, the primary, is down", name), since()
 	case m.seenWriting && primary.Health != report.Healthy && !primary.OutOfConnections:
-		return fmt.Sprintf("the process of pod %s, which writes, has not come up yet", name), f.startDeadline(m, since)
+		return fmt.Sprintf("the process of pod %s, the primary, has not started yet", name), f.startDeadline(m, since)
 	case !m.seenWriting && primary.NotWritingReason != "":
-		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, primary.NotWritingReason), since()
+		return fmt.Sprintf("pod %s is named as the primary and does not take writes yet: %s", name,
+			primary.NotWritingReason), since()
 	}
 	m.startingSince = 0
 	switch {

@@ -147,7 +147,8 @@ func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
 	begun := f.Now
 	var d failover.Decision
 	for d = failover.Plan(f, &m); len(d.Steps) == 0 && f.Now < begun+time.Minute; d = failover.Plan(f, &m) {
-		if !strings.Contains(d.Message, "pod a-0, which is to write, does not come to it: cannot promote: exit code 1") ||
+		if !strings.Contains(d.Message, "pod a-0 is named as the primary and does not take writes yet: cannot promote: "+
+			"exit code 1") ||
 			d.State != failover.Starting {
 			t.Fatalf("after %s it is %s: %q", f.Now-begun, d.State, d.Message)
 		}

@@ -52,7 +52,7 @@ func (f *Facts) orderedCandidate(m *Memory, d *Decision) (*Pod, string) {
 	case f.Order == nil || f.Order.To == "":
 		return f.candidate(m, d, *f.Record.Primary)
 	case f.Order.To == f.Record.Primary.Name:
-		return nil, f.Order.To + " is the one that writes"
+		return nil, f.Order.To + " is the primary already"
 	case !slices.Contains(f.Wanted, f.Order.To):
 		return nil, f.Order.To + " is no pod of the set"
 	}
@@ -77,9 +77,9 @@ func (f *Facts) expirePause(m *Memory, d *Decision) {
 		m.Prepared(p.attempt, f.Now)
 		d.wakeAt(p.began + maxPause)
 	case p.held == 0:
-		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
+		m.Paused(p.attempt, f.Now, PauseFailed, "the pause takes too long")
 	default:
-		m.Paused(p.attempt, f.Now, PauseFailed, fmt.Sprintf("nobody took over within %s", maxPause))
+		m.Paused(p.attempt, f.Now, PauseFailed, fmt.Sprintf("no other pod took over within %s", maxPause))
 	}
 }
 

@@ -80,7 +80,7 @@ func (a agentStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus
 		}
 	}
 	if len(targets) == 0 && t.Agent.Pods == optemplate.PodsWriters {
-		return verdict{waiting: fmt.Sprintf("a pod of %s to take writes", r.facts.Target)}
+		return verdict{waiting: fmt.Sprintf("a pod of %s to become the primary", r.facts.Target)}
 	}
 	r.begin(step)
 	step.Targets = targets

@@ -115,7 +115,7 @@ func (s backupStep) advance(r *run, t *optemplate.Step, step *platformv1.StepSta
 	state := answer.Backup
 	if state == nil {
 		if wanted.Verb == BackupLook {
-			return failedf("%s is gone before it was whole: somebody deleted it", waiting)
+			return failedf("%s is gone before it was complete: somebody deleted it", waiting)
 		}
 		return verdict{waiting: waiting, retry: objectPoll}
 	}
@@ -169,7 +169,7 @@ func retentionOf(values map[string]string) (retention *platformv1.BackupRetentio
 // keptAs says why a Backup by the method cannot be kept as parameters ask for; empty when it can.
 func (m BackupMethod) keptAs(values map[string]string) string {
 	if m.Type == platformv1.BackupSnapshot && values["compression"] != "" {
-		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, which nobody compresses: leave parameter "+
+		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, which are not compressed: leave parameter "+
 			"\"compression\" out", m.Name)
 	}
 	if m.Type == platformv1.BackupFiles && values["compression"] != "" {

@@ -225,7 +225,7 @@ func (dataStep) settled(r *run, verb optemplate.EngineVerb, prepared map[string]
 	case verb == optemplate.EngineSwapData && state.InvalidGeneration != "":
 		return verdict{failed: state.InvalidGeneration, final: yes}
 	case state.Elsewhere > 0:
-		return wait("%d pods of %s to end that have the volumes of before", state.Elsewhere, set)
+		return wait("%d pods of %s with the previous volumes to end", state.Elsewhere, set)
 	case verb == optemplate.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil &&
 		!*r.facts.Application.Spec.Running:
 		// It was stopped meanwhile.
@@ -235,7 +235,7 @@ func (dataStep) settled(r *run, verb optemplate.EngineVerb, prepared map[string]
 	case verb == optemplate.EngineSwapData:
 		return verdict{}
 	case state.Serves == "":
-		return wait("a pod of %s to take writes", set)
+		return wait("a pod of %s to become the primary", set)
 	case verb == optemplate.EngineOpenData && r.facts.Declared.Ready.Status != metav1.ConditionTrue:
 		return wait("%s to be Ready", r.facts.Declared.Object)
 	}
@@ -330,9 +330,9 @@ func (r *run) describeData(t *optemplate.Step) (lines []string, why string) {
 	case optemplate.EngineOpenData:
 		return []string{"leads clients to the restored data"}, ""
 	case optemplate.EngineDropData:
-		return []string{"deletes the volumes of before, which the safety copy has the data of"}, ""
+		return []string{"deletes the previous volumes, whose data the safety copy has"}, ""
 	case optemplate.EngineReturnData:
-		return []string{"begins the pods on the volumes of before again"}, ""
+		return []string{"begins the pods on the previous volumes again"}, ""
 	}
 	return []string{"deletes the new volumes"}, ""
 }

@@ -137,7 +137,7 @@ func TestRestoreGoesThrough(t *testing.T) {
 	r.is(platformv1.OperationRunning, "to take up the change", DataPrepare, DataSwap)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Elsewhere: 2}
 	r.reconcile()
-	r.is(platformv1.OperationRunning, "2 pods of s to end", DataPrepare, DataSwap)
+	r.is(platformv1.OperationRunning, "2 pods of s with the previous volumes to end", DataPrepare, DataSwap)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Message: "0 of 1 ready"}
 	r.reconcile()
 	r.is(platformv1.OperationRunning, "to work with the restored data: 0 of 1 ready", DataPrepare, DataSwap)
@@ -146,7 +146,7 @@ func TestRestoreGoesThrough(t *testing.T) {
 	}
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p"}
 	r.reconcile()
-	r.is(platformv1.OperationRunning, "to take writes", DataPrepare, DataSwap, DataOpen)
+	r.is(platformv1.OperationRunning, "to become the primary", DataPrepare, DataSwap, DataOpen)
 	if !Passed(r.op) {
 		t.Error("it says nothing of the point of no return")
 	}

@@ -64,7 +64,8 @@ func (c BackupChoice) Among(application string, backups []platformv1.Backup) (ch
 		switch {
 		case b.Spec.ApplicationRef.Name != application:
 		case c.Name == b.Name && !restorable(b):
-			return nil, fmt.Sprintf("Backup %q is not whole, is being deleted, or its data is missing: name another one", b.Name)
+			return nil, fmt.Sprintf("Backup %q is not complete, is being deleted, or its data is missing: name another one",
+				b.Name)
 		case c.Name != "" && c.Name != b.Name, !restorable(b),
 			c.Repository != "" && b.Spec.RepositoryRef.Name != c.Repository, c.Schedule != "" &&
 				b.Labels[platformv1.ScheduleLabel] != c.Schedule:
@@ -85,7 +86,7 @@ func (c BackupChoice) Among(application string, backups []platformv1.Backup) (ch
 	if c.Schedule != "" {
 		where += fmt.Sprintf(" of schedule %q", c.Schedule)
 	}
-	return nil, fmt.Sprintf("Application %q has no Backup%s that is whole: back it up first", application, where)
+	return nil, fmt.Sprintf("Application %q has no Backup%s that is complete: back it up first", application, where)
 }
 
 // completed compares two Backups by when they were whole.

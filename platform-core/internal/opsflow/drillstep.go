@@ -319,7 +319,7 @@ func (r *run) describeDrill(t *optemplate.Step) (lines []string, why string) {
 	if why != "" {
 		return nil, why
 	}
-	which := "the newest Backup that is whole"
+	which := "the newest Backup that is complete"
 	if values["backup"] != "" {
 		which = fmt.Sprintf("Backup %q", values["backup"])
 	}

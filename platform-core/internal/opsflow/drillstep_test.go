@@ -364,11 +364,11 @@ func TestBackupThatIsMeant(t *testing.T) {
 		{Repository: "store"}: "by-hand",
 		{Repository: "store", Schedule: "nightly"}: "second",
 		{Name: "first"}:         "first",
-		{Name: "failed"}:        "is not whole",
-		{Name: "missing"}:       "is not whole",
+		{Name: "failed"}:        "is not complete",
+		{Name: "missing"}:       "is not complete",
 		{Name: "other"}:         `has no Backup "other"`,
-		{Schedule: "weekly"}:    `no Backup of schedule "weekly" that is whole`,
-		{Repository: "nowhere"}: `no Backup in BackupRepository "nowhere" that is whole`,
+		{Schedule: "weekly"}:    `no Backup of schedule "weekly" that is complete`,
+		{Repository: "nowhere"}: `no Backup in BackupRepository "nowhere" that is complete`,
 	} {
 		chosen, why := choice.Among("redis-a", list)
 		if chosen == nil && (why == "" || !strings.Contains(why, want)) || chosen != nil && chosen.Name != want {

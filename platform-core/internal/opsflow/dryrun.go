@@ -237,7 +237,7 @@ func (r *run) describeAgent(t *optemplate.Step) (lines []string, why string) {
 	}
 	switch {
 	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == optemplate.PodsOthers:
-		return []string{fmt.Sprintf("%s in no pod: %s has none but those that take writes", what, r.facts.Target)}, ""
+		return []string{fmt.Sprintf("%s in no pod: %s has none but primaries", what, r.facts.Target)}, ""
 	case len(pods) == 0:
 		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
 	}

@@ -227,7 +227,7 @@ func (f Facts) behind(p *Pod) string {
 		slices.ContainsFunc(record.List.Members, func(m platformv1.SetMember) bool { return m.Name == p.Name }) {
 		return ""
 	}
-	return "does not follow the one that writes"
+	return "does not follow the primary"
 }
 
 // pod returns the pod under this name; nil when its set is not to have one.

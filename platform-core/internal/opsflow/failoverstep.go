@@ -110,11 +110,11 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	}
 	switch len(sets) {
 	case 0:
-		return failedf("the engine does not decide who writes in %s: there is one pod only, or the members elect a primary "+
-			"themselves", r.facts.Target)
+		return failedf("the engine does not choose the primary of %s: there is one pod only, or the members elect a "+
+			"primary themselves", r.facts.Target)
 	case 1:
 	default:
-		return failedf("%s has several sets with a pod that writes: name a Component or WorkloadSet as the target",
+		return failedf("%s has several sets with a primary each: name a Component or WorkloadSet as the target",
 			r.facts.Target)
 	}
 	record, to := r.facts.Writing[sets[0]].Record, values["to"]
@@ -125,7 +125,7 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 	case record != nil && record.Former != nil:
 		from = record.Former.Name
 	default:
-		return failedf("nobody ever took writes in %s, or nobody knows who did: the engine looks for one already", sets[0])
+		return failedf("no primary is on record for %s: the engine is electing one already", sets[0])
 	}
 	if v := r.facts.checkCandidate(from, to); !v.done() {
 		return v
@@ -151,12 +151,12 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 	writing := r.facts.Writing[RecordedSet(r.op)]
 	change := changeOf(writing.Record, term)
 	if change == nil {
-		return failedf("what became of term %d is not known any more", term)
+		return failedf("the record of term %d is not kept any more", term)
 	}
 	tellChange(step, change)
 	switch {
 	case change.Named == nil && writing.Record.Term > term:
-		return failedf("nobody was named in term %d before term %d began, which has a record of its own", term,
+		return failedf("no primary was named in term %d before term %d began, which has a record of its own", term,
 			writing.Record.Term)
 	case change.Named == nil:
 		waiting := "another pod to be named"
@@ -169,7 +169,7 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 		return verdict{}
 	}
 	if primary := r.facts.primaryOf(RecordedSet(r.op)); primary == nil || primary.Name != change.To {
-		return verdict{waiting: fmt.Sprintf("pod %s, which was named, to take writes", change.To)}
+		return verdict{waiting: fmt.Sprintf("pod %s, which was named, to become the primary", change.To)}
 	}
 	r.tellLength(step, change)
 	return verdict{}

@@ -266,7 +266,7 @@ func TestADryRunNamesAllButThePrimary(t *testing.T) {
 	for want, pods := range map[string][]Pod{
 		"restart: calls Restart in redis-a-main-0, then redis-a-main-2": {pod(0, reader), pod(1, primary),
 			pod(2, reader)},
-		`restart: calls Restart in no pod: Redis "a" has none but those that take writes`: {pod(0, primary)},
+		`restart: calls Restart in no pod: Redis "a" has none but primaries`: {pod(0, primary)},
 	} {
 		w := newWorld(sparing(), pods...)
 		w.op.Spec.DryRun = true

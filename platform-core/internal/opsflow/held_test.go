@@ -85,7 +85,7 @@ var heldStories = map[string]func() *world{
 		w.happens("The instance is suspended, and Ready as it was.", func(w *world) {
 			settled(w)
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonSuspended,
-				Message: "nothing is done, healing included, while suspend is true"}
+				Message: "suspend is true, so that nothing is changed or repaired: set spec.suspend to false to resume"}
 		})
 		w.readmitted("It goes on, and is Ready with the edit.", func(w *world) {
 			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonReady}

@@ -346,7 +346,7 @@ func deleteItem(r *run, step *platformv1.StepStatus, object *Object, one item) v
 		}
 		uid, _, err := unstructured.NestedString(answer.Object, "metadata", "uid")
 		if err != nil || uid == "" {
-			return failedf("%s %s has no UID, so that nobody can tell it from another one", object.Kind, object.Name)
+			return failedf("%s %s has no UID, so that it cannot be told from another one", object.Kind, object.Name)
 		}
 		setOutput(step, output, uid)
 	}

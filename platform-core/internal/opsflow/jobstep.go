@@ -243,15 +243,14 @@ func (r *run) volumes(job *Job) verdict {
 		case job.Pod != "":
 			return failedf("component %q has several sets with a primary each, and a job has the volumes of one", job.Component)
 		case writing.Record == nil || writing.Record.Member == nil:
-			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have "+
-				"the data", set)
+			return failedf("no primary is on record for %s, so that it is not known which volumes have the data", set)
 		}
 		job.Pod = writing.Record.Member.Name
 	}
 	pod := r.facts.pod(job.Pod)
 	switch {
 	case job.Pod == "":
-		return failedf("component %q has nobody on record as the one that takes writes", job.Component)
+		return failedf("component %q has no primary on record", job.Component)
 	case pod == nil:
 		return failedf("pod %s, which took writes, is not wanted any more", job.Pod)
 	case pod.Presence != PodAbsent:

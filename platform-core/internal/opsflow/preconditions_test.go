@@ -38,7 +38,7 @@ func TestAnUpgradeAsksForHealthyPods(t *testing.T) {
 		"one that comes": {func(w *world) { w.at(1).Presence = PodComing }, "pod redis-a-main-1 has yet to start" + way},
 		"one that does not follow": {func(w *world) {
 			w.records(func(r *platformv1.PrimaryRecord) { r.List.Members = r.List.Members[:2] })
-		}, "pod redis-a-main-2 does not follow the one that writes" + way},
+		}, "pod redis-a-main-2 does not follow the primary" + way},
 		"a version that mends it": {func(w *world) {
 			w.at(1).Report.Health = report.Unhealthy
 			w.facts.Parameters["acceptUnhealthy"] = "true"

@@ -125,8 +125,8 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 	case pod == nil:
 		return failedf("%q is no pod of %s", name, r.facts.Target)
 	case pod.Access == platformv1.RoleReadWrite:
-		return failedf("pod %s takes writes, and what it has is what the others copy: have another one take over first, "+
-			"with a Switchover", name)
+		return failedf("pod %s is the primary, whose data the others copy: have another one take over first, with a "+
+			"Switchover", name)
 	case len(pod.Claims) == 0:
 		return failedf("pod %s has no volumes that could be made anew", name)
 	}
@@ -150,10 +150,10 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string) (identity string, v verdict) {
 	switch {
 	case record == nil || record.Member == nil:
-		return "", failedf("nobody takes writes at this moment: wait until a pod does")
+		return "", failedf("there is no primary at this moment: wait until there is one")
 	case record.Member.Name == name:
-		return "", failedf("pod %s is the one that may write, and what it has is what the others copy: have another one "+
-			"take over first, with a Switchover", name)
+		return "", failedf("pod %s is the primary on record, whose data the others copy: have another one take over "+
+			"first, with a Switchover", name)
 	}
 	others := 0
 	for _, member := range record.List.Members {
@@ -166,7 +166,7 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 		}
 	}
 	if primary := f.pod(record.Member.Name); others == 0 || primary == nil || primary.Report.Health != report.Healthy {
-		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is "+
+		return "", failedf("pod %s may be the last that has the data, since %s, the primary, is not healthy: nothing is "+
 			"deleted", name, record.Member.Name)
 	}
 	return identity, verdict{}

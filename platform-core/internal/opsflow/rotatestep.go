@@ -108,8 +108,8 @@ func (rotateStep) credentials(r *run, t *optemplate.Step) (names []string, why s
 func (r *run) describeRotation(t *optemplate.Step) (lines []string, why string) {
 	names, why := rotateStep{}.credentials(r, t)
 	for _, name := range names {
-		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those "+
-			"that take writes last", name)
+		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, "+
+			"primaries last", name)
 		if slices.ContainsFunc(r.facts.Credentials, func(c Credential) bool { return c.Name == name && c.Shared }) {
 			line += ", in three rounds, since they log in at each other with it"
 		}

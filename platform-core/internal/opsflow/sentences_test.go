@@ -87,12 +87,12 @@ func refusalsOfSwitchovers() map[string]refusal {
 		"a switchover without a writer": {func() *world {
 			return of("Switchover", map[string]string{"component": "", "to": ""}, pod(0, reader), pod(1, reader))
 		},
-			`no pod of Redis "a" takes writes, so that there is nothing to hand over`},
+			`Redis "a" has no primary, so that there is nothing to hand over`},
 		"a switchover among several": {func() *world {
 			other := pod(1, primary)
 			other.Name, other.Set = "redis-a-more-0", "more"
 			return of("Switchover", map[string]string{"component": "", "to": ""}, pod(0, primary), other)
-		}, `2 pods of Redis "a" take writes: name a Component or WorkloadSet as the target`},
+		}, `2 pods of Redis "a" are primaries: name a Component or WorkloadSet as the target`},
 		"a switchover that another one won": {func() *world {
 			w := handing("redis-a-main-2")
 			w.happens("The Operation starts.", nil)
@@ -104,7 +104,7 @@ func refusalsOfSwitchovers() map[string]refusal {
 			w := writingWorld(TemplateFailover, nil)
 			w.facts.Writing["redis-a-more"] = w.facts.Writing[writingSet]
 			return w
-		}, `Redis "a" has several sets with a pod that writes: name a Component or WorkloadSet as the target`},
+		}, `Redis "a" has several sets with a primary each: name a Component or WorkloadSet as the target`},
 		"a failover that another one won": {func() *world {
 			w := writingWorld(TemplateFailover, map[string]string{"to": "redis-a-main-2"})
 			w.happens("The Operation starts.", nil)

@@ -139,10 +139,10 @@ func (s switchoverStep) begin(r *run, t *optemplate.Step, step *platformv1.StepS
 	primaries := r.facts.primaries(component)
 	switch len(primaries) {
 	case 0:
-		return failedf("no pod of %s takes writes, so that there is nothing to hand over", r.facts.Target)
+		return failedf("%s has no primary, so that there is nothing to hand over", r.facts.Target)
 	case 1:
 	default:
-		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(primaries),
+		return failedf("%d pods of %s are primaries: name a Component or WorkloadSet as the target", len(primaries),
 			r.facts.Target)
 	}
 	from, to := primaries[0], values["to"]
@@ -188,7 +188,7 @@ func (f Facts) checkCandidate(from, to string) verdict {
 	case to == "":
 		return verdict{}
 	case to == from:
-		return failedf("pod %s takes writes already", to)
+		return failedf("pod %s is the primary already", to)
 	case next == nil || SetOf(to) != SetOf(from):
 		return failedf("pod %q cannot take over: it is no pod of %s", to, SetOf(from))
 	}

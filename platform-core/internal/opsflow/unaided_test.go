@@ -61,7 +61,7 @@ func TestRestoreOpensWithoutItsPlugin(t *testing.T) {
 	r := newRestoring(t, there, nil)
 	r.facts.Data["s"], r.facts.NoPlugin = DataState{Generation: "01234567", Writes: "p"}, gone
 	r.reconcile()
-	r.is(platformv1.OperationRunning, "to take writes", DataPrepare, DataSwap, DataOpen)
+	r.is(platformv1.OperationRunning, "to become the primary", DataPrepare, DataSwap, DataOpen)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
 	r.waitsForPlugin(r.reconcile(), DataPrepare, DataSwap, DataOpen)
 	r.facts.NoPlugin = nil
@@ -135,7 +135,7 @@ func TestRestoreTriedAgainGoesOn(t *testing.T) {
 	earlier := r.again()
 	r.busy = ""
 	r.goOn(Start(r.op, "redis-a", r.facts, earlier))
-	r.is(platformv1.OperationRunning, "to take writes", DataOpen)
+	r.is(platformv1.OperationRunning, "to become the primary", DataOpen)
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
 	r.reconcile()
 	r.is(platformv1.OperationSucceeded, "", DataOpen, DataDrop)

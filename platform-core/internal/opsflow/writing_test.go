@@ -57,7 +57,7 @@ func deposed(w *world) {
 		r.Term++
 		r.Changes = append(r.Changes, platformv1.PrimaryChange{Term: r.Term, Cause: platformv1.PrimaryFailed,
 			From:    r.Member.Name,
-			Reason:  "the process of pod " + r.Member.Name + ", which writes, is down",
+			Reason:  "the process of pod " + r.Member.Name + ", the primary, is down",
 			Deposed: metav1.NewMicroTime(w.facts.Now)})
 		r.Former, r.Member = r.Member, nil
 	})
@@ -137,7 +137,7 @@ var writingStories = map[string]func() *world{
 		w.happens("A day passes, and the set says what it waits for.", func(w *world) {
 			w.facts.Now = w.facts.Now.Add(24 * time.Hour)
 			writing := w.facts.Writing[writingSet]
-			writing.Pending = "nobody writes, and no pod can take over: redis-a-main-1 is not there"
+			writing.Pending = "there is no primary, and no pod can take over: redis-a-main-1 is not there"
 			w.facts.Writing[writingSet] = writing
 		})
 		w.happens("Pod 1 is named.", named(1))
@@ -209,7 +209,7 @@ var writingStories = map[string]func() *world{
 	},
 	"rebuild-of-one-that-became-the-writer": func() *world {
 		w := writingWorld("RebuildMember", map[string]string{"pod": "redis-a-main-1"})
-		w.refuse["rebuild"] = "pod redis-a-main-1 may be the one that writes by now"
+		w.refuse["rebuild"] = "pod redis-a-main-1 may be the primary by now"
 		w.happens("The Operation starts.", nil)
 		return w
 	},
@@ -224,21 +224,22 @@ func TestWritingIsRefused(t *testing.T) {
 		want       string
 	}{
 		"a failover where the engine names nobody": {TemplateFailover, nil, func(w *world) { w.facts.Writing = nil },
-			"the engine does not decide who writes"},
+			"the engine does not choose the primary"},
 		"a failover to the one that writes": {TemplateFailover, map[string]string{"to": "redis-a-main-0"}, nil,
-			"takes writes already"},
+			"is the primary already"},
 		"a failover to another's pod": {TemplateFailover, map[string]string{"to": "redis-b-main-0"}, nil,
 			"it is no pod of redis-a-main"},
 		"a failover with a term": {TemplateFailover, map[string]string{"term": "3"}, nil, "is for the records of the engine"},
 		"a failover before the first writer": {TemplateFailover, nil, func(w *world) {
 			w.records(func(r *platformv1.PrimaryRecord) { r.Member, r.Former = nil, nil })
-		}, "nobody ever took writes"},
-		"a rebuild of the writer": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, nil, "takes writes"},
+		}, "no primary is on record"},
+		"a rebuild of the writer": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"}, nil,
+			"is the primary, whose"},
 		"a rebuild of the one that is named": {"RebuildMember", map[string]string{"pod": "redis-a-main-0"},
 			func(w *world) { w.at(0).Access = "" },
-			"is the one that may write"},
+			"is the primary on record"},
 		"a rebuild between two writers": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"}, deposed,
-			"nobody takes writes at this moment"},
+			"there is no primary at this moment"},
 		"a rebuild of the last": {"RebuildMember", map[string]string{"pod": "redis-a-main-1"},
 			func(w *world) { w.at(0).Report.Health = report.Unhealthy },
 			"may be the last that has the data"},

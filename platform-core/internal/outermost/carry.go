@@ -189,7 +189,7 @@ func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *plat
 			return fmt.Sprintf("component %q cannot be scaled once it is made: its plugin has scaling Fixed", now.Component)
 		}
 		if !value.In(after) {
-			return fmt.Sprintf("%s follows from something else in %s",
+			return fmt.Sprintf("%s is computed from another field of %s: change that",
 				strings.Join(append([]string{value.Field}, value.Path...), "."), NameOf(change.Live))
 		}
 	}
@@ -241,7 +241,8 @@ func kindOf(edited client.Object) string {
 func (e Editor) Component(app *platformv1.Application, name string) (spec *platformv1.ComponentSpec, refusal string) {
 	state, _ := e.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 	if state.Bundle == nil {
-		return nil, fmt.Sprintf("plugin %s version %s is gone or broken", app.Spec.Plugin, app.Spec.PluginVersion)
+		return nil, fmt.Sprintf("plugin %s version %s is gone or broken: install it again", app.Spec.Plugin,
+			app.Spec.PluginVersion)
 	}
 	specs, refused := render.Components(state.Bundle, app)
 	if refused != nil {
@@ -249,7 +250,7 @@ func (e Editor) Component(app *platformv1.Application, name string) (spec *platf
 	}
 	i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == name })
 	if i < 0 {
-		return nil, fmt.Sprintf("there is no component %q any more", name)
+		return nil, fmt.Sprintf("component %q is no longer declared", name)
 	}
 	return &specs[i], ""
 }

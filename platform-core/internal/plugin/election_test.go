@@ -50,7 +50,7 @@ func TestBrokenElection(t *testing.T) {
 		"attribute of epoch": {"      epoch: term\n", "      epoch: round\n", `names the attribute of the probe "round"`},
 		"an expression": {"      epoch: term\n", "      epoch: attributes['term']\n",
 			"the name of an attribute of the probe"},
-		"nobody writes": {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
+		"no primary": {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
 		"the engine decides": {"    authority: middleware\n", "    authority: engine\n",
 			"is for a component whose authority is middleware: with authority engine the engine decides which pod writes"},
 		"shards": {"    replicas: {default: 3",

@@ -106,7 +106,7 @@ func TestBrokenFailover(t *testing.T) {
 			"is for a failover with a handover"},
 		"before itself": {"lagAttribute: lag", "handover: gauge\n      before: [{component: redis, action: gauge}]",
 			`names the other component "redis", which is not there`},
-		"nobody writes": {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
+		"no primary": {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
 		"nobody follows": {"      - name: replica\n        access: ReadOnly\n", "",
 			"give one of the roles the access ReadOnly or None"},
 	} {

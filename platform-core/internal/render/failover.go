@@ -48,7 +48,7 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 		return nil
 	}
 	return refuse(platformv1.ReasonInvalidSpec,
-		"failover is set, and the engine decides of no component of topology %q of plugin %q who writes: take it out",
+		"failover is set, and the engine chooses the primary of no component of topology %q of plugin %q: take it out",
 		app.Spec.Topology, b.Manifest.Name)
 }
 

@@ -176,8 +176,8 @@ func TestComponentsRefuses(t *testing.T) {
 				{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "x", Key: "../y"}}}
 		}, platformv1.ReasonInvalidSpec, `passwordFrom.key "../y", which is no key of a Secret`},
 		"failover": {func(a *platformv1.Application) { a.Spec.Failover = &platformv1.Failover{MaxLag: new(quantity("1Mi"))} },
-			platformv1.ReasonInvalidSpec, `the engine decides of no component of topology "standalone" of plugin "redis" who ` +
-				`writes: take it out`},
+			platformv1.ReasonInvalidSpec, `the engine chooses the primary of no component of topology "standalone" of plugin ` +
+				`"redis": take it out`},
 	} {
 		specs, refusal := Components(redis(t), application(tc.change))
 		if refusal == nil || specs != nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.says) {

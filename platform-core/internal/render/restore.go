@@ -63,7 +63,7 @@ func withTarget(spec *corev1.PodSpec, target *platformv1.RestoreTarget, from *pl
 		return fmt.Errorf("target.time: %w", err)
 	}
 	if from == nil || from.Status.CompletionTime == nil {
-		return fmt.Errorf("nobody knows when the Backup was whole, from which a point in time is to be reached")
+		return fmt.Errorf("it is not recorded when the Backup was complete, from which a point in time is to be reached")
 	}
 	text := mover.Target{Time: at.UTC(), Since: from.Status.CompletionTime.UTC(), Place: from.Namespace + "/" +
 		from.Spec.ApplicationRef.Name,

@@ -180,18 +180,18 @@ func TestLabelsFollowTheRecordedElection(t *testing.T) {
 		want     []string
 	}{
 		"before it is recorded the old one loses its label": {"a-1 in 2", two,
-			[]string{`SetRole a-1 "": it is not the one that may write`}},
+			[]string{`SetRole a-1 "": it is not the primary`}},
 		"and nobody has one": {"a-1 in 2", []string{"0 names 0 in 3", "1 names 1 in 2", "2 names 0 in 3"},
-			[]string{`SetRole a-1 "": it is not the one that may write`,
-				`SetRole a-0 "": it is not the one that may write`}},
+			[]string{`SetRole a-1 "": it is not the primary`,
+				`SetRole a-0 "": it is not the primary`}},
 		"once it is recorded, the old one first": {"a-0 in 3", two,
-			[]string{`SetRole a-1 "": it is not the one that may write`}},
+			[]string{`SetRole a-1 "": it is not the primary`}},
 		"then the new one": {"a-0 in 3", []string{"0 names 0 in 3", "1 silent", "2 names 0 in 3"},
 			[]string{`SetRole a-0 "primary": it reports role "primary"`}},
 		"one that copies gets none": {"a-0 in 3",
 			[]string{"0 names 0 in 3 copying", "1 names 0 in 3", "2 names 0 in 3"}, nil},
 		"without a majority no pod gets one": {"a-0 in 3", []string{"0 names 0 in 3", "1 silent", "2 silent"},
-			[]string{`SetRole a-0 "": it is not the one that may write`}},
+			[]string{`SetRole a-0 "": it is not the primary`}},
 		"without a majority a pod keeps its own": {"a-0 in 3", []string{"0 names 0 in 3 labelled", "1 silent", "2 silent"},
 			nil},
 	} {

@@ -27,10 +27,10 @@ func scaledIn() rollout.Facts {
 // writes.
 func TestAPrimaryIsNotScaledInWithoutAnother(t *testing.T) {
 	held := func(why string) []string {
-		return []string{"Hold a-1: it is the one that may write, and no pod that is wanted can take over (" + why +
+		return []string{"Hold a-1: it is the primary, and no pod that is wanted can take over (" + why +
 			"): it goes once one can; to keep it, scale back so that a-1 is wanted"}
 	}
-	noMember := held("no members, since they do not have all data: a-0")
+	noMember := held("not members, since they lack data: a-0")
 	for name, tc := range map[string]struct {
 		change func(f *rollout.Facts)
 		want   []string
@@ -49,9 +49,9 @@ func TestAPrimaryIsNotScaledInWithoutAnother(t *testing.T) {
 		}, noMember},
 		"both are broken": {func(f *rollout.Facts) {
 			f.Pods[0].Ready, f.Pods[1].Ready, f.Pods[0].Candidacy = rollout.NotReady, rollout.NotReady, rollout.CanTakeOver
-		}, held("not well: a-0")},
+		}, held("unhealthy: a-0")},
 		"the other is being made": {func(f *rollout.Facts) { f.Pods[1].Ready, f.Pods = rollout.NotReady, f.Pods[1:] },
-			slices.Concat([]string{"CreatePod a-0: it is wanted and not there"}, held("none is there"))},
+			slices.Concat([]string{"CreatePod a-0: the pod is missing"}, held("none is there"))},
 		"another that is not wanted goes before": {func(f *rollout.Facts) {
 			other := f.Pods[0]
 			other.Name, other.Ordinal, other.Candidacy = "a-2", 2, rollout.CanTakeOver
@@ -66,7 +66,7 @@ func TestAPrimaryIsNotScaledInWithoutAnother(t *testing.T) {
 			[]string{"PushPlan a-0: its configuration changed"}},
 		"it is asked to hand over": {func(f *rollout.Facts) { f.Request.From = "a-1" }, noMember},
 		"the other can take over": {func(f *rollout.Facts) { f.Pods[0].Candidacy = rollout.CanTakeOver },
-			[]string{"SwitchOver a-1 to a-0: it writes, and only 1 pods are wanted"}},
+			[]string{"SwitchOver a-1 to a-0: it is the primary, and only 1 pods are wanted"}},
 		"the other is named": {func(f *rollout.Facts) {
 			f.Named, f.Pods[0].Role, f.Pods[0].Report.Role, f.Pods[1].Role, f.Pods[1].Report.Role = new("a-0"), "primary",
 				"primary", "replica", "replica"

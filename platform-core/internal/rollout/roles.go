@@ -48,7 +48,7 @@ func planRoles(f Facts) []Step {
 		}
 		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
 		if want == "" && f.IsPrimaryRole(f.reportedRole(p)) {
-			step = stepFor(SetRole, p, "it is not the one that may write")
+			step = stepFor(SetRole, p, "it is not the primary")
 		} else if p.Name == f.Unlabelled && want == "" {
 			step = stepFor(SetRole, p, "it is about to take over")
 		}

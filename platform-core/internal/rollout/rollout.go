@@ -379,7 +379,7 @@ func planMissing(f Facts) []Step {
 		switch {
 		case i < 0:
 			steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal),
-				Reason: "it is wanted and not there"})
+				Reason: "the pod is missing"})
 		case Serves(f.Pods[i]):
 			continue
 		}
@@ -412,9 +412,8 @@ func planExcess(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	if f.indispensable(*next) {
-		return stepFor(Hold, *next, "it is the one that may write, and no pod that is wanted can take over (%s): it goes "+
-			"once one can; "+
-			"to keep it, scale back so that %s is wanted", f.unable(), next.Name), true
+		return stepFor(Hold, *next, "it is the primary, and no pod that is wanted can take over (%s): it goes once one "+
+			"can; to keep it, scale back so that %s is wanted", f.unable(), next.Name), true
 	}
 	if slices.Contains(f.Excluded, next.Ordinal) {
 		return stepFor(DeletePod, *next, "its ordinal is excluded"), true
@@ -455,7 +454,7 @@ func planLost(f Facts) []Step {
 	var steps []Step
 	for _, p := range f.Pods {
 		if f.Interchangeable && p.Life == Terminating && p.Node == Unreachable {
-			steps = append(steps, stepFor(ForgetPod, p, "it was evicted from a node that nobody reaches, and keeps nothing"))
+			steps = append(steps, stepFor(ForgetPod, p, "it was evicted from an unreachable node, and has no volumes"))
 		}
 	}
 	return steps

@@ -88,26 +88,26 @@ func (f Facts) spare(step Step) Step {
 	underway := f.Handover.From == p.Name && f.Handover.State == HandoverUnderway
 	switch {
 	case !reportsPrimary && len(primaries) == 0 && underway:
-		return stepFor(Hold, p, "it has given up writing, and no pod says yet that it writes")
+		return stepFor(Hold, p, "it is no longer the primary, and no pod reports yet that it is")
 	case !reportsPrimary && slices.ContainsFunc(primaries, f.awaitsLabel):
-		return stepFor(Hold, p, "Services do not yet lead to %s, which writes now", primaries[0].Name)
+		return stepFor(Hold, p, "Services do not yet lead to %s, the new primary", primaries[0].Name)
 	case !reportsPrimary:
 		return step
 	case len(primaries) > 1:
 		others := slices.DeleteFunc(primaries, func(w Pod) bool { return w.Name == p.Name })
-		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
+		return stepFor(Hold, p, "%s reports that it is the primary as well", others[0].Name)
 	}
 	to, ok := f.successor(p, "")
 	switch {
 	case !ok && f.Candidates == CandidateExpected:
-		return stepFor(Hold, p, "it writes, and no other pod has yet caught up so far that it could take over")
+		return stepFor(Hold, p, "it is the primary, and no other pod has caught up far enough to take over")
 	case !ok:
 		return step
 	}
 	if f.Handover.From == p.Name && f.Handover.State == HandoverFailed {
 		return stepFor(Hold, p, "it does not hand over: %s", f.Handover.Problem)
 	}
-	next := stepFor(SwitchOver, p, "it writes, and %s", step.Reason)
+	next := stepFor(SwitchOver, p, "it is the primary, and %s", step.Reason)
 	next.To = to.Name
 	return next
 }
@@ -145,10 +145,10 @@ func (f Facts) unable() string {
 		}
 	}
 	if len(behind) > 0 {
-		why = append(why, "no members, since they do not have all data: "+strings.Join(behind, ", "))
+		why = append(why, "not members, since they lack data: "+strings.Join(behind, ", "))
 	}
 	if len(out) > 0 {
-		why = append(why, "not well: "+strings.Join(out, ", "))
+		why = append(why, "unhealthy: "+strings.Join(out, ", "))
 	}
 	if len(why) == 0 {
 		return "none is there"
@@ -169,13 +169,13 @@ func planRequest(f Facts) (Step, bool) {
 	to, ok := f.successor(p, f.Request.To)
 	switch {
 	case f.Handover.From == p.Name && f.Handover.State == HandoverFailed:
-		return stepFor(Hold, p, "it does not hand over as it is asked to: %s", f.Handover.Problem), true
+		return stepFor(Hold, p, "it does not hand over as requested: %s", f.Handover.Problem), true
 	case !ok && f.Request.To != "":
 		return stepFor(Hold, p, "it is asked to hand over, and %s cannot take over now", f.Request.To), true
 	case !ok:
 		return stepFor(Hold, p, "it is asked to hand over, and no pod can take over now"), true
 	}
-	next := stepFor(SwitchOver, p, "it writes, and is asked to hand over")
+	next := stepFor(SwitchOver, p, "it is the primary, and is asked to hand over")
 	next.To = to.Name
 	return next, true
 }

@@ -154,13 +154,13 @@ func TestPrimaryIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 	}{
 		{"none changed but the one that was asked before",
 			[]rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
-			"SwitchOver a-0 to a-2: it writes, and its configuration changed"},
+			"SwitchOver a-0 to a-2: it is the primary, and its configuration changed"},
 		{"the old one has given up, the new one has not begun",
 			[]rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"), pod("a-2", 2, "replica", "d2")},
-			"Hold a-0: it has given up writing, and no pod says yet that it writes"},
+			"Hold a-0: it is no longer the primary, and no pod reports yet that it is"},
 		{"both say so", []rollout.Pod{pod("a-0", 0, "primary", "d1"), pod("a-1", 1, "replica", "d2"),
 			pod("a-2", 2, "primary", "d2")},
-			"Hold a-0: a-2 says that it writes, too"},
+			"Hold a-0: a-2 reports that it is the primary as well"},
 		{"the new one writes", []rollout.Pod{pod("a-0", 0, "replica", "d1"), pod("a-1", 1, "replica", "d2"),
 			pod("a-2", 2, "primary", "d2")},
 			"PushPlan a-0: its configuration changed"},
@@ -183,7 +183,7 @@ func TestPrimaryIsHeldWhileItIsNotClearWhoWrites(t *testing.T) {
 	}
 	f.Candidates = rollout.CandidateExpected
 	if steps := rollout.Plan(f); len(steps) != 1 ||
-		steps[0].String() != "Hold a-0: it writes, and no other pod has yet caught up so far that it could take over" {
+		steps[0].String() != "Hold a-0: it is the primary, and no other pod has caught up far enough to take over" {
 		t.Errorf("with some who soon can: %v", steps)
 	}
 }

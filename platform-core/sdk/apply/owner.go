@@ -32,7 +32,7 @@ const takenRecheck = 10 * time.Second
 type NameTakenError struct {
 	// Object is the kind and the name that we need, for example `Service "default/a"`.
 	Object string
-	// Owner says whose it is, for example `Redis "a"`, or "nobody of ours".
+	// Owner says whose it is, for example `Redis "a"`, or "no object of this operator".
 	Owner string
 	// Leaving says that the object is on its way out: it is being deleted, or it
 	// belongs to an earlier owner of the same kind and name and is about to be
@@ -106,7 +106,7 @@ func checkOwner(scheme *runtime.Scheme, want, live client.Object) error {
 		}
 		return taken
 	case !managed(live):
-		taken.Owner = "nobody of ours"
+		taken.Owner = "no object of this operator"
 		return taken
 	}
 	for _, label := range []string{platformv1.DomainLabel, platformv1.ApplicationUIDLabel} {

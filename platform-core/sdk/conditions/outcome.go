@@ -17,7 +17,7 @@ import (
 func Outcome(obj platformv1.Conditioned) outcome.Outcome {
 	ready := Get(obj, platformv1.ReadyCondition)
 	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() {
-		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s is being worked on", obj.GetName()))
+		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s is being reconciled", obj.GetName()))
 	}
 	switch {
 	case ready.Reason == platformv1.ReasonSuspended:

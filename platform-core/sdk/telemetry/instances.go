@@ -29,13 +29,12 @@ func NewInstances(reader client.Reader) *Instances {
 			append([]string{"namespace", "application"}, further...), nil)
 	}
 	return &Instances{
-		reader: reader,
-		ready:  describe("ready", "1 while an Application is Ready, else 0."),
-		term:   describe("term", "Grows at each change of the pod that writes, where the engine decides which one does."),
-		primary: describe("primary", "1 while a pod takes writes, 0 while none does, where the engine decides which one "+
-			"does."),
-		durability: describe("durability", "1, with what becomes of a write that was acknowledged when the pod that took "+
-			"it is lost.", "durability"),
+		reader:  reader,
+		ready:   describe("ready", "1 while an Application is Ready, else 0."),
+		term:    describe("term", "Grows at each change of the primary, where the engine chooses it."),
+		primary: describe("primary", "1 while there is a primary, 0 while there is none, where the engine chooses it."),
+		durability: describe("durability", "1, with what becomes of a write that was acknowledged when the primary that "+
+			"took it is lost.", "durability"),
 		loss: describe("loss_window_seconds",
 			"Of how many seconds acknowledged writes can be lost when another pod takes over; absent where nothing bounds it."),
 		pods: describe("pods", "Pods of an Application by the role that they have.", "role"),

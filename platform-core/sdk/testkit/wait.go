@@ -31,7 +31,7 @@ const (
 // error after Patience.
 func Eventually(t testing.TB, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	last := fmt.Errorf("it was never looked at")
+	last := fmt.Errorf("it was never reconciled")
 	looks := wait.Backoff{Duration: firstLook, Factor: 1.3, Cap: lastLook, Steps: math.MaxInt}.DelayFunc()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()

@@ -99,7 +99,7 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 
 // ofEntity is how it stands with one Entity, nil for one that has just been written, in words that say which it is.
 func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Outcome {
-	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being worked on")
+	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being reconciled")
 	if entity != nil {
 		o = conditions.Outcome(entity)
 	}

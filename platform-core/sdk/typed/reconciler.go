@@ -72,7 +72,7 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 	if r.suspended(obj) {
 		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue,
 			Reason:  SuspendedCondition,
-			Message: "the spec has the engine do nothing for this object"})
+			Message: "suspend is true, so that nothing is changed or repaired: set spec.suspend to false to resume"})
 		return outcome.Failed(r.keepVolumes(ctx, obj))
 	}
 	conditions.Remove(obj, SuspendedCondition)

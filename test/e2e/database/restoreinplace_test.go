@@ -169,7 +169,7 @@ func checkInPlace(i *framework.Instance, sum string) {
 	if i.Pod().UID == before || i.Account().Password != password {
 		i.Error("its pod is the same, or its password another one")
 	}
-	i.Eventually(framework.ReadyTimeout, "the volumes of before are gone", func() error {
+	i.Eventually(framework.ReadyTimeout, "the previous volumes are gone", func() error {
 		if left := volumes(i.Namespace, i.Application()); len(left) != 2 {
 			return fmt.Errorf("there are %v", left)
 		}

@@ -20,7 +20,7 @@ const pollEvery = 100 * time.Millisecond
 // Poll looks at a condition until it holds, and says what it last lacked when the time is over.
 func Poll(ctx context.Context, limit time.Duration, what string, condition func() error) (time.Duration, error) {
 	start := time.Now()
-	last := errors.New("it was never looked at")
+	last := errors.New("it was never reconciled")
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, limit, true, func(context.Context) (bool, error) {
 		last = condition()
 		return last == nil, nil

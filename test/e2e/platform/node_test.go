@@ -153,7 +153,7 @@ func outOfService(e *etcd, node string) {
 	e.mustCtl(old.Name, e.service(), "put", "kept", "yes")
 	framework.DevCluster(e.T, "node", "stop", node)
 	e.Eventually(lostIn, "the Application says that the node is not reached", func() error {
-		if text := framework.Describe(e.Object().Status.Conditions); !strings.Contains(text, "which nobody reaches") {
+		if text := framework.Describe(e.Object().Status.Conditions); !strings.Contains(text, "which is unreachable") {
 			return fmt.Errorf("it says: %s", text)
 		}
 		return nil

@@ -110,7 +110,8 @@ func settle(app *platformv1.Application, f *facts, wanted []platformv1.Component
 	worst := conditions.Worst(append(outcomes, f.held...)...)
 	if !app.Spec.IsRunning() && worst.Kind() == outcome.KindDone {
 		return outcome.DoneAs(platformv1.ReasonStopped,
-			"the instance is stopped: its pods are gone; volumes, Services and Secrets are kept")
+			"the instance is stopped, since running is false: volumes, Services and Secrets are kept; set spec.running to "+
+				"true to start it")
 	}
 	return worst
 }

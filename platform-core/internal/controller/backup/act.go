@@ -53,9 +53,9 @@ func (c *Controller) record(ctx context.Context, b *platformv1.Backup, d decisio
 
 func readyMessage(b *platformv1.Backup) string {
 	if !b.DeletionTimestamp.IsZero() {
-		return "what is kept of it is gone, or stays as asked"
+		return "its data in the repository is deleted, or retained as deletionPolicy says"
 	}
-	return "it is whole"
+	return "the backup is complete"
 }
 
 // tell publishes what came of a Backup.
@@ -68,9 +68,9 @@ func (c *Controller) tell(before, after *platformv1.Backup) {
 	case is == platformv1.BackupRunning:
 		c.events.Normal(after, "Started", "The data is taken from %s into %s.", podsOf(&after.Status), placeOf(after))
 	case is == platformv1.BackupCompleted && after.Spec.IsSnapshot():
-		c.events.Normal(after, "Completed", "The backup is whole: %s.", placeOf(after))
+		c.events.Normal(after, "Completed", "The backup is complete: %s.", placeOf(after))
 	case is == platformv1.BackupCompleted:
-		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size,
+		c.events.Normal(after, "Completed", "The backup is complete: %d bytes, digest %s.", after.Status.Size,
 			after.Status.Digest)
 	case is == platformv1.BackupFailed:
 		c.events.Warning(after, "Failed", "There is no backup: %s.", after.Status.Message)

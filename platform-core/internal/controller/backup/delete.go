@@ -92,7 +92,7 @@ func (t turn) without(problem string) decision {
 	d := t.decide(outcome.Done(), release)
 	d.left = problem
 	if t.half() {
-		d.left += "; it is no whole backup: remove that folder by hand"
+		d.left += "; the backup is incomplete: remove that folder by hand"
 	}
 	return d
 }

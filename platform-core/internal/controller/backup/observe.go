@@ -110,7 +110,8 @@ func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup
 	err := livereader.Reader{Cached: c.client, Live: c.live}.Get(ctx,
 		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
 	if apierrors.IsNotFound(err) {
-		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q", b.Spec.RepositoryRef.Name,
+		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it, or delete this Backup",
+			b.Spec.RepositoryRef.Name,
 			b.Namespace)
 		return nil
 	}
@@ -131,7 +132,7 @@ func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, 
 		client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}, app)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && !app.DeletionTimestamp.IsZero():
-		f.refusal = fmt.Sprintf("there is no Application %q", b.Spec.ApplicationRef.Name)
+		f.refusal = fmt.Sprintf("there is no Application %q to take the data from", b.Spec.ApplicationRef.Name)
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot read Application %q: %w", b.Spec.ApplicationRef.Name, err)

@@ -25,7 +25,7 @@ func (c *Controller) findSources(ctx context.Context, b *platformv1.Backup, seen
 	name := platformv1.ComponentNameFor(b.Spec.ApplicationRef.Name, f.component)
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, component)
 	if apierrors.IsNotFound(err) {
-		f.waits = fmt.Sprintf("component %q, which is not there", f.component)
+		f.waits = fmt.Sprintf("component %q, which does not exist", f.component)
 		return nil
 	}
 	if err != nil {

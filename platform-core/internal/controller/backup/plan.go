@@ -199,7 +199,7 @@ func (t turn) carry() decision {
 		return t.ended(resultOf(f.mover))
 	case late:
 		return t.failed(platformv1.ReasonMoverLost,
-			fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration,
+			fmt.Sprintf("it was not complete within %s, and its mover does not end: %s", b.Spec.Timeout.Duration,
 				cmp.Or(jobstate.Tail(f.mover.Message, longestTail), "its node may be lost")))
 	case b.Spec.Cancel:
 		d := t.waiting(platformv1.ReasonCancelled, "its mover to end, since it was cancelled")

@@ -121,7 +121,7 @@ var nextCases = map[string]struct {
 	"its pod does not start": {made(running),
 		at(time.Minute, job(platformv1.OperationRunning, "ErrImagePull: no image")), platformv1.BackupRunning, "",
 		"ErrImagePull"},
-	"it is whole": {made(running), at(time.Minute, ended), platformv1.BackupCompleted, "", ""},
+	"the backup is complete": {made(running), at(time.Minute, ended), platformv1.BackupCompleted, "", ""},
 	"it is whole although cancelled": {made(all(running, cancelled)), at(time.Minute, ended),
 		platformv1.BackupCompleted, "", ""},
 	"the store is full": {made(running), at(time.Minute, broken), platformv1.BackupFailed, "",
@@ -288,7 +288,7 @@ func TestHalfABackupGoes(t *testing.T) {
 	}
 	away := made(all(failed, deleted, retained))
 	d := next(away, facts{now: epoch.Add(2 * halfPatience), store: "Secret is not there"})
-	if !strings.Contains(d.left, "Secret is not there; it is no whole backup: remove that folder") {
+	if !strings.Contains(d.left, "Secret is not there; the backup is incomplete: remove that folder") {
 		t.Errorf("what stays is told as %q", d.left)
 	}
 }

@@ -63,7 +63,7 @@ func (t turn) beginSnapshots() decision {
 		return t.making("the snapshot of claim " + record.Claim + " to be made")
 	}
 	s.Hold = &platformv1.BackupHold{Phase: platformv1.HoldWanted, PodUID: of.podUID}
-	return t.soon(heldLook, "pod %s to keep still", s.Source.Pod)
+	return t.soon(heldLook, "pod %s to be frozen", s.Source.Pod)
 }
 
 // making waits for snapshots, and has those made that are not there.
@@ -89,7 +89,7 @@ func (t turn) carrySnapshots() decision {
 		return t.failed(platformv1.ReasonCancelled, "it was cancelled")
 	case !f.now.Before(b.Deadline()):
 		return t.failed(platformv1.ReasonBackupLate,
-			fmt.Sprintf("it was not whole within %s: %s", b.Spec.Timeout.Duration, cmp.Or(t.complaint(), s.Message)))
+			fmt.Sprintf("it was not complete within %s: %s", b.Spec.Timeout.Duration, cmp.Or(t.complaint(), s.Message)))
 	case f.refusal != "" && !allTaken(s):
 		return t.failed(platformv1.ReasonBackupRefused, f.refusal)
 	case f.of.foreign != "":
@@ -97,7 +97,7 @@ func (t turn) carrySnapshots() decision {
 			fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it", f.of.foreign))
 	case t.lost() != "":
 		return t.failed(platformv1.ReasonSnapshotFailed,
-			fmt.Sprintf("VolumeSnapshot %q was deleted before the backup was whole", t.lost()))
+			fmt.Sprintf("VolumeSnapshot %q was deleted before the backup was complete", t.lost()))
 	}
 	if !s.Hold.Over() {
 		if d, waits := t.hold(); waits {
@@ -160,20 +160,20 @@ func (t turn) hold() (d decision, waits bool) {
 	switch {
 	case f.of.refused != "":
 		return t.failed(platformv1.ReasonFreezeFailed,
-			fmt.Sprintf("pod %s cannot be had to keep still: %s", pod, f.of.problem)), true
+			fmt.Sprintf("pod %s cannot be frozen: %s", pod, f.of.problem)), true
 	case held == nil:
-		return t.soon(heldLook, "pod %s to say how it keeps still: %s", pod, f.of.problem), true
+		return t.soon(heldLook, "pod %s to report whether it is frozen: %s", pod, f.of.problem), true
 	case held.Phase == agentclient.HoldFreezing:
-		return t.soon(heldLook, "pod %s to keep still", pod), true
+		return t.soon(heldLook, "pod %s to be frozen", pod), true
 	case held.Phase == agentclient.HoldReleased && allTaken(s):
 		s.Hold.Phase, s.Hold.EndTime = platformv1.HoldReleased, new(metav1.NewTime(f.now))
 		return decision{}, false
 	case held.Phase != agentclient.HoldHeld && s.Hold.Phase == platformv1.HoldWanted:
 		return t.failed(platformv1.ReasonFreezeFailed,
-			fmt.Sprintf("pod %s did not keep still: %s", pod, cmp.Or(held.Message, "it does not say why"))), true
+			fmt.Sprintf("pod %s was not frozen: %s", pod, cmp.Or(held.Message, "it does not say why"))), true
 	case held.Phase != agentclient.HoldHeld:
 		return t.failed(platformv1.ReasonFreezeFailed,
-			fmt.Sprintf("pod %s did not keep still until the snapshot was made, which counts for nothing then: %s", pod,
+			fmt.Sprintf("pod %s did not stay frozen until the snapshot was made, which cannot be used then: %s", pod,
 				cmp.Or(held.Message, "it does not say why"))), true
 	}
 	if s.Hold.Phase == platformv1.HoldWanted {
@@ -181,10 +181,10 @@ func (t turn) hold() (d decision, waits bool) {
 	}
 	if longest := f.of.longest(); f.now.Sub(s.Hold.StartTime.Time) > longest {
 		return t.failed(platformv1.ReasonSnapshotFailed,
-			fmt.Sprintf("the snapshot was not made within the %s for which pod %s keeps still: %s", longest, pod,
+			fmt.Sprintf("the snapshot was not made within the %s for which pod %s is frozen: %s", longest, pod,
 				cmp.Or(t.complaint(), "see whether the snapshot controller and the CSI driver of the volume run"))), true
 	}
-	return t.making("VolumeSnapshot " + s.Snapshots[0].Name + " to be of its moment, while pod " + pod + " keeps still"),
+	return t.making("VolumeSnapshot " + s.Snapshots[0].Name + " to be taken, while pod " + pod + " is frozen"),
 		true
 }
 
@@ -273,8 +273,8 @@ func (t turn) leaveSnapshots() decision {
 	remain := strings.Join(f.of.remain(), ", ")
 	switch {
 	case !s.Hold.Over():
-		return t.decide(outcome.WaitingFor(heldLook, platformv1.ReasonDeleting, "waiting for pod "+s.Source.Pod+" to go on"),
-			"")
+		return t.decide(outcome.WaitingFor(heldLook, platformv1.ReasonDeleting,
+			"waiting for pod "+s.Source.Pod+" to be thawed"), "")
 	case !drop || remain == "":
 		return t.decide(outcome.Done(), release)
 	case f.now.After(b.DeletionTimestamp.Add(dropPatience)):

@@ -220,7 +220,8 @@ func (c *Controller) unclaimedObject(
 	err := c.live.Get(ctx, key, obj)
 	if objectcache.CannotDecode(err) && c.unclaimed.Get(ctx, key, metadataOf(kind)) == nil {
 		telemetry.Undecodable(kind, key.Namespace, key.Name)
-		return false, fmt.Errorf("%s %q cannot be decoded, and nobody claims it until it is corrected: %w", kind, key, err)
+		return false, fmt.Errorf("%s %q cannot be decoded, and no operator claims it until it is corrected: %w",
+			kind, key, err)
 	}
 	telemetry.Decodable(kind, key.Namespace, key.Name)
 	if err != nil {

@@ -169,7 +169,8 @@ func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 			return apply.Outcome(err)
 		}
 	}
-	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
+	return outcome.Held(platformv1.ReasonSuspended, "suspend is true, so that nothing is changed or repaired: set "+
+		"spec.suspend to false to resume")
 }
 
 func (c *Controller) applyOwned(ctx context.Context, component *platformv1.Component,

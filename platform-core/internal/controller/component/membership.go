@@ -128,7 +128,7 @@ func (c *Controller) reconcileMembers(ctx context.Context, component *platformv1
 	if a.settled == m.print {
 		if m.released {
 			return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
-				fmt.Sprintf("%s left and can go", list(m.Leaving)))
+				fmt.Sprintf("%s left and can be deleted", list(m.Leaving)))
 		}
 		return outcome.Done()
 	}
@@ -138,7 +138,7 @@ func (c *Controller) reconcileMembers(ctx context.Context, component *platformv1
 	now := c.Now()
 	if a.print != m.print {
 		a.print, a.failures, a.asked, a.again = m.print, 0, nil, a.looked.Add(membersPause)
-		a.said = outcome.Waiting(platformv1.ReasonMembersPending, "the members are looked at")
+		a.said = outcome.Waiting(platformv1.ReasonMembersPending, "the members are being checked")
 	}
 	if wait := a.again.Sub(now); wait > 0 {
 		return a.said.Within(wait)
@@ -162,7 +162,7 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	if err == nil && call.Phase == agentreport.CallRunning {
 		a.again = now.Add(membersPoll)
 		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
-			fmt.Sprintf("pod %s has yet to say how far the members are", pod.Name))
+			fmt.Sprintf("pod %s has yet to report the state of the members", pod.Name))
 	}
 	a.asked = nil
 	waiting := func(message string) outcome.Outcome {
@@ -175,7 +175,8 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case err != nil:
 		return waiting(fmt.Sprintf("pod %s cannot be asked about the members: %s", pod.Name, agentclient.ProblemOf(err)))
 	case call.Phase != agentreport.CallSucceeded:
-		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, m.explained(call.Message)))
+		return waiting(fmt.Sprintf("pod %s does not report the state of the members: %s",
+			pod.Name, m.explained(call.Message)))
 	}
 	a.answer = &call
 	tell(component, call)
@@ -183,7 +184,7 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case plugin.MembersDone:
 		if a.settled = m.print; len(m.Leaving) > 0 {
 			return outcome.WaitingFor(time.Millisecond, platformv1.ReasonMembersPending,
-				fmt.Sprintf("%s left and can go", list(m.Leaving)))
+				fmt.Sprintf("%s left and can be deleted", list(m.Leaving)))
 		}
 		return outcome.Done()
 	case plugin.MembersWorking:
@@ -245,12 +246,13 @@ func (c *Controller) followCall(ctx context.Context, component *platformv1.Compo
 	pod, age, limit := m.all[call.PodUID], now.Sub(call.Since.Time), c.actionTime(m)
 	switch {
 	case pod == nil:
-		return a.ended(component, m, now, 0, fmt.Sprintf("pod %s, which brought the members together, is gone", call.Pod))
+		return a.ended(component, m, now, 0, fmt.Sprintf("pod %s, which was changing the members, is gone", call.Pod))
 	case age > 3*limit:
-		return a.ended(component, m, now, 0, fmt.Sprintf("pod %s did not say what came of the members", call.Pod))
+		return a.ended(component, m, now, 0, fmt.Sprintf("pod %s did not report the result of the change of members",
+			call.Pod))
 	case age > 2*limit:
 		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending,
-			fmt.Sprintf("pod %s has yet to say what came of the members", call.Pod))
+			fmt.Sprintf("pod %s has yet to report the result of the change of members", call.Pod))
 	}
 	key := fmt.Sprintf("members/%s/%d/%d", call.PodUID, call.Since.Unix(), call.Attempt)
 	if a.key != key {

@@ -44,9 +44,9 @@ func (m *members) explained(failure string) string {
 	if m.Moves != plugin.MovesHeld || !strings.Contains(failure, unknownMoves) {
 		return failure
 	}
-	return "its agent is of an earlier version, which nobody can tell that a Backup takes the data of the sets: members " +
-		"are looked after again when that has ended, " +
-		"and while Backups run once the pods were replaced, which brings them the agent of this version"
+	return "its agent is of an earlier version, which cannot change members while a Backup takes the data of the " +
+		"sets: members are changed once the Backup has ended; delete the pods, one after the other, to have them come " +
+		"back with the agent of this version"
 }
 
 // partsField indexes Backups that take the data of sets now, by the name of their Application: there are few of them,

@@ -84,7 +84,8 @@ func settle(component *platformv1.Component, f *facts, output *render.ComponentO
 	}
 	worst := conditions.Worst(outcomes...)
 	if running := component.Spec.Running; running != nil && !*running && worst.Kind() == outcome.KindDone {
-		return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped: its pods are gone, its volumes are kept")
+		return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped, since running is false, and its volumes are "+
+			"kept; set running of its Application to true to start it")
 	}
 	return worst
 }

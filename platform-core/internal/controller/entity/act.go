@@ -38,7 +38,7 @@ const (
 )
 
 // atWork is said of an object from its claim until its call has ended.
-const atWork = "the middleware is at work on it"
+const atWork = "the middleware is applying the change"
 
 func unanswered(err error) outcome.Outcome {
 	return outcome.WaitingFor(callRetry, platformv1.ReasonMiddlewareNotReady, agentclient.ProblemOf(err))
@@ -237,7 +237,8 @@ func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g
 			it.release = true
 			continue
 		case it.unchanged(state):
-			it.end(outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "it is asked for again"))
+			it.end(outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "the middleware did not apply the change, "+
+				"which is sent again"))
 			continue
 		}
 		if it.drift != "" {

@@ -137,7 +137,7 @@ func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
 	pod := podFor(seen.pods, g)
 	if pod == nil {
 		seen.wait(g, outcome.Waiting(platformv1.ReasonMiddlewareNotReady,
-			fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component,
+			fmt.Sprintf("component %q of Application %q has no primary now: see its conditions", g.component,
 				seen.key.Name)))
 		return
 	}

@@ -31,7 +31,7 @@ func (c *Controller) keepEach(ctx context.Context, seen *observation, whole *gro
 		g := whole.of(pod)
 		there[g.id()] = true
 		o := outcome.Waiting(platformv1.ReasonMiddlewareNotReady,
-			fmt.Sprintf("pod %s is not healthy: it is asked when it is", pod.Name))
+			fmt.Sprintf("pod %s is not healthy: its objects are read once it is", pod.Name))
 		if reportOf(pod).Health == report.Healthy {
 			o = c.ask(ctx, seen, g, pod)
 		}

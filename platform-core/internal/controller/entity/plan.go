@@ -294,7 +294,8 @@ func decide(it *item, states map[string]agentclient.EntityState, process instanc
 		it.observed(state)
 	case it.wanted.Type.Actions != nil && it.wanted.Type.Actions.Update == "":
 		it.end(outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf(
-			"the %s %q is not as the spec says, and none can change once it is made: set the spec back, or make another Entity",
+			"the %s %q differs from the spec, and an object of this type cannot change: set the spec back, or create "+
+				"another Entity",
 			it.entity.Spec.Type, it.entity.Spec.Name)))
 	default:
 		it.intent = agentclient.EntityUpdate
@@ -421,13 +422,13 @@ func (it *item) digest() string {
 func (it *item) readBackProblem(state agentclient.EntityState, there bool) string {
 	switch {
 	case it.intent == agentclient.EntityDelete && there:
-		return "the middleware took its removal, and has it still"
+		return "the middleware accepted the deletion, and still has it"
 	case it.intent == agentclient.EntityDelete:
 		return ""
 	case !there:
-		return "the middleware took it, and does not have it"
+		return "the middleware accepted it, and does not have it"
 	case state.OtherPassword && it.password != "":
-		return "the middleware took it, and has another password"
+		return "the middleware accepted it, and has another password"
 	}
 	return ""
 }

@@ -74,7 +74,8 @@ func ended(err error) outcome.Outcome {
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return outcome.Done()
 	case apierrors.IsConflict(err):
-		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "somebody else wrote it meanwhile")
+		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "it was changed at the same time, and is "+
+			"reconciled again")
 	}
 	return outcome.Failed(err)
 }

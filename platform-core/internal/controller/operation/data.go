@@ -67,7 +67,7 @@ func (c *Controller) swapData(ctx context.Context, op *platformv1.Operation, set
 	case has == wanted.Generation:
 		return &opsflow.Answer{}, nil
 	case has != wanted.Former:
-		return refuse("the pods of %s are to have volumes of generation %q by now: run the Operation again", set.Name, has),
+		return refuse("the spec of %s asks for volumes of generation %q by now: run the Operation again", set.Name, has),
 			nil
 	case set.Spec.Suspend || !set.Spec.IsRunning():
 		return refuse("%s is stopped or suspended by now: run the Operation again when it runs", set.Name), nil
@@ -99,7 +99,7 @@ func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet,
 	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch {
 	case set.Spec.Generation() != wanted.Generation:
-		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name,
+		return refuse("the spec of %s asks for volumes of generation %q by now, and not %q", set.Name,
 			set.Spec.Generation(), wanted.Generation), nil
 	case !set.Spec.IsClosed():
 		return &opsflow.Answer{}, nil
@@ -123,15 +123,15 @@ func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet
 		return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Former})
 	case wanted.Generation:
 	default:
-		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name,
+		return refuse("the spec of %s asks for volumes of generation %q by now, and not %q", set.Name,
 			set.Spec.Generation(), wanted.Generation), nil
 	}
 	pod := wroteOn(set, wanted.Former)
 	if !set.Wants(pod) {
 		// What others have may lack what it acknowledged.
-		return refuse("pod %s, which wrote last on the volumes of before, is not wanted any more: scale back so that pod "+
-			"%s is wanted, then set spec.data.generation of WorkloadSet %s to %q and spec.data.access to Open; until then no "+
-			"client is led to the restored data",
+		return refuse("pod %s, the last primary on the previous volumes, is not wanted any more: scale back so that pod "+
+			"%s is wanted, then set spec.data.generation of WorkloadSet %s to %q and spec.data.access to Open; until then "+
+			"no client is led to the restored data",
 			pod, pod, set.Name, wanted.Former), nil
 	}
 	for _, volume := range set.Spec.Volumes {
@@ -139,7 +139,7 @@ func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && claim.DeletionTimestamp != nil:
-			return refuse("claim %s, which has the data of before, was deleted: no client is led to the restored data; set "+
+			return refuse("claim %s, which has the previous data, was deleted: no client is led to the restored data; set "+
 				"spec.data.access of WorkloadSet %s to Open for it to go on with that", name, set.Name), nil
 		case err != nil:
 			return nil, fmt.Errorf("cannot read claim %q: %w", name, err)
@@ -207,7 +207,7 @@ func (c *Controller) pointData(ctx context.Context, set *platformv1.WorkloadSet,
 	err = c.client.Patch(ctx, written, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
 	switch {
 	case apierrors.IsConflict(err):
-		return later("somebody else changed the set at the same time"), nil
+		return later("the WorkloadSet was changed at the same time"), nil
 	case err != nil:
 		return nil, fmt.Errorf("cannot write which volumes the pods of WorkloadSet %q have: %w", set.Name, err)
 	}

@@ -200,7 +200,7 @@ func TestVolumesTakeTheirPlace(t *testing.T) {
 	f.does(opsflow.DataSwap, "")
 	f.is(closed)
 	f.does(opsflow.DataDiscard, "they are kept")
-	f.does(opsflow.DataDrop, "the volumes of before are kept")
+	f.does(opsflow.DataDrop, "the previous volumes are kept")
 	f.mark("another")
 	f.does(opsflow.DataOpen, "no client is led there")
 	f.is(closed)
@@ -210,7 +210,7 @@ func TestVolumesTakeTheirPlace(t *testing.T) {
 	f.mark("another")
 	// What clients write is there by now.
 	f.does(opsflow.DataOpen, "")
-	f.does(opsflow.DataDrop, "the volumes of before are kept")
+	f.does(opsflow.DataDrop, "the previous volumes are kept")
 	f.mark(f.wanted.Mark)
 	for _, phase := range []platformv1.BackupPhase{platformv1.BackupFailed, platformv1.BackupDeleting} {
 		f.copied(phase)
@@ -223,24 +223,24 @@ func TestVolumesTakeTheirPlace(t *testing.T) {
 		t.Fatal("the volume of before goes")
 	}
 	f.wanted.CopyDigest = "sha256:1"
-	f.does(opsflow.DataDrop, "is read before those of before are deleted")
-	f.does(opsflow.DataDrop, "is read before those of before are deleted")
+	f.does(opsflow.DataDrop, "is verified before the previous volumes are deleted")
+	f.does(opsflow.DataDrop, "is verified before the previous volumes are deleted")
 	f.verified(`{"reason":"RepositoryUnreachable","message":"no answer"}`)
-	f.does(opsflow.DataDrop, "no answer; the volumes of before are kept")
+	f.does(opsflow.DataDrop, "no answer; the previous volumes are kept")
 	// What another attempt may mend is tried anew, and what none can is not.
-	f.does(opsflow.DataDrop, "is read before those of before are deleted")
+	f.does(opsflow.DataDrop, "is verified before the previous volumes are deleted")
 	f.verified(`{"reason":"BackupDamaged","message":"part 1 is gone"}`)
-	f.does(opsflow.DataDrop, "part 1 is gone; the volumes of before are kept")
-	f.does(opsflow.DataDrop, "part 1 is gone; the volumes of before are kept")
+	f.does(opsflow.DataDrop, "part 1 is gone; the previous volumes are kept")
+	f.does(opsflow.DataDrop, "part 1 is gone; the previous volumes are kept")
 	if f.claim("").DeletionTimestamp != nil {
 		t.Fatal("the volume of before goes")
 	}
 	f.must(env.Client.Delete(t.Context(), f.verifier(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	f.does(opsflow.DataDrop, "is read before those of before are deleted")
+	f.does(opsflow.DataDrop, "is verified before the previous volumes are deleted")
 	f.verified(`{"digest":"sha256:1"}`)
 	// Whatever was written there after the swap is in no copy.
 	f.wanted.FormerTerm = 4
-	f.does(opsflow.DataDrop, "not known any more who wrote")
+	f.does(opsflow.DataDrop, "no longer known which pod was the last primary")
 	f.wrote(`{"term":6,"list":{"version":2}}`)
 	f.does(opsflow.DataDrop, "were written again")
 	f.wrote(`{"term":4,"list":{"version":2}}`)

@@ -24,7 +24,7 @@ import (
 
 const (
 	// volumesKept is what every refusal to delete the volumes of before ends with.
-	volumesKept = "the volumes of before are kept: delete them yourself when nobody needs them, or run the Operation " +
+	volumesKept = "the previous volumes are kept: delete them yourself when nobody needs them, or run the Operation " +
 		"again with retryOf"
 	// verifierKept is how long the Job that read a safety copy stays. What it found is on record long before.
 	verifierKept = time.Hour
@@ -37,7 +37,7 @@ const (
 func (c *Controller) dropData(ctx context.Context, op *platformv1.Operation, set *platformv1.WorkloadSet,
 	wanted *opsflow.Data) (*opsflow.Answer, error) {
 	if set.Spec.Generation() != wanted.Generation || set.Spec.IsClosed() {
-		return refuse("the pods of %s are to have volumes of generation %q by now, and clients may not be led there: %s",
+		return refuse("the spec of %s asks for volumes of generation %q by now, and clients may not be led there: %s",
 			set.Name, set.Spec.Generation(), volumesKept), nil
 	}
 	if again := writtenAgain(set, wanted); again != "" {
@@ -59,7 +59,7 @@ func (c *Controller) dropData(ctx context.Context, op *platformv1.Operation, set
 	if backup.Status.Phase != platformv1.BackupCompleted || backup.DeletionTimestamp != nil ||
 		backup.Status.Digest != wanted.CopyDigest ||
 		ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing {
-		return refuse("the safety copy, Backup %q, is not there any more, not whole, or being deleted: %s", wanted.Copy,
+		return refuse("the safety copy, Backup %q, is missing, incomplete, or being deleted: %s", wanted.Copy,
 			volumesKept), nil
 	}
 	if answer, err := c.verifyCopy(ctx, op, backup); answer != nil || err != nil {
@@ -71,7 +71,7 @@ func (c *Controller) dropData(ctx context.Context, op *platformv1.Operation, set
 // writtenAgain says why the safety copy cannot stand for the volumes of before: pods had them once more after they had
 // left them, and what was written then is nowhere else. Empty when they did not.
 func writtenAgain(set *platformv1.WorkloadSet, wanted *opsflow.Data) string {
-	const kept = "the volumes of before are kept: delete them yourself when nobody needs them"
+	const kept = "the previous volumes are kept: delete them yourself when nobody needs them"
 	if wanted.FormerTerm == 0 {
 		// Nobody was on record there.
 		return ""
@@ -80,9 +80,9 @@ func writtenAgain(set *platformv1.WorkloadSet, wanted *opsflow.Data) string {
 		func(record platformv1.PrimaryRecord) bool { return record.Data == wanted.Former })
 	switch {
 	case i < 0:
-		return "it is not known any more who wrote last on the volumes of before: " + kept
+		return "it is no longer known which pod was the last primary on the previous volumes: " + kept
 	case set.Status.FormerPrimaries[i].Term > wanted.FormerTerm:
-		return "the volumes of before were written again after the swap, and the safety copy lacks that: " + kept
+		return "the previous volumes were written again after the swap, and the safety copy lacks that: " + kept
 	}
 	return ""
 }
@@ -101,14 +101,14 @@ func (c *Controller) verifyCopy(ctx context.Context, op *platformv1.Operation,
 	case !metav1.IsControlledBy(job, op):
 		return refuse("there is a Job %q that is not of this Operation: delete it; %s", job.Name, volumesKept), nil
 	case job.DeletionTimestamp != nil:
-		return later("what read the safety copy before has to be gone first"), nil
+		return later("the Job that read the safety copy before is being deleted"), nil
 	}
 	found, err := c.jobs().Look(ctx, job)
 	if err != nil {
 		return nil, err
 	}
 	if found.Phase == platformv1.OperationRunning {
-		said := fmt.Sprintf("the safety copy, Backup %q, is read before those of before are deleted", backup.Name)
+		said := fmt.Sprintf("the safety copy, Backup %q, is verified before the previous volumes are deleted", backup.Name)
 		if found.Message != "" {
 			said += ": " + jobstate.Tail(found.Message, longestSaid)
 		}
@@ -126,7 +126,7 @@ func (c *Controller) verifyCopy(ctx context.Context, op *platformv1.Operation,
 			return nil, fmt.Errorf("cannot delete Job %q: %w", job.Name, err)
 		}
 	}
-	return refuse("the safety copy, Backup %q, was not found whole: %s: %s; %s", backup.Name, result.Reason,
+	return refuse("the safety copy, Backup %q, was not found intact: %s: %s; %s", backup.Name, result.Reason,
 		result.Message, volumesKept), nil
 }
 
@@ -165,7 +165,8 @@ func (c *Controller) makeVerifier(ctx context.Context, op *platformv1.Operation,
 	case answer != nil:
 		return refuse("%s; %s", answer.Problem, volumesKept), nil
 	}
-	return later(fmt.Sprintf("the safety copy, Backup %q, is read before those of before are deleted", backup.Name)), nil
+	return later(fmt.Sprintf("the safety copy, Backup %q, is verified before the previous volumes are deleted",
+		backup.Name)), nil
 }
 
 func verifierName(op *platformv1.Operation) string { return fmt.Sprintf("verify-copy-%s", op.UID) }

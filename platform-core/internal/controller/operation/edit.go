@@ -33,7 +33,7 @@ func (c *Controller) edit(ctx context.Context, seen *observation, edit *opsflow.
 		err := c.editor.Write(ctx, change)
 		switch {
 		case apierrors.IsConflict(err):
-			return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "somebody else changed it at the same time"},
+			return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "it was changed at the same time"},
 				nil
 		case refused(err):
 			return refuse("%s cannot be changed: %v", seen.facts.Declared.Object, err), nil

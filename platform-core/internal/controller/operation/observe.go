@@ -177,7 +177,7 @@ func conditionOf(list []metav1.Condition, of string) opsflow.Condition {
 	if found := meta.FindStatusCondition(list, of); found != nil {
 		return opsflow.Condition{Status: found.Status, Reason: found.Reason, Message: found.Message}
 	}
-	return opsflow.Condition{Message: "it has yet to be looked at"}
+	return opsflow.Condition{Message: "it has not been observed yet"}
 }
 
 // resolve returns the names of the Application and, where the target is part of just one, of the component.

@@ -28,9 +28,9 @@ func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, s
 	}
 	switch {
 	case app.Spec.Suspend:
-		return nil, refuse("%s is suspended: take suspend back first", seen.facts.Target), nil
+		return nil, refuse("%s is suspended: set spec.suspend to false first", seen.facts.Target), nil
 	case app.Spec.Running != nil && !*app.Spec.Running:
-		return nil, refuse("%s is stopped: start it first", seen.facts.Target), nil
+		return nil, refuse("%s is stopped: set spec.running to true first", seen.facts.Target), nil
 	}
 	source := &restoreSource{backup: &platformv1.Backup{}, repository: &platformv1.BackupRepository{}}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: name}, source.backup)
@@ -157,8 +157,8 @@ func (c *Controller) find(ctx context.Context, app *platformv1.Application, fact
 	case err != nil:
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", output.WorkloadSets[0].Name, err)
 	case source.set.Spec.Authority != rollout.AuthorityEngine:
-		return refuse("the members of component %q elect themselves who writes, and what they and others know of each "+
-			"other is not the engine's to change: make another instance with restoreFrom", spec.Component), nil
+		return refuse("the members of component %q elect their primary, and keep a state of their membership that the "+
+			"engine cannot change: make another instance with restoreFrom", spec.Component), nil
 	case len(source.set.Spec.Volumes) == 0 || len(source.set.Spec.Ordinals()) == 0 || source.way == nil:
 		return refuse("component %q has no pods with volumes", spec.Component), nil
 	case source.set.Spec.IsClosed():

@@ -33,7 +33,7 @@ func (c *Controller) rotate(ctx context.Context, seen *observation, effect *opsf
 	pinned := opsflow.PinnedTo(app)
 	state, _ := c.Index.Get(pinned.Name, pinned.Version)
 	if state.Bundle == nil {
-		return refuse("plugin %q version %q is not loaded", pinned.Name, pinned.Version), nil
+		return refuse("plugin %q version %q is not loaded: install it again", pinned.Name, pinned.Version), nil
 	}
 	declared, ok := state.Bundle.Credential(name)
 	if !ok {
@@ -167,7 +167,7 @@ func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key strin
 	err = c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
 	switch {
 	case apierrors.IsConflict(err):
-		return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "somebody else changed it at the same time"}, nil
+		return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "it was changed at the same time"}, nil
 	case refused(err):
 		return refuse("Secret %q cannot be changed: %v", secret.Name, err), nil
 	case err != nil:

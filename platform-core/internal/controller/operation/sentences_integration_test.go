@@ -45,8 +45,8 @@ func TestVolumesAreKeptWhereTheirCopyCannotBeRead(t *testing.T) {
 			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
 				Containers: []corev1.Container{{Name: "x", Image: "x"}}}}}}
 	f.must(env.Client.Create(t.Context(), foreign))
-	f.does(opsflow.DataDrop, `there is a Job "verify-copy-op" that is not of this Operation: delete it; the volumes of `+
-		`before are kept`)
+	f.does(opsflow.DataDrop, `there is a Job "verify-copy-op" that is not of this Operation: delete it; the previous `+
+		`volumes are kept`)
 	f.must(env.Client.Delete(t.Context(), foreign, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.must(env.Client.Delete(t.Context(),
 		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}}))
@@ -54,12 +54,12 @@ func TestVolumesAreKeptWhereTheirCopyCannotBeRead(t *testing.T) {
 		`"store", which is not there: create it in namespace`)
 	repository := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "store"}}
 	f.must(env.Client.Delete(t.Context(), repository))
-	f.does(opsflow.DataDrop, `there is no BackupRepository "store", which the safety copy is kept in: the volumes of `+
-		`before are kept`)
+	f.does(opsflow.DataDrop, `there is no BackupRepository "store", which the safety copy is kept in: the previous `+
+		`volumes are kept`)
 	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "copy"}}
 	f.must(f.c.client.Delete(t.Context(), backup))
-	f.does(opsflow.DataDrop, `the safety copy, Backup "copy", is not there any more, not whole, or being deleted: the `+
-		`volumes of before are kept`)
+	f.does(opsflow.DataDrop, `the safety copy, Backup "copy", is missing, incomplete, or being deleted: the `+
+		`previous volumes are kept`)
 	if f.claim("").DeletionTimestamp != nil {
 		t.Error("the volume of before goes")
 	}
@@ -77,8 +77,8 @@ func TestDataIsNotRestoredIntoWhatDoesNotRun(t *testing.T) {
 		want   string
 	}{
 		{func() {}, `there is no Backup "gone" in namespace "` + f.namespace + `": see kubectl get backups`},
-		{func() { app.Spec.Running = new(bool) }, `Redis "a" is stopped: start it first`},
-		{func() { app.Spec.Suspend = true }, `Redis "a" is suspended: take suspend back first`},
+		{func() { app.Spec.Running = new(bool) }, `Redis "a" is stopped: set spec.running to true first`},
+		{func() { app.Spec.Suspend = true }, `Redis "a" is suspended: set spec.suspend to false first`},
 	} {
 		if err := testkit.Edit(t.Context(), env.Client, app, tc.change); err != nil {
 			t.Fatal(err)
@@ -121,8 +121,8 @@ func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 	if err := env.Client.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	finds(`the members of component "redis" elect themselves who writes, and what they and others know of each other is ` +
-		`not the engine's to change: make another instance with restoreFrom`)
+	finds(`the members of component "redis" elect their primary, and keep a state of their membership that the ` +
+		`engine cannot change: make another instance with restoreFrom`)
 	volumes := []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi")}}}
 	for _, tc := range []struct {
 		change func()

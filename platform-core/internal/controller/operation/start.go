@@ -136,7 +136,8 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.RetryOf}, earlier)
 	if apierrors.IsNotFound(err) {
 		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec,
-			Message: fmt.Sprintf("retryOf names Operation %q, which is not there", op.Spec.RetryOf)}, nil
+			Message: fmt.Sprintf("retryOf names Operation %q, which does not exist: create the Operation without retryOf",
+				op.Spec.RetryOf)}, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read Operation %q, which %q tries again: %w", op.Spec.RetryOf, op.Name, err)

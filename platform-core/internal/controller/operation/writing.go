@@ -139,7 +139,7 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation,
 	}
 	if record := set.Status.Primary; set.Spec.Failover != nil &&
 		(record == nil || record.Member == nil || record.Member.Name == pod) {
-		return refuse("pod %s may be the one that writes by now: nothing more of it is deleted", pod), nil
+		return refuse("pod %s may be the primary by now: nothing more of it is deleted", pod), nil
 	}
 	if record := set.Status.Primary; record != nil && record.Data != set.Spec.Generation() {
 		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is "+

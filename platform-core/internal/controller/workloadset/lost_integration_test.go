@@ -116,7 +116,7 @@ func TestPodOfADeletedNodeIsReplaced(t *testing.T) {
 			set := h.create(1, changes...)
 			testkit.WaitForReady(t, env.Client, set)
 			pod := h.lose(corev1.ConditionTrue)
-			h.says(set, platformv1.ReasonNodeUnreachable, "which nobody reaches")
+			h.says(set, platformv1.ReasonNodeUnreachable, "which is unreachable")
 			err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}})
 			if err != nil {
 				t.Fatal(err)

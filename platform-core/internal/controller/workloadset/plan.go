@@ -19,7 +19,8 @@ import (
 // settle says where the set stands once the steps were taken.
 func settle(set *platformv1.WorkloadSet, st *state, steps []rollout.Step) outcome.Outcome {
 	if st.Rollout.Mode == rollout.Suspended {
-		return outcome.Held(platformv1.ReasonSuspended, "nothing is done with it as long as suspend is true")
+		return outcome.Held(platformv1.ReasonSuspended, "suspend is true, so that nothing is changed or repaired: set "+
+			"spec.suspend to false to resume")
 	}
 	volume := volumes.Plan(set, st.Facts)
 	if volume.Refused != nil {
@@ -62,9 +63,9 @@ func settle(set *platformv1.WorkloadSet, st *state, steps []rollout.Step) outcom
 		return *o
 	}
 	if set.Spec.IsClosed() {
-		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the "+
-			"one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to "+
-			"Open, with spec.data.generation as it is or as it was before")
+		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and clients are not led to "+
+			"the primary until the Operation that restores says so; if that was deleted, set spec.data.access to Open, with "+
+			"spec.data.generation as it is or as it was before")
 	}
 	return outcome.Done()
 }
@@ -90,5 +91,6 @@ func settleStopped(st *state) outcome.Outcome {
 	if n := len(st.Rollout.Pods); n > 0 {
 		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("it stops: waiting for %d pods to end", n))
 	}
-	return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped since running is false, and its volumes are kept")
+	return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped, since running is false, and its volumes are kept; "+
+		"set running of its Application to true to start it")
 }

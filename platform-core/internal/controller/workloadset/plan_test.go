@@ -117,7 +117,7 @@ func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
 	status := corev1.ContainerStatus{Name: "redis", Image: "nowhere/redis:1", State: waiting}
 	pods[one].Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	const failover, image = platformv1.ReasonFailoverPending, platformv1.ReasonImageUnavailable
-	first := outcome.Waiting(failover, "the first primary is named when all 3 pods are there: waiting for "+zero)
+	first := outcome.Waiting(failover, "the first primary is named once all 3 pods are there: waiting for "+zero)
 	for what, test := range map[string]struct {
 		outcome outcome.Outcome
 		change  func(*state)

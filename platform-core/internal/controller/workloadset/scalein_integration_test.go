@@ -33,7 +33,7 @@ func TestALastPrimaryIsNotScaledIn(t *testing.T) {
 		s.agent = permission.NewAgent(s.self, permission.State{})
 	}))
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 1 })
-	h.says(set, platformv1.ReasonSwitchoverPending, "no members, since they do not have all data: "+setName+
+	h.says(set, platformv1.ReasonSwitchoverPending, "not members, since they lack data: "+setName+
 		"-0): it goes once one can; to keep it, scale back so that "+setName+"-1 is wanted")
 	if primaries := m.primaries(); len(primaries) != 1 || primaries[0] != "1" || h.pods()["1"].DeletionTimestamp != nil {
 		t.Errorf("there write %v", primaries)

@@ -21,7 +21,7 @@ func TestASetWithoutAPrimarySaysWhyItsPodsDoNotStart(t *testing.T) {
 	h.start(-1)
 	set := h.create(3, withFailover)
 	const cause = "pod " + setName + `-0: container redis cannot get image "redis:1" (ImagePullBackOff): make it available`
-	h.saysFirst(set, platformv1.ReasonImageUnavailable, cause, "the first primary is named when all 3 pods are there")
+	h.saysFirst(set, platformv1.ReasonImageUnavailable, cause, "the first primary is named once all 3 pods are there")
 	for ordinal, pod := range h.pods() {
 		for _, c := range pod.Spec.Containers {
 			if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {

@@ -189,7 +189,7 @@ func TestPrimaryThatDoesNotHandOverIsHeld(t *testing.T) {
 	set, before := h.ready(handsOver(t))
 	h.node.set(func() { h.node.deaf = `action "hand-over" failed with exit code 1: no quorum` })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d2", "s2") })
-	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0 takes writes and did not hand over to "+setName+
+	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0, the primary, did not hand over to "+setName+
 		"-1 in 3 tries (action \"hand-over\" failed with exit code 1: no quorum)")
 	h.sameEvents("2 restarts", "1 restarts")
 	h.samePods(before)
@@ -207,7 +207,7 @@ func TestPrimaryThatDoesNotHandOverIsHeld(t *testing.T) {
 	// Someone else makes another pod the primary: that is as good.
 	h.node.set(func() { h.node.deaf = "no" })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d4", "s4") })
-	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-1 takes writes")
+	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-1, the primary, did not hand over")
 	for name, role := range map[string]string{setName + "-1": "replica", setName + "-2": "primary"} {
 		if err := h.node.reports(t.Context(), name, role); err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestPrimaryThatIsOutIsNotHeld(t *testing.T) {
 	set, before := h.ready(handsOver(t))
 	h.node.set(func() { h.node.deaf, h.node.absent["redis:2"] = "no", true })
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d2", "s2") })
-	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0 takes writes")
+	h.says(set, platformv1.ReasonSwitchoverFailed, "pod "+setName+"-0, the primary, did not hand over")
 	primary := h.pods()["0"]
 	r, err := agentreport.Parse(primary.Annotations[platformv1.ReportAnnotation])
 	if err != nil {

@@ -62,19 +62,20 @@ func invalidGeneration(set *platformv1.WorkloadSet, f *facts.Facts) string {
 	switch pod := firstPrimary(set, former); {
 	case former != nil && former.Member != nil && !set.Wants(pod):
 		// The other pods may lack acknowledged writes.
-		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any "+
-			"more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
+		return fmt.Sprintf("data.generation is %q, and pod %s, the last primary on the volumes of that generation, is "+
+			"not wanted any more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it "+
+			"to what it was, %q",
 			generation, pod, pod, currentGeneration(set, f))
 	case !hasGeneration(set, f, pod):
 		// New volumes would be empty.
-		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those "+
-			"that they have; set it to what it was, %q", generation, pod, currentGeneration(set, f))
+		return fmt.Sprintf("data.generation is %q, and there are no volumes of that generation for pod %s: the pods stay "+
+			"with those that they have; set it to what it was, %q", generation, pod, currentGeneration(set, f))
 	}
 	if f.Primary == nil || f.Primary.Data == generation || former != nil || untouched(set, f) {
 		return ""
 	}
-	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which "+
-		"one had the latest data: the pods stay with those that they have; set it to what it was, %q",
+	return fmt.Sprintf("data.generation is %q, and it is no longer known which of the pods with volumes of that "+
+		"generation had the latest data: the pods stay with those that they have; set it to what it was, %q",
 		generation, currentGeneration(set, f))
 }
 
@@ -150,9 +151,9 @@ func unfilled(set *platformv1.WorkloadSet, f *facts.Facts) *outcome.Outcome {
 		len(set.Spec.Ordinals()) == 0 || restored(set, f) {
 		return nil
 	}
-	return new(outcome.Stalled(platformv1.ReasonRestoreFailed, fmt.Sprintf("the volumes of pod %s of generation %q are "+
-		"not those that were filled: somebody deleted them, or had another pod be the first; no pod begins on empty ones. "+
-		"The Operation that restores goes back to the volumes of before",
+	return new(outcome.Stalled(platformv1.ReasonRestoreFailed, fmt.Sprintf("the volumes of pod %s of generation %q "+
+		"are not those that were filled: somebody deleted them, or another pod became the first; no pod begins on empty "+
+		"ones. The Operation that restores goes back to the previous volumes",
 		set.FirstPod(), set.Spec.Generation())))
 }
 
@@ -339,7 +340,8 @@ func (r *Reconciler) findGeneration(ctx context.Context, set *platformv1.Workloa
 		return nil
 	case len(generations) > 1:
 		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the "+
-			"generations %q, and nobody says which have the data: set spec.data.generation of WorkloadSet %s to one of them",
+			"generations %q, and it is not recorded which have the data: set spec.data.generation of WorkloadSet %s to one "+
+			"of them",
 			generations, set.Name)))
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID},

@@ -163,7 +163,7 @@ func (r *Reconciler) updateImage(ctx context.Context, set *platformv1.WorkloadSe
 		client.FieldOwner(facts.Owner))
 	if apierrors.IsInvalid(err) {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf(
-			"pod %s keeps its image, since it cannot have the new one (%v): correct the image", pod.Name, err))
+			"pod %s keeps its image, since the API server rejects the new one (%v): correct the image", pod.Name, err))
 	}
 	return outcome.Failed(client.IgnoreNotFound(err))
 }
@@ -187,8 +187,8 @@ func (r *Reconciler) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending,
-			fmt.Sprintf("pod %s runs with the resources that it has, since it may not have the new ones: %v; raise the quota, "+
-				"or set the resources back", pod.Name, err))
+			fmt.Sprintf("pod %s runs with the resources that it has, since the API server rejects the new ones: %v; raise "+
+				"the quota, or set the resources back", pod.Name, err))
 	case err == nil:
 		r.Events.Normal(set, "ResizingPod", "%s", step)
 	}

@@ -140,7 +140,7 @@ func (r *Reconciler) judgeCall(f *Verdict, pod *corev1.Pod, call agentreport.Cal
 		r.retries.Forget(name)
 		return outcome.Done()
 	}
-	message := fmt.Sprintf("pod %s does not take the configuration: %s", pod.Name, call.Message)
+	message := fmt.Sprintf("pod %s rejects the configuration: %s", pod.Name, call.Message)
 	if attempt >= callAttempts {
 		r.retries.Forget(name)
 		return outcome.Stalled(platformv1.ReasonConfigurationPending, fmt.Sprintf("%s; after %d attempts it is not tried "+

@@ -50,7 +50,7 @@ func TestCallsThatFailAreMadeAgain(t *testing.T) {
 			f.Now = start.Add(passed)
 			_, _, judged := r.nextCall(reloadCall, set, f, step)
 			if judged == nil || judged.Kind() != outcome.KindWaiting || judged.After() != delay-passed ||
-				!strings.Contains(judged.Message(), "pod web-0 does not take the configuration: it is starting") {
+				!strings.Contains(judged.Message(), "pod web-0 rejects the configuration: it is starting") {
 				t.Fatalf("attempt %d, %s after it failed: got %+v", n+1, passed, judged)
 			}
 		}

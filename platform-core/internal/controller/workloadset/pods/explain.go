@@ -52,7 +52,7 @@ func Explain(f *Verdict, p rollout.Pod) (reason, message string) {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
 	}
 	if !f.Rollout.Wanted(p) {
-		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s goes when all wanted pods are ready", p.Name)
+		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s is deleted once all wanted pods are ready", p.Name)
 	}
 	switch p.Report.Health {
 	case agentreport.Unhealthy:
@@ -63,7 +63,7 @@ func Explain(f *Verdict, p rollout.Pod) (reason, message string) {
 	switch {
 	case p.Report.Health == agentreport.Starting && p.Report.OutOfConnections != "":
 		return platformv1.ReasonTooManyClients, ConnectionsOf(p) +
-			": it is ready once its probe is let in; close connections, or raise the limit in the parameters"
+			": it becomes ready once its probe can connect; close connections, or raise the limit in the parameters"
 	case p.Restart == rollout.Underway:
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s restarts with another image", p.Name)
 	case p.Resources == rollout.Underway:
@@ -76,7 +76,7 @@ func explainConfiguration(f *Verdict, p rollout.Pod) (reason, message string) {
 	if call := p.Report.LastCall; call != nil && call.Phase == agentreport.CallFailed &&
 		p.Report.ConfigDigest != f.Rollout.ConfigDigest {
 		return platformv1.ReasonConfigurationPending,
-			fmt.Sprintf("pod %s does not take the configuration: %s", p.Name, call.Message)
+			fmt.Sprintf("pod %s rejects the configuration: %s", p.Name, call.Message)
 	}
 	if p.Report.ConfigDigest != "" && p.Report.ConfigDigest != f.Rollout.ConfigDigest {
 		return platformv1.ReasonConfigurationPending,

@@ -96,7 +96,7 @@ func explainLost(f *Verdict, p rollout.Pod) string {
 	node := f.Pods[p.Name].Spec.NodeName
 	switch {
 	case f.lost[node] == nodeOut:
-		return fmt.Sprintf("pod %s goes from node %s, which is out of service", p.Name, node)
+		return fmt.Sprintf("pod %s is deleted from node %s, which is out of service", p.Name, node)
 	case f.lost[node] == nodeGone:
 		// The garbage collector of pods looks every 20 s, and gives a node 40 s to come back.
 		text := fmt.Sprintf("pod %s was on node %s, which the cluster has no more: Kubernetes removes the pod within two "+
@@ -106,12 +106,12 @@ func explainLost(f *Verdict, p rollout.Pod) string {
 		}
 		return text + ", with its volumes where another node reaches them"
 	case f.Rollout.Interchangeable:
-		return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it moves when Kubernetes evicts it from there, by "+
-			"default after 5 minutes", p.Name, node)
+		return fmt.Sprintf("pod %s is on node %s, which is unreachable: it moves when Kubernetes evicts it from there, "+
+			"by default after 5 minutes", p.Name, node)
 	}
-	return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it may still run there, so that it is not replaced "+
-		"until the node is back; "+
-		"if the machine is off for good, say so: kubectl taint node %s %s=nodeshutdown:NoExecute", p.Name, node, node,
+	return fmt.Sprintf("pod %s is on node %s, which is unreachable: it may still run there, so that it is not "+
+		"replaced until the node is back; if the machine is off for good, say so: kubectl taint node %s "+
+		"%s=nodeshutdown:NoExecute", p.Name, node, node,
 		corev1.TaintNodeOutOfService)
 }
 

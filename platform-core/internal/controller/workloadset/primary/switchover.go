@@ -139,7 +139,8 @@ func advanceSwitchover(set *platformv1.WorkloadSet, f *facts.Draft) {
 		enter(s, platformv1.SwitchoverFailed, f.Now, "the pod is gone")
 	case s.Phase == platformv1.SwitchoverCalled && waited >= switchoverPatience:
 		enter(s, platformv1.SwitchoverFailed, f.Now,
-			fmt.Sprintf("the action succeeded, but within %s no other pod reported that it takes writes", switchoverPatience))
+			fmt.Sprintf("the action succeeded, but within %s no other pod reported that it is the primary",
+				switchoverPatience))
 	case s.Phase == platformv1.SwitchoverCalled:
 		f.WakeAfter(switchoverPatience - waited)
 	}
@@ -184,7 +185,7 @@ func (r *Reconciler) SwitchOver(ctx context.Context, set *platformv1.WorkloadSet
 	switch {
 	case same && s.To == step.To && s.Phase == platformv1.SwitchoverCalled:
 		return switching(f, step.Pod, fmt.Sprintf(
-			"it was told to hand over to %s, which has yet to report that it takes writes", step.To))
+			"it was told to hand over to %s, which has yet to report that it is the primary", step.To))
 	case same && s.To == step.To && s.Phase == platformv1.SwitchoverRunning:
 		return r.callSwitchover(ctx, set, f, step)
 	}
@@ -198,7 +199,7 @@ func (r *Reconciler) SwitchOver(ctx context.Context, set *platformv1.WorkloadSet
 		}
 		if s.Attempt >= SwitchoverTries {
 			// Each handover succeeded, but the pod became the primary again before it was changed.
-			enter(s, platformv1.SwitchoverFailed, f.Now, "it takes writes again each time")
+			enter(s, platformv1.SwitchoverFailed, f.Now, "it is the primary again each time")
 			return stuck(s)
 		}
 		next.Attempt = s.Attempt + 1
@@ -290,7 +291,7 @@ func switchoverAction(set *platformv1.WorkloadSet, f *facts.Draft,
 
 func askedAgain(s *platformv1.SwitchoverState) string {
 	if s.Phase == platformv1.SwitchoverSucceeded {
-		return fmt.Sprintf("it handed over to %s and writes again: it is asked again", s.To)
+		return fmt.Sprintf("it handed over to %s and is the primary again: it is asked again", s.To)
 	}
 	return fmt.Sprintf("it did not hand over to %s (%s), and is asked again", s.To, s.Message)
 }
@@ -310,8 +311,8 @@ func switching(f *facts.Draft, pod, why string) outcome.Outcome {
 // stuck stalls until the user acts: without a switchover clients would lose the primary although there is a candidate.
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 	return outcome.Stalled(platformv1.ReasonSwitchoverFailed,
-		fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
-			"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the primary "+
-			"yourself, or delete pod %s to go on without",
+		fmt.Sprintf("pod %s, the primary, did not hand over to %s in %d tries (%s), and nothing is done to it: mend that "+
+			"and change the spec, or run a Switchover, to have it tried again, make another pod the primary yourself, or "+
+			"delete pod %s to go on without",
 			s.From, s.To, s.Attempt, s.Message, s.From))
 }

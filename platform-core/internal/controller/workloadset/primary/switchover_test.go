@@ -182,7 +182,7 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	}
 	// Another generation changes nothing about an attempt that is under way.
 	m.set.Generation = 8
-	m.until("has yet to report that it takes writes")
+	m.until("has yet to report that it is the primary")
 	m.leader = "a-1"
 	if step, _ := m.reconcileOnce(); step != "PushPlan a-0: its configuration changed" {
 		t.Errorf("the step is %s", step)
@@ -211,7 +211,7 @@ func TestAttemptsEnd(t *testing.T) {
 			return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Unreachable, Problem: "no connection",
 				Cause: errors.New("x")}
 		}, says: "(no connection)"},
-		"nobody takes over": {says: "within 30s no other pod reported that it takes writes"},
+		"nobody takes over": {says: "within 30s no other pod reported that it is the primary"},
 		"the parameter has no value": {prove: func(m *members) {
 			m.set.Spec.Switchover.Parameters["to"], m.set.Spec.Switchover.When = "${target.attributes['name']}", ""
 		}, says: `parameter "to" of action "move" has no value`},
@@ -231,7 +231,7 @@ func TestAttemptsEnd(t *testing.T) {
 			o := m.until("nothing is done to it")
 			if o.Kind() != outcome.KindStalled || o.Reason() != platformv1.ReasonSwitchoverFailed ||
 				!strings.Contains(o.Message(), test.says) ||
-				!strings.Contains(o.Message(), "pod a-0 takes writes and did not hand over to a-1 in 3 tries") {
+				!strings.Contains(o.Message(), "pod a-0, the primary, did not hand over to a-1 in 3 tries") {
 				t.Errorf("it says %s: %s", o.Reason(), o.Message())
 			}
 			made, tries := len(m.calls), m.attempt().Attempt
@@ -271,7 +271,7 @@ func TestPrimaryThatComesBackIsLeftAlone(t *testing.T) {
 		}
 		m.now = m.now.Add(time.Second)
 	}
-	if o.Kind() != outcome.KindStalled || !strings.Contains(o.Message(), "it takes writes again each time") ||
+	if o.Kind() != outcome.KindStalled || !strings.Contains(o.Message(), "it is the primary again each time") ||
 		len(m.calls) != SwitchoverTries {
 		t.Errorf("it says %q after %d calls", o.Message(), len(m.calls))
 	}

@@ -117,7 +117,7 @@ func (r *Reconciler) snapshotOf(ctx context.Context, set *platformv1.WorkloadSet
 	case s.Error() != "":
 		return r.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use: %s", name, s.Error()))
 	case r.Now().Sub(s.GetCreationTimestamp().Time) > snapshotPatience:
-		return r.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use after %s, and nobody says why: "+
+		return r.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use after %s, without a reason: "+
 			"see whether the snapshot controller and the CSI driver of the volume run", name, snapshotPatience))
 	}
 	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting,

@@ -55,9 +55,9 @@ func (r *Reconciler) TakeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 		return f, refused
 	}
 	if generations := volumesnapshot.Generations(all); len(generations) > 1 {
-		return f, new(outcome.StalledFor(snapshotRetry, platformv1.ReasonAdoptionRefused, fmt.Sprintf("Application %s left "+
-			"VolumeSnapshots of the generations %q of its volumes, and nobody says which have the data: delete those of the "+
-			"others, or take the label %s off them",
+		return f, new(outcome.StalledFor(snapshotRetry, platformv1.ReasonAdoptionRefused, fmt.Sprintf("Application %s "+
+			"left VolumeSnapshots of the generations %q of its volumes, and it is not recorded which have the data: delete "+
+			"those of the others, or take the label %s off them",
 			set.Spec.AdoptVolumes, generations, platformv1.ApplicationUIDLabel)))
 	}
 	wanted, refused := copies(set, f, volumesnapshot.Latest(all))

@@ -63,7 +63,7 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) error 
 }
 
 func (i *Installer) await(ctx context.Context, definition Definition) error {
-	missing := "it was never looked at"
+	missing := "it was never checked"
 	reminded := time.Now()
 	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		now, err := i.step(ctx, definition)
