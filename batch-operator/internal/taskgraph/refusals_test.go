@@ -13,13 +13,16 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
+// place is where the artifacts are kept that one task of files hands on to another.
+const place = "artifacts: {repositoryRef: {name: store}}\n"
+
+const files = place + "tasks: [{name: make, script: {image: a, source: b}, artifacts: [{name: report, path: " +
+	"/out/a}]}, " +
+	"{name: use, dependsOn: [{name: make}], container: {image: a}, inputs: [{from: make.report, path: /in/report}]}]"
+
 // What one object cannot tell the API server by itself is refused with its place in the spec and a sentence.
 func TestRefusals(t *testing.T) {
 	const call = "tasks: [{name: a, http: {url: 'http://x'}}]"
-	const place = "artifacts: {repositoryRef: {name: store}}\n"
-	const files = place + "tasks: [{name: make, script: {image: a, source: b}, artifacts: [{name: report, path: " +
-		"/out/a}]}, " +
-		"{name: use, dependsOn: [{name: make}], container: {image: a}, inputs: [{from: make.report, path: /in/report}]}]"
 	manifest := func(text string) string { return "tasks: [{name: a, apply: {manifest: '" + text + "'}}]" }
 	for title, c := range map[string]struct{ spec, want string }{
 		"pattern": {"parameters: [{name: p, pattern: '[a'}]\n" + call,
