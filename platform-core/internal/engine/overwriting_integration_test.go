@@ -7,6 +7,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,8 +58,9 @@ func TestAFieldOfSomebodyElseIsOverwrittenWithAWarning(t *testing.T) {
 		return err
 	})
 	// Whoever makes an object sets what it has by default, too.
-	want := "spec.running, set by engine.test and somebody, was changed by an Operation: the next apply of engine.test " +
-		"or somebody reverts that unless it says the same"
+	creator := filepath.Base(os.Args[0])
+	want := fmt.Sprintf("spec.running, set by %s and somebody, was changed by an Operation: the next apply of %[1]s or "+
+		"somebody reverts that unless it says the same", creator)
 	if len(told) != 1 || told[0].Type != corev1.EventTypeWarning || told[0].Note != want || told[0].Series != nil {
 		t.Errorf("the events are %+v, want one: %s", told, want)
 	}
