@@ -121,7 +121,7 @@ func TestModesOfAVolume(t *testing.T) {
 		"of many nodes":   {onVolume(corev1.ReadWriteMany), ""},
 		"bound to such":   {bound, ""},
 		"of one node":     {onVolume(corev1.ReadWriteOnce), "it is to have 2 pods, which run on several"},
-		"for reading":     {onVolume(corev1.ReadOnlyMany), "nobody can write to"},
+		"for reading":     {onVolume(corev1.ReadOnlyMany), "cannot be written to"},
 		"of a single pod": {onVolume(corev1.ReadWriteOncePod), "by one pod alone"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,19 +65,19 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 		change func(*platformv1.WorkloadSet, *facts.Facts)
 		says   string
 	}{
-		"none":   {change: func(*platformv1.WorkloadSet, *facts.Facts) {}, says: "no volumes of that for pod a-0"},
+		"none":   {change: func(*platformv1.WorkloadSet, *facts.Facts) {}, says: "no volumes of that generation for pod a-0"},
 		"filled": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) { has(f, s, 0, "backup") }},
 		"not filled": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) { has(f, s, 0, "") },
-			says: "not known any more"},
+			says: "it is no longer known which of the pods"},
 		"in use before": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) {
 			has(f, s, 0, "backup")
 			has(f, s, 1, "")
 		},
-			says: "not known any more"},
+			says: "it is no longer known which of the pods"},
 		"another is first": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) {
 			has(f, s, 0, "backup")
 			s.Spec.ExcludedOrdinals = []int32{0}
-		}, says: "no volumes of that for pod a-1"},
+		}, says: "no volumes of that generation for pod a-1"},
 		"known": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) {
 			has(f, s, 0, "")
 			has(f, s, 1, "")
@@ -86,7 +86,7 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 		"known, and lost": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) {
 			has(f, s, 0, "backup")
 			s.Status.FormerPrimaries = []platformv1.PrimaryRecord{{Data: "g2", Member: &platformv1.SetMember{Name: "a-1"}}}
-		}, says: "no volumes of that for pod a-1"},
+		}, says: "no volumes of that generation for pod a-1"},
 		// What its volume has was acknowledged, and no other pod may have all of it.
 		"known, and not wanted": {change: func(s *platformv1.WorkloadSet, f *facts.Facts) {
 			has(f, s, 0, "backup")
