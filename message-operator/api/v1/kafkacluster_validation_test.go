@@ -186,7 +186,7 @@ func TestUpdateCluster(t *testing.T) {
 		"another volume added": {`additionalVolumes: [{size: 1Gi}]`, `additionalVolumes: [{size: 2Gi}, {size: 1Gi}]`,
 			""},
 		// Whether there is a volume for it, its claims say.
-		"one volume less": {`additionalVolumes: [{size: 2Gi}, {size: 1Gi}]`, `additionalVolumes: [{size: 2Gi}]`, ""},
+		"one volume less":      {`additionalVolumes: [{size: 2Gi}, {size: 1Gi}]`, `additionalVolumes: [{size: 2Gi}]`, ""},
 		"class appears":        {``, `storage: {storageClassName: b}`, "storage.storageClassName is immutable"},
 		"controllers later":    {``, `controllers: {}`, "controllers can neither be added nor taken out"},
 		"controllers no more":  {`controllers: {}`, ``, "controllers can neither be added nor taken out"},
