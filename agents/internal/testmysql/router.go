@@ -37,7 +37,8 @@ func NewRouter(t *testing.T, password, parameters string, members ...string) *Ro
 		Program: filepath.Join(dir, "mysqlrouter"), KeyringProgram: filepath.Join(dir, "mysqlrouter_keyring"),
 		PasswordProgram: filepath.Join(dir, "mysqlrouter_passwd"),
 		Plugins:         filepath.Join(dir, "root/usr/lib/mysqlrouter/plugin"),
-		Parameters:      filepath.Join(root, "router.json"), Run: root, Secrets: filepath.Join(root, "secrets"), Members: members}}
+		Parameters:      filepath.Join(root, "router.json"), Run: root,
+		Secrets: filepath.Join(root, "secrets"), Members: members}}
 	secret := filepath.Join(r.Secrets, server.RouterCredential)
 	if err := os.MkdirAll(secret, 0o700); err != nil {
 		t.Fatal(err)
