@@ -158,6 +158,9 @@ func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Ou
 		f.pace.Rest(request.NamespacedName)
 		return 0
 	}
+	if ready := conditions.Get(before, platformv1.ReadyCondition); ready == nil || ready.Reason != o.Reason() {
+		f.pace.Hasten(request.NamespacedName)
+	}
 	return f.pace.Wait(request.NamespacedName)
 }
 

@@ -66,6 +66,15 @@ func TestWhatIsUrgentIsNotHeldBack(t *testing.T) {
 	if f.hold(request, before, after, working) == 0 {
 		t.Error("progress is written at once")
 	}
+	conditions.Report(before, working, "")
+	f.pace.next[request.NamespacedName] = slowProgress
+	if wait := f.hold(request, before, after, working); wait <= Progress {
+		t.Errorf("what was told before waits %v", wait)
+	}
+	other := outcome.Waiting(platformv1.ReasonMembersPending, "a joins")
+	if wait := f.hold(request, before, after, other); wait > Progress {
+		t.Errorf("another reason waits %v", wait)
+	}
 	after.Status.Version = "7"
 	if wait := f.hold(request, before, after, working); wait != 0 {
 		t.Errorf("what is urgent waits %v", wait)

@@ -13,8 +13,8 @@ import (
 // every level otherwise. The more objects are at work, the longer it waits, so that all of them together tell so much
 // in a second, and what nobody acts on does not hold up the work itself.
 const (
-	// Progress is how long the first waits at least. Each that follows waits twice as long, up to slowProgress, until
-	// something that matters is written.
+	// Progress is how long the first waits at least. Each that follows and has the same reason waits twice as long, up to
+	// slowProgress, until something that matters is written.
 	Progress     = 2 * time.Second
 	slowProgress = 8 * time.Second
 	// progressEach is what each object that is at work adds.
@@ -57,6 +57,13 @@ func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 // longest is how long the status of an object waits while so many objects are at work.
 func (p *Pace) longest(key types.NamespacedName) time.Duration {
 	return min(max(Progress, p.next[key], time.Duration(len(p.since))*progressEach), longestProgress)
+}
+
+// Hasten has the status of an object wait no longer than the first one did: it has another reason than what is written.
+func (p *Pace) Hasten(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.next, key)
 }
 
 // Rest says that there is nothing to tell of an object for now.

@@ -292,7 +292,7 @@ func TestAnotherSetFindsTheVolumes(t *testing.T) {
 		h.filled(s, other, 0)
 		h.filled(s, "g3", 0)
 	})
-	h.says(set, platformv1.ReasonRetainedVolumesExist, "nobody says which have the data")
+	h.says(set, platformv1.ReasonRetainedVolumesExist, "it is not recorded which have the data")
 	if n := len(h.pods()); n != 0 {
 		t.Errorf("there are %d pods", n)
 	}
