@@ -157,7 +157,7 @@ func TestACopyThatIsCutOff(t *testing.T) {
 	f.term++
 	f.record(b, 0, a, b)
 	if err := b.do("start", "--writer"); err == nil ||
-		!strings.Contains(err.Error(), "an empty server never becomes their writer") {
+		!strings.Contains(err.Error(), "an empty server never becomes the primary") {
 		t.Errorf("it says %v", err)
 	}
 	// Data that was being rewound is none.

@@ -54,7 +54,7 @@ func TestAnS3IsCheckedByTheProbe(t *testing.T) {
 	at := "--endpoint=" + s.Endpoint()
 	want(0, "", at)
 	put("secret-key", "another")
-	want(keysRefused, "does not take the account and its key", at)
+	want(keysRefused, "rejects the account or its key", at)
 	put("secret-key", teststorage.SecretKey)
 	goOn := s.Hang()
 	want(1, "did not answer within 1s", at, "--patience=1s")

@@ -140,7 +140,7 @@ func TestAPrimaryNeedsTheOthersOrTheAPIServer(t *testing.T) {
 		t.Errorf("it wrote for %v after it was cut off", took)
 	}
 	if status := primary.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 ||
-		!strings.Contains(status.GetMessage(), "waits for the permission") {
+		!strings.Contains(status.GetMessage(), "waits for its write lease") {
 		t.Errorf("the status is %v", status)
 	}
 	primaryPeriods := s.wantPrimaryPeriods(primary)
@@ -328,7 +328,7 @@ func TestWhatCannotBeReadIsNeverBegunAnew(t *testing.T) {
 	}
 	primary.begin()
 	status := primary.awaits("that it knows the record", func(status *agentv1.MemberStatus) bool {
-		return strings.Contains(status.GetMessage(), "with the data that it had before")
+		return strings.Contains(status.GetMessage(), "with the volume that it had before")
 	})
 	if status.GetIdentity() == identity || status.GetNamed() || status.GetWriting() || primary.server() != 0 {
 		t.Errorf("the status is %v", status)
