@@ -264,7 +264,7 @@ func TestTheFirstPrimaryAndItsSuccessors(t *testing.T) {
 		t.Errorf("the changes are %+v", changes)
 	}
 	h.tells(set, "PrimaryDeposed", setName+"-2 can take over")
-	h.tells(set, "PrimaryNamed", "term 1, "+setName+"-0 writes", "term 2, "+setName+"-2 writes")
+	h.tells(set, "PrimaryNamed", "term 1, primary "+setName+"-0", "term 2, primary "+setName+"-2")
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks, s.offset = false, 9 }))
 	// A person says so.
 	h.change(set, func(s *platformv1.WorkloadSet) {

@@ -89,7 +89,7 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 		return nil
 	})
 	h.samePods(before, "0", "1", "2")
-	h.says(set, platformv1.ReasonRestoring, "no client is led")
+	h.says(set, platformv1.ReasonRestoring, "clients are not led to the primary")
 	for name, pod := range h.pods() {
 		if role := pod.Labels[platformv1.RoleLabel]; role == "primary" {
 			t.Errorf("clients are led to pod %s", name)
@@ -171,7 +171,7 @@ func TestPodsThatStayAreServedAsBefore(t *testing.T) {
 	m.elsewhere(map[string]*simulatedMember{})
 	closed := platformv1.SetData{Generation: other, Access: platformv1.DataClosed}
 	h.point(set, closed, func() error { return nil })
-	h.says(set, platformv1.ReasonRestoring, "no client is led")
+	h.says(set, platformv1.ReasonRestoring, "clients are not led to the primary")
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &platformv1.SetData{Generation: "nowhere"} })
 	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
 	h.led("")
