@@ -61,6 +61,7 @@ func TestKafkaVolumes(t *testing.T) {
 		t.Errorf("with another volume each the directories are %v", dirs)
 	}
 	k.condition(cluster, metav1.ConditionTrue, secondDirectory)
+	k.spreads(p)
 
 	t.Log("it cannot be taken out")
 	fewer := cluster.DeepCopy()
@@ -84,6 +85,24 @@ func TestKafkaVolumes(t *testing.T) {
 	k.condition(cluster, metav1.ConditionTrue, secondDirectory)
 	p.goesOn()
 	p.judge("a volume is added and lost")
+}
+
+// spreads has a rebalance empty the volume that was added, and another one fill it again, under the producer.
+func (k *kafka) spreads(p *producer) {
+	k.Helper()
+	for _, round := range []struct {
+		parameters []string
+		empty      int
+	}{{[]string{"empty", secondDirectory}, 3}, {[]string{"empty", secondDirectory, "broker", "1"}, 1},
+		{[]string{"throttle", "10485760"}, 0}} {
+		k.operation("Rebalance", round.parameters...)
+		if dirs := k.logDirs(); strings.Count(dirs["byBroker"], secondDirectory+": 0 ") != round.empty ||
+			dirs["offline"] != "0" {
+			k.Errorf("after a rebalance with %v the directories are %v", round.parameters, dirs)
+		}
+		p.goesOn()
+	}
+	k.inSync(topic, wide)
 }
 
 // takenOut adds a volume of a class that makes none, and takes it out again: nothing is in it, and its claim goes.

@@ -49,26 +49,32 @@ var errNoCordon = errors.New("this version of Kafka cannot cordon")
 
 // cordonOf is what of a broker is cordoned by itself; empty for nothing.
 func (s *session) cordonOf(id int32) (string, error) {
+	is, err := s.cordonSetting(id)
+	if err != nil || is.source != sources[sarama.SourceDynamicBroker] {
+		return "", err
+	}
+	return is.value, nil
+}
+
+// cordonSetting is what of a broker is cordoned, whoever said so; errNoCordon where Kafka knows of no such thing.
+func (s *session) cordonSetting(id int32) (setting, error) {
 	broker, err := s.broker(id)
 	if err != nil {
-		return "", err
+		return setting{}, err
 	}
 	response, err := broker.DescribeConfigs(&sarama.DescribeConfigsRequest{Version: 4, Resources: []*sarama.ConfigResource{
 		{Type: sarama.BrokerResource, Name: number(id), ConfigNames: []string{settingCordoned}}}})
 	if err != nil {
-		return "", err
+		return setting{}, err
 	}
 	if len(response.Resources) != 1 || response.Resources[0].ErrorCode != 0 {
-		return "", errAnswer
+		return setting{}, errAnswer
 	}
 	entries := response.Resources[0].Configs
-	switch {
-	case len(entries) == 0:
-		return "", errNoCordon
-	case entries[0].Source != sarama.SourceDynamicBroker:
-		return "", nil
+	if len(entries) == 0 {
+		return setting{}, errNoCordon
 	}
-	return entries[0].Value, nil
+	return setting{entries[0].Value, sources[entries[0].Source]}, nil
 }
 
 // cordon has brokers get no new replicas. One whose metadata.version is too old for that is left as it is.

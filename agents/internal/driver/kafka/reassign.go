@@ -24,12 +24,14 @@ type goal struct {
 	Leaving []int32 `json:"leaving"`
 	// Factors are replication factors by topic.
 	Factors map[string]int `json:"factors"`
-	// Balance is "even" to spread replicas over all brokers.
+	// Balance is "even" to spread replicas over all brokers, and over the volumes of each.
 	Balance placement.Balance `json:"balance"`
+	// Emptied is a log directory whose replicas are to move to others of the same broker.
+	Emptied emptied `json:"emptied"`
 	// AtOnce is how many partitions may be under way at a time; 0 for atOnce.
 	AtOnce int `json:"atOnce"`
 	// Throttle is how many bytes a second each broker may send, and how many it may receive, for replicas that are not in
-	// sync; 0 for any number.
+	// sync, and how many it may copy between its volumes; 0 for any number.
 	Throttle int64 `json:"throttle"`
 }
 
@@ -49,6 +51,8 @@ const (
 const (
 	leaderRate   = "leader.replication.throttled.rate"
 	followerRate = "follower.replication.throttled.rate"
+	// volumesRate bounds what a broker copies between its volumes.
+	volumesRate = "replica.alter.log.dirs.io.max.bytes.per.second"
 )
 
 // everyReplica of a topic is throttled, as long as it is not in sync.
@@ -102,6 +106,25 @@ func planReassignment(s *session, words []string) (driver.Table, error) {
 		table.Rows = append(table.Rows, row(move.Topic, number(move.Partition), numbers(from), numbers(move.Replicas),
 			number(len(move.Added)), number(len(moves))))
 	}
+	if len(moves) > 0 || g.Balance != placement.Even && g.Emptied.Directory == "" {
+		return table, nil
+	}
+	return s.tellVolumes(g, table)
+}
+
+// tellVolumes adds what moves between the volumes of brokers.
+func (s *session) tellVolumes(g goal, table driver.Table) (driver.Table, error) {
+	plans, _, err := s.planVolumes(g)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	chosen, begun, left := inTurn(plans, maxPlanned)
+	for _, plan := range chosen {
+		for _, move := range plan.moves {
+			table.Rows = append(table.Rows, row(move.Topic, number(move.Partition), number(plan.broker)+" "+move.From,
+				number(plan.broker)+" "+move.To, "1", number(begun+left)))
+		}
+	}
 	return table, nil
 }
 
@@ -145,10 +168,7 @@ func (s *session) stepTo(g goal) (driver.Table, error) {
 		moving += one(p.Moving())
 	}
 	if len(moves) == 0 && moving == 0 {
-		if err := s.unthrottle(all); err != nil {
-			return driver.Table{}, err
-		}
-		return reassignment(phaseDone, 0, 0, 0), nil
+		return s.endWithVolumes(g, all)
 	}
 	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
 	if err := s.throttle(all, begin, g.Throttle); err != nil {
@@ -164,12 +184,27 @@ func (s *session) stepTo(g goal) (driver.Table, error) {
 	return reassignment(phaseMoving, len(begin), moving+len(begin), len(moves)-len(begin)), nil
 }
 
+// endWithVolumes goes on with the volumes of each broker once the brokers have what they are to have.
+func (s *session) endWithVolumes(g goal, all []partition) (driver.Table, error) {
+	begun, moving, left, err := s.stepVolumes(g)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	if moving+left > 0 {
+		return reassignment(phaseMoving, begun, moving, left), nil
+	}
+	if err := s.unthrottle(all); err != nil {
+		return driver.Table{}, err
+	}
+	return reassignment(phaseDone, 0, 0, 0), nil
+}
+
 // reassignment tells how far one is: what was begun now, what is under way, and what has not begun.
 func reassignment(phase string, begun, moving, left int) driver.Table {
 	return tableOf([]string{"phase", "begun", "moving", "left"}, phase, number(begun), number(moving), number(left))
 }
 
-// cancelReassignment has partitions keep the replicas that they had.
+// cancelReassignment has partitions keep the replicas that they had, and these the directories where they are.
 func cancelReassignment(s *session, _ []string) (driver.Table, error) {
 	all, err := s.allPartitions()
 	if err != nil {
@@ -190,7 +225,11 @@ func cancelReassignment(s *session, _ []string) (driver.Table, error) {
 			return driver.Table{}, fmt.Errorf("cannot cancel the reassignment of %q: %w", topic, refused[topic])
 		}
 	}
-	return tableOf([]string{"cancelled"}, number(len(moves))), s.unthrottle(all)
+	volumes, err := s.cancelVolumes()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return tableOf([]string{"cancelled"}, number(len(moves)+volumes)), s.unthrottle(all)
 }
 
 // throttle bounds what brokers copy for moves that are about to begin.
@@ -239,7 +278,7 @@ func (s *session) unthrottle(all []partition) error {
 	if err := s.setThrottled(throttled, nil); err != nil {
 		return err
 	}
-	return s.setRates(map[string]*string{leaderRate: nil, followerRate: nil})
+	return s.setRates(map[string]*string{leaderRate: nil, followerRate: nil, volumesRate: nil})
 }
 
 // setThrottled sets which replicas of topics are throttled; nil for none.
@@ -263,6 +302,9 @@ func (s *session) setRates(rates map[string]*string) error {
 		return err
 	}
 	for _, id := range ids {
+		if _, err := s.renewTo(id); err != nil {
+			return err
+		}
 		has, err := s.brokerConfig(number(id))
 		if err != nil {
 			return err

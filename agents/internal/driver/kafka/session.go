@@ -35,7 +35,7 @@ type session struct {
 
 	mu sync.Mutex
 	// others are connections to brokers by number, and cluster is who they are.
-	others  map[int32]*sarama.Broker
+	others  map[int32]*wire
 	cluster *sarama.DescribeClusterResponse
 	wire    *wire
 	// asks is empty while nobody has found out.
@@ -57,13 +57,13 @@ func (d *Driver) with(ctx context.Context, do func(*session) error) error {
 func (w way) use(ctx context.Context, do func(*session) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &session{ctx: ctx, way: w, dialer: &dialer{ctx: ctx, secure: w.secure}, others: map[int32]*sarama.Broker{}}
+	s := &session{ctx: ctx, way: w, dialer: &dialer{ctx: ctx, secure: w.secure}, others: map[int32]*wire{}}
 	s.config = s.dialer.config(w)
 	defer s.close()
 	if s.local, err = s.openFirst(w.addresses); err != nil {
 		return err
 	}
-	s.wire = &wire{broker: s.local, connection: s.dialer.last}
+	s.wire = s.dialer.wireOf(s.local)
 	err = do(s)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("the call did not end in time: %w", context.Cause(ctx))
@@ -75,8 +75,8 @@ func (s *session) close() {
 	if s.local != nil {
 		_ = s.local.Close()
 	}
-	for _, broker := range s.others {
-		_ = broker.Close()
+	for _, other := range s.others {
+		_ = other.broker.Close()
 	}
 	if s.wire != nil && s.wire.broker != s.local {
 		_ = s.wire.broker.Close()
@@ -158,6 +158,24 @@ func notFenced(cluster *sarama.DescribeClusterResponse) (ids []int32) {
 
 // broker returns a connection to one of the cluster. It is safe for concurrent use.
 func (s *session) broker(id int32) (*sarama.Broker, error) {
+	w, err := s.wireTo(id)
+	if err != nil {
+		return nil, err
+	}
+	return w.broker, nil
+}
+
+// renewTo is wireTo where nobody else uses the connection, which may answer as much as at the beginning.
+func (s *session) renewTo(id int32) (*wire, error) {
+	w, err := s.wireTo(id)
+	if err == nil {
+		driver.Renew(w.raw)
+	}
+	return w, err
+}
+
+// wireTo is broker for requests that the library has not.
+func (s *session) wireTo(id int32) (*wire, error) {
 	cluster, err := s.brokers()
 	if err != nil {
 		return nil, err
@@ -178,8 +196,8 @@ func (s *session) broker(id int32) (*sarama.Broker, error) {
 		if err != nil {
 			return nil, fmt.Errorf("broker %d: %w", id, err)
 		}
-		s.others[id] = opened
-		return opened, nil
+		s.others[id] = s.dialer.wireOf(opened)
+		return s.others[id], nil
 	}
 	return nil, fmt.Errorf("the cluster has no broker %d", id)
 }
@@ -194,8 +212,14 @@ func (s *session) milliseconds() int32 { return int32(s.timeout().Milliseconds()
 type dialer struct {
 	ctx    context.Context
 	secure func(connection net.Conn, address string) net.Conn
-	// first is the connection to the broker of the pod, and last the one that was made last, as the library has it.
-	first, last net.Conn
+	// first is the connection to the broker of the pod, and last the one that was made last, as the library has it; raw is
+	// that one below TLS.
+	first, last, raw net.Conn
+}
+
+// wireOf is the connection of the broker that was opened last.
+func (d *dialer) wireOf(broker *sarama.Broker) *wire {
+	return &wire{broker: broker, connection: d.last, raw: d.raw}
 }
 
 // Dial implements the library's interface for dialers.
@@ -208,6 +232,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if d.first == nil {
 		d.first = connection
 	}
+	d.raw = connection
 	if d.secure != nil {
 		connection = d.secure(connection, address)
 	}

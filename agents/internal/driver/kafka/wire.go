@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
 )
 
 // Requests that the library has not, or whose answers it keeps to itself: their keys in Kafka's protocol. All versions
 // that are used here have the flexible encoding (KIP-482).
 const (
+	keyAlterReplicaLogDirs         = 34
 	keyAlterPartitionReassignments = 45
 	keyListPartitionReassignments  = 46
 	keyDescribeQuorum              = 55
@@ -39,7 +42,9 @@ const (
 type wire struct {
 	broker     *sarama.Broker
 	connection net.Conn
-	last       int32
+	// raw is the connection below TLS.
+	raw  net.Conn
+	last int32
 }
 
 // call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the
@@ -53,8 +58,12 @@ func (s *session) call(key, version int16, body encoder) (*decoder, error) {
 
 // callWithin is call with a time of its own.
 func (s *session) callWithin(limit time.Duration, key, version int16, body encoder) (*decoder, error) {
-	w := s.wire
-	s.renew()
+	return s.wire.call(limit, key, version, body)
+}
+
+// call sends a request to who is at the other end, and returns the body of the answer.
+func (w *wire) call(limit time.Duration, key, version int16, body encoder) (*decoder, error) {
+	driver.Renew(w.raw)
 	w.last++
 	var request encoder
 	request = request.int16(key).int16(version).int32(w.last).int16(int16(len(clientID)))
@@ -95,7 +104,7 @@ func (s *session) redirect(address string) error {
 	if s.wire.broker != s.local {
 		_ = s.wire.broker.Close()
 	}
-	s.wire = &wire{broker: broker, connection: s.dialer.last}
+	s.wire = s.dialer.wireOf(broker)
 	return nil
 }
 
