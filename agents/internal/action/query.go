@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/driver"
@@ -35,8 +36,14 @@ func (j *job) query(ctx context.Context) (command.Result, error) {
 	return command.Result{Stdout: string(rows)}, err
 }
 
-// report streams how far a query is, as a line of its own on standard error.
+// report streams how far a query is, as a line of its own on standard error. A sentence in the column of
+// driver.Progress is on record while the query runs.
 func (j *job) report(table driver.Table) {
+	if at := slices.Index(table.Columns, driver.Progress); at >= 0 && len(table.Rows) > 0 && j.progress != nil {
+		if text := table.Rows[0][at]; text != nil {
+			j.progress(*text)
+		}
+	}
 	// What is too long to be told is told when it is done.
 	if rows, err := rowsOf(table); err == nil && j.spec.Follow != nil {
 		j.spec.Follow(command.Stderr, append(rows, '\n'))

@@ -4,6 +4,7 @@ package action
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
@@ -67,6 +68,18 @@ func (r *Run) tell(stream command.Stream, data []byte) {
 		case listener <- Piece{stream, data}:
 		default:
 		}
+	}
+}
+
+// maxProgress bounds what is told of how far a run is, in bytes.
+const maxProgress = 256
+
+// progress has the record say how far the run is, until it ends.
+func (r *Run) progress(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.record.Phase == callrecord.Running {
+		r.record.Message = strings.ToValidUTF8(text[:min(len(text), maxProgress)], "")
 	}
 }
 

@@ -116,6 +116,7 @@ func (r *Runner) Run(call Call) (*Run, error) {
 		}
 		return func(ctx context.Context, run *Run) callrecord.Outcome {
 			job.spec.Follow = func(stream command.Stream, data []byte) { run.tell(stream, []byte(job.redacted(string(data)))) }
+			job.progress = func(text string) { run.progress(job.redacted(text)) }
 			outcome, _ := job.run(ctx, r.starter)
 			return outcome
 		}, nil
@@ -184,6 +185,8 @@ type job struct {
 	driver   *plan.Driver
 	spec     command.Spec
 	redacted func(string) string
+	// progress records how far it is; nil where nobody asks.
+	progress func(text string)
 }
 
 func (r *Runner) prepare(call Call) (*job, error) {

@@ -82,9 +82,13 @@ type Statement struct {
 	Database string
 	// Access: ReadOnly has the middleware refuse what would change something.
 	Access Access
-	// Report is told how far a statement is that takes long; it may be nil.
+	// Report is told how far a statement is that takes long; it may be nil. What the first row has in the column Progress
+	// is for people.
 	Report func(Table)
 }
+
+// Progress is a column with a sentence that says how far a Statement is.
+const Progress = "progress"
 
 // Access says what a Statement may do.
 type Access string

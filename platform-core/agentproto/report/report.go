@@ -91,7 +91,7 @@ type Call struct {
 	Phase string `json:"phase"`
 	// Reason of a failure, for machines: one of Reason…, or empty.
 	Reason string `json:"reason,omitempty"`
-	// Message says why it failed.
+	// Message says why it failed, or how far it is.
 	Message string `json:"message,omitempty"`
 }
 

@@ -231,7 +231,11 @@ func (a agentStep) acted(r *run, t *optemplate.Step, step *platformv1.StepStatus
 		}
 		return verdict{}
 	case report.CallRunning:
-		return verdict{waiting: fmt.Sprintf("the %s of pod %s", t.Agent.Action, pod.Name), retry: actionPoll}
+		waiting := fmt.Sprintf("the %s of pod %s", t.Agent.Action, pod.Name)
+		if answer.Call.Message != "" {
+			waiting += " (" + answer.Call.Message + ")"
+		}
+		return verdict{waiting: waiting, retry: actionPoll}
 	}
 	if answer.Call.Reason == report.ReasonDataBad {
 		noteDataBad(step)

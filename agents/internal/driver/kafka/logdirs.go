@@ -37,6 +37,15 @@ func logDirs(broker *sarama.Broker, topics ...string) ([]sarama.DescribeLogDirsR
 	return response.LogDirs, nil
 }
 
+// logDirsOf are those of a broker, with what is in them. Nobody else uses its connection.
+func (s *session) logDirsOf(id int32) ([]sarama.DescribeLogDirsResponseDirMetadata, error) {
+	w, err := s.renewTo(id)
+	if err != nil {
+		return nil, err
+	}
+	return logDirs(w.broker)
+}
+
 // ownLogDirs are the paths of the log directories of the broker of the pod, and of those which it does not use any more
 // since it could not read or write there. No topic is looked at.
 func (s *session) ownLogDirs() (all, offline []string, err error) {

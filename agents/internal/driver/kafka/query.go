@@ -123,6 +123,7 @@ func (d *Driver) Query(ctx context.Context, statement driver.Statement) (table d
 			"%d", statement.Text, p.least, p.most, len(words))
 	}
 	err = d.with(ctx, func(s *session) error {
+		s.report = statement.Report
 		table, err = p.run(s, words)
 		return err
 	})

@@ -133,16 +133,24 @@ const reassignPause = 2 * time.Second
 
 // reassignUntilDone takes steps. When its time is over, what is under way goes on, and another call carries on with it.
 func reassignUntilDone(s *session, words []string) (driver.Table, error) {
+	g, err := goalOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	forecast := forecast{now: time.Now}
 	for {
 		s.renew()
 		s.forget()
-		table, err := stepReassignment(s, words)
-		if err != nil || *table.Rows[0][slices.Index(table.Columns, "phase")] == phaseDone {
-			return table, err
+		state, err := s.stepTo(g)
+		if err != nil || state.phase == phaseDone {
+			return state.table(), err
+		}
+		if sentence := forecast.says(state); sentence != "" && s.report != nil {
+			s.report(tableOf([]string{driver.Progress}, sentence))
 		}
 		select {
 		case <-s.ctx.Done():
-			return table, context.Cause(s.ctx)
+			return state.table(), context.Cause(s.ctx)
 		case <-time.After(reassignPause):
 		}
 	}
@@ -153,15 +161,19 @@ func stepReassignment(s *session, words []string) (driver.Table, error) {
 	if err != nil {
 		return driver.Table{}, err
 	}
-	return s.stepTo(g)
+	state, err := s.stepTo(g)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return state.table(), nil
 }
 
 // stepTo begins as many moves as may be under way. How far it is can be read from the cluster alone, so that whoever
 // dies in between goes on.
-func (s *session) stepTo(g goal) (driver.Table, error) {
+func (s *session) stepTo(g goal) (reassignment, error) {
 	all, moves, err := s.plan(g)
 	if err != nil {
-		return driver.Table{}, err
+		return reassignment{}, err
 	}
 	moving := 0
 	for _, p := range all {
@@ -172,36 +184,25 @@ func (s *session) stepTo(g goal) (driver.Table, error) {
 	}
 	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
 	if err := s.throttle(all, begin, g.Throttle); err != nil {
-		return driver.Table{}, err
+		return reassignment{}, err
 	}
 	refused, err := s.submit(begin)
 	if err != nil {
-		return driver.Table{}, err
+		return reassignment{}, err
 	}
 	for _, topic := range slices.Sorted(maps.Keys(refused)) {
-		return driver.Table{}, fmt.Errorf("cannot reassign partitions of %q: %w", topic, refused[topic])
+		return reassignment{}, fmt.Errorf("cannot reassign partitions of %q: %w", topic, refused[topic])
 	}
-	return reassignment(phaseMoving, len(begin), moving+len(begin), len(moves)-len(begin)), nil
+	return reassignment{phaseMoving, betweenBrokers, len(begin), moving + len(begin), len(moves) - len(begin)}, nil
 }
 
 // endWithVolumes goes on with the volumes of each broker once the brokers have what they are to have.
-func (s *session) endWithVolumes(g goal, all []partition) (driver.Table, error) {
-	begun, moving, left, err := s.stepVolumes(g)
-	if err != nil {
-		return driver.Table{}, err
+func (s *session) endWithVolumes(g goal, all []partition) (reassignment, error) {
+	state, err := s.stepVolumes(g)
+	if err != nil || state.phase == phaseMoving {
+		return state, err
 	}
-	if moving+left > 0 {
-		return reassignment(phaseMoving, begun, moving, left), nil
-	}
-	if err := s.unthrottle(all); err != nil {
-		return driver.Table{}, err
-	}
-	return reassignment(phaseDone, 0, 0, 0), nil
-}
-
-// reassignment tells how far one is: what was begun now, what is under way, and what has not begun.
-func reassignment(phase string, begun, moving, left int) driver.Table {
-	return tableOf([]string{"phase", "begun", "moving", "left"}, phase, number(begun), number(moving), number(left))
+	return state, s.unthrottle(all)
 }
 
 // cancelReassignment has partitions keep the replicas that they had, and these the directories where they are.

@@ -42,6 +42,8 @@ type session struct {
 	asks authorizer
 	// metadata is empty while nobody has asked.
 	metadata metadata
+	// report is told how far a procedure is; it may be nil.
+	report func(driver.Table)
 }
 
 // with calls do with a session that ends with it.

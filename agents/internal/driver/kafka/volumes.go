@@ -41,11 +41,7 @@ func (s *session) volumes() ([]volumesOf, error) {
 	}
 	var all []volumesOf
 	for _, id := range alive {
-		w, err := s.renewTo(id)
-		if err != nil {
-			return nil, err
-		}
-		found, err := logDirs(w.broker)
+		found, err := s.logDirsOf(id)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the log directories of broker %d: %w", id, err)
 		}
@@ -156,26 +152,29 @@ func inTurn(plans []volumeMoves, most int) (chosen []volumeMoves, begun, left in
 
 // stepVolumes begins as many moves between the directories of brokers as may be under way. What is under way shows in
 // the cluster: brokers that restart go on with it.
-func (s *session) stepVolumes(g goal) (begun, moving, left int, err error) {
+func (s *session) stepVolumes(g goal) (reassignment, error) {
 	if g.Balance != placement.Even && g.Emptied.Directory == "" {
-		return 0, 0, 0, nil
+		return reassignment{phase: phaseDone}, nil
 	}
 	plans, moving, err := s.planVolumes(g)
 	if err != nil {
-		return 0, 0, 0, err
+		return reassignment{}, err
 	}
 	chosen, begun, left := inTurn(plans, max(g.AtOnce-moving, 0))
 	if begun+moving > 0 && g.Throttle > 0 {
 		if err := s.setRates(map[string]*string{volumesRate: new(number(g.Throttle))}); err != nil {
-			return 0, 0, 0, err
+			return reassignment{}, err
 		}
 	}
 	for _, plan := range chosen {
 		if err := s.moveBetweenVolumes(plan); err != nil {
-			return 0, 0, 0, err
+			return reassignment{}, err
 		}
 	}
-	return begun, moving + begun, left, nil
+	if moving+begun+left == 0 {
+		return reassignment{phase: phaseDone}, nil
+	}
+	return reassignment{phaseMoving, betweenVolumes, begun, moving + begun, left}, nil
 }
 
 // cancelVolumes has replicas stay in the directories where they are, and counts those that were on their way.

@@ -5,6 +5,7 @@
 package kafka_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -48,9 +49,7 @@ func TestReplicasMoveBetweenVolumes(t *testing.T) {
 
 	testVolumesThrottled(v)
 
-	if row := v.query(kafka.Reassign, even)[0]; row["phase"] != "Done" {
-		t.Errorf("at the end the rebalance is %v", row)
-	}
+	v.untilDone()
 	v.hold(partitions/2, partitions/2)
 	goal := fmt.Sprintf(`{"emptied":{"directory":%q,"broker":"1"}}`, v.second)
 	v.until("the directory is empty", done, kafka.ReassignStep, goal)
@@ -93,6 +92,24 @@ func testVolumesThrottled(v *volumes) {
 		v.Errorf("the second cancel is %v", row)
 	}
 	v.unthrottled()
+}
+
+// untilDone has a rebalance go on to its end, and looks at what it says on the way.
+func (v *volumes) untilDone() {
+	v.Helper()
+	ctx, cancel := context.WithTimeout(v.Context(), callTime)
+	defer cancel()
+	var said []string
+	if _, err := v.driver.Query(ctx, driver.Statement{Text: kafka.Reassign, Arguments: []string{even},
+		Access: driver.ReadWrite, Report: func(table driver.Table) {
+			said = append(said, table.Columns[0]+": "+*table.Rows[0][0])
+		}}); err != nil {
+		v.Fatal(err)
+	}
+	want := fmt.Sprintf("progress: %d of %[1]d moves between volumes to go", partitions/2)
+	if len(said) == 0 || !strings.HasPrefix(said[0], want) {
+		v.Errorf("on the way it said %q, want %q first", said, want)
+	}
 }
 
 func done(row map[string]string) bool { return row["phase"] == "Done" }
