@@ -145,7 +145,11 @@ func (s *session) look(sh shape) (found, error) {
 	if err != nil {
 		return f, err
 	}
-	_, f.problem = placement.Plan(places, withoutCanary(f.partitions), placement.Goal{Leaving: sh.nodes(sh.Leaving)})
+	leaving := sh.nodes(sh.Leaving)
+	moves, problem := placement.Plan(places, withoutCanary(f.partitions), placement.Goal{Leaving: leaving})
+	if f.problem = problem; problem == nil {
+		f.problem = s.lacksRoom(moves, leaving)
+	}
 	return f, nil
 }
 

@@ -6,7 +6,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/IBM/sarama"
+
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
 )
 
 func TestBytesThatATopicIsToKeep(t *testing.T) {
@@ -32,6 +35,39 @@ func TestBytesThatATopicIsToKeep(t *testing.T) {
 		change := driver.Change{Intent: c.intent, Parameters: c.parameters}
 		if got := bytesAsked(change, c.was); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// Brokers that leave are emptied only where the others have room for what they hold.
+func TestWhatLeavesNeedsRoom(t *testing.T) {
+	const gibi = 1 << 30
+	const advice = ": enlarge the volumes, delete what is not needed, or keep the brokers"
+	moves := []placement.Move{{Topic: "orders", Added: []int32{0}}, {Topic: "orders", Partition: 1, Added: []int32{0, 1}},
+		{Topic: "orders", Partition: 2}, {Topic: "new", Added: []int32{1}}}
+	sizes := map[place]int64{{"orders", 0}: 6 * gibi, {"orders", 1}: 3 * gibi, {"orders", 2}: 100 * gibi}
+	volume := func(free int64) []sarama.DescribeLogDirsResponseDirMetadata {
+		return []sarama.DescribeLogDirsResponseDirMetadata{{TotalBytes: 100 * gibi, UsableBytes: free * gibi},
+			{ErrorCode: sarama.ErrKafkaStorageError, TotalBytes: 100 * gibi, UsableBytes: 100 * gibi}}
+	}
+	for name, c := range map[string]struct {
+		free map[int32]int64
+		want string
+	}{
+		"all have room": {map[int32]int64{0: freeIn(volume(13)), 1: freeIn(volume(7))}, ""},
+		"one has not": {map[int32]int64{0: freeIn(volume(12)), 1: freeIn(volume(7))},
+			"broker 0 would get 9.0 GiB, and its volumes have room for 8.0 GiB" + advice},
+		"one is full": {map[int32]int64{1: freeIn(volume(1))},
+			"broker 1 would get 3.0 GiB, and its volumes have room for 0 B" + advice},
+		"one does not say it": {map[int32]int64{0: freeIn([]sarama.DescribeLogDirsResponseDirMetadata{{}})}, ""},
+		"none has answered":   {nil, ""},
+	} {
+		got := ""
+		if err := overfull(bytesAdded(moves, sizes), c.free); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

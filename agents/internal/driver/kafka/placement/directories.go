@@ -78,6 +78,9 @@ func PlanDirectories(directories []Directory, replicas []Stored) ([]DirectoryMov
 	return p.moves(), nil
 }
 
+// Reserve is how much of a volume of a size moves leave free, in bytes.
+func Reserve(size int64) int64 { return min(size/reservedParts, mostReserved) }
+
 // volume counts what a directory holds while a plan is made.
 type volume struct {
 	Directory
@@ -134,7 +137,7 @@ func newVolumes(directories []Directory, replicas []Stored) *volumes {
 			directory.Size = 0
 		}
 		p.all = append(p.all, &volume{Directory: directory,
-			room: directory.Free - min(directory.Size/reservedParts, mostReserved)})
+			room: directory.Free - Reserve(directory.Size)})
 	}
 	slices.SortFunc(p.all, func(a, b *volume) int { return cmp.Compare(a.Path, b.Path) })
 	for _, replica := range replicas {
