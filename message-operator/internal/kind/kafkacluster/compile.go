@@ -143,15 +143,12 @@ var selectors = map[messagev1.KafkaReplicaSelector]platformv1.Parameters{
 	},
 }
 
-// parameters of the brokers: those of the profile and the selector, but for what the user says himself.
+// parameters of the brokers: those of the volumes, the profile and the selector, but for what the user says himself.
 func parameters(spec *messagev1.KafkaClusterSpec) platformv1.Parameters {
-	out := platformv1.Parameters{}
+	out := retention(spec)
 	for _, some := range []platformv1.Parameters{profiles[spec.Profile], selectors[spec.ReplicaSelector],
 		spec.Parameters} {
 		maps.Copy(out, some)
-	}
-	if len(out) == 0 {
-		return nil
 	}
 	return out
 }

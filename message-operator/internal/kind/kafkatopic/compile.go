@@ -78,6 +78,10 @@ func configOf(spec *messagev1.KafkaTopicSpec) map[string]string {
 	if r := spec.Retention; r != nil && r.Bytes != nil {
 		number("retention.bytes", r.Bytes.Value())
 	}
+	// For ever is for ever: the cluster limits the bytes of a partition where nobody says how many.
+	if _, limited := config["retention.bytes"]; config["retention.ms"] == "-1" && !limited {
+		config["retention.bytes"] = "-1"
+	}
 	if spec.MinInSyncReplicas > 0 {
 		number("min.insync.replicas", int64(spec.MinInSyncReplicas))
 	}
