@@ -116,8 +116,30 @@ func sumLogDirs(s *session, words []string) (driver.Table, error) {
 	if more := len(lines) - listedDirs; more > 0 {
 		lines = append(lines[:listedDirs], fmt.Sprintf("and %d more", more))
 	}
-	return tableOf([]string{"directories", "offline", "byBroker"}, number(len(all.Rows)), number(len(offline)),
-		strings.Join(lines, "; ")), nil
+	voters, err := s.votersOf()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return tableOf([]string{"directories", "offline", "byBroker", "voters"}, number(len(all.Rows)), number(len(offline)),
+		strings.Join(lines, "; "), voters), nil
+}
+
+// votersOf are the controllers that vote, each with the identifier of the directory that it votes with: a controller
+// that has lost its volume comes back with another one (KIP-853). Nobody votes where the metadata is in ZooKeeper.
+func (s *session) votersOf() (string, error) {
+	apart, err := s.withZooKeeper()
+	if err != nil || apart {
+		return "", err
+	}
+	quorum, err := s.quorum()
+	if err != nil {
+		return "", err
+	}
+	var voters []string
+	for _, voter := range quorum.voters {
+		voters = append(voters, fmt.Sprintf("%d: %s", voter.node, textOf(voter.directory)))
+	}
+	return strings.Join(voters, "; "), nil
 }
 
 // bytesOfText is a number of bytes for people.

@@ -59,7 +59,7 @@ func TestLogDirs(t *testing.T) {
 		t.Errorf("the status is %v", status)
 	}
 	sum := s.query(kafka.LogDirsSum)[0]
-	if sum["directories"] != "2" || sum["offline"] != "1" ||
+	if sum["directories"] != "2" || sum["offline"] != "1" || sum["voters"] != "1: "+s.Nodes[0].Directory ||
 		!strings.Contains(sum["byBroker"], "; broker 1 "+first+": ") ||
 		!strings.HasPrefix(sum["byBroker"], "broker 1 "+second+": offline; ") {
 		t.Errorf("the sum is %v", sum)
