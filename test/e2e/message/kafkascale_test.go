@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/IBM/sarama"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
@@ -30,6 +32,10 @@ func TestKafkaScaling(t *testing.T) {
 		{"replicas are spread", func(k *kafka) { k.operation("Rebalance") }, []int32{0, 1, 2, 3, 4}},
 		{"a node restarts", func(k *kafka) { k.restarted(k.pod(3), func() { k.signal(k.pod(3), "TERM", "") }) },
 			[]int32{0, 1, 2, 3, 4}},
+		{"nodes restart while replicas move", func(k *kafka) {
+			k.moves(wide, 5)
+			k.operation("Restart")
+		}, []int32{0, 1, 2, 3, 4}},
 		{"five become three", func(k *kafka) { k.become(3) }, []int32{0, 1, 2}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -42,5 +48,27 @@ func TestKafkaScaling(t *testing.T) {
 			}
 			p.judge(step.name + " with " + widePartitions + " partitions")
 		})
+	}
+}
+
+// moves begins to move the first replica of each partition to a broker that has none, and does not wait for it.
+func (k *kafka) moves(topic string, brokers int32) {
+	k.Helper()
+	admin := k.admin(k.binding())
+	partitions, err := partitionsOf(admin, topic)
+	if err != nil {
+		k.Fatal(err)
+	}
+	slices.SortFunc(partitions, func(a, b *sarama.PartitionMetadata) int { return int(a.ID - b.ID) })
+	var targets [][]int32
+	for _, p := range partitions {
+		target := slices.Clone(p.Replicas)
+		for slices.Contains(p.Replicas, target[0]) {
+			target[0] = (target[0] + 1) % brokers
+		}
+		targets = append(targets, target)
+	}
+	if err := admin.AlterPartitionReassignments(topic, targets); err != nil {
+		k.Fatalf("cannot move replicas of %s: %v", topic, err)
 	}
 }

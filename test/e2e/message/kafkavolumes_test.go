@@ -85,6 +85,7 @@ func TestKafkaVolumes(t *testing.T) {
 	k.condition(cluster, metav1.ConditionTrue, secondDirectory)
 	p.goesOn()
 	p.judge("a volume is added and lost")
+	k.consoleReads(p)
 }
 
 // spreads has a rebalance empty the volume that was added, and another one fill it again, under the producer.
