@@ -16,6 +16,8 @@ type reassignment struct {
 	between string
 	// begun now, moving and left, which have not begun, are numbers of partitions.
 	begun, moving, left int
+	// down are brokers that are waited for.
+	down []int32
 }
 
 // Where replicas move.
@@ -53,6 +55,9 @@ func (f *forecast) says(state reassignment) string {
 		return ""
 	}
 	f.said = now
+	if moves == 0 && len(state.down) > 0 {
+		return fmt.Sprintf("waits for brokers that are down: %s", numbers(state.down))
+	}
 	sentence := fmt.Sprintf("%d of %d moves between %s to go, %d of them under way", moves, f.moves, state.between,
 		state.moving)
 	if done := f.moves - moves; done > 0 {

@@ -30,6 +30,8 @@ func TestForecast(t *testing.T) {
 			"2 of 2 moves between volumes to go, 2 of them under way"},
 		{12 * time.Second, reassignment{between: betweenVolumes, moving: 1},
 			"1 of 2 moves between volumes to go, 1 of them under way, about a minute"},
+		{12 * time.Second, reassignment{between: betweenVolumes, down: []int32{3, 4}},
+			"waits for brokers that are down: 3 4"},
 	} {
 		at = at.Add(step.after)
 		if got := f.says(step.state); got != step.want {

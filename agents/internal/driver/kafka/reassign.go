@@ -114,15 +114,15 @@ func planReassignment(s *session, words []string) (driver.Table, error) {
 
 // tellVolumes adds what moves between the volumes of brokers.
 func (s *session) tellVolumes(g goal, table driver.Table) (driver.Table, error) {
-	plans, _, err := s.planVolumes(g)
+	plan, err := s.planVolumes(g)
 	if err != nil {
 		return driver.Table{}, err
 	}
-	chosen, begun, left := inTurn(plans, maxPlanned)
-	for _, plan := range chosen {
-		for _, move := range plan.moves {
-			table.Rows = append(table.Rows, row(move.Topic, number(move.Partition), number(plan.broker)+" "+move.From,
-				number(plan.broker)+" "+move.To, "1", number(begun+left)))
+	chosen, begun, left := inTurn(plan.moves, maxPlanned)
+	for _, of := range chosen {
+		for _, move := range of.moves {
+			table.Rows = append(table.Rows, row(move.Topic, number(move.Partition), number(of.broker)+" "+move.From,
+				number(of.broker)+" "+move.To, "1", number(begun+left)))
 		}
 	}
 	return table, nil
@@ -193,7 +193,7 @@ func (s *session) stepTo(g goal) (reassignment, error) {
 	for _, topic := range slices.Sorted(maps.Keys(refused)) {
 		return reassignment{}, fmt.Errorf("cannot reassign partitions of %q: %w", topic, refused[topic])
 	}
-	return reassignment{phaseMoving, betweenBrokers, len(begin), moving + len(begin), len(moves) - len(begin)}, nil
+	return reassignment{phaseMoving, betweenBrokers, len(begin), moving + len(begin), len(moves) - len(begin), nil}, nil
 }
 
 // endWithVolumes goes on with the volumes of each broker once the brokers have what they are to have.

@@ -33,23 +33,31 @@ type volumesOf struct {
 	replicas    []placement.Stored
 }
 
-// volumes reads the log directories of the brokers that are alive. A broker that has one alone is left out.
-func (s *session) volumes() ([]volumesOf, error) {
-	alive, err := s.alive()
+// volumes reads the log directories of the brokers that are alive, and says which ones are not. A broker that has one
+// alone is left out, and where all have one alone it does not matter who is alive.
+func (s *session) volumes() (all []volumesOf, down []int32, err error) {
+	cluster, err := s.brokers()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []volumesOf
-	for _, id := range alive {
+	for _, broker := range cluster.Brokers {
+		id := broker.BrokerID
+		if broker.IsFenced {
+			down = append(down, id)
+			continue
+		}
 		found, err := s.logDirsOf(id)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the log directories of broker %d: %w", id, err)
+			return nil, nil, fmt.Errorf("cannot read the log directories of broker %d: %w", id, err)
 		}
 		if len(found) > 1 {
 			all = append(all, storedIn(id, found))
 		}
 	}
-	return all, nil
+	if len(all) == 0 && len(down) < len(cluster.Brokers) {
+		down = nil
+	}
+	return all, down, nil
 }
 
 func storedIn(broker int32, found []sarama.DescribeLogDirsResponseDirMetadata) volumesOf {
@@ -95,17 +103,28 @@ type volumeMoves struct {
 	moves  []placement.DirectoryMove
 }
 
-// planVolumes decides which replicas change their directories, and counts those that do already.
-func (s *session) planVolumes(g goal) (plans []volumeMoves, moving int, err error) {
-	all, err := s.volumes()
+// volumesPlan is what is to be done between the volumes of brokers.
+type volumesPlan struct {
+	moves []volumeMoves
+	// moving counts the replicas that are on their way already.
+	moving int
+	// down are brokers that nobody can ask.
+	down []int32
+}
+
+// planVolumes decides which replicas change their directories.
+func (s *session) planVolumes(g goal) (volumesPlan, error) {
+	all, down, err := s.volumes()
 	if err != nil {
-		return nil, 0, err
+		return volumesPlan{}, err
 	}
-	known := g.Emptied.Directory == ""
+	plan := volumesPlan{down: down}
+	// One that is down may have it.
+	known := g.Emptied.Directory == "" || len(down) > 0
 	for _, v := range all {
 		cordoned, err := s.cordonSetting(v.broker)
 		if err != nil && !errors.Is(err, errNoCordon) {
-			return nil, 0, fmt.Errorf("cannot read which log directories of broker %d are cordoned: %w", v.broker, err)
+			return volumesPlan{}, fmt.Errorf("cannot read which log directories of broker %d are cordoned: %w", v.broker, err)
 		}
 		for i := range v.directories {
 			directory := &v.directories[i]
@@ -119,18 +138,18 @@ func (s *session) planVolumes(g goal) (plans []volumeMoves, moving int, err erro
 		}
 		moves, err := placement.PlanDirectories(v.directories, v.replicas)
 		if err != nil {
-			return nil, 0, fmt.Errorf("broker %d: %w", v.broker, err)
+			return volumesPlan{}, fmt.Errorf("broker %d: %w", v.broker, err)
 		}
-		moving += len(v.moving())
+		plan.moving += len(v.moving())
 		if len(moves) > 0 {
-			plans = append(plans, volumeMoves{v.broker, moves})
+			plan.moves = append(plan.moves, volumeMoves{v.broker, moves})
 		}
 	}
 	if !known {
-		return nil, 0, fmt.Errorf("no broker that is to empty it, is alive and has another log directory has %s online: "+
+		return volumesPlan{}, fmt.Errorf("no broker that is to empty it, is alive and has another log directory has %s online: "+
 			"name one that LogDirs lists", g.Emptied.Directory)
 	}
-	return plans, moving, nil
+	return plan, nil
 }
 
 // inTurn takes so many moves at most, one of each broker after the other.
@@ -151,17 +170,17 @@ func inTurn(plans []volumeMoves, most int) (chosen []volumeMoves, begun, left in
 }
 
 // stepVolumes begins as many moves between the directories of brokers as may be under way. What is under way shows in
-// the cluster: brokers that restart go on with it.
+// the cluster: brokers that restart go on with it, and one that is down is waited for.
 func (s *session) stepVolumes(g goal) (reassignment, error) {
 	if g.Balance != placement.Even && g.Emptied.Directory == "" {
 		return reassignment{phase: phaseDone}, nil
 	}
-	plans, moving, err := s.planVolumes(g)
+	plan, err := s.planVolumes(g)
 	if err != nil {
 		return reassignment{}, err
 	}
-	chosen, begun, left := inTurn(plans, max(g.AtOnce-moving, 0))
-	if begun+moving > 0 && g.Throttle > 0 {
+	chosen, begun, left := inTurn(plan.moves, max(g.AtOnce-plan.moving, 0))
+	if begun+plan.moving > 0 && g.Throttle > 0 {
 		if err := s.setRates(map[string]*string{volumesRate: new(number(g.Throttle))}); err != nil {
 			return reassignment{}, err
 		}
@@ -171,15 +190,15 @@ func (s *session) stepVolumes(g goal) (reassignment, error) {
 			return reassignment{}, err
 		}
 	}
-	if moving+begun+left == 0 {
+	if plan.moving+begun+left+len(plan.down) == 0 {
 		return reassignment{phase: phaseDone}, nil
 	}
-	return reassignment{phaseMoving, betweenVolumes, begun, moving + begun, left}, nil
+	return reassignment{phaseMoving, betweenVolumes, begun, plan.moving + begun, left, plan.down}, nil
 }
 
 // cancelVolumes has replicas stay in the directories where they are, and counts those that were on their way.
 func (s *session) cancelVolumes() (int, error) {
-	all, err := s.volumes()
+	all, _, err := s.volumes()
 	if err != nil {
 		return 0, err
 	}
