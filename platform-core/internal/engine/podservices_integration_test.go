@@ -191,6 +191,18 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 		t.Errorf("the pods are at %+v and %+v; the Service of the first has %+v", first, second, service.Spec.Ports)
 	}
 
+	taken := brokers(namespace, corev1.ServiceTypeNodePort)
+	taken.Name, taken.Spec.Components[0].External.NodePorts = "d", []platformv1.PodNodePort{{Set: "main", NodePort: 32417}}
+	create(t, taken)
+	testkit.WaitFor(t, env.Client, taken, "the refusal of a port that another one has", func() error {
+		stalled := conditions.Get(taken, platformv1.StalledCondition)
+		if stalled == nil || stalled.Status != metav1.ConditionTrue || !strings.Contains(stalled.Message, "d-broker-main-0") ||
+			!strings.Contains(stalled.Message, "32417: provided port is already allocated") {
+			return fmt.Errorf("it says %+v", stalled)
+		}
+		return nil
+	})
+
 	refused := brokers(namespace, corev1.ServiceTypeClusterIP)
 	refused.Name, refused.Spec.Components[0].External.NodePorts = "c", []platformv1.PodNodePort{{Set: "main",
 		NodePort: 30000}}
