@@ -12,6 +12,7 @@ import (
 // ModelSpec describes a model: its versions, and which of them is in which stage.
 // +kubebuilder:validation:XValidation:rule="!has(self.stages) || self.stages.all(stage, self.versions.exists(version, version.name == self.stages[stage]))",fieldPath=".stages",message="a stage names a version that is not in versions: add the version, or name another one"
 // +kubebuilder:validation:XValidation:rule="self.format == oldSelf.format",message="format is immutable: create another Model"
+// +kubebuilder:validation:XValidation:rule="has(self.verification) || self.versions.all(version, !has(version.signature))",fieldPath=".versions",message="signatures are verified by a public key: set verification.publicKey, or take signature out of all versions"
 type ModelSpec struct {
 	// format of the files of all versions. The runtime llama-cpp serves GGUF, and onnxruntime ONNX. Immutable.
 	// +required
@@ -28,6 +29,9 @@ type ModelSpec struct {
 	// lineage says where the model comes from.
 	// +optional
 	Lineage *ModelLineage `json:"lineage,omitempty"`
+	// verification demands of each version a signature by a key. A version without a good one is refused, and not served.
+	// +optional
+	Verification *ModelVerification `json:"verification,omitempty"`
 	// versions of the model. One can be added at any time, never changes, and can be taken out while nobody uses it.
 	// +required
 	// +listType=map
@@ -90,8 +94,19 @@ type ModelLineage struct {
 	Parent string `json:"parent,omitempty"`
 }
 
+// ModelVerification says who signs the versions of a model.
+type ModelVerification struct {
+	// publicKey by which the signatures of all versions are verified, in PEM, as "openssl pkey -pubout" and "cosign
+	// generate-key-pair" write it: an ECDSA key on the curve P-256, or an RSA key of 2048 to 4096 bits. For another key,
+	// change it together with the signatures of all versions.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('-----BEGIN PUBLIC KEY-----')",message="publicKey must begin with -----BEGIN PUBLIC KEY-----: write the public key in PEM (openssl pkey -pubout). A private key belongs in no Model"
+	PublicKey string `json:"publicKey"`
+}
+
 // ModelVersion is one file of weights.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a version is immutable: add another version, and move the stage to it"
+// +kubebuilder:validation:XValidation:rule="self.sha256 == oldSelf.sha256 && self.source == oldSelf.source && has(self.size) == has(oldSelf.size) && (!has(self.size) || self.size == oldSelf.size) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="a version is immutable but for its signature: add another version, and move the stage to it"
 type ModelVersion struct {
 	// name of the version, such as 1.0 or q4.
 	// +required
@@ -99,7 +114,16 @@ type ModelVersion struct {
 	// sha256 is the digest of the file, as 64 hexadecimal digits in lower case. It is verified before the file is served.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256"`
+	// signature of the file by the key of verification, in base64 on one line: ECDSA in ASN.1, or RSA PKCS #1 v1.5, over
+	// the SHA-256 digest, as "openssl dgst -sha256 -sign" and "cosign sign-blob --key" make it. Required with
+	// verification.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9+/]+={0,2}$`
+	// +kubebuilder:validation:MinLength=16
+	// +kubebuilder:validation:MaxLength=684
+	Signature string `json:"signature,omitempty"`
 	// size of the file, to the byte. It is verified where it is set, and nothing larger is downloaded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).compareTo(quantity('10T')) <= 0",message="size must be above 0 and at most 10T"
@@ -225,7 +249,7 @@ type ModelStatus struct {
 	// phase in one word, for printing: Ready, Stalled or Deleting.
 	// +optional
 	Phase platformv1.Phase `json:"phase,omitempty"`
-	// conditions: Ready (all that it requires exists), Reconciling and Stalled.
+	// conditions: Ready (all that it requires exists, and all versions are verified), Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -241,6 +265,26 @@ type ModelStatus struct {
 	InUse int32 `json:"inUse"`
 }
 
+// ModelSignatureState says whether a signature is verified.
+// +kubebuilder:validation:Enum=Verified;NotVerified
+type ModelSignatureState string
+
+// States of signatures.
+const (
+	// SignatureVerified: it is a signature of the file by the key of the Model.
+	SignatureVerified ModelSignatureState = "Verified"
+	// SignatureNotVerified: it is not, or the version has none. No Inference begins to serve the version.
+	SignatureNotVerified ModelSignatureState = "NotVerified"
+)
+
+// Reasons of Models. Model and Inference have them.
+const (
+	// ReasonVersionNotVerified: a version of a Model that has verification.publicKey has no signature by that key. No
+	// Inference begins to serve the version, and what runs goes on. Sign the file of the version that the message names,
+	// or correct the key.
+	ReasonVersionNotVerified = "VersionNotVerified"
+)
+
 // ModelVersionStatus is what is known of a version.
 type ModelVersionStatus struct {
 	// name of the version.
@@ -251,6 +295,9 @@ type ModelVersionStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=3
 	Stages []ModelStage `json:"stages,omitempty"`
+	// signature says whether that of the version is verified: Verified or NotVerified; absent without verification.
+	// +optional
+	Signature ModelSignatureState `json:"signature,omitempty"`
 	// inUse is how many Inferences serve the version, or are to serve it. While it is not 0 the version cannot be taken
 	// out of the spec.
 	// +optional

@@ -30,6 +30,9 @@ func version(name, rest string) string {
 	return `{name: "` + name + `", sha256: ` + strings.Repeat("a", 64) + `, ` + rest + `}`
 }
 
+// publicKey begins as one; what follows is not for the schema.
+const publicKey = `verification: {publicKey: "-----BEGIN PUBLIC KEY-----"}`
+
 const fromHTTP = `source: {http: {url: "http://a/b"}}`
 
 func TestModelCreate(t *testing.T) {
@@ -82,6 +85,16 @@ func TestModelCreate(t *testing.T) {
 		"stage of no version": {"x", `stages: {Production: "2.0"}`, "not in versions"},
 		"requires":            {"e", `requires: [{name: base}]`, ""},
 		"unknown field":       {"x", `tags: [a]`, "spec.tags"},
+		"signed": {"k", `{` + publicKey + `, versions: [` +
+			version("1", `signature: MEUCIQDabcdefg==, `+fromHTTP) + `]}`, ""},
+		"a key and no signature": {"j", publicKey, ""},
+		"a signature and no key": {"x", `versions: [` + version("1", `signature: MEUCIQDabcdefg==, `+fromHTTP) + `]`,
+			"signatures are verified by a public key"},
+		"a signature on two lines": {"x", `{` + publicKey + `, versions: [` +
+			version("1", `signature: "MEUCIQDabcdefg\nabcdefghijkl", `+fromHTTP) + `]}`, "signature"},
+		"a private key": {"x", `verification: {publicKey: "-----BEGIN PRIVATE KEY-----"}`,
+			"A private key belongs in no Model"},
+		"verification without a key": {"x", `verification: {}`, "publicKey"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			testkit.Refused(t, env.Client.Create(t.Context(), newModel(t, namespace, c.name, c.spec), testkit.Strict), c.want)
@@ -115,6 +128,12 @@ func TestModelChange(t *testing.T) {
 		"notes on a version": {`versions: [` + version("1.0", `parameters: {count: 7B}, `+fromHTTP) + `, ` +
 			version("2.0", fromHTTP) + `]`,
 			"a version is immutable"},
+		"a size of a version": {`versions: [` + version("1.0", `size: 1, `+fromHTTP) + `, ` + version("2.0", fromHTTP) + `]`,
+			"a version is immutable"},
+		"another digest": {`versions: [` + strings.Replace(version("1.0", fromHTTP), "aa", "bb", 1) + `, ` +
+			version("2.0", fromHTTP) + `]`, "a version is immutable"},
+		"a signature": {`{` + publicKey + `, versions: [` + version("1.0", `signature: MEUCIQDabcdefg==, `+fromHTTP) + `, ` +
+			version("2.0", fromHTTP) + `]}`, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
 			changed := newModel(t, namespace, "a", c.spec)

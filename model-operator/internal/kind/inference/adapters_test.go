@@ -17,7 +17,7 @@ import (
 // adapterOf is an adapter of a Model with a version for each source.
 func adapterOf(m *aiv1.Model, name string) *aiv1.Model {
 	adapter := modelNamed(name)
-	adapter.Spec.Requires = []aiv1.ModelReference{{Name: m.Name}}
+	adapter.Spec.Requires, adapter.Spec.Verification = []aiv1.ModelReference{{Name: m.Name}}, m.Spec.Verification
 	for n := range adapter.Spec.Versions {
 		adapter.Spec.Versions[n].SHA256 = strings.Repeat("abcdef"[n:n+1], 64)
 	}

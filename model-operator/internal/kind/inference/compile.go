@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/internal/signature"
 )
 
 // instance is what an Inference has of an InstanceSpec, with the plugin that is its runtime where it names none.
@@ -137,17 +138,26 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	return serveCanary(app, canary, m, version, files)
 }
 
-// usable finds the version that is to be served, once its Model has all that it requires.
+// usable finds the version that is to be served, once its Model has all that it requires. Where the Model has a public
+// key the version must be signed by it; another version of the Model that is not does not matter.
 func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
 	switch stalled := conditions.Get(m, platformv1.StalledCondition); {
 	case len(m.Spec.Requires) > 0 && m.Status.ObservedGeneration != m.Generation:
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
 			"%s names Model %q, of which is not known yet whether what it requires exists: wait a moment", field, m.Name))
-	case stalled != nil && stalled.Status == metav1.ConditionTrue:
+	case stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason != aiv1.ReasonVersionNotVerified:
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
 			"%s names Model %q, which is not ready: %s", field, m.Name, stalled.Message))
 	}
-	return versionOf(field, ref, m)
+	version, err := versionOf(field, ref, m)
+	if err != nil {
+		return nil, err
+	}
+	if wrong := signature.Verify(&m.Spec, version); wrong != nil {
+		return nil, typed.Refuse(aiv1.ReasonVersionNotVerified, fmt.Sprintf(
+			"%s names version %q of Model %q, which is not verified: %s", field, version.Name, m.Name, wrong))
+	}
+	return version, nil
 }
 
 // versionOf finds the version that is to be served.

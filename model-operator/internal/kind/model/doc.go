@@ -4,7 +4,8 @@
 // which stage.
 //
 // It runs no instance and compiles to nothing: an Inference reads it, and follows its stages. The frame in sdk/typed
-// sees to the conditions. A Model is Ready while all Models that it requires exist. Who uses it is in its status,
-// version by version; the definition refuses to take out a version that somebody uses, and the frame keeps a Model that
-// is deleted while somebody does.
+// sees to the conditions. A Model is Ready while all Models that it requires exist and, where it has a public key, all
+// of its versions are signed by that: both are in the spec, so that the webhook refuses a bad signature at once. Who
+// uses it is in its status, version by version; the definition refuses to take out a version that somebody uses, and
+// the frame keeps a Model that is deleted while somebody does.
 package model

@@ -11,6 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/internal/signature"
 )
 
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models,verbs=get;list;watch;patch
@@ -48,7 +49,33 @@ func (Kind) CompileWith(m *aiv1.Model, _ typed.Referents) (*typed.Output, error)
 			return nil, fmt.Errorf("spec.requires[%d] names the Model itself: take it out", i)
 		}
 	}
+	if err := verified(&m.Spec); err != nil {
+		return nil, err
+	}
 	return &typed.Output{}, nil
+}
+
+// verified refuses versions without a good signature, where the Model has a key. It names the first of them.
+func verified(spec *aiv1.ModelSpec) error {
+	first, others := "", 0
+	for i := range spec.Versions {
+		version := &spec.Versions[i]
+		switch err := signature.Verify(spec, version); {
+		case err == nil:
+		case first == "":
+			first = fmt.Sprintf("spec.versions[%d], %q, is not verified, and no Inference begins to serve it: %s", i,
+				version.Name, err)
+		default:
+			others++
+		}
+	}
+	switch {
+	case first == "":
+		return nil
+	case others > 0:
+		first += fmt.Sprintf("; %d other versions are not verified either", others)
+	}
+	return typed.Refuse(aiv1.ReasonVersionNotVerified, first)
 }
 
 // ReferredKinds implements typed.Referrer.
@@ -96,7 +123,8 @@ func (Kind) UsedBy(user typed.User) []string {
 // ReportUsers implements typed.Used.
 func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
 	m.Status.InUse, m.Status.Versions = int32(len(users)), nil
-	for _, version := range m.Spec.Versions {
+	for n := range m.Spec.Versions {
+		version := &m.Spec.Versions[n]
 		known := aiv1.ModelVersionStatus{Name: version.Name}
 		for stage, name := range m.Spec.Stages {
 			if name == version.Name {
@@ -104,6 +132,12 @@ func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
 			}
 		}
 		slices.Sort(known.Stages)
+		if m.Spec.Verification != nil {
+			known.Signature = aiv1.SignatureVerified
+			if signature.Verify(&m.Spec, version) != nil {
+				known.Signature = aiv1.SignatureNotVerified
+			}
+		}
 		for _, user := range users {
 			if i, is := user.(*aiv1.Inference); is && serves(i, m, version.Name) {
 				known.InUse++
