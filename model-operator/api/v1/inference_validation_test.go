@@ -49,7 +49,9 @@ var inferences = map[string]struct{ name, spec, want string }{
 	"another runtime":     {"t", `{runtime: onnxruntime, version: "1.21"}`, ""},
 	"no name of a plugin": {"b", `runtime: vLLM`, "spec.runtime"},
 	"gate of another runtime": {"b", `{runtime: onnxruntime, canary: {modelRef: {name: chat, version: v2}, ` +
-		`steps: [{weight: 10, pause: 5m}], gate: {maxErrorRate: 5}}}`, "which the runtime llama-cpp alone has"},
+		`steps: [{weight: 10, pause: 5m}], gate: {maxTimePerToken: 1s}}}`, "by the counters of the runtime llama-cpp"},
+	"error rate of another runtime": {"rate", `{runtime: onnxruntime, version: "1.21", canary: {modelRef: ` +
+		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxErrorRate: 5}}}`, ""},
 	"no autoscaling":          {"f", `{minReplicas: 0, maxReplicas: 0}`, ""},
 	"autoscaling":             {"g", `{replicas: 2, minReplicas: 1, maxReplicas: 3, cpuUtilization: 50}`, ""},
 	"smallest alone":          {"b", `minReplicas: 1`, "set minReplicas and maxReplicas together"},

@@ -65,15 +65,17 @@ type InferenceCanaryGate struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="startTimeout must be from 10s to 24h"
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
-	// maxErrorRate is how many of the operator's own completions may fail, in percent, 0 to 99. The server counts no
-	// errors of its clients: so each pod of the canary is asked every 5s to complete a prompt by 8 tokens within 10s. What
-	// counts is the last minute.
+	// maxErrorRate is how many requests may fail, in percent, 0 to 99. What counts is the last minute. The runtime
+	// llama-cpp counts no errors of its clients: there they are requests of the operator, which asks each pod of the
+	// canary every 5s to complete a prompt by 8 tokens within 10s. With other runtimes they are all requests of clients,
+	// by the counters of the pods, and a step goes on only once there was one. A runtime whose plugin names no counters
+	// has the canary rolled back.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=99
 	MaxErrorRate *int32 `json:"maxErrorRate,omitempty"`
 	// maxTimePerToken is how long the pods of the canary may take for a token that they generate, on average over all
-	// requests of the last minute, by their own metrics: from 1us to 1m.
+	// requests of the last minute, by their own metrics: from 1us to 1m. The runtime is llama-cpp.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -138,10 +140,20 @@ type InferenceCanaryStatus struct {
 	// since is when the phase of this step began; absent without steps.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// message says why the canary was rolled back.
+	// message says why the canary was rolled back, or what the step waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// Annotations of pods by which the plugin of a runtime names counters of its server, for maxErrorRate. Each is a list,
+// separated by spaces, of metrics that are added: a name stands for the sum of all its series, and a name with labels,
+// such as requests_total{status="500"}, for that of the series that have these.
+const (
+	// RequestsMetricAnnotation names the counters of requests, those that failed included.
+	RequestsMetricAnnotation = "ai.zeroinfra.github.com/requests-metric"
+	// FailedRequestsMetricAnnotation names the counters of requests that failed.
+	FailedRequestsMetricAnnotation = "ai.zeroinfra.github.com/failed-requests-metric"
+)
 
 // CanarySet is the set that the pods of a canary are.
 const CanarySet = "canary"
@@ -159,7 +171,7 @@ type CanaryProgress struct {
 	Step int32 `json:"step"`
 	// Since is when the phase of this step began.
 	Since metav1.Time `json:"since"`
-	// Message says why the canary was rolled back.
+	// Message says why the canary was rolled back, or what the step waits for.
 	Message string `json:"message,omitempty"`
 }
 

@@ -3,9 +3,11 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,9 @@ import (
 
 // owner names the controller, and owns what it writes.
 const owner = "canary"
+
+// completionRuntime is the runtime whose servers complete prompts.
+const completionRuntime = "llama-cpp"
 
 // Steps is the controller of the steps of canaries, for operator.Options.
 type Steps struct {
@@ -119,17 +124,34 @@ func (c *Controller) observe(ctx context.Context, i *aiv1.Inference) (facts, err
 	} else if m.unready.IsZero() {
 		m.unready = c.now()
 	}
+	f := facts{now: c.now(), unready: m.unready}
 	if measures(i.Spec.Canary.Gate) && !c.now().Before(m.last.Add(interval)) {
 		pods, err := c.pods(ctx, i)
 		if err != nil {
 			return facts{}, err
 		}
 		m.last = c.now()
-		if len(pods) > 0 {
-			m.measured = m.measured.with(c.ask.round(ctx, pods))
+		if f.unmeasurable = unmeasurable(i, pods); len(pods) > 0 && f.unmeasurable == "" {
+			m.measured = m.measured.with(c.ask.round(ctx, pods, completes(i)))
 		}
 	}
-	return facts{now: c.now(), measured: m.measured, unready: m.unready}, nil
+	f.now, f.measured = c.now(), m.measured
+	return f, nil
+}
+
+// completes says whether the servers of an Inference complete prompts, as those of the runtime llama-cpp do.
+func completes(i *aiv1.Inference) bool {
+	return cmp.Or(i.Spec.Runtime, completionRuntime) == completionRuntime
+}
+
+// unmeasurable says why the gate of a canary cannot be measured; empty where it can.
+func unmeasurable(i *aiv1.Inference, pods []corev1.Pod) string {
+	if completes(i) || !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !countersOf(&pod).named() }) {
+		return ""
+	}
+	return fmt.Sprintf("maxErrorRate cannot be measured: the plugin %q names no counters of requests in the annotations "+
+		"%s and %s of its pod template: take maxErrorRate out, or name a version of the plugin that has them", i.Spec.Runtime,
+		aiv1.RequestsMetricAnnotation, aiv1.FailedRequestsMetricAnnotation)
 }
 
 // pods are those of the canary that have an address and are not about to go.

@@ -3,6 +3,7 @@
 package canary
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -29,6 +30,8 @@ type facts struct {
 	now time.Time
 	// measured is what the pods of the canary showed.
 	measured window
+	// unmeasurable says why the gate cannot be measured; empty where it can.
+	unmeasurable string
 	// unready is since when none of them is ready; zero while one is.
 	unready time.Time
 }
@@ -66,7 +69,7 @@ func decide(i *aiv1.Inference, f facts) decision {
 // measured says how it goes on with a canary whose weight is in force.
 func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 	gate, step := i.Spec.Canary.Gate, i.Spec.Canary.Steps[p.Step]
-	if why := f.measured.breaks(gate); why != "" {
+	if why := cmp.Or(f.unmeasurable, f.measured.breaks(gate)); why != "" {
 		return rollBack(p, f.now, fmt.Sprintf("step %d: %s", p.Step+1, why))
 	}
 	if !f.unready.IsZero() {
@@ -78,7 +81,13 @@ func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 	}
 	ends := p.Since.Add(step.Pause.Duration)
 	switch {
-	case f.now.Before(ends), measures(gate) && len(f.measured) < leastRounds:
+	case f.now.Before(ends):
+		return decision{p, sooner(ends, f.now, gate)}
+	case measures(gate) && !f.measured.enough(gate):
+		if len(f.measured) >= leastRounds {
+			p.Message = "the pause is over, and the pods of the canary counted no request in the last minute: the step ends " +
+				"once they have"
+		}
 		return decision{p, sooner(ends, f.now, gate)}
 	case int(p.Step) == len(i.Spec.Canary.Steps)-1:
 		return decision{progress: turn(p, aiv1.CanaryComplete, f.now)}
@@ -98,7 +107,7 @@ func sooner(at, now time.Time, gate *aiv1.InferenceCanaryGate) time.Time {
 
 // turn is progress in another phase.
 func turn(p aiv1.CanaryProgress, phase aiv1.CanaryPhase, now time.Time) aiv1.CanaryProgress {
-	p.Phase, p.Since = phase, metav1.NewTime(now.Truncate(time.Second))
+	p.Phase, p.Since, p.Message = phase, metav1.NewTime(now.Truncate(time.Second)), ""
 	return p
 }
 

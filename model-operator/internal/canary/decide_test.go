@@ -120,8 +120,40 @@ func TestDecideMeasuresBeforeTheNextStep(t *testing.T) {
 	}
 	f.measured = f.measured.with(map[string]sample{"a": {failure: "refused"}})
 	if got := decide(i, f).progress; got.Phase != aiv1.CanaryRolledBack ||
-		got.Message != "step 1: 1 of 4 completions failed, and 0 % may: a: refused" {
+		got.Message != "step 1: 1 of 4 requests failed, and 0 % may: a: refused" {
 		t.Errorf("after a failure: %+v", got)
+	}
+}
+
+// Where clients are counted, a step ends once they have made a request, and says that it waits for one.
+func TestDecideWaitsForARequest(t *testing.T) {
+	i := showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25)
+	i.Spec.Canary.Gate = &aiv1.InferenceCanaryGate{MaxErrorRate: new(int32(0))}
+	f := facts{now: began.Add(2 * time.Minute)}
+	counted := func(requests, failed float64) {
+		f.measured = f.measured.with(map[string]sample{"a": {clients: true, requests: requests, failed: failed}})
+	}
+	for range leastRounds {
+		counted(7, 2)
+	}
+	got := decide(i, f)
+	if p := got.progress; p.Phase != aiv1.CanaryMeasuring || !strings.Contains(p.Message, "counted no request") ||
+		!got.wake.Equal(f.now.Add(interval)) {
+		t.Errorf("without a request: %+v", got)
+	}
+	counted(8, 2)
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryStarting || p.Step != 1 || p.Message != "" {
+		t.Errorf("after a request: %+v", p)
+	}
+	counted(9, 3)
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryRolledBack ||
+		p.Message != "step 1: 1 of 2 requests failed, and 0 % may: a: it has counted 1 in the last round" {
+		t.Errorf("after a request that failed: %+v", p)
+	}
+	f.unmeasurable = "maxErrorRate cannot be measured"
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryRolledBack ||
+		p.Message != "step 1: maxErrorRate cannot be measured" {
+		t.Errorf("without counters: %+v", p)
 	}
 }
 
@@ -132,13 +164,22 @@ func TestWindow(t *testing.T) {
 	took := func(tokens, seconds float64) map[string]sample {
 		return map[string]sample{"a": {tokens: tokens, seconds: seconds, counted: true}}
 	}
+	counted := func(requests, failed float64) map[string]sample {
+		return map[string]sample{"a": {clients: true, requests: requests, failed: failed}}
+	}
 	for name, c := range map[string]struct {
 		rounds []map[string]sample
 		want   string
 	}{
-		"too little": {[]map[string]sample{failing, failing}, ""},
+		"clients are served": {[]map[string]sample{counted(10, 9), counted(13, 9), counted(14, 10)}, ""},
+		"clients are not": {[]map[string]sample{counted(10, 0), counted(12, 1), counted(13, 2)},
+			"2 of 3 requests failed, and 25 % may: a: it has counted 1 in the last round"},
+		"counters are gone": {[]map[string]sample{counted(10, 0), counted(11, 0), failing},
+			"1 of 2 requests failed, and 25 % may: a: refused"},
+		"counts anew": {[]map[string]sample{counted(10, 8), counted(1, 1), counted(9, 1)}, ""},
+		"too little":  {[]map[string]sample{failing, failing}, ""},
 		"all fail": {[]map[string]sample{failing, failing, failing},
-			"3 of 3 completions failed, and 25 % may: a: refused"},
+			"3 of 3 requests failed, and 25 % may: a: refused"},
 		"as many as may": {[]map[string]sample{answering, answering, answering, failing}, ""},
 		"fast enough":    {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3)}, ""},
 		"too slow": {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3.5)},

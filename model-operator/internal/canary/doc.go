@@ -3,9 +3,10 @@
 // Package canary is the controller of the steps of canaries of Inferences.
 //
 // Duty: it decides which step of spec.canary is taken, and when a canary is rolled back. Inputs: Inferences with their
-// status, the pods of their canaries, completions and metrics of these, the clock. What it decides is on record as the
-// annotation aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles
-// to what that says, and tells of it in the status. Field owner: canary. To decide is a pure function.
+// status, the pods of their canaries, completions and metrics of these, the clock. Which metrics count requests, the
+// plugin of a runtime says in annotations of its pods. What it decides is on record as the annotation
+// aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles to what that
+// says, and tells of it in the status. Field owner: canary. To decide is a pure function.
 //
 // # When it measures
 //

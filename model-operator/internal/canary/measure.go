@@ -15,6 +15,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
 const (
@@ -31,6 +33,17 @@ const (
 	secondsMetric = "llamacpp:tokens_predicted_seconds_total"
 )
 
+// counters name the metrics of a server that counts its requests.
+type counters struct{ requests, failed string }
+
+// countersOf are those that the plugin of the runtime names in a pod.
+func countersOf(pod *corev1.Pod) counters {
+	return counters{pod.Annotations[aiv1.RequestsMetricAnnotation], pod.Annotations[aiv1.FailedRequestsMetricAnnotation]}
+}
+
+// named says whether the plugin names both.
+func (c counters) named() bool { return c.requests != "" && c.failed != "" }
+
 // asker asks servers.
 type asker struct{ client *http.Client }
 
@@ -39,14 +52,20 @@ func newAsker() *asker {
 	return &asker{&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerTimeout}}
 }
 
-// round asks all pods at the same time.
-func (a *asker) round(ctx context.Context, pods []corev1.Pod) map[string]sample {
+// round asks all pods at the same time. Those of the runtime llama-cpp complete a prompt.
+func (a *asker) round(ctx context.Context, pods []corev1.Pod, completes bool) map[string]sample {
 	var lock sync.Mutex
 	var all sync.WaitGroup
 	samples := map[string]sample{}
 	for _, pod := range pods {
 		all.Go(func() {
-			s := a.ask(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)))
+			address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port))
+			var s sample
+			if completes {
+				s = a.ask(ctx, address)
+			} else {
+				s = a.read(ctx, address, countersOf(&pod))
+			}
 			lock.Lock()
 			defer lock.Unlock()
 			samples[pod.Name] = s
@@ -72,6 +91,23 @@ func (a *asker) ask(ctx context.Context, address string) sample {
 	return s
 }
 
+// read takes the counters of one server. One that does not tell them has failed a request.
+func (a *asker) read(ctx context.Context, address string, of counters) sample {
+	text, err := a.answer(ctx, http.MethodGet, "http://"+address+"/metrics", "")
+	if err != nil {
+		return sample{failure: err.Error()}
+	}
+	s := sample{clients: true}
+	for list, sum := range map[string]*float64{of.requests: &s.requests, of.failed: &s.failed} {
+		for name := range strings.FieldsSeq(list) {
+			// A series of a label appears with the first request that has it.
+			value, _ := metric(text, name)
+			*sum += value
+		}
+	}
+	return s
+}
+
 func (a *asker) answer(ctx context.Context, method, url, content string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewBufferString(content))
 	if err != nil {
@@ -93,13 +129,35 @@ func (a *asker) answer(ctx context.Context, method, url, content string) (string
 	return string(said), nil
 }
 
-// metric is one of a text in Prometheus' format.
-func metric(text, name string) (float64, bool) {
+// metric is the sum of the series of a metric, in a text in Prometheus' format. A name with labels, such as
+// requests_total{status="500"}, is that of the series with these labels. It is false where there is no such series.
+func metric(text, selector string) (sum float64, found bool) {
+	name, labels, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
 	for line := range strings.Lines(text) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
-			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return number, err == nil
+		series, has := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !has || !strings.HasPrefix(series, " ") && !strings.HasPrefix(series, "{") {
+			continue
+		}
+		// A value of a label may hold a brace; what follows the last one does not.
+		end := strings.LastIndex(series, "}") + 1
+		fields := strings.Fields(series[end:])
+		if len(fields) == 0 || !hasLabels(series[:end], labels) {
+			continue
+		}
+		if value, err := strconv.ParseFloat(fields[0], 64); err == nil {
+			sum, found = sum+value, true
 		}
 	}
-	return 0, false
+	return sum, found
+}
+
+// hasLabels says whether the labels of a series, in braces, include those that are named.
+func hasLabels(series, named string) bool {
+	series = "," + strings.Trim(series, " {}") + ","
+	for label := range strings.SplitSeq(named, ",") {
+		if label != "" && !strings.Contains(series, ","+label+",") {
+			return false
+		}
+	}
+	return true
 }

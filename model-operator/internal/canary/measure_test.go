@@ -9,6 +9,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
 // server answers completions with a status, and has metrics.
@@ -26,6 +31,69 @@ func server(t *testing.T, status int) (address string) {
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
+}
+
+// Counters of a server are added over what the annotations name. One that tells none has failed.
+func TestReadCounters(t *testing.T) {
+	told := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, "# HELP requests_total All.\n# TYPE requests_total counter\n"+
+			`requests_total{path="/a,b}",status="200"} 7`+"\n"+`requests_total{path="/a",status="500"} 2 1700000000`+"\n"+
+			"requests_total_created 9\nrequests 4\nfailures 1.0\n")
+	}))
+	gone := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(told.Close)
+	gone.Close()
+	for name, c := range map[string]struct {
+		server   *httptest.Server
+		of       counters
+		want     sample
+		failures string
+	}{
+		"a sum of series": {told, counters{"requests_total", `requests_total{status="500"}`},
+			sample{requests: 9, failed: 2}, ""},
+		"two labels": {told, counters{"requests_total", `requests_total{status="500",path="/a"}`},
+			sample{requests: 9, failed: 2}, ""},
+		"a part of a label":  {told, counters{"requests_total", `requests_total{status="50"}`}, sample{requests: 9}, ""},
+		"a list":             {told, counters{"requests failures", "failures"}, sample{requests: 5, failed: 1}, ""},
+		"no such metric yet": {told, counters{"requests", "errors"}, sample{requests: 4}, ""},
+		"is gone":            {gone, counters{"requests", "failures"}, sample{}, "connection refused"},
+	} {
+		c.want.clients = c.failures == ""
+		got := newAsker().read(t.Context(), c.server.Listener.Addr().String(), c.of)
+		failure := got.failure
+		got.failure = ""
+		if got != c.want || (failure == "") != (c.failures == "") || !strings.Contains(failure, c.failures) {
+			t.Errorf("%s: got %+v and %q, want %+v and %q", name, got, failure, c.want, c.failures)
+		}
+	}
+}
+
+// The gate of a runtime whose plugin names no counters cannot be measured, and says so.
+func TestUnmeasurable(t *testing.T) {
+	with := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		aiv1.RequestsMetricAnnotation: "requests_total", aiv1.FailedRequestsMetricAnnotation: "failures_total"}}}
+	half := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		aiv1.RequestsMetricAnnotation: "requests_total"}}}
+	for name, c := range map[string]struct {
+		runtime string
+		pods    []corev1.Pod
+		want    string
+	}{
+		"the default runtime": {"", []corev1.Pod{{}}, ""},
+		"llama-cpp":           {"llama-cpp", []corev1.Pod{{}}, ""},
+		"counters":            {"onnxruntime", []corev1.Pod{with}, ""},
+		"no pods yet":         {"onnxruntime", nil, ""},
+		"one counter":         {"triton", []corev1.Pod{with, half}, `the plugin "triton" names no counters of requests`},
+	} {
+		i := &aiv1.Inference{Spec: aiv1.InferenceSpec{Runtime: c.runtime}}
+		if got := unmeasurable(i, c.pods); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 func TestAsk(t *testing.T) {

@@ -14,8 +14,12 @@ const windowRounds = int(time.Minute / interval)
 
 // sample is what one pod of a canary showed.
 type sample struct {
-	// failure says why it did not complete a prompt; empty where it did.
+	// failure says why it did not complete a prompt, or tell its counters; empty where it did.
 	failure string
+	// clients says whether it counts the requests of its clients: requests that it answered since its server was
+	// started, and those of them that failed.
+	clients          bool
+	requests, failed float64
 	// tokens and seconds that it has generated, and taken for them, since its server was started.
 	tokens, seconds float64
 	// counted says whether it told these.
@@ -39,7 +43,7 @@ func (w window) breaks(gate *aiv1.InferenceCanaryGate) string {
 	if most := gate.MaxErrorRate; most != nil {
 		asked, failed, last := w.failures()
 		if asked > 0 && failed*100 > int(*most)*asked {
-			return fmt.Sprintf("%d of %d completions failed, and %d %% may: %s", failed, asked, *most, last)
+			return fmt.Sprintf("%d of %d requests failed, and %d %% may: %s", failed, asked, *most, last)
 		}
 	}
 	if most := gate.MaxTimePerToken; most != nil {
@@ -50,14 +54,34 @@ func (w window) breaks(gate *aiv1.InferenceCanaryGate) string {
 	return ""
 }
 
-// failures counts completions, and those that failed. last says why the last of these did.
+// enough says whether so much was measured that a step may end. Where clients are counted there has to be one.
+func (w window) enough(gate *aiv1.InferenceCanaryGate) bool {
+	if len(w) < leastRounds {
+		return false
+	}
+	asked, _, _ := w.failures()
+	return gate.MaxErrorRate == nil || asked > 0
+}
+
+// failures counts requests, and those that failed: those of the operator, and of clients where the pods count them.
+// last says why the last of these did. A server that was started anew begins to count anew.
 func (w window) failures() (asked, failed int, last string) {
+	before := map[string]sample{}
 	for _, round := range w {
 		for pod, s := range round {
-			asked++
-			if s.failure != "" {
-				failed++
-				last = pod + ": " + s.failure
+			switch was, has := before[pod]; {
+			case s.failure != "":
+				asked, failed, last = asked+1, failed+1, pod+": "+s.failure
+			case !s.clients:
+				asked++
+			case has && s.requests >= was.requests && s.failed >= was.failed:
+				asked += int(s.requests - was.requests)
+				if more := int(s.failed - was.failed); more > 0 {
+					failed, last = failed+more, fmt.Sprintf("%s: it has counted %d in the last round", pod, more)
+				}
+			}
+			if s.clients {
+				before[pod] = s
 			}
 		}
 	}
