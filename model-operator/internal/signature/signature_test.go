@@ -159,10 +159,11 @@ func TestVerifyRefusesOtherKeys(t *testing.T) {
 	}
 }
 
-// Files of openssl, by the commands of docs/kinds/model.md.
-func TestVerifyReadsWhatOpenSSLWrites(t *testing.T) {
+// Files of openssl 3.0 and cosign 3.1, by the commands of docs/kinds/model.md.
+func TestVerifyReadsWhatOtherToolsWrite(t *testing.T) {
 	for name, c := range map[string]struct{ key, signature string }{
-		"ECDSA": {opensslECKey, opensslECSignature}, "RSA": {opensslRSAKey, opensslRSASignature},
+		"openssl ECDSA": {opensslECKey, opensslECSignature}, "openssl RSA": {opensslRSAKey, opensslRSASignature},
+		"cosign": {cosignKey, cosignSignature},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &aiv1.ModelSpec{Verification: &aiv1.ModelVerification{PublicKey: c.key}}

@@ -34,6 +34,17 @@ ckrb5VpkfE/Z55OtjkEAUbyal8id5rFUV0+Se4qXSque6mmSEad36+oG+Gxi4rE6
 		"61QS1MEv90sOLofMfIcRGjbPDxsBb6FJfwoASFKCQw=="
 )
 
+// A key of cosign, and the signature in the bundle that it writes.
+const (
+	cosignKey = `-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEJHV8BhFkbYI/HD87WbgpOTQ3xjOX
+AQ7CqrmQNU72WkU6taWvKjE8hCcTgZNMs4ZdtkegynL4Q+Nh1TBMyl4mhQ==
+-----END PUBLIC KEY-----
+`
+	cosignSignature = "MEQCIDBb0FE+tUUerFOseJ1B/2EoV9QTFgTwYDaPO6wPG7RmAi" +
+		"B+zacmQ+LrQvYbu8Mr9c502j8Xrq0aVS6g/po7l4/XUQ=="
+)
+
 // shortKey is an RSA key of 1024 bits.
 const shortKey = `-----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQC+oUUEye3x7SZsSgYfjDaenxL4
