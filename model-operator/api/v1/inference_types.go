@@ -19,7 +19,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.healthCheck) || !has(self.healthCheck.path) || self.healthCheck.path in ['/health', '/v1/health', '/v2/health/ready']",fieldPath=".healthCheck.path",message="with apiKeySecretRef healthCheck.path must be /health, /v1/health or /v2/health/ready: other paths are behind the API key"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('model.') || name.startsWith('health.') || name.startsWith('drain.') || name.startsWith('route.'))",fieldPath=".parameters",message="parameters that begin with model., health., drain. or route. are set by the fields modelRef, adapters, healthCheck, drainTimeout, ingress and httpRoute: take them out"
 // +kubebuilder:validation:XValidation:rule="(has(self.maxReplicas) && self.maxReplicas > 0) == (has(self.minReplicas) && self.minReplicas > 0)",message="set minReplicas and maxReplicas together; 0, or neither of them, is no autoscaling"
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas cannot be above maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",fieldPath=".minReplicas",message="minReplicas cannot be above maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || has(self.minReplicas) && self.replicas >= self.minReplicas && self.replicas <= self.maxReplicas",message="replicas must be between minReplicas and maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpuUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="cpuUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryUtilization) || has(self.maxReplicas) && self.maxReplicas > 0",message="memoryUtilization is for autoscaling: set minReplicas and maxReplicas, or take it out"
@@ -208,15 +208,15 @@ type InferenceGPUs struct {
 
 // InferenceHealthCheck says how a server is asked whether it answers.
 type InferenceHealthCheck struct {
-	// path that is asked for. Default /health.
+	// path that is asked for. Default is that of the runtime, which is /health of llama-cpp.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]{0,250}$`
 	Path string `json:"path,omitempty"`
-	// interval between two requests, in whole seconds, up to 1h. Default 5s, also for 0.
+	// interval between two requests, in whole seconds from 1s to 1h. Default 5s.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h') && duration(self).getMilliseconds() % 1000 == 0",message="healthCheck.interval must be whole seconds, at most 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h') && duration(self).getMilliseconds() % 1000 == 0",message="healthCheck.interval must be whole seconds from 1s to 1h"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 	// timeout of one request, in whole seconds from 1s to 30s. Default 5s.
 	// +optional

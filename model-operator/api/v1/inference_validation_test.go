@@ -98,6 +98,7 @@ var inferences = map[string]struct{ name, spec, want string }{
 	"health check":            {"i", `healthCheck: {path: /health, interval: 10s, timeout: 1s}`, ""},
 	"health path":             {"b", `healthCheck: {path: health}`, "spec.healthCheck.path"},
 	"health interval":         {"b", `healthCheck: {interval: 500ms}`, "whole seconds"},
+	"health interval of 0":    {"b", `healthCheck: {interval: 0s}`, "whole seconds from 1s to 1h"},
 	"health timeout":          {"b", `healthCheck: {timeout: 31s}`, "from 1s to 30s"},
 	"health path behind the key": {"b", `{apiKeySecretRef: {name: k}, healthCheck: {path: /slots}}`,
 		"other paths are behind the API key"},
