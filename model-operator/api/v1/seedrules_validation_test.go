@@ -15,8 +15,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// Each rule of a ZerfooInferenceService is one of an Inference: what breaks it is refused with the reason Invalid, and a
-// cause that names the field.
+// Each rule of a ZerfooInferenceService is one of an Inference: what breaks it is refused with the reason Invalid, and
+// a cause that names the field.
 func TestRulesOfAZerfooInferenceService(t *testing.T) {
 	namespace := env.Namespace(t)
 	for rule, c := range map[string]struct{ spec, field string }{
