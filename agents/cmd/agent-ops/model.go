@@ -24,8 +24,8 @@ const modelFolder = "model"
 
 // modelCommand is what is run beside a server of a language model.
 func modelCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Run and check a server of a language model"}
-	cmd.AddCommand(modelStart(), modelProbe(), modelComplete(), modelDrain())
+	cmd := &cobra.Command{Use: "model", Short: "Run and check a server of a model, and the door before servers"}
+	cmd.AddCommand(modelStart(), modelProbe(), modelComplete(), modelDrain(), modelDoor())
 	return cmd
 }
 
