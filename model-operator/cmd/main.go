@@ -15,6 +15,7 @@ import (
 	"github.com/zeroinfra/model-operator/config/crd"
 	"github.com/zeroinfra/model-operator/internal/canary"
 	"github.com/zeroinfra/model-operator/internal/dataset"
+	"github.com/zeroinfra/model-operator/internal/idle"
 	"github.com/zeroinfra/model-operator/internal/kind"
 )
 
@@ -26,7 +27,7 @@ func main() {
 		Domain:      "model",
 		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
 		Kinds:       kind.All(),
-		Controllers: []operator.Controller{dataset.Kind{}, canary.Steps{}},
+		Controllers: []operator.Controller{dataset.Kind{}, canary.Steps{}, idle.Servers{}},
 		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})

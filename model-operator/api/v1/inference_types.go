@@ -29,6 +29,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.apiKeySecretRef) || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="with apiKeySecretRef completions and metrics are behind the API key, which the operator does not have: take maxErrorRate and maxTimePerToken out"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate and maxTimePerToken"
 // +kubebuilder:validation:XValidation:rule="!has(self.runtime) || self.runtime == 'llama-cpp' || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxTimePerToken)",fieldPath=".canary.gate",message="maxTimePerToken is measured by the counters of the runtime llama-cpp: take it out, and measure by maxErrorRate"
+// +kubebuilder:validation:XValidation:rule="!has(self.idle) || !has(self.canary)",fieldPath=".idle",message="a canary is measured by requests, and has servers all the time: take idle out until the canary is over"
 // +kubebuilder:validation:XValidation:rule="!has(self.runtime) || !has(oldSelf.runtime) || self.runtime == oldSelf.runtime",fieldPath=".runtime",message="runtime is immutable: create another Inference"
 type InferenceSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
@@ -113,6 +114,10 @@ type InferenceSpec struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('5m') && duration(self).getMilliseconds() % 1000 == 0",message="drainTimeout must be whole seconds, at most 5m"
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
+	// idle has a door take the requests of clients, and hold them while there are no servers: those go while no request
+	// comes, and one that comes has them made again. Clients find the door in status.endpoint. Not together with canary.
+	// +optional
+	Idle *InferenceIdle `json:"idle,omitempty"`
 	// apiKeySecretRef names the Secret, and the key in it, with the key that clients show as a bearer token. Whoever
 	// reaches the Service is answered when left out. Another key restarts the servers, one after the other.
 	// +optional
@@ -281,6 +286,9 @@ type InferenceStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=7
 	Datasets []InferenceDatasetStatus `json:"datasets,omitempty"`
+	// idle says whether there are servers; absent without spec.idle.
+	// +optional
+	Idle *InferenceIdleStatus `json:"idle,omitempty"`
 	// canary is how that is; absent without one.
 	// +optional
 	Canary *InferenceCanaryStatus `json:"canary,omitempty"`

@@ -75,13 +75,12 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	app.Spec.Plugin, app.Spec.Topology = cmp.Or(spec.Runtime, app.Spec.Plugin), "server"
 	main := &app.Spec.Components[0]
-	main.Replicas, main.Autoscaling = replicas(spec)
+	main.Replicas, main.Autoscaling = needed(i.IdleProgress().Phase, spec)
 	main.Resources = resources(spec)
 	main.Parameters = platformv1.Parameters{}
 	maps.Copy(main.Parameters, spec.Parameters)
 	health(main.Parameters, spec.HealthCheck)
 	seconds(main.Parameters, "drain.timeout", spec.DrainTimeout)
-	ingress(main.Parameters, spec.Ingress)
 	canary, err := split(i, main)
 	if err != nil {
 		return nil, err
@@ -92,8 +91,15 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	if err := mountDatasets(app, i, referents); err != nil {
 		return nil, err
 	}
-	if len(main.Parameters) == 0 {
-		main.Parameters = nil
+	if front := door(app, i); front != nil {
+		ingress(front.Parameters, spec.Ingress)
+	} else {
+		ingress(app.Spec.Components[0].Parameters, spec.Ingress)
+	}
+	for n := range app.Spec.Components {
+		if c := &app.Spec.Components[n]; len(c.Parameters) == 0 {
+			c.Parameters = nil
+		}
 	}
 	if ref := spec.APIKeySecretRef; ref != nil {
 		app.Spec.Credentials = append(app.Spec.Credentials, credential("api-key", ref.Name, ref.Key))

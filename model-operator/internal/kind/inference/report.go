@@ -3,6 +3,8 @@
 package inference
 
 import (
+	"fmt"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 
@@ -14,10 +16,15 @@ func (Kind) Report(i *aiv1.Inference, app *platformv1.Application) {
 	s := &i.Status
 	instance.Report(&s.InstanceStatus, app)
 	reportCanary(i, app)
+	reportIdle(i)
 	s.Replicas = 0
 	for _, c := range app.Status.Components {
 		if c.Name == instance.Component {
 			s.Replicas = int32(len(c.Pods))
+			if i.Spec.Idle != nil {
+				// Those of the door are not counted.
+				s.Ready = fmt.Sprintf("%d/%d", c.ReadyReplicas, c.Replicas)
+			}
 		}
 	}
 	if conditions.IsTrue(app, platformv1.ReadyCondition) && len(app.Spec.Components) > 0 {

@@ -29,15 +29,19 @@ func (Kind) ObjectKinds() []schema.GroupVersionKind {
 }
 
 // route adds the HTTPRoute of an Inference and the Services that it leads to. The one of the stable pods is there also
-// without a canary, so that it has long had their addresses when there is one.
+// without a canary, so that it has long had their addresses when there is one. Behind a door there is the Service of the
+// door alone.
 func route(i *aiv1.Inference, out *typed.Output) {
 	to := i.Spec.HTTPRoute
 	if to == nil {
 		return
 	}
-	out.Objects = append(out.Objects, service(i, "stable", stableSet))
-	backends := []any{backend(i, "stable", fullWeight)}
-	if i.Spec.Canary != nil {
+	backends := []any{backend(i, doorComponent, fullWeight)}
+	if i.Spec.Idle == nil {
+		out.Objects = append(out.Objects, service(i, "stable", stableSet))
+		backends = []any{backend(i, "stable", fullWeight)}
+	}
+	if i.Spec.Canary != nil && i.Spec.Idle == nil {
 		weight := routedWeight(i)
 		out.Objects = append(out.Objects, service(i, "canary", canarySet))
 		backends = []any{backend(i, "stable", fullWeight-weight), backend(i, "canary", weight)}
