@@ -64,8 +64,8 @@ type InferenceIdleStatus struct {
 // IdleProgressAnnotation of an Inference has its IdleProgress as JSON. Whoever deletes it has servers be made.
 const IdleProgressAnnotation = "ai.zeroinfra.github.com/idle-progress"
 
-// IdleProgress says that there are to be no servers, or that they are made again: a decision that is on record, and that
-// what runs follows.
+// IdleProgress says that there are to be no servers, or that they are made again: a decision that is on record, and
+// that what runs follows.
 type IdleProgress struct {
 	// Phase is Idle or Starting; Active is not on record.
 	Phase IdlePhase `json:"phase"`
@@ -73,8 +73,8 @@ type IdleProgress struct {
 	Since metav1.Time `json:"since"`
 }
 
-// IdleProgress returns what is on record; Active where nothing is, or nothing that can be read. Without spec.idle there
-// are servers.
+// IdleProgress returns what is on record; Active where nothing is, or nothing that can be read. Without spec.idle
+// there are servers.
 func (i *Inference) IdleProgress() IdleProgress {
 	var p IdleProgress
 	if json.Unmarshal([]byte(i.Annotations[IdleProgressAnnotation]), &p) != nil {

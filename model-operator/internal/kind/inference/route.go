@@ -29,8 +29,8 @@ func (Kind) ObjectKinds() []schema.GroupVersionKind {
 }
 
 // route adds the HTTPRoute of an Inference and the Services that it leads to. The one of the stable pods is there also
-// without a canary, so that it has long had their addresses when there is one. Behind a door there is the Service of the
-// door alone.
+// without a canary, so that it has long had their addresses when there is one. Behind a door there is the Service of
+// the door alone.
 func route(i *aiv1.Inference, out *typed.Output) {
 	to := i.Spec.HTTPRoute
 	if to == nil {
