@@ -25,6 +25,7 @@ func behindDoor(phase aiv1.IdlePhase) *aiv1.Inference {
 
 // There are no servers while nobody asks, and the first ones come without an autoscaler.
 func TestServersFollowTheRecord(t *testing.T) {
+	unread := func(i *aiv1.Inference) { i.Annotations[aiv1.IdleProgressAnnotation] = "{" }
 	for name, c := range map[string]struct {
 		change func(*aiv1.Inference)
 		phase  aiv1.IdlePhase
@@ -34,7 +35,7 @@ func TestServersFollowTheRecord(t *testing.T) {
 		"active":                  {nil, "", -1, true},
 		"idle":                    {nil, aiv1.IdleNoServers, 0, false},
 		"starting":                {nil, aiv1.IdleStarting, 2, false},
-		"what cannot be read":     {func(i *aiv1.Inference) { i.Annotations[aiv1.IdleProgressAnnotation] = "{" }, "", -1, true},
+		"what cannot be read":     {unread, "", -1, true},
 		"idle, and without idle":  {func(i *aiv1.Inference) { i.Spec.Idle = nil }, aiv1.IdleNoServers, 2, false},
 		"starting, by a number":   {func(i *aiv1.Inference) { i.Spec.MaxReplicas = 0 }, aiv1.IdleStarting, 2, false},
 		"idle, scaled by nothing": {func(i *aiv1.Inference) { i.Spec.MaxReplicas = 0 }, aiv1.IdleNoServers, 0, false},
