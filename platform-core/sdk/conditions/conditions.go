@@ -98,19 +98,20 @@ func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) 
 	Remove(obj, platformv1.StalledCondition)
 }
 
-// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and what is not True
-// before True. Where no part has it, it is removed. It holds nothing up.
+// Sum gives an object a condition that its parts have: what is so of some part speaks for all, False before Unknown and
+// Unknown before True. Where no part has it, it is removed. It holds nothing up.
 func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platformv1.Conditioned]) {
 	var all *metav1.Condition
 	for part := range parts {
 		has := Get(part, conditionType)
-		if has == nil {
-			continue
-		}
 		switch {
+		case has == nil:
 		case all == nil || has.Status != metav1.ConditionTrue && all.Status == metav1.ConditionTrue:
 			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
-		case has.Status != metav1.ConditionTrue:
+		case has.Status == metav1.ConditionTrue:
+		case has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionUnknown:
+			all.Status, all.Reason, all.Message = has.Status, has.Reason, has.Message+"; "+all.Message
+		default:
 			all.Message += "; " + has.Message
 		}
 	}

@@ -30,6 +30,9 @@ func TestSum(t *testing.T) {
 		{"True well", []platformv1.Conditioned{part("", ""), part("True", "well"), part("True", "well, too")}},
 		{"False broken", []platformv1.Conditioned{part("True", "well"), part("False", "broken")}},
 		{"False one; other", []platformv1.Conditioned{part("False", "one"), part("True", "well"), part("False", "other")}},
+		{"Unknown silent", []platformv1.Conditioned{part("True", "well"), part("Unknown", "silent")}},
+		{"False broken; silent", []platformv1.Conditioned{part("Unknown", "silent"), part("False", "broken")}},
+		{"False broken; silent", []platformv1.Conditioned{part("False", "broken"), part("Unknown", "silent")}},
 	} {
 		app := &platformv1.Application{}
 		app.Generation = 3

@@ -41,7 +41,7 @@ func (Kind) Adoptable(m *databasev1.MySQLCluster, app *platformv1.Application) s
 	case app.Spec.TLS.On() != m.Spec.TLS.On():
 		return fmt.Sprintf("tls.enabled is not that of %s %q: ask for the same, and change it while the instance is stopped",
 			single, m.Spec.AdoptMySQL)
-	case tables == nil:
+	case tables == nil || tables.Status == metav1.ConditionUnknown:
 		return fmt.Sprintf("%s %q does not say yet whether a group takes writes to all of its tables: "+
 			"it looks once a minute", single, m.Spec.AdoptMySQL)
 	case tables.Status == metav1.ConditionFalse:

@@ -49,6 +49,7 @@ func TestAdoptable(t *testing.T) {
 		"tls": {func(s *platformv1.ApplicationSpec) { s.TLS = &platformv1.TLS{Enabled: true} },
 			tables(metav1.ConditionTrue), "tls.enabled is not that of"},
 		"nobody looked yet": {want: "does not say yet"},
+		"it is not known":   {conditions: tables(metav1.ConditionUnknown), want: "does not say yet"},
 		"a table":           {conditions: tables(metav1.ConditionFalse), want: "app.keyless"},
 	} {
 		t.Run(title, func(t *testing.T) {

@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,18 +24,26 @@ const (
 	// reasonUnreadable: the expressions of the plugin give no status or reason for the report of a pod. The
 	// condition is Unknown. Correct the plugin as the message says, and publish it under a new version.
 	reasonUnreadable = "CannotTell"
+	// reasonNotResponding: the pod that the condition speaks of does not respond, so that it is not known whether the
+	// condition is still True. The condition is Unknown until a pod reports. See Ready for what is wrong with the pod.
+	reasonNotResponding = "NotResponding"
 )
 
 // reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of
-// it now, as while one takes over from another, the condition stays as it is.
+// it now, as while one takes over from another, the condition stays as it is; but one that was True is Unknown while a
+// pod that it speaks of is known not to respond. One that was False stays so: what was wrong may be the cause.
 func reportConditions(set *platformv1.WorkloadSet, all []rollout.Pod) {
 	for _, declared := range set.Spec.Conditions {
 		said, heard := conditionOf(declared, all)
-		switch {
+		switch was := conditions.Get(set, declared.Type); {
 		case said != nil:
 			conditions.Set(set, *said)
 		case heard || set.Spec.Running != nil && !*set.Spec.Running:
 			conditions.Remove(set, declared.Type)
+		case was != nil && (was.Status == metav1.ConditionTrue || was.Reason == reasonNotResponding):
+			if unknown := notResponding(declared, all); unknown != nil {
+				conditions.Set(set, *unknown)
+			}
 		}
 	}
 	reportConnections(set, all)
@@ -69,12 +78,10 @@ func reportConnections(set *platformv1.WorkloadSet, all []rollout.Pod) {
 // it speaks of reports.
 func conditionOf(declared platformv1.SetCondition, all []rollout.Pod) (said *metav1.Condition, heard bool) {
 	for _, p := range all {
-		// The label, and not the report: a pod that nobody hears of any more may have reported that it writes.
-		if p.Life == rollout.Terminating || len(declared.Roles) > 0 && !slices.Contains(declared.Roles, p.Role) {
-			continue
-		}
-		// One that is not healthy may report attributes all the same, and those are for an election alone.
-		if p.Report.Health != agentreport.Healthy || len(p.Report.Attributes) == 0 {
+		// One that is not healthy may report attributes all the same, and those are for an election alone. The report of
+		// one on an unreachable node is what it said before.
+		if !concerns(declared, p) || p.Node == rollout.Unreachable || p.Report.Health != agentreport.Healthy ||
+			len(p.Report.Attributes) == 0 {
 			continue
 		}
 		heard = true
@@ -84,6 +91,35 @@ func conditionOf(declared platformv1.SetCondition, all []rollout.Pod) (said *met
 		}
 	}
 	return said, heard
+}
+
+// concerns says whether a condition speaks of a pod. The label counts, and not the report: a pod that nobody hears of
+// any more may have reported that it writes.
+func concerns(declared platformv1.SetCondition, p rollout.Pod) bool {
+	return p.Life != rollout.Terminating && (len(declared.Roles) == 0 || slices.Contains(declared.Roles, p.Role))
+}
+
+// notResponding is the condition while the first pod that it speaks of is known not to respond; nil where none is.
+func notResponding(declared platformv1.SetCondition, all []rollout.Pod) *metav1.Condition {
+	for _, p := range all {
+		why := ""
+		switch {
+		case !concerns(declared, p):
+			continue
+		case p.Node == rollout.Unreachable:
+			why = "its node is unreachable"
+		case p.Report.Health == agentreport.Unhealthy:
+			why = cmp.Or(p.Report.Message, "it is unhealthy")
+		case p.Report.Health == agentreport.Stopped:
+			why = "its process was stopped on request"
+		default:
+			continue
+		}
+		return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonNotResponding,
+			Message: fmt.Sprintf("pod %s does not respond: %s. The condition is known again once a pod reports; see Ready for "+
+				"what to do", p.Name, why)}
+	}
+	return nil
 }
 
 func judged(declared platformv1.SetCondition, p rollout.Pod) *metav1.Condition {

@@ -31,6 +31,8 @@ func TestDeclaredConditions(t *testing.T) {
 	copying := pod("primary", "no")
 	copying.Report.Health = agentreport.Starting
 	silent := rollout.Pod{Name: "silent", Role: "primary"}
+	hangs := rollout.Pod{Name: "a-0", Role: "primary",
+		Report: agentreport.Report{Health: agentreport.Unhealthy, Message: "no answer within 5s"}}
 	for _, c := range []struct {
 		what string
 		pods []rollout.Pod
@@ -42,6 +44,7 @@ func TestDeclaredConditions(t *testing.T) {
 		{"there is nothing to say", []rollout.Pod{pod("primary", ""), pod("replica", "no")}, ""},
 		{"pods that do not count", []rollout.Pod{gone, former, copying}, "False Before as it was"},
 		{"nobody says anything", []rollout.Pod{silent}, "False Before as it was"},
+		{"what was wrong is the last that is known", []rollout.Pod{hangs}, "False Before as it was"},
 		{"no word", []rollout.Pod{pod("primary", "two words")}, "Unknown CannotTell"},
 		{"an attribute is missing", []rollout.Pod{{Name: "old", Role: "primary",
 			Report: agentreport.Report{Health: agentreport.Healthy, Attributes: map[string]string{"other": ""}}}},
@@ -62,6 +65,47 @@ func TestDeclaredConditions(t *testing.T) {
 		}
 		if conditions.Get(set, "Dropped") != nil || conditions.Get(set, platformv1.ReadyCondition) == nil {
 			t.Errorf("%s: there are %v", c.what, set.Status.Conditions)
+		}
+	}
+}
+
+// A condition that was True is not known to be so while the pod that it speaks of does not respond.
+func TestDeclaredConditionIsUnknownWhileItsPodDoesNotRespond(t *testing.T) {
+	declared := platformv1.SetCondition{Type: "Writable", Roles: []string{"primary"}, Status: "attributes['writable']",
+		Reason: "'Said'", Message: "'it is said'"}
+	pod := func(role string, health agentreport.Health) rollout.Pod {
+		return rollout.Pod{Name: "a-0", Role: role, Report: agentreport.Report{Health: health, Role: role,
+			Message: "no answer", Attributes: map[string]string{"writable": "True"}}}
+	}
+	cut, ends := pod("primary", agentreport.Healthy), pod("primary", agentreport.Unhealthy)
+	cut.Node, ends.Life = rollout.Unreachable, rollout.Terminating
+	const unknown = "Unknown NotResponding pod a-0 does not respond: "
+	set := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{Conditions: []platformv1.SetCondition{declared}}}
+	for _, c := range []struct {
+		what string
+		pods []rollout.Pod
+		want string
+	}{
+		{"a replica does not respond", []rollout.Pod{pod("replica", agentreport.Unhealthy)}, "True"},
+		{"the process starts", []rollout.Pod{pod("primary", agentreport.Starting)}, "True"},
+		{"the pod ends", []rollout.Pod{ends}, "True"},
+		{"the process hangs", []rollout.Pod{pod("primary", agentreport.Unhealthy)}, unknown + "no answer"},
+		{"the process is stopped", []rollout.Pod{pod("primary", agentreport.Stopped)}, unknown + "its process was stopped"},
+		{"the node is away", []rollout.Pod{cut}, unknown + "its node is unreachable"},
+		{"another one is the primary", []rollout.Pod{pod("", agentreport.Unhealthy), pod("primary", agentreport.Healthy)},
+			"True Said it is said"},
+	} {
+		before := metav1.Condition{Type: "Writable", Status: metav1.ConditionTrue, Reason: "Said", Message: "it is said"}
+		conditions.Set(set, before)
+		reportConditions(set, c.pods)
+		has := conditions.Get(set, "Writable")
+		if got := fmt.Sprintf("%s %s %s", has.Status, has.Reason, has.Message); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: it says %q, want %q", c.what, got, c.want)
+		}
+		// Nobody says anything of it: it stays as it is.
+		reportConditions(set, nil)
+		if after := conditions.Get(set, "Writable"); *after != *has {
+			t.Errorf("%s: afterwards it says %v", c.what, after)
 		}
 	}
 }
