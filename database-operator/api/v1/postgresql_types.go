@@ -35,6 +35,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != 'app' || (!has(d.owner) || d.owner == 'app') && (!has(d.deletionPolicy) || d.deletionPolicy != 'Delete'))",message="the database app is the one that the binding names: it is owned by the role app and stays. Take owner and deletionPolicy of it out, or take another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas) || self.replicas == 0",message="autoscaling says how many replicas there are: take replicas out"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.autoscaling) || has(self.autoscaling) || has(self.replicas) && self.replicas > 0",message="autoscaling can be taken out only together with replicas, at least 1, which says how many stay. Set it to 0 afterwards for a server alone"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.metrics) || has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled",message="autoscaling by metrics needs a Prometheus that reads the pods: set monitoring.enabled, or take autoscaling.metrics out"
 type PostgreSQLSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when

@@ -72,6 +72,10 @@ var postgreSQLs = map[string]struct{ name, spec, want string }{
 		""},
 	"autoscaling": {"m",
 		`{autoscaling: {minReplicas: 2, maxReplicas: 4, memoryUtilization: 70}, synchronous: {replicas: 2}}`, ""},
+	"autoscaling by a metric": {"o", `{monitoring: {enabled: true}, autoscaling: {minReplicas: 1, maxReplicas: 4, ` +
+		`metrics: [{name: postgresql_connections, averageValue: 60}]}}`, ""},
+	"autoscaling by a metric that nobody reads": {"b", `{autoscaling: {minReplicas: 1, maxReplicas: 4, ` +
+		`metrics: [{name: postgresql_connections, averageValue: 60}]}}`, "set monitoring.enabled"},
 	"autoscaling beside replicas": {"b",
 		`{replicas: 1, autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}}`, "take replicas out"},
 	"more copies than autoscaling": {"b",

@@ -21,6 +21,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min-replicas-to-write' in self.parameters)",fieldPath=".parameters",message="set spec.durability.minReplicas in place of the parameter min-replicas-to-write"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min-replicas-max-lag' in self.parameters)",fieldPath=".parameters",message="set spec.durability.maxLagSeconds in place of the parameter min-replicas-max-lag"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="autoscaling says how many replicas there are: take replicas out"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.metrics) || has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled",message="autoscaling by metrics needs a Prometheus that reads the pods: set monitoring.enabled, or take autoscaling.metrics out"
 type RedisSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	RedisServers            `json:",inline"`

@@ -209,6 +209,13 @@ func TestCreateWithWhatInstancesHave(t *testing.T) {
 			"cannot be above autoscaling.maxReplicas"},
 		"autoscaling by nothing": {"b", `autoscaling: {minReplicas: 1, maxReplicas: 2}`,
 			"autoscaling needs something to go by"},
+		"autoscaling by a metric": {"r", `{monitoring: {enabled: true}, autoscaling: {minReplicas: 1, maxReplicas: 4, ` +
+			`metrics: [{name: redis_connected_clients, averageValue: 500}]}}`, ""},
+		"autoscaling by a metric that nobody reads": {"b", `{autoscaling: {minReplicas: 1, maxReplicas: 4, ` +
+			`metrics: [{name: redis_connected_clients, averageValue: 500}]}}`, "set monitoring.enabled"},
+		"autoscaling by less than nothing": {"b", `{monitoring: {enabled: true}, autoscaling: {minReplicas: 1, ` +
+			`maxReplicas: 4, metrics: [{name: redis_connected_clients, averageValue: 0}]}}`,
+			"averageValue must be greater than 0"},
 		"autoscaling of memory alone": {"b",
 			`{persistence: {mode: None}, autoscaling: {minReplicas: 1, maxReplicas: 2, cpuUtilization: 70}}`,
 			"replicas need persistence.mode"},

@@ -59,9 +59,10 @@ type ReplicatedStatus struct {
 	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
 }
 
-// ReplicaAutoscaling has a HorizontalPodAutoscaler decide how many replicas there are beside the primary.
+// ReplicaAutoscaling has a HorizontalPodAutoscaler decide how many replicas there are beside the primary, by the
+// average over all of them.
 // +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="autoscaling.minReplicas cannot be above autoscaling.maxReplicas"
-// +kubebuilder:validation:XValidation:rule="has(self.cpuUtilization) || has(self.memoryUtilization)",message="autoscaling needs something to go by: set autoscaling.cpuUtilization, memoryUtilization or both, in percent of what resources requests"
+// +kubebuilder:validation:XValidation:rule="has(self.cpuUtilization) || has(self.memoryUtilization) || has(self.metrics)",message="autoscaling needs something to go by: set autoscaling.cpuUtilization or memoryUtilization, in percent of what resources requests, or metrics"
 type ReplicaAutoscaling struct {
 	// minReplicas that there are at least, beside the primary.
 	// +required
@@ -72,15 +73,6 @@ type ReplicaAutoscaling struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4
-	MaxReplicas int32 `json:"maxReplicas"`
-	// cpuUtilization to keep to on average over the primary and its replicas, in percent of the CPU that resources
-	// requests. With both, the one that asks for more replicas wins.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
-	// memoryUtilization to keep to on average over the primary and its replicas, in percent of the memory that
-	// resources requests.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
+	MaxReplicas                   int32 `json:"maxReplicas"`
+	platformv1.AutoscalingTargets `json:",inline"`
 }

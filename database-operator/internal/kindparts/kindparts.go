@@ -42,10 +42,8 @@ func Autoscaling(a *databasev1.ReplicaAutoscaling) *platformv1.Autoscaling {
 		return nil
 	}
 	from := a.DeepCopy()
-	return &platformv1.Autoscaling{
-		MinReplicas: from.MinReplicas + 1, MaxReplicas: from.MaxReplicas + 1,
-		CPUUtilization: from.CPUUtilization, MemoryUtilization: from.MemoryUtilization,
-	}
+	return &platformv1.Autoscaling{MinReplicas: from.MinReplicas + 1, MaxReplicas: from.MaxReplicas + 1,
+		AutoscalingTargets: from.AutoscalingTargets}
 }
 
 // ReportReplicated tells of the primary and the replicas that a component of an Application has. The number of

@@ -99,7 +99,13 @@ type Autoscaling struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
-	MaxReplicas int32 `json:"maxReplicas"`
+	MaxReplicas        int32 `json:"maxReplicas"`
+	AutoscalingTargets `json:",inline"`
+}
+
+// AutoscalingTargets are what a HorizontalPodAutoscaler keeps the average over the pods of a set to. A utilization or a
+// metric is required; with several of them, the one that asks for most pods wins.
+type AutoscalingTargets struct {
 	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. A utilization or a metric
 	// is required; with several of them, the one that asks for most pods wins.
 	// +optional

@@ -30,7 +30,8 @@ func autoscaled(changes ...func(*platformv1.ApplicationComponent)) []platformv1.
 		Name: "web",
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
-		Autoscaling: &platformv1.Autoscaling{MinReplicas: 2, MaxReplicas: 4, CPUUtilization: new(int32(70))},
+		Autoscaling: &platformv1.Autoscaling{MinReplicas: 2, MaxReplicas: 4,
+			AutoscalingTargets: platformv1.AutoscalingTargets{CPUUtilization: new(int32(70))}},
 	}
 	for _, change := range changes {
 		change(&web)

@@ -30,7 +30,8 @@ func TestAutoscalingKeepsToTheStepsOfThePlugin(t *testing.T) {
 	odd := schema.Range{Default: 3, Min: 1, Max: 7, Step: 2}
 	check := func(from, to int32) *Refusal {
 		wanted := &platformv1.ApplicationComponent{
-			Autoscaling: &platformv1.Autoscaling{MinReplicas: from, MaxReplicas: to, CPUUtilization: new(int32(80))}}
+			Autoscaling: &platformv1.Autoscaling{MinReplicas: from, MaxReplicas: to,
+				AutoscalingTargets: platformv1.AutoscalingTargets{CPUUtilization: new(int32(80))}}}
 		return checkAutoscaling(&platformv1.ComponentSpec{Component: "db", Topology: "cluster"}, &schema.Component{}, odd,
 			wanted)
 	}
@@ -72,7 +73,8 @@ func TestAutoscalingGoesByMetricsOfThePlugin(t *testing.T) {
 		"no target": {published, true, nil, `component "web" has autoscaling without a target: set cpuUtilization, ` +
 			`memoryUtilization or both, in percent of the requests, or metrics`},
 	} {
-		a := &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3, Metrics: test.metrics}
+		a := &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3,
+			AutoscalingTargets: platformv1.AutoscalingTargets{Metrics: test.metrics}}
 		spec := &platformv1.ComponentSpec{Component: "web", Autoscaling: a, Monitoring: &platformv1.Monitoring{
 			Enabled: test.read}}
 		spec.Plugin.Name = "shop"

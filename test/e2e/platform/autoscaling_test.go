@@ -28,7 +28,8 @@ func TestAutoscaling(t *testing.T) {
 	s.EnsureCommonOperator()
 	spec := nginxApplication()
 	framework.WithComponent(nginxComponent, func(c *platformv1.ApplicationComponent) {
-		c.Autoscaling = &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3, CPUUtilization: new(int32(50))}
+		c.Autoscaling = &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3,
+			AutoscalingTargets: platformv1.AutoscalingTargets{CPUUtilization: new(int32(50))}}
 	})(&spec)
 	n := &nginx{s.CreateApplication("site", spec)}
 	n.WaitReady()

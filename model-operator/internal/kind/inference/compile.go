@@ -196,7 +196,8 @@ func replicas(spec *aiv1.InferenceSpec) (*int32, *platformv1.Autoscaling) {
 		cpu = new(int32(defaultUtilization))
 	}
 	return nil, &platformv1.Autoscaling{MinReplicas: spec.MinReplicas, MaxReplicas: spec.MaxReplicas,
-		CPUUtilization: cpu, MemoryUtilization: spec.MemoryUtilization, Metrics: spec.Metrics}
+		AutoscalingTargets: platformv1.AutoscalingTargets{CPUUtilization: cpu, MemoryUtilization: spec.MemoryUtilization,
+			Metrics: spec.Metrics}}
 }
 
 // resources are those of a pod, its GPUs included.
