@@ -196,7 +196,8 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 	create(t, taken)
 	testkit.WaitFor(t, env.Client, taken, "the refusal of a port that another one has", func() error {
 		stalled := conditions.Get(taken, platformv1.StalledCondition)
-		if stalled == nil || stalled.Status != metav1.ConditionTrue || !strings.Contains(stalled.Message, "d-broker-main-0") ||
+		if stalled == nil || stalled.Status != metav1.ConditionTrue ||
+			!strings.Contains(stalled.Message, "d-broker-main-0") ||
 			!strings.Contains(stalled.Message, "32417: provided port is already allocated") {
 			return fmt.Errorf("it says %+v", stalled)
 		}

@@ -146,8 +146,8 @@ func (s *session) planVolumes(g goal) (volumesPlan, error) {
 		}
 	}
 	if !known {
-		return volumesPlan{}, fmt.Errorf("no broker that is to empty it, is alive and has another log directory has %s online: "+
-			"name one that LogDirs lists", g.Emptied.Directory)
+		return volumesPlan{}, fmt.Errorf("no broker that is to empty it, is alive and has another log directory has %s "+
+			"online: name one that LogDirs lists", g.Emptied.Directory)
 	}
 	return plan, nil
 }
