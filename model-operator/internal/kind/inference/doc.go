@@ -17,6 +17,10 @@
 // between which it has weights. Which of its steps a canary is at, the controller in internal/canary decides, and has
 // on record in an annotation that Compile goes by.
 //
+// With idle the topology is server-door: a component door takes the requests of clients, and that of the servers has
+// none of them while no request comes. Whether it has, the controller in internal/idle decides, and has on record in an
+// annotation that Compile goes by.
+//
 // Fields left out, of those that instances can have: logs, since what the processes log is on their standard output.
 // tls is refused, since the server does not read a renewed certificate. autoscaling is minReplicas, maxReplicas,
 // cpuUtilization, memoryUtilization and metrics.
