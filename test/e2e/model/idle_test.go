@@ -37,16 +37,16 @@ func TestInferenceIdle(t *testing.T) {
 		s.Errorf("clients are told %q", endpoint)
 	}
 	s.Logf("it is ready after %s", framework.FormatSeconds(first))
-	requests(s, 0, 5)
+	burst(s, 0, 5)
 	expectIdle(s, i)
 
 	begin := time.Now()
-	requests(s, 0, 1)
+	burst(s, 0, 1)
 	s.Logf("a request without a server is answered after %s", framework.FormatSeconds(time.Since(begin)))
 	servers := map[types.UID]bool{}
 	noteServer(s, servers)
 	for _, pause := range idlePauses {
-		requests(s, pause, 5)
+		burst(s, pause, 5)
 		noteServer(s, servers)
 	}
 	if len(servers) < 3 {
@@ -61,8 +61,8 @@ func TestInferenceIdle(t *testing.T) {
 	s.Delete(i)
 }
 
-// requests has a pod make requests one after the other, after a pause in seconds. Each has to be answered at once.
-func requests(s *framework.Namespace, pause, count int) {
+// burst has a pod make requests one after the other, after a pause in seconds. Each has to be answered at once.
+func burst(s *framework.Namespace, pause, count int) {
 	s.Helper()
 	script := fmt.Sprintf(`busybox sleep %d; n=0; while [ $n -lt %d ]; do n=$((n+1))
 		busybox wget -q -T 300 -O /dev/null --header 'Content-Type: application/json' \
