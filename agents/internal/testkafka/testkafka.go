@@ -33,6 +33,12 @@ const (
 // LibsVariable names the folder with Kafka's jars, in place of bin/kafka of the repository.
 const LibsVariable = "KAFKA_LIBS"
 
+// UseKafka39 has the clusters of a test be of Kafka 3.9.
+func UseKafka39(t *testing.T) {
+	t.Helper()
+	t.Setenv(LibsVariable, filepath.Join(repository(t), "bin", "kafka-3.9"))
+}
+
 const (
 	// startTime is what a server has to come up, on a machine that is busy.
 	startTime = 4 * time.Minute
@@ -107,6 +113,7 @@ func newCluster(t *testing.T, settings []string) *Cluster {
 	c.CAFile = filepath.Join(c.dir, "ca.crt")
 	c.write(c.CAFile, string(c.authority.PEM()))
 	c.write(filepath.Join(c.dir, "log4j2.properties"), logging)
+	c.write(filepath.Join(c.dir, "log4j.properties"), loggingOf3)
 	return c
 }
 
@@ -218,6 +225,13 @@ rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = out
 `
 
+// loggingOf3 is for Kafka 3.
+const loggingOf3 = `log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
+`
+
 // FolderOfNode in a setting stands for the folder of each node.
 const FolderOfNode = "{folder}"
 
@@ -298,7 +312,8 @@ func (n *Node) properties() string { return filepath.Join(n.dir, "server.propert
 func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "java",
 		append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=128m",
-			"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"), "-cp", filepath.Join(c.libs, "*")},
+			"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"),
+			"-Dlog4j.configuration=file:" + filepath.Join(c.dir, "log4j.properties"), "-cp", filepath.Join(c.libs, "*")},
 			slices.Concat(c.hosts(), arguments)...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd

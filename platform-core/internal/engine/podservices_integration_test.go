@@ -192,7 +192,8 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 	}
 
 	taken := brokers(namespace, corev1.ServiceTypeNodePort)
-	taken.Name, taken.Spec.Components[0].External.NodePorts = "d", []platformv1.PodNodePort{{Set: "main", NodePort: 32417}}
+	taken.Name = "d"
+	taken.Spec.Components[0].External.NodePorts = []platformv1.PodNodePort{{Set: "main", NodePort: 32417}}
 	create(t, taken)
 	testkit.WaitFor(t, env.Client, taken, "the refusal of a port that another one has", func() error {
 		stalled := conditions.Get(taken, platformv1.StalledCondition)
