@@ -3,10 +3,13 @@
 package message
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/IBM/sarama"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
@@ -36,6 +39,7 @@ func TestKafkaScaling(t *testing.T) {
 			k.moves(wide, 5)
 			k.operation("Restart")
 		}, []int32{0, 1, 2, 3, 4}},
+		{"a topic of five replicas keeps five", func(k *kafka) { k.keeps("everywhere", 5) }, []int32{0, 1, 2, 3, 4}},
 		{"five become three", func(k *kafka) { k.become(3) }, []int32{0, 1, 2}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -49,6 +53,32 @@ func TestKafkaScaling(t *testing.T) {
 			p.judge(step.name + " with " + widePartitions + " partitions")
 		})
 	}
+}
+
+// keeps has a topic with a replica on each of so many nodes, of which none goes as long as it is there.
+func (k *kafka) keeps(topic string, nodes int32) {
+	k.Helper()
+	replicas := fmt.Sprint(nodes)
+	k.entity("topic", topic, map[string]platformv1.ParameterValue{"partitions": "1",
+		"replication-factor": platformv1.ParameterValue(replicas)})
+	k.resize(nodes - 2)
+	k.Eventually(framework.ReadyTimeout, "the nodes are kept", func() error {
+		said := framework.Describe(k.Object().Status.Conditions)
+		if !strings.Contains(said, platformv1.ReasonMembersRefused) ||
+			!strings.Contains(said, "partition "+topic+"-0 needs "+replicas+" brokers") {
+			return fmt.Errorf("it says %s", said)
+		}
+		return nil
+	})
+	k.become(nodes)
+	e := &platformv1.Entity{ObjectMeta: framework.ObjectMeta(k.Name + "-topic-" + topic)}
+	k.Delete(e)
+	k.Eventually(framework.SettleTimeout, "topic "+topic+" is gone", func() error {
+		if err := k.Get(e.Name, e); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("its Entity is %s: %v", framework.Describe(e.Status.Conditions), err)
+		}
+		return nil
+	})
 }
 
 // moves begins to move the first replica of each partition to a broker that has none, and does not wait for it.
