@@ -96,7 +96,14 @@ func ops(o opsOptions, log *slog.Logger) error {
 	}
 	// Before the runner, which it needs for what it undoes.
 	defer holds.Close()
-	opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: version}.Run(ctx,
+	manager, err := follow.NewManager(o.socket)
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	serves := opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Process: manager,
+		Version: version}
+	serves.Run(ctx,
 		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection,
 			Log: log})
 	return nil

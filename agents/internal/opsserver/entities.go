@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
@@ -25,11 +26,17 @@ func (s service) ObserveEntities(ctx context.Context,
 	for _, query := range r.GetEntities() {
 		queries = append(queries, driver.Query{Name: query.GetName(), Password: query.GetPassword()})
 	}
+	before := s.starts(ctx)
 	states, err := s.Entities.Observe(ctx, r.GetType(), queries)
 	if err != nil {
 		return nil, status.Error(server.CodeOf(err, codesOfActions), err.Error())
 	}
-	response := &agentv1.ObserveEntitiesResponse{}
+	after := s.starts(ctx)
+	if before != after || after == between {
+		return nil, status.Error(codes.Aborted, "the process is being stopped or started, so that it is not known which one "+
+			"was asked: ask again")
+	}
+	response := &agentv1.ObserveEntitiesResponse{Starts: after}
 	for _, state := range states {
 		response.Entities = append(response.Entities, &agentv1.EntityState{
 			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword,
@@ -38,6 +45,22 @@ func (s service) ObserveEntities(ctx context.Context,
 		})
 	}
 	return response, nil
+}
+
+// between stands for the number of a process that is not known for sure: one is being stopped, and the next one may
+// answer before the process manager tells of it.
+const between = -1
+
+// starts is the number of the process that runs now; 0 where nobody tells.
+func (s service) starts(ctx context.Context) int64 {
+	now, err := s.Process.Status(ctx)
+	switch {
+	case err != nil:
+		return 0
+	case now.GetPid() == 0 || now.GetState() == agentv1.ProcessState_PROCESS_STATE_STOPPING:
+		return between
+	}
+	return now.GetStarts()
 }
 
 var intents = map[agentv1.EntityIntent]driver.Intent{

@@ -86,6 +86,14 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
+// nobody is a process manager that is not there.
+type nobody struct{}
+
+// Status implements opsserver.Process.
+func (nobody) Status(context.Context) (*agentv1.ProcessStatus, error) {
+	return nil, errors.New("nobody is there")
+}
+
 // fuzzed is a server with one action, a connection to it, and what starts its commands.
 func fuzzed(f *testing.F) (*grpc.ClientConn, *starter) {
 	f.Helper()
@@ -112,7 +120,8 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *starter) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: "fuzz"}.Run(ctx,
+		opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Process: nobody{},
+			Version: "fuzz"}.Run(ctx,
 			server.Endpoint{Address: "127.0.0.1:0",
 				Certificates: mutualtls.New(tlsDir, log), Reflection: server.NoReflection, Log: log,
 				Listening: func(a net.Addr) { addresses <- a }})

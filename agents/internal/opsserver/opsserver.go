@@ -33,8 +33,16 @@ type Server struct {
 	Entities *entity.Keeper
 	// Holds of the middleware.
 	Holds *hold.Keeper
+	// Process tells how the process is now.
+	Process Process
 	// Version of the agent.
 	Version string
+}
+
+// Process is who tells how the process of the pod is.
+type Process interface {
+	// Status returns the present status.
+	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
 }
 
 // Run serves at the endpoint until the context ends.

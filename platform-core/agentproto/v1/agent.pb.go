@@ -2738,7 +2738,10 @@ func (x *EntityQuery) GetPassword() string {
 type ObserveEntitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// entities that are there, of those that were asked for.
-	Entities      []*EntityState `protobuf:"bytes,1,rep,name=entities,proto3" json:"entities,omitempty"`
+	Entities []*EntityState `protobuf:"bytes,1,rep,name=entities,proto3" json:"entities,omitempty"`
+	// starts of the process that had them, as in ProcessStatus: another number is that of another process, which may have forgotten what it had. 0 where
+	// that is not known, as of an agent before there was this field. A look during which the process is stopped or started is refused (Aborted).
+	Starts        int64 `protobuf:"varint,2,opt,name=starts,proto3" json:"starts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2778,6 +2781,13 @@ func (x *ObserveEntitiesResponse) GetEntities() []*EntityState {
 		return x.Entities
 	}
 	return nil
+}
+
+func (x *ObserveEntitiesResponse) GetStarts() int64 {
+	if x != nil {
+		return x.Starts
+	}
+	return 0
 }
 
 // EntityState is one object as the middleware has it.
@@ -3227,9 +3237,10 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\bentities\x18\x02 \x03(\v2\x1f.zeroinfra.agent.v1.EntityQueryR\bentities\"=\n" +
 	"\vEntityQuery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bpassword\x18\x02 \x01(\tR\bpassword\"V\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"n\n" +
 	"\x17ObserveEntitiesResponse\x12;\n" +
-	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xee\x02\n" +
+	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\x12\x16\n" +
+	"\x06starts\x18\x02 \x01(\x03R\x06starts\"\xee\x02\n" +
 	"\vEntityState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12O\n" +
 	"\n" +

@@ -35,6 +35,14 @@ type EntityState struct {
 	Pending string
 }
 
+// EntityStates are what a look found.
+type EntityStates struct {
+	// Objects that are there, by name.
+	Objects map[string]EntityState
+	// Starts of the process that had them, as in report.Report; 0 where the agent does not tell.
+	Starts int64
+}
+
 // EntityIntent is what is to become of an object.
 type EntityIntent string
 
@@ -61,8 +69,8 @@ type EntityCall struct {
 
 // Entities are the objects inside the middleware of one pod. Every error is an *Error.
 type Entities interface {
-	// Observe returns those of at most MaxEntityQueries objects of a type that are there, by name.
-	Observe(ctx context.Context, entityType string, queries []EntityQuery) (map[string]EntityState, error)
+	// Observe returns those of at most MaxEntityQueries objects of a type that are there.
+	Observe(ctx context.Context, entityType string, queries []EntityQuery) (EntityStates, error)
 	// Change begins at most MaxEntityChanges changes, or asks how they stand when it was called with the key before. With
 	// report.CallRunning, call again with the same key.
 	Change(ctx context.Context, key, entityType string, changes []EntityChange) (EntityCall, error)
@@ -90,7 +98,7 @@ type entities struct {
 
 // Observe implements Entities.
 func (e *entities) Observe(ctx context.Context, entityType string,
-	queries []EntityQuery) (map[string]EntityState, error) {
+	queries []EntityQuery) (EntityStates, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	request := &agentv1.ObserveEntitiesRequest{Type: entityType}
@@ -99,12 +107,13 @@ func (e *entities) Observe(ctx context.Context, entityType string,
 	}
 	response, err := e.client.ObserveEntities(ctx, request)
 	if err != nil {
-		return nil, e.failure("ObserveEntities", err)
+		return EntityStates{}, e.failure("ObserveEntities", err)
 	}
-	states := make(map[string]EntityState, len(response.GetEntities()))
+	states := EntityStates{Objects: make(map[string]EntityState, len(response.GetEntities())),
+		Starts: response.GetStarts()}
 	for _, state := range response.GetEntities() {
-		states[state.GetName()] = EntityState{Parameters: state.GetParameters(), OtherPassword: state.GetOtherPassword(),
-			Facts: state.GetFacts(), Pending: state.GetPending()}
+		states.Objects[state.GetName()] = EntityState{Parameters: state.GetParameters(),
+			OtherPassword: state.GetOtherPassword(), Facts: state.GetFacts(), Pending: state.GetPending()}
 	}
 	return states, nil
 }

@@ -194,7 +194,9 @@ func (g *group) key(batch []*item) string {
 	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// since is what an Entity was settled at before its change; empty for one that was not.
+// since is what an Entity was settled at before its change, and the drift that the change repairs; empty for one that
+// was not settled. An object may be gone a second time though nothing was written in between: first forgotten by the
+// process, then removed by somebody.
 func (g *group) since(it *item) string {
 	if since, ok := g.running[it.entity.UID]; ok {
 		return since
@@ -202,7 +204,7 @@ func (g *group) since(it *item) string {
 	if !it.settled() {
 		return ""
 	}
-	return conditions.Get(it.before, platformv1.ReadyCondition).LastTransitionTime.UTC().Format(time.RFC3339)
+	return conditions.Get(it.before, platformv1.ReadyCondition).LastTransitionTime.UTC().Format(time.RFC3339) + it.drift
 }
 
 // underWay keeps the key of a batch as it is while it is asked how its call stands, though the Entities are not settled
@@ -217,7 +219,7 @@ func (g *group) underWay(batch []*item) {
 func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g *group, items []*item) {
 	states, err := observeAll(ctx, agent, g.entityType, items)
 	for _, it := range items {
-		state, there := states[it.entity.Spec.Name]
+		state, there := states.Objects[it.entity.Spec.Name]
 		switch {
 		case it.refused && err == nil:
 			g.disclaim(it, there)

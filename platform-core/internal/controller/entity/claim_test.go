@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -23,22 +24,25 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/event"
 )
 
 // server is the middleware of a pod, and its agent. What a call comes to is for the test to say.
 type server struct {
 	objects map[string]map[string]string
-	answer  func(s *server, key string, change agentclient.EntityChange) (phase, problem string, err error)
-	calls   int
+	// starts of the process, where the agent tells.
+	starts int64
+	answer func(s *server, key string, change agentclient.EntityChange) (phase, problem string, err error)
+	calls  int
 }
 
 // Observe implements agentclient.Entities.
 func (s *server) Observe(_ context.Context, _ string, queries []agentclient.EntityQuery) (
-	map[string]agentclient.EntityState, error) {
-	states := map[string]agentclient.EntityState{}
+	agentclient.EntityStates, error) {
+	states := agentclient.EntityStates{Objects: map[string]agentclient.EntityState{}, Starts: s.starts}
 	for _, query := range queries {
 		if parameters, there := s.objects[query.Name]; there {
-			states[query.Name] = agentclient.EntityState{Parameters: parameters}
+			states.Objects[query.Name] = agentclient.EntityState{Parameters: parameters}
 		}
 	}
 	return states, nil
@@ -122,7 +126,7 @@ func newInstance(t *testing.T, declared schema.Entity, pods ...string) *instance
 			},
 		}).Build()
 	i.Controller = &Controller{Deps: Deps{Dialer: i, Now: func() time.Time { return i.clock },
-		Interval: func() time.Duration { return doubtTime }}, client: client}
+		Interval: func() time.Duration { return doubtTime }}, client: client, events: event.New(events.NewFakeRecorder(8))}
 	for _, name := range pods {
 		i.servers[name] = &server{objects: map[string]map[string]string{}, answer: refuses}
 		i.pods = append(i.pods, corev1.Pod{
@@ -134,7 +138,9 @@ func newInstance(t *testing.T, declared schema.Entity, pods ...string) *instance
 }
 
 // dies has another controller go on.
-func (i *instanceOf) dies() { i.Controller = &Controller{Deps: i.Deps, client: i.client} }
+func (i *instanceOf) dies() {
+	i.Controller = &Controller{Deps: i.Deps, client: i.client, events: i.events}
+}
 
 // restarts has another process of the middleware be there.
 func (i *instanceOf) restarts() {

@@ -154,15 +154,32 @@ func (c *Controller) ask(ctx context.Context, seen *observation, g *group, pod *
 	if o := c.reach(ctx, seen, g, pod); o.Kind() != outcome.KindDone {
 		return o
 	}
-	due, again := seen.due(g, c.Interval())
-	seen.lookAgain(again)
-	var err error
-	if g.states, err = observeAll(ctx, g.agent, g.entityType, due); err != nil {
-		return unanswered(err)
+	for range 2 {
+		due, again := seen.due(g, c.Interval())
+		states, err := observeAll(ctx, g.agent, g.entityType, due)
+		switch {
+		case err != nil:
+			return unanswered(err)
+		case g.answeredBy(pod, states.Starts):
+			// Of another process than the pod has reported so far others may be due.
+			continue
+		}
+		seen.lookAgain(again)
+		g.states, g.whole, g.items = states.Objects, !g.each && len(due) == len(g.items), due
+		return outcome.Done()
 	}
-	g.whole = !g.each && len(due) == len(g.items)
-	g.items = due
-	return outcome.Done()
+	return unanswered(errRestarted)
+}
+
+// answeredBy says whether another process answered than was taken for the one that is asked, and takes that for it: the
+// report of a pod may be older than the answer. An agent that does not tell which process it was gives 0.
+func (g *group) answeredBy(pod *corev1.Pod, starts int64) bool {
+	now := processOf(pod, starts)
+	if starts == 0 || now == g.instance.now {
+		return false
+	}
+	g.instance.now = now
+	return true
 }
 
 // bring changes what was read and is not as asked, and reads that back.

@@ -33,6 +33,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
@@ -77,6 +78,7 @@ type fixture struct {
 	opsPort   int
 	redisPort string
 	starts    int64
+	manager   manager
 	observed  atomic.Int64
 	changed   atomic.Int64
 	// running are the calls that were at work still when they were answered.
@@ -139,6 +141,7 @@ func (f *fixture) begin(t *testing.T, name string, labels map[string]string) {
 	f.Pod = testagents.NewPod(t, f.authority, f.namespace, name, nil)
 	f.address, f.redisPort = testagents.Address(), fmt.Sprint(testagents.FreePort(t))
 	f.createPod()
+	f.manager.serve(t, f.Path("run", "s"))
 	f.startRedis()
 	f.startAgent()
 }
@@ -169,11 +172,18 @@ func (f *fixture) createPod() {
 // startRedis starts the pod's process, whose agent reports it; kill ends it at once.
 func (f *fixture) startRedis() (kill func()) {
 	f.Helper()
+	kill = f.launch()
+	f.reports(report.Healthy)
+	return kill
+}
+
+// launch starts the pod's process, which the pod does not report; kill ends it at once.
+func (f *fixture) launch() (kill func()) {
+	f.Helper()
 	f.Write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n",
 		f.redisPort, f.Root, adminPassword, f.Path("config", "users"))), "redis.conf")
-	// The report tells of a process before that can be asked: what it forgot counts as drift until then.
+	f.manager.tells(agentv1.ProcessState_PROCESS_STATE_STOPPING, f.starts, 1)
 	f.starts++
-	f.reports(report.Starting)
 	cmd := exec.Command("redis-server", f.Path("redis.conf"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -181,13 +191,13 @@ func (f *fixture) startRedis() (kill func()) {
 	}
 	kill = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	f.Cleanup(kill)
+	f.manager.tells(agentv1.ProcessState_PROCESS_STATE_RUNNING, f.starts, cmd.Process.Pid)
 	testkit.Eventually(f, "redis", func(context.Context) error {
 		if said := f.cli("default", adminPassword, "PING"); said != "PONG" {
 			return errors.New(said)
 		}
 		return nil
 	})
-	f.reports(report.Healthy)
 	return kill
 }
 
@@ -257,13 +267,13 @@ func (c counting) DialEntities(ctx context.Context, pod *corev1.Pod) (agentclien
 
 // Observe implements agentclient.Entities.
 func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (
-	map[string]agentclient.EntityState, error) {
+	agentclient.EntityStates, error) {
 	c.f.observed.Add(1)
 	states, err := c.Entities.Observe(ctx, entityType, queries)
 	if pending := c.f.pending.Load(); pending != nil {
-		for name, state := range states {
+		for name, state := range states.Objects {
 			state.Pending = *pending
-			states[name] = state
+			states.Objects[name] = state
 		}
 	}
 	return states, err

@@ -5,7 +5,9 @@ package entity
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -154,8 +156,7 @@ func (c *Controller) reach(ctx context.Context, seen *observation, g *group, pod
 	if g.term, err = c.termOf(ctx, pod); err != nil {
 		return outcome.Failed(err)
 	}
-	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.id()],
-		ofMany: g.each}
+	g.instance = instance{now: processOf(pod, reportOf(pod).Starts), before: seen.instances[g.id()], ofMany: g.each}
 	if seen.attempts[g.id()] == nil {
 		seen.attempts[g.id()] = map[string]int{}
 	}
@@ -165,6 +166,9 @@ func (c *Controller) reach(ctx context.Context, seen *observation, g *group, pod
 	}
 	return outcome.Done()
 }
+
+// processOf names a process by its number in a pod.
+func processOf(pod *corev1.Pod, starts int64) string { return fmt.Sprintf("%s/%d", pod.UID, starts) }
 
 // termOf is the term of the set that a pod is of; 0 where nobody names its writer.
 func (c *Controller) termOf(ctx context.Context, pod *corev1.Pod) (int64, error) {
@@ -199,22 +203,28 @@ func podFor(pods []corev1.Pod, g *group) *corev1.Pod {
 	return found
 }
 
+// errRestarted is told where one look was answered by several processes.
+var errRestarted = errors.New("the process was restarted while its objects were read")
+
 // observeAll asks for the objects of the items, as many at once as a call takes.
 func observeAll(ctx context.Context, agent agentclient.Entities, entityType string, items []*item) (
-	map[string]agentclient.EntityState, error) {
-	all := map[string]agentclient.EntityState{}
+	agentclient.EntityStates, error) {
+	all := agentclient.EntityStates{Objects: map[string]agentclient.EntityState{}}
+	first := true
 	for batch := range slices.Chunk(items, agentclient.MaxEntityQueries) {
 		var queries []agentclient.EntityQuery
 		for _, it := range batch {
 			queries = append(queries, it.query())
 		}
 		states, err := agent.Observe(ctx, entityType, queries)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+			return agentclient.EntityStates{}, err
+		case !first && states.Starts != all.Starts:
+			return agentclient.EntityStates{}, errRestarted
 		}
-		for name, state := range states {
-			all[name] = state
-		}
+		maps.Copy(all.Objects, states.Objects)
+		all.Starts, first = states.Starts, false
 	}
 	return all, nil
 }
