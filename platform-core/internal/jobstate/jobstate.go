@@ -68,6 +68,9 @@ func (j Jobs) Look(ctx context.Context, job *batchv1.Job) (State, error) {
 	return state, err
 }
 
+// Ended says whether a Job has succeeded or failed, whatever its pods are still at.
+func Ended(job *batchv1.Job) bool { return stateOf(job, nil).Phase != platformv1.OperationRunning }
+
 // podsOf are the pods of a Job.
 func (j Jobs) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var list corev1.PodList

@@ -14,6 +14,23 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
+// A Job that is given up, and whose pods are yet to be gone, has not ended.
+func TestAJobHasEndedOnceItsConditionSaysSo(t *testing.T) {
+	for kind, want := range map[batchv1.JobConditionType]bool{batchv1.JobComplete: true, batchv1.JobFailed: true,
+		batchv1.JobFailureTarget: false, batchv1.JobSuspended: false} {
+		job := &batchv1.Job{Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mover"}}}}}}
+		job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
+		if got := Ended(job); got != want {
+			t.Errorf("with %s it has ended: %t, want %t", kind, got, want)
+		}
+		job.Status.Conditions[0].Status = corev1.ConditionFalse
+		if Ended(job) {
+			t.Errorf("it has ended though %s is False", kind)
+		}
+	}
+}
+
 // A Job is done when its own container is, whatever a container does that somebody added to its pod.
 func TestAContainerThatNeverEndsHoldsNothingUp(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

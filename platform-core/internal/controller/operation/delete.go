@@ -19,6 +19,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -73,7 +74,7 @@ func (c *Controller) stopTasks(ctx context.Context, op *platformv1.Operation) (w
 	}
 	for i := range list.Items {
 		job := &list.Items[i]
-		if !metav1.IsControlledBy(job, op) || jobEnded(job) {
+		if !metav1.IsControlledBy(job, op) || jobstate.Ended(job) {
 			continue
 		}
 		working = true
@@ -84,17 +85,6 @@ func (c *Controller) stopTasks(ctx context.Context, op *platformv1.Operation) (w
 		}
 	}
 	return working, nil
-}
-
-// jobEnded says whether a Job has ended.
-func jobEnded(job *batchv1.Job) bool {
-	for _, condition := range job.Status.Conditions {
-		if condition.Status == corev1.ConditionTrue &&
-			(condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed) {
-			return true
-		}
-	}
-	return false
 }
 
 // sharesArtifacts says whether another Operation, which tried this one again or the other way round, has the same
