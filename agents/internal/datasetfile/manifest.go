@@ -11,10 +11,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zeroinfra/agents/internal/checksum"
 )
 
 // ownFolder of a volume has what is not part of the version: the manifest, and the part of a file that is being
@@ -34,13 +35,10 @@ type File struct {
 	Size int64
 }
 
-// digits are a SHA-256 digest.
-var digits = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // check says what is wrong with a file.
 func (f File) check() error {
 	switch {
-	case !digits.MatchString(f.SHA256):
+	case !checksum.IsSHA256(f.SHA256):
 		return fmt.Errorf("the digest %q of %q is not one of 64 hexadecimal digits", f.SHA256, f.Path)
 	case !filepath.IsLocal(f.Path) || f.Path == ".":
 		return fmt.Errorf("the path %q leaves the dataset", f.Path)

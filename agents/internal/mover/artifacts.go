@@ -14,16 +14,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/zeroinfra/agents/internal/checksum"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
-
-// sumForm is a SHA-256 in hexadecimal digits.
-var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // onArtifacts says whether a verb is about artifacts.
 func onArtifacts(verb mover.Verb) bool {
@@ -49,7 +46,7 @@ func checkArtifacts(plan *mover.Plan) error {
 		if !path.IsAbs(file.Path) || path.Clean(file.Path) != file.Path || file.Path == "/" || file.Mount < 0 {
 			return fmt.Errorf("the artifact %q has the path %q", file.Name, file.Path)
 		}
-		if plan.Verb == mover.VerbFetch && (!sumForm.MatchString(file.SHA256) || file.Size < 0) {
+		if plan.Verb == mover.VerbFetch && (!checksum.IsSHA256(file.SHA256) || file.Size < 0) {
 			return fmt.Errorf("the artifact %q has the digest %q", file.Name, file.SHA256)
 		}
 	}

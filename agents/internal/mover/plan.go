@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroinfra/agents/internal/checksum"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
@@ -30,7 +31,6 @@ const (
 )
 
 var (
-	digestForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	partForm     = regexp.MustCompile(`^([0-9a-f]{16})/data-([0-9]{5,7})$`)
 	idForm       = regexp.MustCompile(`^[0-9A-Za-z-]{1,63}$`)
 	metadataForm = regexp.MustCompile(`^([0-9a-f]{16})/metadata\.json$`)
@@ -127,7 +127,7 @@ func checkBackup(verb mover.Verb, b *mover.Backup) error {
 		return fmt.Errorf("the verb %s has the stream %q", verb, b.Stream)
 	case len(b.Metadata) > maxMetadata:
 		return fmt.Errorf("the metadata has %d bytes, more than %d", len(b.Metadata), maxMetadata)
-	case b.Digest != "" && !digestForm.MatchString(b.Digest):
+	case b.Digest != "" && !checksum.IsDigest(b.Digest):
 		return fmt.Errorf("the digest %q is none", b.Digest)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/zeroinfra/agents/internal/checksum"
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
@@ -25,8 +26,7 @@ import (
 const version = 1
 
 var (
-	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	// element is one part of a path: a secret cannot lead out of its folder.
 	element = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 )
@@ -45,11 +45,11 @@ func (d Dirs) validate(p *plan.Plan) error {
 	if p.Version != version {
 		return fmt.Errorf("version is %d; this agent knows %d", p.Version, version)
 	}
-	if !digestForm.MatchString(p.Digest) {
+	if !checksum.IsDigest(p.Digest) {
 		return fmt.Errorf("digest %q is not \"sha256:\" and 64 hexadecimal digits", p.Digest)
 	}
 	// An older engine does not send it; then every change needs a restart.
-	if p.RestartDigest != "" && !digestForm.MatchString(p.RestartDigest) {
+	if p.RestartDigest != "" && !checksum.IsDigest(p.RestartDigest) {
 		return fmt.Errorf("restartDigest %q is not \"sha256:\" and 64 hexadecimal digits", p.RestartDigest)
 	}
 	if err := validateProcess(p.Process); err != nil {
