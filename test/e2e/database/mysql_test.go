@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -45,6 +46,7 @@ func TestMySQL(t *testing.T) {
 		{"parameters change while it runs, or by a restart", checkMySQLParameters},
 		{"passwords are rotated, and the former ones stay valid until they are discarded", checkMySQLRotation},
 		{"a process that is restarted keeps its data", checkMySQLRestart},
+		{"nothing is told of a process that hangs", checkMySQLHangs},
 		{"a dump is restored into both versions", checkMySQLBackup},
 		{"it speaks TLS", checkMySQLTLS},
 		{"bad changes are refused", checkMySQLRefused},
@@ -54,6 +56,17 @@ func TestMySQL(t *testing.T) {
 			return
 		}
 	}
+}
+
+// checkMySQLHangs stops the process: what it said of itself is not known to be so until it responds again.
+func checkMySQLHangs(m *mysqlInstance) {
+	group, pod := &mysqlGroup{m}, m.application().Pods()[0].Name
+	m.saysOf(m.name, "Writable", metav1.ConditionTrue, "ReadWrite")
+	group.signal(pod, "STOP")
+	m.saysOf(m.name, "Writable", metav1.ConditionUnknown, "NotResponding")
+	group.signal(pod, "CONT")
+	m.saysOf(m.name, "Writable", metav1.ConditionTrue, "ReadWrite")
+	m.waitReady()
 }
 
 func checkMySQLBinding(m *mysqlInstance) {
