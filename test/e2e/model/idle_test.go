@@ -19,7 +19,7 @@ import (
 
 // idlePauses are the seconds between bursts of requests around idle.after: as the door calls itself idle, while the
 // server ends, and when there is none.
-var idlePauses = []int{60, 61, 62, 64, 70, 80}
+var idlePauses = []int{60, 62, 66, 80}
 
 // TestInferenceIdle takes the server away while no request comes, and brings it back for the next ones, whenever they
 // come: none fails.
