@@ -204,6 +204,8 @@ func TestPodsBehindPortsOfNodes(t *testing.T) {
 		}
 		return nil
 	})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].External.NodePorts[0].NodePort = 32418 })
+	testkit.WaitForReady(t, env.Client, taken)
 
 	refused := brokers(namespace, corev1.ServiceTypeClusterIP)
 	refused.Name, refused.Spec.Components[0].External.NodePorts = "c", []platformv1.PodNodePort{{Set: "main",

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,10 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 			continue
 		}
 		change, err := c.applyEach(ctx, component, f, obj)
+		if _, isService := obj.(*corev1.Service); isService && apierrors.IsInvalid(err) {
+			// A port of the nodes, or an address, may be that of another Service, which can let go of it.
+			return outcome.StalledFor(refusedRecheck, platformv1.ReasonInvalidSpec, err.Error())
+		}
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
