@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	// kafkaImage has Kafka's own tools, and is what bare brokers run.
+	kafkaImage = "zeroinfra/kafka:4.4"
 	// consoleName is the pod that Kafka's own tools run in.
 	consoleName = "console"
 	// consoleScript counts the different records of a topic by Kafka's own consumer. The password is its standard input.

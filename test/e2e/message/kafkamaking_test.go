@@ -28,8 +28,6 @@ const (
 	// makingBudget is how many times as long as bare pods a cluster may take from apply to Ready, and makingLimit what no
 	// busy machine explains.
 	makingBudget, makingLimit = 1.3, 4.0
-	// kafkaImage is what both sides run.
-	kafkaImage = "zeroinfra/kafka:4.4"
 	// bareListener is the port that a bare broker serves clients on.
 	bareListener = 9092
 )
