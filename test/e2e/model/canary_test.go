@@ -46,9 +46,7 @@ func TestCanary(t *testing.T) {
 
 	edit(s, i, map[string]any{"canary": canary("bad", 25)})
 	expectCanary(s, i, bad, 0)
-	if got := shares(s, batchRequests); got[digests[1]] != batchRequests {
-		s.Errorf("with a bad canary the answers are from %v", got)
-	}
+	expectAll(s, digests[1])
 
 	edit(s, i, map[string]any{"canary": canary("v2", 50)})
 	expectCanary(s, i, digests[2], 50)
@@ -56,9 +54,7 @@ func TestCanary(t *testing.T) {
 	expectDigest(s, i, digests[2])
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
-	if got := shares(s, batchRequests); got[digests[2]] != batchRequests {
-		s.Errorf("after the promotion the answers are from %v", got)
-	}
+	expectAll(s, digests[2])
 	s.Delete(i)
 }
 
@@ -104,6 +100,18 @@ func expectShare(s *framework.Namespace, digest string, want float64) {
 	if math.Abs(share-want) > deviation {
 		s.Errorf("the canary has %.1f %% of the requests: %v", share, got)
 	}
+}
+
+// expectAll waits until the pods with a file answer all requests: the proxies of the nodes learn of a pod that is not
+// ready any more after its status tells it.
+func expectAll(s *framework.Namespace, digest string) {
+	s.Helper()
+	s.Eventually(framework.ReadyTimeout, "one version answers all requests", func() error {
+		if got := shares(s, batchRequests); got[digest] != batchRequests {
+			return fmt.Errorf("the answers are from %v, and are to be from %s", got, digest)
+		}
+		return nil
+	})
 }
 
 // shares counts the answers to requests by the file that was served. Each request has a connection of its own, and all
