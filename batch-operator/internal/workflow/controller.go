@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +32,8 @@ import (
 const (
 	// owner names the controller.
 	owner = "workflow"
-	// staleRetry is when a Workflow is looked at again that the cache has of before.
-	staleRetry = 100 * time.Millisecond
+	// createdLook is when a Workflow is looked at again whose Operation was created.
+	createdLook = 100 * time.Millisecond
 )
 
 // Kind is the controller of Workflows, for operator.Options.
@@ -150,8 +151,9 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 	p := decide(wf, f)
 	switch err := c.act(ctx, wf, p); {
 	case errors.Is(err, apply.ErrStale):
-		wf.Status = *before
-		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
+		// Nothing of this turn is written: it would take back what is on record since.
+		kind := batchv1.GroupVersion.WithResource("workflows").GroupResource()
+		return outcome.Failed(apierrors.NewConflict(kind, wf.Name, err))
 	case err != nil:
 		wf.Status = *before
 		if o := apply.Outcome(err); o.Kind() == outcome.KindStalled {
@@ -160,6 +162,10 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 		return outcome.Failed(err)
 	}
 	o := report(wf, p, outcome.Done())
+	if p.create != nil {
+		// It may have ended before its name is on record, and tells nothing after that.
+		return o.Within(createdLook)
+	}
 	if !p.wake.IsZero() {
 		o = o.Within(max(p.wake.Sub(f.now), time.Millisecond))
 	}
