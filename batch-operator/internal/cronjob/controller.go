@@ -4,7 +4,6 @@ package cronjob
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -36,8 +35,6 @@ const (
 	// longestSleep is after how long a CronJob is looked at again at most, without a request: a clock that was set
 	// forward is noticed by then.
 	longestSleep = 10 * time.Minute
-	// staleRetry is when a CronJob is looked at again that the cache has of before.
-	staleRetry = 100 * time.Millisecond
 )
 
 // Kind is the controller of CronJobs, for operator.Options.
@@ -199,10 +196,7 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	if tellWaiting(&p.status, waiting) {
 		p.wakeAt(f.now.Add(semaphore.Poll), f.now)
 	}
-	switch err := c.act(ctx, cj, text, p); {
-	case errors.Is(err, apply.ErrStale):
-		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
-	case err != nil:
+	if err := c.act(ctx, cj, text, p); err != nil {
 		o := apply.Outcome(err)
 		if o.Kind() == outcome.KindStalled {
 			return report(cj, o)

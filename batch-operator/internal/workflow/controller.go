@@ -4,11 +4,9 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -149,12 +147,7 @@ func (c *Controller) work(ctx context.Context, wf *batchv1.Workflow) outcome.Out
 	}
 	before := wf.Status.DeepCopy()
 	p := decide(wf, f)
-	switch err := c.act(ctx, wf, p); {
-	case errors.Is(err, apply.ErrStale):
-		// Nothing of this turn is written: it would take back what is on record since.
-		kind := batchv1.GroupVersion.WithResource("workflows").GroupResource()
-		return outcome.Failed(apierrors.NewConflict(kind, wf.Name, err))
-	case err != nil:
+	if err := c.act(ctx, wf, p); err != nil {
 		wf.Status = *before
 		if o := apply.Outcome(err); o.Kind() == outcome.KindStalled {
 			return report(wf, plan{}, o)

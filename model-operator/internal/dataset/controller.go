@@ -4,7 +4,6 @@ package dataset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -27,12 +26,8 @@ import (
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
-const (
-	// owner names the controller.
-	owner = "dataset"
-	// staleRetry is when a Dataset is looked at again that the cache has of before.
-	staleRetry = 100 * time.Millisecond
-)
+// owner names the controller.
+const owner = "dataset"
 
 // Kind is the controller of Datasets, for operator.Options.
 type Kind struct {
@@ -141,11 +136,7 @@ func (c *Controller) work(ctx context.Context, ds *aiv1.Dataset) outcome.Outcome
 	}
 	before := ds.Status.DeepCopy()
 	p := decide(ds, f)
-	switch err := c.act(ctx, ds, p); {
-	case errors.Is(err, apply.ErrStale):
-		ds.Status = *before
-		return outcome.WaitingFor(staleRetry, platformv1.ReasonProgressing, err.Error())
-	case err != nil:
+	if err := c.act(ctx, ds, p); err != nil {
 		ds.Status = *before
 		return apply.Outcome(err)
 	}
