@@ -5,7 +5,6 @@ package canary
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/internal/progress"
 )
 
 // owner names the controller, and owns what it writes.
@@ -175,30 +175,7 @@ func (c *Controller) pods(ctx context.Context, i *aiv1.Inference) ([]corev1.Pod,
 
 // record writes how far a canary is, unless that is on record; nil for nothing.
 func (c *Controller) record(ctx context.Context, i *aiv1.Inference, p *aiv1.CanaryProgress) error {
-	var value any
-	before, has := i.Annotations[aiv1.CanaryProgressAnnotation]
-	switch {
-	case p == nil && !has:
-		return nil
-	case p != nil:
-		text, err := json.Marshal(p)
-		if err != nil {
-			return err
-		}
-		if value = string(text); has && before == value {
-			return nil
-		}
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": i.ResourceVersion, "annotations": map[string]any{aiv1.CanaryProgressAnnotation: value},
-	}})
-	if err != nil {
-		return err
-	}
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name}}
-	target.SetGroupVersionKind(aiv1.GroupVersion.WithKind("Inference"))
-	err = c.client.Patch(ctx, target, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(owner))
-	return client.IgnoreNotFound(err)
+	return progress.Record(ctx, c.client, i, progress.Place{Annotation: aiv1.CanaryProgressAnnotation, Owner: owner}, p)
 }
 
 // recall is what is known of a step.

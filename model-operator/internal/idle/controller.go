@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+	"github.com/zeroinfra/model-operator/internal/progress"
 )
 
 const (
@@ -163,30 +164,15 @@ func demandOf(pod *corev1.Pod) demand {
 
 // record writes what is decided, unless that is on record.
 func (c *Controller) record(ctx context.Context, i *aiv1.Inference, p aiv1.IdleProgress) error {
-	var value any
-	before, has := i.Annotations[aiv1.IdleProgressAnnotation]
-	if p.Phase != aiv1.IdleActive {
-		text, err := json.Marshal(p)
-		if err != nil {
-			return err
-		}
-		value = string(text)
+	decided := &p
+	if p.Phase == aiv1.IdleActive {
+		decided = nil
 	}
-	if value == nil && !has || has && value == before {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": i.ResourceVersion, "annotations": map[string]any{aiv1.IdleProgressAnnotation: value},
-	}})
-	if err != nil {
-		return err
-	}
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name}}
-	target.SetGroupVersionKind(aiv1.GroupVersion.WithKind("Inference"))
-	err = c.client.Patch(ctx, target, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(owner))
+	at := progress.Place{Annotation: aiv1.IdleProgressAnnotation, Owner: owner}
+	err := progress.Record(ctx, c.client, i, at, decided)
 	if apierrors.IsConflict(err) {
 		// The cache was behind: what changed brings another turn.
 		return nil
 	}
-	return client.IgnoreNotFound(err)
+	return err
 }
