@@ -88,8 +88,8 @@ func kafkaProbe() *cobra.Command {
 			return printRows(table, err)
 		})
 	cmd.Flags().StringVar(&node, "node", "",
-		"node.id, for the lines node, serves, votes and leads: this number, and whether it is "+
-			"a broker that is alive, a voter, and the active controller")
+		"node.id, for the lines node, serves, votes, leads and directory: this number, whether it is a broker that is "+
+			"alive, a voter, and the active controller, and the identifier of the directory that it has the metadata in")
 	cmd.Flags().StringVar(&jars, "jars", "", "pattern of the jar whose name ends with the version, for the line version")
 	return cmd
 }
@@ -114,6 +114,11 @@ func addOwn(table *driver.Table, node string) {
 			is = "yes"
 		}
 		addColumn(table, own.name, is)
+	}
+	for _, voter := range column("directories") {
+		if own, directory, _ := strings.Cut(voter, ":"); own == node {
+			addColumn(table, "directory", directory)
+		}
 	}
 }
 

@@ -213,12 +213,13 @@ func (j *Judge) set(health report.Health, cause probe.Cause, message string) {
 }
 
 // Report is what is to be said now. The role is that of a healthy middleware only,
-// and so are attributes unless its probe gives them; the version stays known.
+// and so are attributes unless its probe gives them; the version and the member's identifier stay known.
 func (j *Judge) Report() report.Report {
 	r := report.Report{
 		Health:        j.health,
 		Message:       j.message,
 		Version:       j.good.Version,
+		MemberID:      j.good.MemberID,
 		Attributes:    j.attributes,
 		ConfigDigest:  j.process.GetConfigDigest(),
 		RestartDigest: j.process.GetRestartDigest(),

@@ -22,6 +22,7 @@ type Expressions struct {
 
 	role       *expression.Expression[string]
 	version    *expression.Expression[string]
+	memberID   *expression.Expression[string]
 	attributes map[string]expression.Expression[string]
 	// attributesWhen is nil where only a healthy middleware has attributes.
 	attributesWhen *expression.Expression[bool]
@@ -48,6 +49,9 @@ func Compile(p plan.Probe) (*Expressions, error) {
 		return nil, err
 	}
 	if x.version, err = compileOptional[string](env, "version", p.Version); err != nil {
+		return nil, err
+	}
+	if x.memberID, err = compileOptional[string](env, "memberID", p.MemberID); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {

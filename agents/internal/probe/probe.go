@@ -51,8 +51,8 @@ type Outcome struct {
 	// OutOfConnections is what the middleware said when it had no connection left for the probe, also where the probe
 	// was let in by the reserved way.
 	OutOfConnections string
-	// Role and Version are there when it is healthy.
-	Role, Version string
+	// Role, Version and MemberID are there when it is healthy.
+	Role, Version, MemberID string
 	// Attributes are there when it is healthy, and otherwise where the plan says so.
 	Attributes map[string]string
 }
@@ -198,13 +198,14 @@ func (x *Expressions) describe(vars map[string]any) Outcome {
 	var o Outcome
 	var err error
 	fail := func(err error) Outcome { return Outcome{Cause: CauseExpression, Message: err.Error()} }
-	if x.role != nil {
-		if o.Role, err = x.role.Evaluate(vars); err != nil {
-			return fail(err)
+	for _, text := range []struct {
+		into *string
+		from *expression.Expression[string]
+	}{{&o.Role, x.role}, {&o.Version, x.version}, {&o.MemberID, x.memberID}} {
+		if text.from == nil {
+			continue
 		}
-	}
-	if x.version != nil {
-		if o.Version, err = x.version.Evaluate(vars); err != nil {
+		if *text.into, err = text.from.Evaluate(vars); err != nil {
 			return fail(err)
 		}
 	}

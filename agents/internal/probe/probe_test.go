@@ -26,13 +26,13 @@ var redis = plan.Probe{
 	Command: []string{"redis-cli", "INFO"},
 	Healthy: "exitCode == 0 && fields['loading'] == '0'",
 	Role:    "fields['role'] == 'master' ? 'primary' : 'secondary'",
-	Version: "fields['redis_version']",
+	Version: "fields['redis_version']", MemberID: "fields['run_id']",
 	Attributes: map[string]string{"mode": "fields['redis_mode']",
 		"first": "stdout.startsWith('# Server') ? 'server' : stderr"},
 }
 
-const info = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Persistence\r\nloading:0\r\n# " +
-	"Replication\r\nrole:master\r\n"
+const info = "# Server\r\nredis_version:7.0.15\r\nrun_id:5f2\r\nredis_mode:standalone\r\n\r\n# Persistence\r\n" +
+	"loading:0\r\n# Replication\r\nrole:master\r\n"
 
 func judge(t *testing.T, p plan.Probe, result command.Result) probe.Outcome {
 	t.Helper()
@@ -45,7 +45,7 @@ func judge(t *testing.T, p plan.Probe, result command.Result) probe.Outcome {
 
 func TestHealthyOutputIsMapped(t *testing.T) {
 	got := judge(t, redis, command.Result{Stdout: info})
-	want := probe.Outcome{Role: "primary", Version: "7.0.15",
+	want := probe.Outcome{Role: "primary", Version: "7.0.15", MemberID: "5f2",
 		Attributes: map[string]string{"mode": "standalone", "first": "server"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -337,6 +337,20 @@ type KafkaClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	Racks []KafkaRack `json:"racks,omitempty"`
+	// directories are by what the quorum knows each node that can be a controller; absent for one that does not answer.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	Directories []KafkaDirectory `json:"directories,omitempty"`
+}
+
+// KafkaDirectory is in which directory a node keeps the metadata of the cluster, and votes with (KIP-853).
+type KafkaDirectory struct {
+	// pod of the node.
+	Pod string `json:"pod"`
+	// id of the directory, as meta.properties has it in directory.id. A node whose volume was lost comes back with another
+	// one.
+	ID string `json:"id"`
 }
 
 // KafkaRack is where one broker is.

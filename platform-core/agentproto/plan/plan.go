@@ -275,6 +275,9 @@ type Probe struct {
 	Role string `json:"role,omitempty"`
 	// Version is a string expression that gives the middleware's version, for example fields['redis_version'].
 	Version string `json:"version,omitempty"`
+	// MemberID is a string expression that gives the identifier by which the other members of the middleware know this
+	// one, for example fields['MemberID'] of etcd.
+	MemberID string `json:"memberID,omitempty"`
 	// Attributes are string expressions by name. Only such as change rarely: a change is an API write.
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// AttributesWhen is a boolean expression, asked where Healthy is not true: the attributes are reported all the same,

@@ -38,6 +38,8 @@ type Report struct {
 	Role string `json:"role,omitempty"`
 	// Version of the middleware as the probe reads it back.
 	Version string `json:"version,omitempty"`
+	// MemberID by which the other members of the middleware know this one, as the probe reads it back.
+	MemberID string `json:"memberID,omitempty"`
 	// Message says what is wrong, when something is; stable while the cause is the same.
 	Message string `json:"message,omitempty"`
 	// FailedForMs is how long the middleware had been unhealthy when this was said, in milliseconds, or how long its probe

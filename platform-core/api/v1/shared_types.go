@@ -193,6 +193,11 @@ type PodState struct {
 	// version of the middleware that runs, as read back from it.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// memberID is the identifier by which the other members of the middleware know the pod, as read back from it: the
+	// member ID of etcd, the server_uuid of MySQL, the directory ID of a node of Kafka. Absent where the plugin reads
+	// none.
+	// +optional
+	MemberID string `json:"memberID,omitempty"`
 	// node that the pod is on.
 	// +optional
 	Node string `json:"node,omitempty"`

@@ -44,6 +44,7 @@ func (l *loader) checkProbe(path document.Path, c *schema.Component) {
 	l.checkProbeExpression(path.With("outOfConnections"), c.Probe.OutOfConnections, cel.BoolType)
 	l.checkProbeExpression(path.With("role"), c.Probe.Role, cel.StringType)
 	l.checkProbeExpression(path.With("version"), c.Probe.Version, cel.StringType)
+	l.checkProbeExpression(path.With("memberID"), c.Probe.MemberID, cel.StringType)
 	for _, name := range slices.Sorted(maps.Keys(c.Probe.Attributes)) {
 		l.checkProbeExpression(path.With("attributes").With(name), c.Probe.Attributes[name], cel.StringType)
 	}

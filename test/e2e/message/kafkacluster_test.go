@@ -289,9 +289,12 @@ func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
 	for _, role := range []string{"standby", "active"} {
 		k.Run("the disk of one that is "+role+" is wiped", func(t *testing.T) {
 			k := k.in(t)
-			k.wipe(k.controllerOf(role))
+			wiped := k.controllerOf(role)
+			before := k.directoryOf(cluster, wiped, "")
+			k.wipe(wiped)
 			k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
 			k.votingControllers(cluster, 3)
+			k.directoryOf(cluster, wiped, before)
 			p.goesOn()
 		})
 	}
@@ -299,6 +302,24 @@ func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
 		k.votingControllers(cluster, replicas)
 	}
 	p.judge("controllers come and go")
+}
+
+// directoryOf is the directory ID that the status has of a controller, once it is another one than before.
+func (k *kafka) directoryOf(cluster *messagev1.KafkaCluster, pod, before string) (id string) {
+	k.Helper()
+	k.Eventually(framework.SettleTimeout, "the status has the directory ID of "+pod, func() error {
+		if err := k.Get(cluster.Name, cluster); err != nil {
+			return err
+		}
+		for _, directory := range cluster.Status.Directories {
+			if directory.Pod == pod && directory.ID != before {
+				id = directory.ID
+				return nil
+			}
+		}
+		return fmt.Errorf("it has %v, where %q was before", cluster.Status.Directories, before)
+	})
+	return id
 }
 
 // controllerOf is the pod of a controller with a role.

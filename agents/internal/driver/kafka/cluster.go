@@ -61,7 +61,8 @@ const codeMismatchedEndpoint sarama.KError = 114
 const quorumPatience = 2 * time.Second
 
 // describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what
-// the controllers say of the quorum. The columns brokers and alive are empty where the address is that of a controller
+// the controllers say of the quorum, and in which directory each of its
+// members keeps the metadata. The columns brokers and alive are empty where the address is that of a controller
 // that is no broker. Those of the quorum are missing where a broker reaches no controller in time: it serves its
 // clients also while no controller answers.
 func describeStatus(s *session, _ []string) (driver.Table, error) {
@@ -83,9 +84,10 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 	quorum, err := s.quorumWithin(patience)
 	switch {
 	case err == nil:
-		columns = append(columns, "controller", "epoch", "highWatermark", "voters", "observers")
+		columns = append(columns, "controller", "epoch", "highWatermark", "voters", "observers", "directories")
 		values = append(values, number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark),
-			numbers(nodesOf(quorum.voters)), numbers(nodesOf(quorum.observers)))
+			numbers(nodesOf(quorum.voters)), numbers(nodesOf(quorum.observers)),
+			directoriesOf(slices.Concat(quorum.voters, quorum.observers)))
 	case !isBroker:
 		return driver.Table{}, err
 	}

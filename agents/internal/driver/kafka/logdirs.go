@@ -124,8 +124,8 @@ func sumLogDirs(s *session, words []string) (driver.Table, error) {
 		strings.Join(lines, "; "), voters), nil
 }
 
-// votersOf are the controllers that vote, each with the identifier of the directory that it votes with: a controller
-// that has lost its volume comes back with another one (KIP-853). Nobody votes where the metadata is in ZooKeeper.
+// votersOf are the controllers that vote, for people, each with its directory as in directoriesOf. Nobody votes where
+// the metadata is in ZooKeeper.
 func (s *session) votersOf() (string, error) {
 	apart, err := s.withZooKeeper()
 	if err != nil || apart {

@@ -153,6 +153,19 @@ func nodesOf(members []quorumMember) (ids []int32) {
 	return ids
 }
 
+// directoriesOf are members of a quorum, each with a colon and the identifier of the directory that it keeps the
+// metadata in: a controller that has lost its volume comes back with another one (KIP-853). Those of a static one have
+// none.
+func directoriesOf(members []quorumMember) string {
+	var directories []string
+	for _, member := range members {
+		if member.directory != [16]byte{} {
+			directories = append(directories, number(member.node)+":"+textOf(member.directory))
+		}
+	}
+	return strings.Join(directories, " ")
+}
+
 // end is the largest offset of a voter: that of the leader.
 func (q *quorum) end() int64 {
 	end := q.highWatermark

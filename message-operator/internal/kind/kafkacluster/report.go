@@ -25,6 +25,7 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 	s := &k.Status
 	instance.Report(&s.InstanceStatus, app)
 	s.Brokers, s.Controllers, s.ZooKeeper, s.ExternalAddresses, s.Racks = "", "", "", nil, nil
+	s.Directories = directoriesOf(app)
 	s.Migration = migrations[stageOf(&k.Spec)]
 	if b := k.Spec.Bootstrap; b != nil && len(b.Servers) > 0 {
 		s.Endpoint = b.Servers[0]
@@ -48,4 +49,19 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 			s.ZooKeeper = typed.HealthyOf(&c)
 		}
 	}
+}
+
+// directoriesOf are those of the controllers: of all nodes where each is one.
+func directoriesOf(app *platformv1.Application) (directories []messagev1.KafkaDirectory) {
+	for _, c := range app.Status.Components {
+		if c.Name != controller && app.Spec.Topology != combined {
+			continue
+		}
+		for _, pod := range c.Pods {
+			if pod.MemberID != "" {
+				directories = append(directories, messagev1.KafkaDirectory{Pod: pod.Name, ID: pod.MemberID})
+			}
+		}
+	}
+	return directories
 }

@@ -22,13 +22,14 @@ func TestReport(t *testing.T) {
 		Binding:   &platformv1.Binding{Name: "kafkacluster-events-binding"},
 		Components: []platformv1.ComponentState{{Name: component, Replicas: 3, Pods: []platformv1.PodState{
 			{Name: "kafkacluster-events-kafka-main-0", Health: "Healthy", External: "192.0.2.7:31092"},
-			{Name: "kafkacluster-events-kafka-main-1", Health: "Healthy", Zone: "eu-1b"},
+			{Name: "kafkacluster-events-kafka-main-1", Health: "Healthy", Zone: "eu-1b", MemberID: "b1"},
 			{Name: "kafkacluster-events-kafka-main-2", Health: "Starting", External: "192.0.2.9:31094"},
 		}}},
 	}
 	separate := app.DeepCopy()
-	apart := []platformv1.PodState{
-		{Name: "kafkacluster-events-controller-main-0", Health: "Healthy", External: "not told", Zone: "eu-1a"}}
+	app.Spec.Topology = combined
+	apart := []platformv1.PodState{{Name: "kafkacluster-events-controller-main-0", Health: "Healthy",
+		External: "not told", Zone: "eu-1a", MemberID: "c0"}}
 	separate.Status.Components = append(separate.Status.Components,
 		platformv1.ComponentState{Name: controller, Replicas: 3, Pods: apart})
 	want := messagev1.KafkaClusterStatus{
@@ -45,10 +46,13 @@ func TestReport(t *testing.T) {
 	}
 	wantSeparate := *want.DeepCopy()
 	wantSeparate.Controllers = "1/3"
-	withZooKeeper := app.DeepCopy()
+	wantSeparate.Directories = []messagev1.KafkaDirectory{{Pod: "kafkacluster-events-controller-main-0", ID: "c0"}}
+	withZooKeeper := separate.DeepCopy()
+	withZooKeeper.Status.Components = withZooKeeper.Status.Components[:1]
 	withZooKeeper.Status.Components = append(withZooKeeper.Status.Components,
 		platformv1.ComponentState{Name: zookeeper, Replicas: 1, Pods: apart})
 	wantZooKeeper := *want.DeepCopy()
+	want.Directories = []messagev1.KafkaDirectory{{Pod: "kafkacluster-events-kafka-main-1", ID: "b1"}}
 	wantZooKeeper.ZooKeeper, wantZooKeeper.Migration = "1/1", migrations[messagev1.StageZooKeeper]
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
@@ -70,6 +74,7 @@ func TestReport(t *testing.T) {
 				Brokers:        "9/9", Controllers: "9/9", ZooKeeper: "9/9", Migration: "old",
 				ExternalAddresses: []messagev1.KafkaExternalAddress{{Pod: "old", Address: "old:1"}},
 				Racks:             []messagev1.KafkaRack{{Pod: "old", Rack: "old"}},
+				Directories:       []messagev1.KafkaDirectory{{Pod: "old", ID: "old"}},
 			}}
 			k.Spec.ZooKeeper = c.zk
 			Kind{}.Report(k, c.app)

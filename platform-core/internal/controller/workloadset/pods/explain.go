@@ -93,7 +93,7 @@ func States(f *Verdict) []platformv1.PodState {
 			Name:    p.Name,
 			Role:    p.Role,
 			Health:  string(p.Report.Health),
-			Version: p.Report.Version,
+			Version: p.Report.Version, MemberID: p.Report.MemberID,
 			Node:    f.Pods[p.Name].Spec.NodeName,
 			Zone:    zoneTold(f.Pods[p.Name]),
 			Message: strings.TrimSpace(cmp.Or(p.Report.Message, p.Report.OutOfConnections)),
