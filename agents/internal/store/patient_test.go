@@ -10,7 +10,9 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/store"
@@ -20,12 +22,11 @@ import (
 type moody struct {
 	store.Repository
 	answers []error
-	asked   int
+	asked   atomic.Int32
 }
 
 func (m *moody) Remove(ctx context.Context, _ string) error {
-	answer := m.answers[min(m.asked, len(m.answers)-1)]
-	m.asked++
+	answer := m.answers[min(int(m.asked.Add(1)), len(m.answers))-1]
 	if answer == nil {
 		<-ctx.Done()
 		return ctx.Err()
@@ -58,12 +59,14 @@ func TestPatient(t *testing.T) {
 		"there is no room":      {[]error{store.Full{Why: "no"}, errWell}, time.Minute, store.Full{Why: "no"}, 1},
 		"a fault, then refused": {[]error{errFault, store.Refused{Why: "no"}}, time.Minute, store.Refused{Why: "no"}, 2},
 	} {
-		m := &moody{answers: c.answers}
-		p := store.Patient{Repository: m, Patience: store.Patience{Answer: 50 * time.Millisecond, Total: c.patience,
-			Log: slog.New(slog.DiscardHandler)}}
-		if err := p.Remove(t.Context(), "a"); !errors.Is(err, c.want) || m.asked != c.asked {
-			t.Errorf("%s: %v after %d questions", what, err, m.asked)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			m := &moody{answers: c.answers}
+			p := store.Patient{Repository: m, Patience: store.Patience{Answer: 50 * time.Millisecond, Total: c.patience,
+				Log: slog.New(slog.DiscardHandler)}}
+			if err := p.Remove(t.Context(), "a"); !errors.Is(err, c.want) || int(m.asked.Load()) != c.asked {
+				t.Errorf("%s: %v after %d questions", what, err, m.asked.Load())
+			}
+		})
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errFault)

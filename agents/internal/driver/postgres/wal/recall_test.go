@@ -113,7 +113,7 @@ func TestAPromotionWithoutTheStore(t *testing.T) {
 	if err := os.Rename(place+".away", place); err != nil {
 		t.Fatal(err)
 	}
-	s.archiver.Patience = 2 * time.Minute
+	s.archiver.Patience = patience
 	s.keeps("00000002.history")
 	if got, want := s.wants(), names(SegmentOf(1, 4).Name, SegmentOf(1, 5).Name, SegmentOf(2, 6).Name); got != want {
 		t.Errorf("with the store the server wants archived\n%s, not\n%s", got, want)

@@ -3,6 +3,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ var ErrEnd = errors.New("the archive does not have it")
 const (
 	// nearEnd segments of an archive may come in another order than theirs.
 	nearEnd = 16
-	// settling is how long a file is waited for that others came before.
-	settling = 3 * time.Second
+	// defaultSettling is that of a Restorer that says none.
+	defaultSettling = 3 * time.Second
 )
 
 // Restorer gives a server that recovers the files of an archive.
@@ -39,6 +40,8 @@ type Restorer struct {
 	Parallel int
 	// Patience with a store that does not answer.
 	Patience time.Duration
+	// Settling is how long a file is waited for that others came before. Default 3 s.
+	Settling time.Duration
 	Log      *slog.Logger
 }
 
@@ -96,6 +99,7 @@ func (r *Restorer) missing(ctx context.Context, t Timeline, f File, path string)
 			f.Name, r.Archive.Store, SegmentOf(f.Timeline, later[0]).Name)}
 	}
 	// A server keeps several at once: this one may be under way.
+	settling := cmp.Or(r.Settling, defaultSettling)
 	settled, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
 	for {

@@ -20,6 +20,9 @@ import (
 	"github.com/zeroinfra/agents/internal/store"
 )
 
+// patience of a test with a store that is there: longer than any machine takes.
+const patience = 2 * time.Minute
+
 // server is the folder of a server's data, with the log that a test puts there.
 type server struct {
 	*testing.T
@@ -44,7 +47,7 @@ func newServer(t *testing.T, place, system string) *server {
 	s.put("global/pg_control", binary.NativeEndian.AppendUint64(nil, number))
 	s.put("postmaster.pid", fmt.Appendf(nil, "%d\n/data\n0\n5432\n/run\n*\n0 0\nready   \n", os.Getpid()))
 	s.archiver = &Archiver{Archive: archiveAt(t, place), Data: s.Data, Notes: filepath.Join(s.root, "run"), Parallel: 2,
-		Patience: 2 * time.Second, Alarm: 25, Log: slog.New(slog.DiscardHandler)}
+		Patience: patience, Alarm: 25, Log: slog.New(slog.DiscardHandler)}
 	return s
 }
 
@@ -120,7 +123,7 @@ func restorer(t *testing.T, place string) *Restorer {
 		t.Fatal(err)
 	}
 	return &Restorer{Archive: a, Lineage: lineage, Cache: filepath.Join(t.TempDir(), "next"), Parallel: 4,
-		Patience: 2 * time.Second, Log: slog.New(slog.DiscardHandler)}
+		Patience: patience, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestNames(t *testing.T) {
@@ -235,6 +238,7 @@ func TestAnArchive(t *testing.T) {
 	}
 	// Half a segment.
 	s.file(SegmentOf(1, 6).Name, []byte("half"), "ready")
+	s.archiver.Patience = 3 * time.Second
 	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 6).Name); err == nil ||
 		!strings.Contains(err.Error(), "has 4 bytes") {
 		t.Errorf("it says %v", err)
@@ -260,12 +264,14 @@ func TestSeveralAhead(t *testing.T) {
 	}
 	s.keeps(SegmentOf(1, 2).Name)
 	s.put("pg_wal/"+SegmentOf(1, 3).Name, content(99))
+	s.archiver.Patience = 100 * time.Millisecond
 	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 3).Name); err == nil {
 		t.Error("a note about another content was enough")
 	}
 	if err := os.Rename(place+".away", place); err != nil {
 		t.Fatal(err)
 	}
+	s.archiver.Patience = patience
 	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 3).Name); err == nil ||
 		!strings.Contains(err.Error(), "has another") {
 		t.Errorf("it says %v", err)
@@ -295,6 +301,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	if err := os.Rename(place, place+".away"); err != nil {
 		t.Fatal(err)
 	}
+	s.archiver.Patience = 100 * time.Millisecond
 	if err := s.archiver.Keep(t.Context(), name); err == nil {
 		t.Fatal("it was kept nowhere")
 	}
@@ -304,7 +311,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	}
 	since := state.FailingSince
 	// It comes back while somebody waits.
-	s.archiver.Patience = 2 * time.Minute
+	s.archiver.Patience = patience
 	time.AfterFunc(500*time.Millisecond, func() { _ = os.Rename(place+".away", place) })
 	s.keeps(name)
 	if state := s.archiver.state(); state.Reason != "" || !state.FailingSince.IsZero() || state.LastFile != name ||
@@ -450,10 +457,16 @@ func TestTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.segment(1, 7, "ready")
-	time.AfterFunc(settling/3, func() { _ = s.archiver.Keep(context.Background(), SegmentOf(1, 7).Name) })
+	kept := make(chan struct{})
+	time.AfterFunc(defaultSettling/3, func() {
+		defer close(kept)
+		_ = s.archiver.Keep(context.Background(), SegmentOf(1, 7).Name)
+	})
+	r.Settling = patience
 	if err := r.Restore(t.Context(), SegmentOf(1, 7).Name, path); err != nil {
 		t.Errorf("what was under way: %v", err)
 	}
+	<-kept
 	// What is broken.
 	victim := filepath.Join(place, object(Timeline{Number: 1}, SegmentOf(1, 2)))
 	data, err := os.ReadFile(victim)
@@ -471,6 +484,7 @@ func TestTheEnd(t *testing.T) {
 	if err := os.Rename(place, place+".away"); err != nil {
 		t.Fatal(err)
 	}
+	r.Patience = 100 * time.Millisecond
 	for _, name := range []string{SegmentOf(1, 41).Name, "00000002.history"} {
 		r.Lineage.Timelines = append(r.Lineage.Timelines, Timeline{2, 2})
 		if err := r.Restore(t.Context(), name, path); err == nil || errors.Is(err, ErrEnd) {
