@@ -6,9 +6,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"testing"
 
@@ -48,13 +50,13 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// serve runs the operator until the test ends.
+// serve runs the operator until the test ends, and returns when it is ready: it sets the logger of all clients before.
 func serve(t *testing.T) {
 	t.Helper()
-	command := operator.Command(options())
+	command, health := operator.Command(options()), freeAddress(t)
 	command.SetArgs([]string{
 		"--kubeconfig=" + env.KubeconfigOf(t, env.System), "--namespace=" + system, "--agent-image=agent:test",
-		"--health-probe-bind-address=" + freeAddress(t), "--metrics-bind-address=" + freeAddress(t), "--log-format=console",
+		"--health-probe-bind-address=" + health, "--metrics-bind-address=" + freeAddress(t), "--log-format=console",
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -64,6 +66,21 @@ func serve(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("the operator ended with: %v", err)
 		}
+	})
+	testkit.Eventually(t, "the operator is ready", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
 	})
 }
 

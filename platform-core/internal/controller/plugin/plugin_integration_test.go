@@ -5,6 +5,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,7 +415,11 @@ func TestPluginIsWithdrawn(t *testing.T) {
 // Operators may share a namespace: each speaks of the bundles of its own domain.
 func TestOperatorsShareANamespace(t *testing.T) {
 	namespace := env.Namespace(t)
-	_, others, _ := operatorOf(t, namespace, "database")
+	// The clock of the other one, which can be stopped.
+	var stopped atomic.Pointer[time.Time]
+	_, others, _ := start(t, namespace, "database", "", func(d *Deps) {
+		d.Now = func() time.Time { return *cmp.Or(stopped.Load(), new(time.Now())) }
+	})
 	for _, cm := range relay(t, namespace, "1.5.0") {
 		create(t, cm)
 	}
@@ -429,7 +435,9 @@ func TestOperatorsShareANamespace(t *testing.T) {
 	waitPlugin(t, "1.5.0", "taken over", taken)
 	before := len(others.of("relay-1.5.0"))
 
-	// The next ones are published by the right operator at once; what comes last tells that both have seen all of it.
+	// The next ones are published by the right operator at once, while the other one waits whether somebody does.
+	// What comes last tells that both have seen all of it.
+	stopped.Store(new(time.Now()))
 	for _, version := range []string{"1.5.1", "1.5.2"} {
 		for _, cm := range relay(t, namespace, version) {
 			create(t, cm)
