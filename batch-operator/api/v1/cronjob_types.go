@@ -141,7 +141,11 @@ const (
 	DependsOnWorkflow = "Workflow"
 )
 
+// DependencyRun is the value of otherwise that has a run begin all the same.
+const DependencyRun = "Run"
+
 // Dependency is a CronJob or a Workflow that has to succeed first.
+// +kubebuilder:validation:XValidation:rule="(!has(self.condition) || self.condition == 'SucceededWithin') == has(self.within)",message="within is how long before the time of a run a success may have been: condition SucceededWithin needs it, and the others have none"
 type Dependency struct {
 	// name of the CronJob or Workflow, in the same namespace. Of a Workflow, those count too that have their tasks from
 	// it.
@@ -154,19 +158,42 @@ type Dependency struct {
 	// +kubebuilder:validation:Enum=CronJob;Workflow
 	// +kubebuilder:default=CronJob
 	Kind string `json:"kind,omitempty"`
-	// within is how long before the time of a run its last success may have been.
-	// +required
+	// condition that has to hold for a run to begin. SucceededWithin: a run succeeded within a time before that of the
+	// schedule. SucceededSameDay: one succeeded on the day of that time, in the time zone of this CronJob, or later.
+	// LastRunSucceeded: of the runs that have ended, the last one succeeded. Default SucceededWithin.
+	// +optional
+	// +kubebuilder:default=SucceededWithin
+	Condition DependencyCondition `json:"condition,omitempty"`
+	// within is how long before the time of a run its last success may have been. SucceededWithin needs it.
+	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="within must be greater than 0"
-	Within metav1.Duration `json:"within"`
-	// timeout is how long a run waits for that. Then it is skipped. Default 0s: it is skipped at once.
+	Within *metav1.Duration `json:"within,omitempty"`
+	// otherwise says what becomes of a time for which the condition does not hold: Skip it, or Run all the same. Default
+	// Skip.
+	// +optional
+	// +kubebuilder:validation:Enum=Skip;Run
+	// +kubebuilder:default=Skip
+	Otherwise string `json:"otherwise,omitempty"`
+	// timeout is how long a run waits for the condition. Default 0s: what otherwise says is done at once.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="timeout must not be negative"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
+
+// DependencyCondition is when a Dependency lets a run begin.
+// +kubebuilder:validation:Enum=SucceededWithin;SucceededSameDay;LastRunSucceeded
+type DependencyCondition string
+
+// Values of DependencyCondition.
+const (
+	DependencySucceededWithin  DependencyCondition = "SucceededWithin"
+	DependencySucceededSameDay DependencyCondition = "SucceededSameDay"
+	DependencyLastRunSucceeded DependencyCondition = "LastRunSucceeded"
+)
 
 // History says how long runs are kept that have ended.
 type History struct {

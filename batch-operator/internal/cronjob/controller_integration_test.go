@@ -190,10 +190,10 @@ func TestRunWaitsForTheCronJobThatItDependsOn(t *testing.T) {
 	long := metav1.Duration{Duration: 8784 * time.Hour}
 	load := p.script("load", nil)
 	report := p.script("report", func(s *batchv1.CronJobSpec) {
-		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: long, Timeout: &long}}
+		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: &long, Timeout: &long}}
 	})
 	hasty := p.script("hasty", func(s *batchv1.CronJobSpec) {
-		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: long}}
+		s.DependsOn = []batchv1.Dependency{{Name: "load", Within: &long}}
 	})
 	for _, cj := range []*batchv1.CronJob{load, report, hasty} {
 		p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })
@@ -233,7 +233,7 @@ func TestRunWaitsForTheWorkflowThatItDependsOn(t *testing.T) {
 	p.create(&batchv1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "load-today"},
 		Spec: batchv1.WorkflowSpec{TemplateFrom: &batchv1.WorkflowTemplate{Name: "load"}}})
 	cj := p.script("report", func(s *batchv1.CronJobSpec) {
-		s.DependsOn = []batchv1.Dependency{{Name: "load", Kind: batchv1.DependsOnWorkflow, Within: long, Timeout: &long}}
+		s.DependsOn = []batchv1.Dependency{{Name: "load", Kind: batchv1.DependsOnWorkflow, Within: &long, Timeout: &long}}
 	})
 	p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })
 	p.reach(1, cj)

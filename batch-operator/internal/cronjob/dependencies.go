@@ -22,8 +22,8 @@ func dependencyOf(d batchv1.Dependency) dependencyKey {
 
 // dependency is what a CronJob depends on, as far as it exists.
 type dependency struct {
-	// success is when a run last ended well; nil for never.
-	success *metav1.Time
+	// success is when a run last ended well, and failure when one last did not; nil for never.
+	success, failure *metav1.Time
 }
 
 // observeDependencies reads what a CronJob depends on.
@@ -56,7 +56,11 @@ func (c *Controller) cronJob(ctx context.Context, key client.ObjectKey) (*depend
 		}
 		return nil, fmt.Errorf("cannot read CronJob %q: %w", key.Name, err)
 	}
-	return &dependency{success: on.Status.LastSuccessTime}, nil
+	found := &dependency{success: on.Status.LastSuccessTime}
+	if on.Status.LastFailure != nil {
+		found.failure = on.Status.LastFailure.Time
+	}
+	return found, nil
 }
 
 // workflowRuns are a Workflow and those that have their tasks from it, as one; nil when there are none.
@@ -74,8 +78,12 @@ func (c *Controller) workflowRuns(ctx context.Context, key client.ObjectKey) (*d
 		if on == nil {
 			on = &dependency{}
 		}
-		if end := wf.Status.CompletionTime; wf.Status.Phase == batchv1.WorkflowSucceeded && end != nil {
+		switch end := wf.Status.CompletionTime; {
+		case end == nil:
+		case wf.Status.Phase == batchv1.WorkflowSucceeded:
 			on.success = latest(on.success, end.Time)
+		default:
+			on.failure = latest(on.failure, end.Time)
 		}
 	}
 	return on, nil

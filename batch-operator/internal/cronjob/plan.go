@@ -288,6 +288,8 @@ func (p *planner) held(at time.Time) (held bool, until time.Time, why string) {
 		switch {
 		case why == "":
 			continue
+		case !p.facts.now.Before(limit) && d.Otherwise == batchv1.DependencyRun:
+			continue
 		case !p.facts.now.Before(limit):
 			return false, until, why
 		case until.IsZero() || limit.Before(until):
@@ -306,14 +308,29 @@ func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit t
 		limit = limit.Add(d.Timeout.Duration)
 	}
 	key := dependencyOf(d)
-	switch on := p.facts.dependencies[key]; {
+	named := fmt.Sprintf("%s %q, which it depends on,", key.kind, d.Name)
+	on := p.facts.dependencies[key]
+	switch {
 	case on == nil:
-		return fmt.Sprintf("%s %q, which it depends on, does not exist", key.kind, d.Name), limit
-	case on.success == nil || on.success.Before(&metav1.Time{Time: at.Add(-d.Within.Duration)}):
-		return fmt.Sprintf("%s %q, which it depends on, did not succeed within %s before", key.kind, d.Name,
-			d.Within.Duration), limit
+		return named + " does not exist", limit
+	case d.Condition == batchv1.DependencyLastRunSucceeded:
+		if on.success == nil || on.failure != nil && !on.failure.Before(on.success) {
+			return named + " did not succeed the last time", limit
+		}
+	case d.Condition == batchv1.DependencySucceededSameDay:
+		if on.success == nil || on.success.Time.Before(p.dayOf(at)) {
+			return named + " did not succeed on the same day", limit
+		}
+	case d.Within != nil && (on.success == nil || on.success.Time.Before(at.Add(-d.Within.Duration))):
+		return fmt.Sprintf("%s did not succeed within %s before", named, d.Within.Duration), limit
 	}
 	return "", limit
+}
+
+// dayOf is when the day of a time begins, in the time zone of the schedule.
+func (p *planner) dayOf(at time.Time) time.Time {
+	year, month, day := at.In(p.schedule.Zone()).Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, p.schedule.Zone())
 }
 
 // begin creates a run, unless it exists.

@@ -158,7 +158,7 @@ func TestDependsOn(t *testing.T) {
 			t.Run(title+" "+kind, func(t *testing.T) {
 				w := newWorld(t, func(s *batchv1.CronJobSpec) {
 					s.DependsOn = []batchv1.Dependency{
-						{Name: "load", Kind: kind, Within: *duration(30 * time.Minute), Timeout: c.timeout}}
+						{Name: "load", Kind: kind, Within: duration(30 * time.Minute), Timeout: c.timeout}}
 				})
 				load := dependencyKey{kind: kind, name: "load"}
 				if c.success > 0 {
@@ -176,6 +176,46 @@ func TestDependsOn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Each condition of a dependency, for a time of 01:00, and what becomes of it otherwise.
+func TestConditionsOfDependencies(t *testing.T) {
+	at := begin.Add(hour)
+	midnight := begin.Truncate(24 * time.Hour)
+	last, day := batchv1.DependencyLastRunSucceeded, batchv1.DependencySucceededSameDay
+	for title, c := range map[string]struct {
+		on        dependency
+		condition batchv1.DependencyCondition
+		otherwise string
+		runs      bool
+		message   string
+	}{
+		"the last one succeeded": {dependency{success: stamp(begin), failure: stamp(begin.Add(-hour))}, last, "", true, ""},
+		"the last one failed": {dependency{success: stamp(begin.Add(-hour)), failure: stamp(begin)}, last, "", false,
+			`CronJob "load", which it depends on, did not succeed the last time`},
+		"none has ended":        {dependency{}, last, "", false, "did not succeed the last time"},
+		"it runs all the same":  {dependency{failure: stamp(begin)}, last, "Run", true, ""},
+		"the same day":          {dependency{success: stamp(midnight)}, day, "", true, ""},
+		"the day before":        {dependency{success: stamp(midnight.Add(-time.Second))}, day, "", false, "on the same day"},
+		"not on any day":        {dependency{failure: stamp(begin)}, day, "Skip", false, "on the same day"},
+		"another day, but runs": {dependency{success: stamp(midnight.Add(-hour))}, day, "Run", true, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			w := newWorld(t, func(s *batchv1.CronJobSpec) {
+				s.DependsOn = []batchv1.Dependency{{Name: "load", Condition: c.condition, Otherwise: c.otherwise}}
+			})
+			w.others[dependencyKey{kind: "CronJob", name: "load"}] = &c.on
+			w.live(at.Add(time.Minute))
+			if c.runs {
+				w.want(hour)
+			} else {
+				w.want()
+			}
+			if !strings.Contains(w.cj.Status.Message, c.message) {
+				t.Errorf("the message is %q", w.cj.Status.Message)
+			}
+		})
 	}
 }
 

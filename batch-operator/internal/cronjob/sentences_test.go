@@ -23,7 +23,7 @@ func TestWhyATimeWasSkippedIsSaid(t *testing.T) {
 			s.Concurrency = batchv1.Concurrency{Policy: "Queue", Max: &one}
 		}, nil, third + "1 runs are waiting"},
 		"a later one replaces it": {func(s *batchv1.CronJobSpec) {
-			s.Concurrency.Policy, s.DependsOn = "Replace", []batchv1.Dependency{{Name: "load", Within: *duration(hour),
+			s.Concurrency.Policy, s.DependsOn = "Replace", []batchv1.Dependency{{Name: "load", Within: duration(hour),
 				Timeout: duration(90 * time.Minute)}}
 		}, nil, second + "a later time has come"},
 		"the operator was away": {func(*batchv1.CronJobSpec) {}, func(w *world) {
@@ -39,7 +39,7 @@ func TestWhyATimeWasSkippedIsSaid(t *testing.T) {
 			w.cj.Status.SettledTime = stamp(begin.Add(5 * hour))
 		}, "the clock was set back from 2027-01-01T05:00:00Z: times count from 2027-01-01T00:00:00Z"},
 		"it depends on nothing": {func(s *batchv1.CronJobSpec) {
-			s.DependsOn = []batchv1.Dependency{{Name: "load", Within: *duration(hour)}}
+			s.DependsOn = []batchv1.Dependency{{Name: "load", Within: duration(hour)}}
 		}, func(w *world) { w.live(begin.Add(2*hour + time.Minute)) },
 			second + `CronJob "load", which it depends on, does not exist`},
 	} {
