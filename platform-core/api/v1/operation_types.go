@@ -139,6 +139,11 @@ type OperationApproval struct {
 	// decision: Approved or Rejected.
 	// +required
 	Decision OperationDecision `json:"decision"`
+	// reason of the decision, for the record. One who rejects where several users decide gives it here as well.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
 }
 
 // OperationDecision is what an approval says.

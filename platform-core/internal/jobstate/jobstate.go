@@ -53,9 +53,12 @@ type Jobs struct {
 	Client client.Client
 	// Now tells the time.
 	Now func() time.Time
+	// NeverGivesUp leaves a pod that does not start to the deadline of its Job. It is for tasks of users, which may wait
+	// for a node or for room in a quota.
+	NeverGivesUp bool
 }
 
-// Look says how a Job stands, and gives it up when its pod does not start (start.go).
+// Look says how a Job stands, and gives it up when its pod does not start (start.go), unless it never does.
 func (j Jobs) Look(ctx context.Context, job *batchv1.Job) (State, error) {
 	pods, err := j.podsOf(ctx, job)
 	if err != nil {

@@ -27,6 +27,9 @@ const (
 	// that what waits for it fails with the reason and lets others go on: its deadline is for the work, and is hours. A
 	// pod that nothing is known to stop, such as one that pulls a large image, is not given up.
 	StartPatience = 5 * time.Minute
+	// refusedLook is how old a Job without a pod is that never is given up, when it is asked whether the API server takes
+	// its pod.
+	refusedLook = 10 * time.Second
 	// startLook is how often a pod that has yet to start is looked at.
 	startLook = time.Minute
 )
@@ -54,13 +57,13 @@ func (j Jobs) awaitStart(ctx context.Context, job *batchv1.Job, pods []corev1.Po
 			why = fault.Message
 		}
 	}
-	if len(pods) == 0 && left <= 0 {
+	if len(pods) == 0 && (left <= 0 || j.NeverGivesUp && left < StartPatience-refusedLook) {
 		var err error
 		if why, err = j.refused(ctx, job); err != nil {
 			return err
 		}
 	}
-	if state.Message = cmp.Or(why, state.Message); why == "" || left > 0 {
+	if state.Message = cmp.Or(why, state.Message); why == "" || left > 0 || j.NeverGivesUp {
 		return nil
 	}
 	state.Message = fmt.Sprintf("it was given up since its pod did not start within %s: %s", StartPatience, why)

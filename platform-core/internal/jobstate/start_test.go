@@ -68,6 +68,7 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 		status  *corev1.PodStatus
 		refuses error
 		job     func(*batchv1.Job)
+		never   bool
 		says    string
 		wake    time.Duration
 		given   bool
@@ -79,7 +80,11 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 				"{dedicated: db}"},
 		"no image": {after: late, status: &noImage, wake: startLook, given: true,
 			says: `container mover cannot get image "mover:1" (ImagePullBackOff)`},
-		"a quota":         {after: late, refuses: quota, says: "exceeded quota: few", wake: startLook, given: true},
+		"a quota": {after: late, refuses: quota, says: "exceeded quota: few", wake: startLook, given: true},
+		"no node, of a task": {after: late, status: &taint, never: true, says: "no node for pod mover-1-x: 0/1",
+			wake: startLook},
+		"a quota, of a task": {after: time.Minute, refuses: quota, never: true, says: "exceeded quota: few",
+			wake: startLook},
 		"a quota, so far": {after: time.Minute, refuses: quota, wake: startLook},
 		"no pod yet":      {after: late, wake: startLook},
 		"a large image":   {after: late, status: &pulls, wake: startLook},
@@ -104,7 +109,7 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 					return test.refuses
 				}}).Build()
 			now := func() time.Time { return made.Add(test.after) }
-			state, err := Jobs{Live: c, Client: c, Now: now}.Look(t.Context(), job)
+			state, err := Jobs{Live: c, Client: c, Now: now, NeverGivesUp: test.never}.Look(t.Context(), job)
 			says := strings.Contains(state.Message, test.says) && (state.Message == "") == (test.says == "")
 			if err != nil || state.Phase != platformv1.OperationRunning || state.Wake != test.wake || !says {
 				t.Errorf("it is %+v, %v", state, err)

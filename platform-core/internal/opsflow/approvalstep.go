@@ -34,7 +34,7 @@ func (approvalStep) advance(r *run, t *optemplate.Step, step *platformv1.StepSta
 	var by []string
 	for _, user := range slices.Sorted(maps.Keys(decisions)) {
 		if decisions[user] == platformv1.OperationRejected {
-			return failedf("%s rejected it: %s", user, message)
+			return rejected(r.op.Spec.Approval, user, message)
 		}
 		by = append(by, user)
 	}
@@ -48,6 +48,14 @@ func (approvalStep) advance(r *run, t *optemplate.Step, step *platformv1.StepSta
 		return verdict{waiting: fmt.Sprintf("%d users other than %s to approve, %d of whom have: %s", wanted, author, len(by),
 			message), approval: yes}
 	}
+}
+
+// rejected is the verdict of an approval that a user rejected, with his reason where he gave one.
+func rejected(approval *platformv1.OperationApproval, user, message string) verdict {
+	if approval != nil && approval.By == user && approval.Reason != "" {
+		return failedf("%s rejected it since %q: %s", user, approval.Reason, message)
+	}
+	return failedf("%s rejected it: %s", user, message)
 }
 
 // decisionsOf are all decisions about an Operation, by user.

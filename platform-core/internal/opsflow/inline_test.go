@@ -113,6 +113,8 @@ func TestApprovalBySeveralUsers(t *testing.T) {
 			map[string]platformv1.OperationDecision{"eve": approved}, platformv1.OperationRunning, "bob, eve"},
 		"one rejects": {nil, map[string]platformv1.OperationDecision{"eve": rejected, "bob": approved},
 			platformv1.OperationFailed, "eve rejected it: sign it"},
+		"one rejects with a reason": {&platformv1.OperationApproval{By: "eve", Decision: rejected, Reason: "too dear"}, nil,
+			platformv1.OperationFailed, `eve rejected it since "too dear": sign it`},
 		"author as well": {nil, map[string]platformv1.OperationDecision{"ada": approved, "bob": approved, "eve": approved},
 			platformv1.OperationFailed, "ada cannot approve his own Operation"},
 		"changes his mind": {&platformv1.OperationApproval{By: "bob", Decision: approved},

@@ -43,7 +43,8 @@ type fleet struct {
 	op       *platformv1.Operation
 	versions []*platformv1.Operation
 	facts    Facts
-	// jobs by name, how often each was created, and how often it was looked at.
+	// jobs that are there, by name; how often each was created, also after it was removed; and how often it was looked at.
+	jobs            map[string]bool
 	created, looked map[string]int
 	kills, largest  int
 }
@@ -60,7 +61,8 @@ func newFleet(t *testing.T, items int) *fleet {
 	}
 	text := strings.NewReplacer("ITEMS", string(list), "TASK", "container: {image: 'example/tool:1', args: ['${each}']}").
 		Replace(manyTasks)
-	f := &fleet{T: t, rng: rand.New(rand.NewPCG(7, uint64(items))), created: map[string]int{}, looked: map[string]int{}}
+	f := &fleet{T: t, rng: rand.New(rand.NewPCG(7, uint64(items))), created: map[string]int{}, looked: map[string]int{},
+		jobs: map[string]bool{}}
 	f.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "many", UID: "uid"}}
 	f.op.Spec.Template, f.op.Spec.Author, f.op.Spec.ServiceAccountName = text, "ada", "worker"
 	f.op.Spec.Timeout = &metav1.Duration{Duration: 1000 * time.Hour}
@@ -103,13 +105,17 @@ func (f *fleet) bring(effect *Effect) *Answer {
 	if job == nil {
 		f.Fatalf("the effect is %+v", effect)
 	}
-	if job.Verb == JobRun && f.created[job.Name] == 0 {
+	switch {
+	case job.Verb == JobRun && !f.jobs[job.Name]:
+		f.jobs[job.Name] = true
 		f.created[job.Name]++
 		return &Answer{Job: JobState{Phase: platformv1.OperationRunning}}
+	case job.Verb == JobRemove || job.Verb == JobStop:
+		delete(f.jobs, job.Name)
 	}
 	f.looked[job.Name]++
 	switch {
-	case f.created[job.Name] == 0:
+	case !f.jobs[job.Name]:
 		return &Answer{}
 	case f.looked[job.Name] <= len(job.Name)%2:
 		return &Answer{Job: JobState{Phase: platformv1.OperationRunning}}

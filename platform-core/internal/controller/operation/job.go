@@ -38,7 +38,9 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	case !metav1.IsControlledBy(job, op):
 		return refuse("there is a Job %q that is not of this Operation: delete it", wanted.Name), nil
 	}
-	found, err := c.jobs().Look(ctx, job)
+	jobs := c.jobs()
+	jobs.NeverGivesUp = wanted.Task != nil
+	found, err := jobs.Look(ctx, job)
 	if err != nil {
 		return nil, err
 	}
