@@ -16,7 +16,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.outputs)",message="outputs are those of the template: leave them out with templateFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateFrom) || !has(self.artifacts)",message="artifacts are those of the template: leave them out with templateFrom"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.artifacts) == has(oldSelf.artifacts) && (!has(self.artifacts) || self.artifacts == oldSelf.artifacts)",message="artifacts are immutable: create another Workflow"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.synchronization), has(self.suspend), has(self.stop), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs, artifacts and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateOnly) || !self.templateOnly || ![has(self.templateFrom), has(self.arguments), has(self.parallelism), has(self.activeDeadline), has(self.author), has(self.synchronization), has(self.suspend), has(self.stop), has(self.terminate), has(self.ttlSecondsAfterFinished)].exists(x, x)",message="a template has tasks, onExit, parameters, outputs, artifacts and serviceAccountName alone: leave out all else, which is for the Workflows that run it"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) == has(oldSelf.templateOnly) && (!has(self.templateOnly) || self.templateOnly == oldSelf.templateOnly)",message="templateOnly is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.tasks) == has(oldSelf.tasks) && (!has(self.tasks) || self.tasks == oldSelf.tasks) && has(self.onExit) == has(oldSelf.onExit) && (!has(self.onExit) || self.onExit == oldSelf.onExit)",message="tasks and onExit are immutable: create another Workflow"
 // +kubebuilder:validation:XValidation:rule="has(self.templateOnly) && self.templateOnly || has(self.outputs) == has(oldSelf.outputs) && (!has(self.outputs) || self.outputs == oldSelf.outputs)",message="outputs are immutable: create another Workflow"
@@ -103,6 +103,10 @@ type WorkflowSpec struct {
 	// stop ends the run: pods are deleted, no task begins but onExit. It wins over an approval that is waited for.
 	// +optional
 	Stop bool `json:"stop,omitempty"`
+	// terminate ends the run at once: its Operation is deleted, and with it the pods and their logs. Nothing else runs, not
+	// even onExit. It wins over stop. What the tasks came to stays in the status.
+	// +optional
+	Terminate bool `json:"terminate,omitempty"`
 	// ttlSecondsAfterFinished is how long after its end the Workflow is deleted, with its record and the logs. Not at all
 	// when left out.
 	// +optional

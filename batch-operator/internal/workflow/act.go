@@ -33,6 +33,9 @@ func (c *Controller) act(ctx context.Context, wf *batchv1.Workflow, p plan) erro
 			return err
 		}
 	}
+	if p.terminate != nil {
+		return c.apply.Delete(ctx, p.terminate)
+	}
 	if !p.remove {
 		return nil
 	}

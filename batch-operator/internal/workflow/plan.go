@@ -47,6 +47,8 @@ type plan struct {
 	suspend *bool
 	// cancel names the Operation to cancel; empty for none.
 	cancel string
+	// terminate is the Operation to delete; nil for none.
+	terminate *platformv1.Operation
 	// remove says that the time of the Workflow is over.
 	remove bool
 	// invalid says why the spec cannot be had; nil when it can.
@@ -67,9 +69,12 @@ func finished(s *batchv1.WorkflowStatus) bool {
 // retries says whether a retry is asked for that was not made.
 func retries(wf *batchv1.Workflow) bool {
 	asked, s := wf.Annotations[batchv1.RetryAnnotation], &wf.Status
-	return asked != "" && asked != s.LastRetry && !wf.Spec.Stop &&
+	return asked != "" && asked != s.LastRetry && !ends(wf) &&
 		(s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
 }
+
+// ends says whether a run is to end, or not to begin.
+func ends(wf *batchv1.Workflow) bool { return wf.Spec.Stop || wf.Spec.Terminate }
 
 // decide plans what comes of a Workflow now, and fills in its status but for the conditions.
 func decide(wf *batchv1.Workflow, f facts) plan {
@@ -89,7 +94,7 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 	switch {
 	case wf.Spec.TemplateOnly:
 		return checkTemplate(wf, f)
-	case s.Operation == "" && wf.Spec.Stop:
+	case s.Operation == "" && ends(wf):
 		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began",
 			new(metav1.NewTime(f.now))
 		return plan{}
@@ -98,6 +103,9 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 		return plan{}
 	case s.Operation == "" || finished(s):
 		return begin(wf, f)
+	case f.operation == nil && wf.Spec.Terminate:
+		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was terminated", new(metav1.NewTime(f.now))
+		return plan{}
 	case f.operation == nil:
 		s.Phase, s.CompletionTime = batchv1.WorkflowFailed, new(metav1.NewTime(f.now))
 		s.Message = fmt.Sprintf("Operation %q was deleted before it ended", s.Operation)
@@ -197,6 +205,10 @@ func follow(wf *batchv1.Workflow, f facts) plan {
 		}
 		s.CompletionTime = op.Status.CompletionTime
 		return plan{}
+	}
+	if wf.Spec.Terminate {
+		s.Phase, s.Message = batchv1.WorkflowStopping, fmt.Sprintf("Operation %q is being deleted", op.Name)
+		return plan{terminate: op}
 	}
 	var p plan
 	if suspend := wf.Spec.Suspend || f.waiting != ""; op.Spec.Suspend != suspend {

@@ -30,7 +30,7 @@ func (c *Controller) synchronize(
 		return "", c.locks.Release(ctx, wf.Namespace, wf.Spec.Synchronization, s.OperationUID)
 	case op.Status.Phase.Ended():
 		return "", c.locks.Release(ctx, wf.Namespace, wf.Spec.Synchronization, op.UID)
-	case !op.Spec.Suspend || wf.Spec.Suspend || wf.Spec.Stop || op.Spec.Cancel:
+	case !op.Spec.Suspend || wf.Spec.Suspend || ends(wf) || op.Spec.Cancel:
 		// It has begun, or is not to begin.
 		return "", nil
 	case !op.DeletionTimestamp.IsZero():

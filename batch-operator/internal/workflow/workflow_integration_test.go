@@ -259,6 +259,37 @@ onExit:
 	b.reaches(unbegun, batchv1.WorkflowStopped, "it was stopped before it began")
 }
 
+// A run that is terminated ends without onExit, whatever it waits for; its status stays, and it can be tried again.
+func TestWorkflowIsTerminated(t *testing.T) {
+	b := newBench(t)
+	serve(t)
+	wf := b.run("ended", `
+tasks:
+  - {name: look, wait: {apiVersion: v1, kind: ConfigMap, name: config, until: 'true'}}
+  - {name: ask, dependsOn: [{name: look}], approval: {reason: go on}}
+onExit:
+  - {name: end, apply: {manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: end}}'}}
+`)
+	b.create(b.configMap("config", nil))
+	b.reaches(wf, batchv1.WorkflowAwaitingApproval, "go on")
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: wf.Namespace, Name: wf.Status.Operation}}
+	b.edit(wf, func() { wf.Spec.Terminate = true })
+	b.reaches(wf, batchv1.WorkflowStopped, "it was terminated")
+	testkit.WaitGone(t, env.Client, op)
+	if got := tasks(wf); !strings.Contains(got, "look=Succeeded") || !strings.Contains(got, "end=Pending") {
+		t.Errorf("the tasks are %s", got)
+	}
+	b.edit(wf, func() {
+		wf.Spec.Terminate, wf.Annotations = false, map[string]string{batchv1.RetryAnnotation: "once"}
+	})
+	b.reaches(wf, batchv1.WorkflowAwaitingApproval, "go on")
+	if wf.Status.Operation == op.Name {
+		t.Errorf("the retry is Operation %q again", op.Name)
+	}
+	unbegun := b.run("unbegun", "suspend: true\nterminate: true\ntasks: [{name: a, http: {url: 'http://x'}}]")
+	b.reaches(unbegun, batchv1.WorkflowStopped, "it was stopped before it began")
+}
+
 func TestDeletedOperationIsNotCreatedAgain(t *testing.T) {
 	b := newBench(t)
 	serve(t)
