@@ -103,8 +103,8 @@ type WorkflowSpec struct {
 	// stop ends the run: pods are deleted, no task begins but onExit. It wins over an approval that is waited for.
 	// +optional
 	Stop bool `json:"stop,omitempty"`
-	// terminate ends the run at once: its Operation is deleted, and with it the pods and their logs. Nothing else runs, not
-	// even onExit. It wins over stop. What the tasks came to stays in the status.
+	// terminate ends the run at once: its Operation is deleted, and with it the pods and their logs. Nothing else runs,
+	// not even onExit. It wins over stop. What the tasks came to stays in the status.
 	// +optional
 	Terminate bool `json:"terminate,omitempty"`
 	// ttlSecondsAfterFinished is how long after its end the Workflow is deleted, with its record and the logs. Not at all
