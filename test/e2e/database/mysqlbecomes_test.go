@@ -89,8 +89,7 @@ func checkMySQLMembersAreAlike(g *mysqlGroup) {
 		statement := "SELECT COUNT(*) FROM app.numbers"
 		if i == 0 {
 			g.Eventually(framework.SettleTimeout, pod.Name+" is asked", func() (err error) {
-				want, err = framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
-					"--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute="+statement)
+				want, err = g.askPod(pod.Name, statement)
 				return err
 			})
 		}

@@ -203,9 +203,8 @@ func (g *mysqlGroup) wholeGroup(members int) {
 	for _, pod := range g.members() {
 		g.waitForPod(&pod, fmt.Sprint(members),
 			"SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE = 'ONLINE'")
-		view, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
-			"--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute=SELECT "+
-				"SUBSTRING_INDEX(VIEW_ID, ':', 1) FROM performance_schema.replication_group_member_stats LIMIT 1")
+		view, err := g.askPod(pod.Name,
+			"SELECT SUBSTRING_INDEX(VIEW_ID, ':', 1) FROM performance_schema.replication_group_member_stats LIMIT 1")
 		if err != nil {
 			g.Fatal(err)
 		}

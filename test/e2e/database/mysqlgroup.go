@@ -4,6 +4,7 @@ package database
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
+
+// mysqlComponent is the component of the servers, and the container of each.
+const mysqlComponent = "mysql"
 
 // tablesReplicable is the condition that says whether the group takes writes to all tables.
 const tablesReplicable = "TablesReplicable"
@@ -45,10 +49,10 @@ func makeMySQLGroup(s *framework.Namespace, name string) *mysqlGroup {
 func (g *mysqlGroup) in(t *testing.T) *mysqlGroup { return &mysqlGroup{g.mysqlInstance.in(t)} }
 
 // members are the pods of the servers; routers have others.
-func (g *mysqlGroup) members() []corev1.Pod {
-	g.Helper()
-	return slices.DeleteFunc(g.application().Pods(), func(pod corev1.Pod) bool {
-		return pod.Labels[platformv1.ComponentLabel] != "mysql"
+func (m *mysqlInstance) members() []corev1.Pod {
+	m.Helper()
+	return slices.DeleteFunc(m.application().Pods(), func(pod corev1.Pod) bool {
+		return pod.Labels[platformv1.ComponentLabel] != mysqlComponent
 	})
 }
 
@@ -95,16 +99,40 @@ func (g *mysqlGroup) waitReady() time.Duration {
 	})
 }
 
+// askPod runs a statement in the server of a pod, over its socket.
+func (m *mysqlInstance) askPod(pod, statement string) (string, error) {
+	return framework.Run(m.Ctx, m.Namespace.Name, pod, mysqlComponent, "", "mysql",
+		"--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute="+statement)
+}
+
 // waitForPod waits until a statement gives what is wanted in one member.
-func (g *mysqlGroup) waitForPod(pod *corev1.Pod, want, statement string) {
-	g.Helper()
-	g.Eventually(framework.SettleTimeout, pod.Name+": "+statement+" gives "+want, func() error {
-		got, err := framework.Run(g.Ctx, g.Namespace.Name, pod.Name, "mysql", "", "mysql",
-			"--defaults-file=/zeroinfra/run/mysql.cnf", "--batch", "--skip-column-names", "--execute="+statement)
+func (m *mysqlInstance) waitForPod(pod *corev1.Pod, want, statement string) {
+	m.Helper()
+	m.Eventually(framework.SettleTimeout, pod.Name+": "+statement+" gives "+want, func() error {
+		got, err := m.askPod(pod.Name, statement)
 		if err == nil && got != want {
 			err = fmt.Errorf("it gives %q", got)
 		}
 		return err
+	})
+}
+
+// waitForSameTransactions waits until all members have executed the same transactions. Nobody may write meanwhile.
+func (g *mysqlGroup) waitForSameTransactions() {
+	g.Helper()
+	g.Eventually(framework.SettleTimeout, "all members have the same transactions", func() error {
+		have := map[string]string{}
+		for _, pod := range g.members() {
+			set, err := g.askPod(pod.Name, "SELECT REPLACE(@@global.gtid_executed, '\\n', '')")
+			if err != nil {
+				return fmt.Errorf("%s: %w", pod.Name, err)
+			}
+			have[pod.Name] = set
+		}
+		if sets := slices.Compact(slices.Sorted(maps.Values(have))); len(sets) != 1 || sets[0] == "" {
+			return fmt.Errorf("they have %v", have)
+		}
+		return nil
 	})
 }
 
