@@ -17,10 +17,12 @@ import (
 // view is what a member takes for the outcome of the latest election.
 type view struct{ epoch, leader int }
 
-// stored is what the API server has of the set: what the pods last reported, their labels, and the recorded election
-// with its version.
+// stored is what the API server has of the set: how many pods are wanted, which there are, what they last reported,
+// their labels, and the recorded election with its version. What is of a pod is by its ordinal.
 type stored struct {
-	reports []view
+	replicas int
+	lives    []rollout.Life
+	reports  []view
 	// copying says which of the reports are of members that copy data: they vote, and are not healthy.
 	copying []bool
 	labels  []string
@@ -29,7 +31,8 @@ type stored struct {
 }
 
 func (s stored) copied() stored {
-	s.reports, s.copying, s.labels = slices.Clone(s.reports), slices.Clone(s.copying), slices.Clone(s.labels)
+	s.lives, s.reports = slices.Clone(s.lives), slices.Clone(s.reports)
+	s.copying, s.labels = slices.Clone(s.copying), slices.Clone(s.labels)
 	return s
 }
 
@@ -51,9 +54,12 @@ type electorate struct {
 
 func newElectorate(t *testing.T, seed uint64) *electorate {
 	e := &electorate{T: t, random: rand.New(rand.NewPCG(seed, 7))}
-	size := []int{1, 3, 5}[e.random.IntN(3)]
-	e.views, e.copying = make([]view, size), make([]bool, size)
-	e.server = stored{reports: make([]view, size), copying: make([]bool, size), labels: make([]string, size)}
+	e.views, e.copying = make([]view, mostMembers), make([]bool, mostMembers)
+	e.server = stored{replicas: []int{1, 3, 5}[e.random.IntN(3)], lives: make([]rollout.Life, mostMembers),
+		reports: make([]view, mostMembers), copying: make([]bool, mostMembers), labels: make([]string, mostMembers)}
+	for i := range e.server.replicas {
+		e.server.lives[i] = rollout.Alive
+	}
 	e.cache = e.server.copied()
 	return e
 }
@@ -73,7 +79,8 @@ func (e *electorate) note(format string, args ...any) {
 // elect has a majority choose among itself, in an epoch above all that its members know. Each of it learns the outcome
 // now or never, the leader now.
 func (e *electorate) elect() {
-	order := e.random.Perm(len(e.views))
+	order := e.members()
+	e.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	voters := order[:len(order)/2+1]
 	leader, epoch := voters[0], 0
 	for _, v := range voters {
@@ -90,8 +97,12 @@ func (e *electorate) elect() {
 
 // restore begins the history of all members anew. No report of before is left, since the pods are others.
 func (e *electorate) restore() {
+	first := e.members()[0]
 	for i := range e.views {
-		e.views[i], e.server.reports[i] = view{1, 0}, view{}
+		e.views[i], e.server.reports[i] = view{}, view{}
+	}
+	for _, i := range e.members() {
+		e.views[i] = view{1, first}
 	}
 	e.cache.reports = slices.Clone(e.server.reports)
 	e.note("all data is restored")
@@ -99,17 +110,18 @@ func (e *electorate) restore() {
 
 // revert has some members, and not all, report again what they did some time ago, as from copies of their volumes.
 func (e *electorate) revert() {
-	for i, v := range e.earlier[:len(e.earlier)-1] {
-		e.views[i], e.server.reports[i] = v, v
+	all := e.members()
+	for _, i := range all[:len(all)-1] {
+		e.views[i], e.server.reports[i] = e.earlier[i], e.earlier[i]
 	}
 	e.note("members but the last go back to %v", e.earlier)
 }
 
 // deliver brings the reports of some members to the API server.
 func (e *electorate) deliver() {
-	for i, v := range e.views {
+	for _, i := range e.members() {
 		if e.random.IntN(3) == 0 {
-			e.server.reports[i], e.server.copying[i] = v, e.copying[i]
+			e.server.reports[i], e.server.copying[i] = e.views[i], e.copying[i]
 		}
 	}
 }
@@ -121,22 +133,26 @@ func (e *electorate) copy() {
 	e.note("member %d copies: %t", i, e.copying[i])
 }
 
-// refresh brings the cache up to date: pods and record by themselves.
+// refresh brings the cache up to date: pods by themselves, and the set with its record.
 func (e *electorate) refresh() {
 	if e.random.IntN(2) == 0 {
 		read := e.server.copied()
-		e.cache.reports, e.cache.copying, e.cache.labels = read.reports, read.copying, read.labels
+		read.replicas, read.record, read.version = e.cache.replicas, e.cache.record, e.cache.version
+		e.cache = read
 	}
 	if e.random.IntN(2) == 0 {
-		e.cache.record, e.cache.version = e.server.record, e.server.version
+		e.cache.replicas, e.cache.record, e.cache.version = e.server.replicas, e.server.record, e.server.version
 	}
 }
 
 func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
-	f := rollout.Facts{Name: "a", Replicas: int32(len(s.labels)), Revision: "r1", ConfigDigest: "d1", Roles: roles,
+	f := rollout.Facts{Name: "a", Replicas: int32(s.replicas), Revision: "r1", ConfigDigest: "d1", Roles: roles,
 		Authority: rollout.AuthorityMiddleware}
 	for i, v := range s.reports {
-		p := rollout.Pod{Name: fmt.Sprintf("a-%d", i), Ordinal: int32(i), Life: rollout.Alive, Ready: rollout.Ready,
+		if s.lives[i] == "" {
+			continue
+		}
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", i), Ordinal: int32(i), Life: s.lives[i], Ready: rollout.Ready,
 			Role: s.labels[i], Revision: "r1"}
 		p.Report = report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1",
 			Attributes: map[string]string{"id": "m" + strconv.Itoa(i), "term": "", "leader": ""}}
@@ -162,7 +178,7 @@ func (e *electorate) facts(s stored) (rollout.Facts, rollout.Election) {
 // round is one of the engine, as the controller has it: labels first, then the status, on what was read. It dies after
 // so many writes; negative for never.
 func (e *electorate) round(writes int) {
-	seen := e.cache
+	seen, before := e.cache, e.server.copied()
 	f, elected := e.facts(seen)
 	steps := rollout.Plan(f)
 	if rollout.Careful(f, steps) || elected.State == rollout.ElectionChanged {
@@ -171,25 +187,26 @@ func (e *electorate) round(writes int) {
 		steps = rollout.Plan(f)
 	}
 	for _, step := range steps {
-		if step.Action != rollout.SetRole {
-			e.failed("it does %s", step)
-		}
 		if writes == 0 {
 			e.note("the engine dies")
 			return
 		}
 		writes--
+		e.note("%s", step)
+		if step.Action != rollout.SetRole {
+			e.change(step)
+			continue
+		}
 		e.server.labels[step.Ordinal] = step.Role
 		if step.Role == "primary" && (e.server.record == nil || e.server.record.Primary != step.Pod) {
 			e.failed("the label comes before the record, which is %+v", e.server.record)
 		}
-		e.note("%s", step)
 		e.check()
 	}
 	if elected.State != rollout.ElectionChanged || writes == 0 || e.server.version != seen.version {
 		return
 	}
-	e.checkRecord(elected.Record)
+	e.checkRecord(before, elected.Record)
 	e.server.record, e.server.version = elected.Record, e.server.version+1
 	e.note("recorded %s in %s", elected.Record.Primary, elected.Record.Epoch)
 }
@@ -208,65 +225,78 @@ func (e *electorate) check() {
 	}
 }
 
-// checkRecord that a majority reports the next record, and that it is of no earlier epoch where not all do.
-func (e *electorate) checkRecord(next *platformv1.ElectionRecord) {
+// checkRecord that a majority of the wanted pods, and of those beyond them that report, reports the next record, and that
+// it is of no earlier epoch where not all do.
+func (e *electorate) checkRecord(read stored, next *platformv1.ElectionRecord) {
 	e.Helper()
 	is, _ := strconv.Atoi(next.Epoch)
 	count := 0
-	for _, v := range e.server.reports {
-		if v.epoch == is && fmt.Sprintf("a-%d", v.leader) == next.Primary {
+	expected := read.replicas
+	for i, v := range read.reports {
+		if v.epoch > 0 && read.lives[i] == rollout.Alive && i >= read.replicas {
+			expected++
+		}
+		if v.epoch == is && fmt.Sprintf("a-%d", v.leader) == next.Primary && read.lives[i] == rollout.Alive {
 			count++
 		}
 	}
-	if count <= len(e.views)/2 {
-		e.failed("%s in %s is recorded, and the reports are %v", next.Primary, next.Epoch, e.server.reports)
+	if count <= expected/2 {
+		e.failed("%s in %s is recorded, and the reports are %v", next.Primary, next.Epoch, read.reports)
 	}
 	if e.server.record == nil {
 		return
 	}
 	was, _ := strconv.Atoi(e.server.record.Epoch)
-	if is < was && count < len(e.views) {
+	if is < was && count < expected {
 		e.failed("the record goes back from %d to %d", was, is)
 	}
 }
 
-// settle has all members learn the latest outcome and report it: the label is where it belongs after a few rounds.
+// settle has pods end that are to, and all members learn the latest outcome and report it: the wanted pods are there, and
+// the label is where it belongs, after a few rounds.
 func (e *electorate) settle() {
-	latest := slices.MaxFunc(e.views, func(a, b view) int { return a.epoch - b.epoch })
-	for i, v := range e.views {
-		if v.epoch == latest.epoch && v.leader >= 0 {
-			latest = e.views[i]
+	var latest view
+	for range 6 * mostMembers {
+		e.end()
+		latest = e.latest()
+		for _, i := range e.members() {
+			e.views[i], e.server.reports[i], e.server.copying[i] = latest, latest, false
 		}
-	}
-	for i := range e.views {
-		e.views[i] = latest
-	}
-	e.server.reports, e.server.copying = slices.Clone(e.views), make([]bool, len(e.views))
-	for range 2 + 2*len(e.views) {
 		e.cache = e.server.copied()
 		e.round(-1)
 	}
 	for i, label := range e.server.labels {
-		want := "replica"
-		if i == latest.leader {
+		want, life := "replica", rollout.Alive
+		switch {
+		case i >= e.server.replicas:
+			want, life = "", ""
+		case i == latest.leader:
 			want = "primary"
 		}
-		if label != want {
-			e.failed("all report %+v, and the labels are %q, with the record %+v", latest, e.server.labels, e.server.record)
+		if label != want || e.server.lives[i] != life {
+			e.failed("all report %+v, %d pods are wanted, the labels are %q and the pods %q, with the record %+v", latest,
+				e.server.replicas, e.server.labels, e.server.lives, e.server.record)
 		}
 	}
 }
 
-// However reports are lost or late, whatever the members take for true, and wherever the engine dies: never do two pods
-// have the label of a primary, the record never goes back, and once all report the same the label is where it belongs.
+// However reports are lost or late, whatever the members take for true, whether the primary changes by an election or
+// within one epoch, whichever pods come and go, and wherever the engine dies: never do two pods have the label of a
+// primary, the record never goes back, and once all report the same the label is where it belongs.
 func TestElectionsAreFollowedThroughLateReportsAndRestarts(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			e := newElectorate(t, seed)
 			for range 300 {
-				switch n := e.random.IntN(42); {
+				switch n := e.random.IntN(46); {
 				case n < 2:
 					e.elect()
+				case n > 44:
+					e.end()
+				case n > 43:
+					e.scale()
+				case n > 41:
+					e.handOver()
 				case n < 20:
 					e.deliver()
 				case n < 30:
