@@ -56,6 +56,8 @@ func TestASchedulerSpreadsPods(t *testing.T) {
 				"etcd":   testkit.BuildApplication("", "shop").Plugin("etcd", "1.0.0").Version("3.5").Topology("cluster"),
 				"postgresql": testkit.BuildApplication("", "shop").Plugin("postgresql", "1.0.0").Version("17").Topology(
 					"replication").Component("postgresql", 3),
+				"mysql": testkit.BuildApplication("", "shop").Plugin("mysql", "1.0.0").Version("8.0").Topology("group").Component(
+					"mysql", 3),
 			} {
 				t.Run(name, func(t *testing.T) {
 					pods := podsOf(t, env.Namespace(t), app)
