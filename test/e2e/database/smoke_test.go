@@ -48,9 +48,11 @@ func TestSmokeDatabase(t *testing.T) {
 	for _, name := range all.Names("MySQL") {
 		m := &mysqlInstance{Namespace: s, name: name, ways: s.NewPortForwards()}
 		m.waitReady()
-		db := m.bound()
-		m.exec(db, "CREATE TABLE greetings AS SELECT 'hello' AS greeting")
-		m.waitForAnswer(db, "hello", "SELECT greeting FROM greetings")
+		expectGreetingByBinding(m)
+	}
+	for _, name := range all.Names("MySQLCluster") {
+		g := &mysqlGroup{&mysqlInstance{Namespace: s, name: name, ways: s.NewPortForwards(), kind: "MySQLCluster"}}
+		expectGreetingByBinding(g.mysqlInstance)
 	}
 	sentinels := &elected{Instance: &framework.Instance{Namespace: s, Name: electedSample}, ways: s.NewPortForwards()}
 	c := sentinels.client()
@@ -82,6 +84,14 @@ func expectGreeting(i *framework.Instance, want string) {
 	if got := i.MustDo("GET", "greeting"); got != want {
 		i.Errorf("Redis %q has %q, want %q", i.Name, got, want)
 	}
+}
+
+// expectGreetingByBinding writes a row with what the Secret for clients has alone, and reads it back.
+func expectGreetingByBinding(m *mysqlInstance) {
+	m.Helper()
+	db := m.bound()
+	m.exec(db, "CREATE TABLE greetings (greeting VARCHAR(10) PRIMARY KEY)", "INSERT INTO greetings VALUES ('hello')")
+	m.waitForAnswer(db, "hello", "SELECT greeting FROM greetings")
 }
 
 // expectRowReadBack writes a row and reads it back.
