@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -138,12 +139,39 @@ func weighs(t *testing.T, i *aiv1.Inference, stable, canary int32) {
 		}
 		return nil
 	})
+	accept(t, route)
 	if len(route.Spec.Hostnames) != 1 || route.Spec.Hostnames[0] != "chat.example.org" ||
 		len(route.Spec.ParentRefs) != 1 || route.Spec.ParentRefs[0].Name != "public" {
 		t.Errorf("the route is %+v", route.Spec)
 	}
 	testkit.WaitFor(t, env.Client, i, "tells the weight", func() error {
 		if s := i.Status.Canary; s == nil || s.Weight != canary || s.Mechanism != aiv1.CanaryByHTTPRoute {
+			return fmt.Errorf("the canary is %+v", s)
+		}
+		return nil
+	})
+}
+
+// accept has a Gateway say that it takes the present generation of a route.
+func accept(t *testing.T, route *gatewayv1.HTTPRoute) {
+	t.Helper()
+	before := route.DeepCopy()
+	route.Status.Parents = []gatewayv1.RouteParentStatus{{ParentRef: route.Spec.ParentRefs[0],
+		ControllerName: "example.com/gateway", Conditions: []metav1.Condition{{
+			Type: string(gatewayv1.RouteConditionAccepted), Status: metav1.ConditionTrue, Reason: "Accepted",
+			ObservedGeneration: route.Generation, LastTransitionTime: metav1.Now()}}}}
+	if err := env.Client.Status().Patch(t.Context(), route, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unrouted waits until the status says that no Gateway has taken up the weight of the canary.
+func unrouted(t *testing.T, i *aiv1.Inference, weight int32) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, i, "tells that no Gateway has the route", func() error {
+		if s := i.Status.Canary; s == nil || s.Weight != 0 || s.Phase != aiv1.CanaryStarting ||
+			!strings.Contains(s.Message, fmt.Sprintf("the weight %d of HTTPRoute", weight)) ||
+			!strings.Contains(s.Message, "no Gateway has said") {
 			return fmt.Errorf("the canary is %+v", s)
 		}
 		return nil
@@ -192,8 +220,8 @@ func TestWeightsOfARouteFollowTheSteps(t *testing.T) {
 	}
 	asks(1)
 	engine(t, app, 0)
-	weighs(t, i, 100, 0)
 	engine(t, app, 1)
+	unrouted(t, i, 10)
 	weighs(t, i, 90, 10)
 	waitFor(t, i, aiv1.CanaryMeasuring, 0)
 	c.seconds.Add(60)

@@ -122,7 +122,8 @@ type InferenceCanaryStatus struct {
 	// mechanism that splits requests: HTTPRoute or Replicas.
 	// +required
 	Mechanism CanaryMechanism `json:"mechanism"`
-	// weight that is in force, in percent: that of the HTTPRoute, or the canary's part of the ready pods.
+	// weight that is in force, in percent: that of the HTTPRoute once a Gateway says that it has accepted it, or the
+	// canary's part of the ready pods.
 	// +required
 	Weight int32 `json:"weight"`
 	// replicas are the pods of the canary.
@@ -140,7 +141,8 @@ type InferenceCanaryStatus struct {
 	// since is when the phase of this step began; absent without steps.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// message says why the canary was rolled back, or what the step waits for.
+	// message says why the canary was rolled back, what the step waits for, or why the weight of an HTTPRoute is not in
+	// force.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

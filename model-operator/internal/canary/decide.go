@@ -89,6 +89,10 @@ func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 				"once they have"
 		}
 		return decision{p, sooner(ends, f.now, gate)}
+	case unrouted(i):
+		// Nobody was sent to the canary: the step is measured anew once the weight is in force again.
+		p = turn(p, aiv1.CanaryStarting, f.now)
+		return decision{p, f.now.Add(startTimeout(gate))}
 	case int(p.Step) == len(i.Spec.Canary.Steps)-1:
 		return decision{progress: turn(p, aiv1.CanaryComplete, f.now)}
 	}
@@ -144,12 +148,22 @@ func inForce(i *aiv1.Inference, step int32) bool {
 	return off == 0 && now.Replicas > 0 && now.ReadyReplicas >= now.Replicas
 }
 
+// unrouted says whether no Gateway sends requests to the canary.
+func unrouted(i *aiv1.Inference) bool {
+	now := i.Status.Canary
+	return now != nil && now.Mechanism == aiv1.CanaryByHTTPRoute && now.Weight == 0
+}
+
 // standing says how far a canary is.
 func standing(i *aiv1.Inference) string {
 	now := i.Status.Canary
 	if now == nil {
 		return "the canary has no pods yet"
 	}
-	return fmt.Sprintf("%d of %d pods of the canary are ready, and its weight is %d",
+	said := fmt.Sprintf("%d of %d pods of the canary are ready, and its weight is %d",
 		now.ReadyReplicas, now.Replicas, now.Weight)
+	if now.Message != "" {
+		said += ": " + now.Message
+	}
+	return said
 }

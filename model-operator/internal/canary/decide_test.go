@@ -50,6 +50,12 @@ func routed(i *aiv1.Inference) *aiv1.Inference {
 	return i
 }
 
+// telling has the status say why a weight is not in force.
+func telling(i *aiv1.Inference, why string) *aiv1.Inference {
+	i.Status.Canary.Message = why
+	return i
+}
+
 func TestDecide(t *testing.T) {
 	after := func(d time.Duration) facts { return facts{now: began.Add(d)} }
 	unready := func(since, now time.Duration) facts { return facts{now: began.Add(now), unready: began.Add(since)} }
@@ -72,6 +78,14 @@ func TestDecide(t *testing.T) {
 			aiv1.CanaryMeasuring, 0, 2 * time.Minute, ""},
 		"a route has another weight yet": {routed(showing(at(t, aiv1.CanaryStarting, 1), 2, 1, 1, 48)),
 			after(time.Minute), aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
+		"no Gateway has the route": {telling(routed(showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 0)), "no Gateway"),
+			after(time.Minute), aiv1.CanaryStarting, 0, 10 * time.Minute, ""},
+		"no Gateway ever had the route": {telling(routed(showing(at(t, aiv1.CanaryStarting, 0), 1, 1, 1, 0)), "no Gateway"),
+			after(10 * time.Minute), aiv1.CanaryRolledBack, 0, 0, "its weight is 0: no Gateway"},
+		"no Gateway has the route any more": {routed(showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 0)),
+			after(time.Minute), aiv1.CanaryStarting, 0, 11 * time.Minute, ""},
+		"a Gateway has the route": {routed(showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25)),
+			after(time.Minute), aiv1.CanaryStarting, 1, 11 * time.Minute, ""},
 		"the status is of the step before": {showing(at(t, aiv1.CanaryStarting, 1), 1, 1, 1, 50), after(time.Minute),
 			aiv1.CanaryStarting, 1, 10 * time.Minute, ""},
 		"never ready": {showing(at(t, aiv1.CanaryStarting, 0), 1, 0, 1, 0), after(10 * time.Minute),

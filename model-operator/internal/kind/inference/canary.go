@@ -201,6 +201,10 @@ func reportCanary(i *aiv1.Inference, app *platformv1.Application) {
 	}
 	if i.Spec.HTTPRoute != nil {
 		now.Mechanism, now.Weight = aiv1.CanaryByHTTPRoute, before.Weight
+		if before.Mechanism == aiv1.CanaryByHTTPRoute {
+			// ReportObjects has just read the route.
+			now.Message = before.Message
+		}
 	} else if ready > 0 {
 		now.Weight = (now.ReadyReplicas*fullWeight + ready/2) / ready
 	}

@@ -126,7 +126,7 @@ func TestRouteWaitsForTheCanary(t *testing.T) {
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("with %d pods ready the route leads to %v; want %v", c.ready, got, c.want)
 		}
-		Kind{}.ReportObjects(i, []*unstructured.Unstructured{made})
+		Kind{}.ReportObjects(i, []*unstructured.Unstructured{says(made, made.GetGeneration(), "Accepted=True")})
 		if int64(i.Status.Canary.Weight) != c.want[3] {
 			t.Errorf("the weight is told as %d; want %d", i.Status.Canary.Weight, c.want[3])
 		}

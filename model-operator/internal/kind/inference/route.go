@@ -3,9 +3,14 @@
 package inference
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -67,21 +72,94 @@ func backend(i *aiv1.Inference, of string, weight int64) map[string]any {
 	return map[string]any{"name": serviceName(i, of), "port": int64(port), "weight": weight}
 }
 
-// ReportObjects implements typed.ObjectReporter: the weight of a canary is read back from the HTTPRoute.
+// ReportObjects implements typed.ObjectReporter: the weight of a canary is read back from the HTTPRoute, and is in force
+// as far as a Gateway says that it has taken the route up.
 func (Kind) ReportObjects(i *aiv1.Inference, objects []*unstructured.Unstructured) {
-	if i.Status.Canary == nil || i.Status.Canary.Mechanism != aiv1.CanaryByHTTPRoute {
+	now := i.Status.Canary
+	if now == nil || now.Mechanism != aiv1.CanaryByHTTPRoute {
 		return
 	}
-	i.Status.Canary.Weight = 0
+	former, progress, unused := now.Weight, i.CanaryProgress(), ""
+	now.Weight = 0
 	for _, object := range objects {
 		if object.GroupVersionKind() != httpRouteKind {
 			continue
 		}
+		declared := int32(0)
 		rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "rules")
 		for _, rule := range rules {
-			i.Status.Canary.Weight += weightIn(rule, serviceName(i, "canary"))
+			declared += weightIn(rule, serviceName(i, "canary"))
+		}
+		switch state, why := acceptanceOf(object); state {
+		case routeAccepted:
+			now.Weight = declared
+		case routeOutdated:
+			now.Weight, unused = former, notInForce(i, object.GetName(), declared, why)
+		default:
+			unused = notInForce(i, object.GetName(), declared, why)
 		}
 	}
+	if now.Message = progress.Message; !progress.Phase.Ended() {
+		now.Message = cmp.Or(unused, progress.Message)
+	}
+}
+
+func notInForce(i *aiv1.Inference, route string, weight int32, why string) string {
+	return fmt.Sprintf("the weight %d of HTTPRoute %q is not in force: %s. It is waited for: see that Gateway %q exists and "+
+		"admits the route", weight, route, why, i.Spec.HTTPRoute.Gateway)
+}
+
+// acceptance is how far a Gateway has taken up an HTTPRoute.
+type acceptance int
+
+const (
+	// routeRefused: no Gateway sends requests by the route.
+	routeRefused acceptance = iota
+	// routeOutdated: a Gateway sends requests by a former generation of the route.
+	routeOutdated
+	// routeAccepted: a Gateway sends requests by the present generation of the route.
+	routeAccepted
+)
+
+// acceptanceOf reads what the Gateways say in the status of an HTTPRoute, one parent of which has to accept it and to
+// find its Services. Where none does it says why.
+func acceptanceOf(route *unstructured.Unstructured) (state acceptance, why string) {
+	why = "no Gateway has said yet that it accepts the route"
+	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
+	for _, parent := range parents {
+		accepted, found := routeCondition(parent, "Accepted")
+		if !found || accepted.ObservedGeneration != route.GetGeneration() {
+			if found && accepted.Status == metav1.ConditionTrue {
+				state, why = routeOutdated, "the Gateway has not taken up the present generation of the route yet"
+			}
+			continue
+		}
+		refused := accepted
+		if accepted.Status == metav1.ConditionTrue {
+			resolved, found := routeCondition(parent, "ResolvedRefs")
+			if !found || resolved.ObservedGeneration != route.GetGeneration() || resolved.Status != metav1.ConditionFalse {
+				return routeAccepted, ""
+			}
+			refused = resolved
+		}
+		why = fmt.Sprintf("the Gateway says %s is %s, %s: %s", refused.Type, refused.Status, refused.Reason, refused.Message)
+	}
+	return state, why
+}
+
+// routeCondition is one of those of a parent.
+func routeCondition(parent any, name string) (condition metav1.Condition, found bool) {
+	var said struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	fields, _ := parent.(map[string]any)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &said) != nil {
+		return metav1.Condition{}, false
+	}
+	if c := meta.FindStatusCondition(said.Conditions, name); c != nil {
+		return *c, true
+	}
+	return metav1.Condition{}, false
 }
 
 // weightIn is that of a backend in a rule; 0 where the rule does not have it.
