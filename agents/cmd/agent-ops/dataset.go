@@ -24,10 +24,15 @@ import (
 // terminationLog is where a container says what became of it: outputs of a step, or why it failed.
 const terminationLog = "/dev/termination-log"
 
-// Variables with the account of a bucket. Requests are not signed without them.
+// Variables with the account of a bucket, without which requests are not signed; with authorities in PEM that count
+// beside those of the system; and with the bearer token, or the user and its password, that a web server is shown.
 const (
 	datasetAccessKey = "DATASET_ACCESS_KEY"
 	datasetSecretKey = "DATASET_SECRET_KEY"
+	datasetCA        = "DATASET_CA"
+	datasetToken     = "DATASET_TOKEN"
+	datasetUsername  = "DATASET_USERNAME"
+	datasetPassword  = "DATASET_PASSWORD"
 )
 
 // datasetPause before a file is tried again.
@@ -100,8 +105,11 @@ func datasetFetch() *cobra.Command {
 				if (base == "") == (s3.Endpoint == "") {
 					return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
 				}
+				s3.CA = []byte(os.Getenv(datasetCA))
+				web := modelfile.HTTP{URL: base, CA: s3.CA, Token: os.Getenv(datasetToken),
+					Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}
 				fetcher.Log = log
-				fetcher.Source = func(path string) modelfile.Source { return datasetSource(base, s3, prefix, path) }
+				fetcher.Source = func(path string) modelfile.Source { return datasetSource(web, s3, prefix, path) }
 				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
 					return fetcher.Manifest(ctx, file)
 				})
@@ -124,9 +132,10 @@ func datasetFetch() *cobra.Command {
 }
 
 // datasetSource is where a file is.
-func datasetSource(base string, s3 modelfile.S3, prefix, path string) modelfile.Source {
-	if base != "" {
-		return modelfile.HTTP{URL: strings.TrimSuffix(base, "/") + "/" + (&url.URL{Path: path}).EscapedPath()}
+func datasetSource(web modelfile.HTTP, s3 modelfile.S3, prefix, path string) modelfile.Source {
+	if web.URL != "" {
+		web.URL = strings.TrimSuffix(web.URL, "/") + "/" + (&url.URL{Path: path}).EscapedPath()
+		return web
 	}
 	s3.Key = prefix + path
 	return s3

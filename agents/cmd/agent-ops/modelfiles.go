@@ -42,9 +42,11 @@ type modelAdapter struct {
 
 // modelFiles are the flags that say which files a server is started with.
 type modelFiles struct {
-	model                  modelFile
-	adapters, mounted      string
-	account, key, registry string
+	model                     modelFile
+	adapters, mounted         string
+	account, key, registry    string
+	ca                        string
+	token, username, password string
 }
 
 func (m *modelFiles) flags(flags *pflag.FlagSet) {
@@ -67,6 +69,11 @@ func (m *modelFiles) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&m.key, "secret-key", "", "credential that has its key")
 	flags.StringVar(&m.registry, "registry", "",
 		"credential that has the content of a Secret of the type kubernetes.io/dockerconfigjson; none when empty")
+	flags.StringVar(&m.ca, "ca", "",
+		"credential that has certificates of authorities in PEM, which count beside those of the system; none when empty")
+	flags.StringVar(&m.token, "http-token", "", "credential that has the bearer token for --url; none when empty")
+	flags.StringVar(&m.username, "http-username", "", "credential that has the user for --url; none when empty")
+	flags.StringVar(&m.password, "http-password", "", "credential that has the password of that user")
 }
 
 // into has a starter start its server with the files.
@@ -98,29 +105,43 @@ func (m *modelFiles) into(s *modelserver.Starter, dirs planfile.Dirs) error {
 	return nil
 }
 
-// file with the source that a description names.
-func (m *modelFiles) file(about *modelFile, dirs planfile.Dirs) (modelserver.File, error) {
-	file := modelserver.File{Path: about.File, Wanted: modelfile.Wanted{SHA256: about.SHA256, Size: about.Size}}
-	var account, key, login string
-	for credential, value := range map[string]*string{m.account: &account, m.key: &key, m.registry: &login} {
+// secrets are what sources are read with; each is empty where no credential is named.
+type secrets struct{ account, key, login, ca, token, username, password string }
+
+func (m *modelFiles) secrets(dirs planfile.Dirs) (secrets, error) {
+	var all secrets
+	for credential, value := range map[string]*string{m.account: &all.account, m.key: &all.key, m.registry: &all.login,
+		m.ca: &all.ca, m.token: &all.token, m.username: &all.username, m.password: &all.password} {
 		if credential == "" {
 			continue
 		}
 		var err error
 		if *value, err = dirs.Secret(*password(credential)); err != nil {
-			return file, err
+			return secrets{}, err
 		}
+	}
+	return all, nil
+}
+
+// file with the source that a description names.
+func (m *modelFiles) file(about *modelFile, dirs planfile.Dirs) (modelserver.File, error) {
+	file := modelserver.File{Path: about.File, Wanted: modelfile.Wanted{SHA256: about.SHA256, Size: about.Size}}
+	with, err := m.secrets(dirs)
+	if err != nil {
+		return file, err
 	}
 	var sources []modelfile.Source
 	if about.URL != "" {
-		sources = append(sources, modelfile.HTTP{URL: about.URL})
+		sources = append(sources, modelfile.HTTP{URL: about.URL, CA: []byte(with.ca), Token: with.token,
+			Username: with.username, Password: with.password})
 	}
 	if about.Endpoint != "" {
 		sources = append(sources, modelfile.S3{Endpoint: about.Endpoint, Region: about.Region, Bucket: about.Bucket,
-			Key: about.Key, AccessKey: account, SecretKey: key})
+			Key: about.Key, AccessKey: with.account, SecretKey: with.key, CA: []byte(with.ca)})
 	}
 	if about.Image != "" {
-		sources = append(sources, modelfile.Image{Reference: about.Image, Path: about.Path, Login: login})
+		sources = append(sources, modelfile.Image{Reference: about.Image, Path: about.Path, Login: with.login,
+			CA: []byte(with.ca)})
 	}
 	switch {
 	case len(sources) > 1:

@@ -20,7 +20,7 @@ import (
 func started(t *testing.T, args ...string) (*modelserver.Starter, error) {
 	t.Helper()
 	dirs := planfile.Dirs{Secrets: t.TempDir()}
-	for _, credential := range []string{"account", "key", "login"} {
+	for _, credential := range []string{"account", "key", "login", "ca", "token", "user", "secret"} {
 		if err := os.MkdirAll(filepath.Join(dirs.Secrets, credential), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -41,21 +41,24 @@ func started(t *testing.T, args ...string) (*modelserver.Starter, error) {
 
 func TestFilesOfAModel(t *testing.T) {
 	s, err := started(t, "--sha256=b", "--size=7", "--image=r.example.com/m:1", "--path=m.gguf", "--access-key=account",
-		"--secret-key=key", "--registry=login", `--adapters=[{"sha256":"1","file":"lora/../../a.gguf","scale":100},`+
+		"--secret-key=key", "--registry=login", "--ca=ca", "--http-token=token", "--http-username=user",
+		"--http-password=secret", `--adapters=[{"sha256":"1","file":"lora/../../a.gguf","scale":100},`+
 			`{"sha256":"2","endpoint":"http://s3","bucket":"b","key":"k","size":9,"scale":25},{"sha256":"3","url":"http://u",`+
 			`"scale":0}]`)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ca := []byte("my ca")
 	want := &modelserver.Starter{
 		Model: modelserver.File{Wanted: modelfile.Wanted{SHA256: "b", Size: 7},
-			Source: modelfile.Image{Reference: "r.example.com/m:1", Path: "m.gguf", Login: "my login"}},
+			Source: modelfile.Image{Reference: "r.example.com/m:1", Path: "m.gguf", Login: "my login", CA: ca}},
 		Adapters: []modelserver.Adapter{
 			{File: modelserver.File{Path: "/models/a.gguf", Wanted: modelfile.Wanted{SHA256: "1"}}, Scale: 1},
 			{Scale: 0.25, File: modelserver.File{Wanted: modelfile.Wanted{SHA256: "2", Size: 9},
 				Source: modelfile.S3{Endpoint: "http://s3", Bucket: "b", Key: "k", AccessKey: "my account",
-					SecretKey: "my key"}}},
-			{File: modelserver.File{Wanted: modelfile.Wanted{SHA256: "3"}, Source: modelfile.HTTP{URL: "http://u"}}},
+					SecretKey: "my key", CA: ca}}},
+			{File: modelserver.File{Wanted: modelfile.Wanted{SHA256: "3"}, Source: modelfile.HTTP{URL: "http://u", CA: ca,
+				Token: "my token", Username: "my user", Password: "my secret"}}},
 		},
 	}
 	if !reflect.DeepEqual(s, want) {

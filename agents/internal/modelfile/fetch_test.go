@@ -70,12 +70,12 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, folder := serve(t, 1, c.handler), t.TempDir()
 			want := Wanted{SHA256: digestOf(content), Size: int64(len(content))}
-			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err == nil ||
+			if _, err := Fetch(t.Context(), HTTP{URL: s.URL}, folder, want, nothing); err == nil ||
 				!strings.Contains(err.Error(), "cut off") {
 				t.Fatalf("first attempt: %v", err)
 			}
 			var last, total int64
-			path, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, func(done, of int64) { last, total = done, of })
+			path, err := Fetch(t.Context(), HTTP{URL: s.URL}, folder, want, func(done, of int64) { last, total = done, of })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 				t.Errorf("progress ended at %d of %d", last, total)
 			}
 			// It is there: nobody is asked.
-			if _, err := Fetch(t.Context(), HTTP{s.URL}, folder, want, nothing); err != nil {
+			if _, err := Fetch(t.Context(), HTTP{URL: s.URL}, folder, want, nothing); err != nil {
 				t.Error(err)
 			}
 			if !slices.Equal(s.ranges, c.ranges) {
@@ -112,7 +112,7 @@ func TestFetchRefusesAnotherFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
-			_, err := Fetch(t.Context(), HTTP{c.url}, folder, c.want, nothing)
+			_, err := Fetch(t.Context(), HTTP{URL: c.url}, folder, c.want, nothing)
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v, want %q", err, c.says)
 			}

@@ -39,6 +39,8 @@ type Image struct {
 	Path string
 	// Login is the content of a Secret of the type kubernetes.io/dockerconfigjson; empty for a registry that asks nobody.
 	Login string
+	// CA, as PEM, are authorities that count beside those of the system.
+	CA []byte
 }
 
 // Open implements Source. Content begins at 0 whatever the offset: a compressed layer has no ranges.
@@ -51,8 +53,12 @@ func (i Image) Open(ctx context.Context, _ int64) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
+	client, err := httpClient(i.CA)
+	if err != nil {
+		return Content{}, err
+	}
 	image, err := remote.Image(reference, remote.WithContext(ctx), remote.WithAuth(account),
-		remote.WithTransport(httpClient().Transport),
+		remote.WithTransport(client.Transport),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		return Content{}, i.failed(err)

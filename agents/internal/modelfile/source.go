@@ -5,6 +5,8 @@ package modelfile
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,9 @@ import (
 
 // unknownSize is the size of a file of which the server says none.
 const unknownSize = -1
+
+// maxRedirections of one request.
+const maxRedirections = 10
 
 // Content is what a source has from an offset on.
 type Content struct {
@@ -42,6 +47,40 @@ type Source interface {
 type HTTP struct {
 	// URL of the file, http or https. Redirections are followed.
 	URL string
+	// CA, as PEM, are authorities that count beside those of the system.
+	CA []byte
+	// Token that is shown as a bearer token, or Username and Password; nothing is shown when all are empty. They go to
+	// the host of the URL alone, and by https alone.
+	Token, Username, Password string
+}
+
+// errUnprotected says that a secret would be readable on the way.
+var errUnprotected = errors.New("a token or password is shown by https alone, and this URL is of another scheme")
+
+// authorize has a request show who asks.
+func (h HTTP) authorize(request *http.Request) error {
+	switch {
+	case h.Token == "" && h.Username == "" && h.Password == "":
+		return nil
+	case request.URL.Scheme != "https":
+		return errUnprotected
+	case h.Token != "":
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(h.Token))
+	default:
+		request.SetBasicAuth(strings.TrimSpace(h.Username), strings.TrimSpace(h.Password))
+	}
+	return nil
+}
+
+// redirected follows a redirection. The client leaves credentials out of it where it leads to another host.
+func redirected(request *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) >= maxRedirections:
+		return errors.New("it was redirected too often")
+	case request.Header.Get("Authorization") != "" && request.URL.Scheme != "https":
+		return errUnprotected
+	}
+	return nil
 }
 
 // Open implements Source.
@@ -55,7 +94,14 @@ func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 	if offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
-	response, err := httpClient().Do(request)
+	if err := h.authorize(request); err != nil {
+		return Content{}, fmt.Errorf("cannot ask %s: %w", request.URL.Host, err)
+	}
+	client, err := httpClient(h.CA)
+	if err != nil {
+		return Content{}, err
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return Content{}, fmt.Errorf("%s does not answer: %w", request.URL.Host, withoutURL(err))
 	}
@@ -82,11 +128,23 @@ func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 }
 
 // httpClient gives up a server that takes a request and says nothing, not one that takes long for a file.
-func httpClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
+// Authorities, as PEM, count beside those of the system.
+func httpClient(authorities []byte) (*http.Client, error) {
+	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, DisableCompression: true,
-	}}
+	}
+	if len(authorities) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("the CA of the source is no certificate in PEM")
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}
+	return &http.Client{Transport: transport, CheckRedirect: redirected}, nil
 }
 
 // withoutURL leaves the URL out of an error: it may hold a token.
@@ -120,12 +178,14 @@ type S3 struct {
 	Bucket, Key string
 	// AccessKey and SecretKey of the account; requests are not signed when both are empty.
 	AccessKey, SecretKey string
+	// CA, as PEM, are authorities that count beside those of the system.
+	CA []byte
 }
 
 // Open implements Source.
 func (s S3) Open(ctx context.Context, offset int64) (Content, error) {
 	client, _, err := store.NewClient(store.S3Options{Endpoint: s.Endpoint, Region: cmp.Or(s.Region, store.DefaultRegion),
-		AccessKey: s.AccessKey, SecretKey: s.SecretKey})
+		AccessKey: s.AccessKey, SecretKey: s.SecretKey, MoreCA: s.CA})
 	if err != nil {
 		return Content{}, err
 	}

@@ -178,6 +178,8 @@ type DatasetSource struct {
 }
 
 // DatasetHTTPSource is a web server.
+// +kubebuilder:validation:XValidation:rule="!(has(self.caSecretRef) || has(self.tokenSecretRef) || has(self.credentialsSecretRef)) || self.url.startsWith('https://')",fieldPath=".url",message="caSecretRef, tokenSecretRef and credentialsSecretRef need a url of the scheme https"
+// +kubebuilder:validation:XValidation:rule="!has(self.tokenSecretRef) || !has(self.credentialsSecretRef)",message="set at most one of tokenSecretRef and credentialsSecretRef"
 type DatasetHTTPSource struct {
 	// url that the path of each file is added to, of the scheme http or https and without a query. It is no place for a
 	// password: whoever may read the Dataset reads it.
@@ -185,9 +187,22 @@ type DatasetHTTPSource struct {
 	// +kubebuilder:validation:Pattern="^https?://[^ \"<>\\\\^`{|}?#$]+$"
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
+	// caSecretRef names the Secret, in the same namespace, with certificates of authorities in PEM that count beside those
+	// of the system. The url has to be of the scheme https.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
+	// tokenSecretRef names the key of a Secret, in the same namespace, with the bearer token that the web server is shown.
+	// It goes to the host of the url alone, which is of the scheme https.
+	// +optional
+	TokenSecretRef *platformv1.SecretKeyReference `json:"tokenSecretRef,omitempty"`
+	// credentialsSecretRef names the Secret, in the same namespace, with the keys username and password, as Secrets of the
+	// type kubernetes.io/basic-auth have them. They go to the host of the url alone, which is of the scheme https.
+	// +optional
+	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
 }
 
 // DatasetS3Source is a part of a bucket.
+// +kubebuilder:validation:XValidation:rule="!has(self.caSecretRef) || self.endpoint.startsWith('https://')",fieldPath=".endpoint",message="caSecretRef needs an endpoint of the scheme https"
 type DatasetS3Source struct {
 	// endpoint of the storage as a URL without a path, such as https://s3.example.com:9000.
 	// +required
@@ -211,6 +226,10 @@ type DatasetS3Source struct {
 	// not signed when left out.
 	// +optional
 	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
+	// caSecretRef names the Secret, in the same namespace, with certificates of authorities in PEM that count beside those
+	// of the system. The endpoint has to be of the scheme https.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
 }
 
 // DatasetPVCSource is a folder on a claim.

@@ -54,6 +54,14 @@ func TestDatasetCreate(t *testing.T) {
 			`"https://s3.example.com", bucket: sets, prefix: digits/, credentialsSecretRef: {name: account}}}`) + `]`, ""},
 		"bucket by IPv6": {"i", `versions: [` +
 			set("1.0", `size: 2Gi, source: {s3: {endpoint: "http://[fd00::7]:9000", bucket: sets, prefix: digits/}}`) + `]`, ""},
+		"private": {"j", `versions: [` + set("1", `source: {http: {url: "https://a/b", caSecretRef: {name: ca}, `+
+			`tokenSecretRef: {name: t, key: token}}}`) + `, ` + set("2", `source: {http: {url: "https://a/b", `+
+			`credentialsSecretRef: {name: u}}}`) + `, ` + set("3", `source: {s3: {endpoint: "https://a", bucket: sets, `+
+			`caSecretRef: {name: ca, key: ca.pem}}}`) + `]`, ""},
+		"a password without TLS": {"x", `versions: [` +
+			set("1", `source: {http: {url: "http://a/b", credentialsSecretRef: {name: u}}}`) + `]`, "of the scheme https"},
+		"a token and a password": {"x", `versions: [` + set("1", `source: {http: {url: "https://a/b", tokenSecretRef: `+
+			`{name: t}, credentialsSecretRef: {name: u}}}`) + `]`, "at most one of tokenSecretRef"},
 		"manifest": {"d", `versions: [{name: "1.0", ` + manifest + `, ` + fromHTTP + `}]`, ""},
 		"made":     {"e", `versions: [` + set("1.0", fromHTTP) + `, ` + made("1.0-clean", "1.0", "") + `]`, ""},
 		"retention": {"f", `{retention: {deletionPolicy: Delete, keep: 2, expireAfter: 720h}, maxSize: 10Gi, ` +

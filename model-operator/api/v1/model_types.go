@@ -169,12 +169,26 @@ type ModelSource struct {
 }
 
 // ModelHTTPSource is a file that a web server has.
+// +kubebuilder:validation:XValidation:rule="!(has(self.caSecretRef) || has(self.tokenSecretRef) || has(self.credentialsSecretRef)) || self.url.startsWith('https://')",fieldPath=".url",message="caSecretRef, tokenSecretRef and credentialsSecretRef need a url of the scheme https"
+// +kubebuilder:validation:XValidation:rule="!has(self.tokenSecretRef) || !has(self.credentialsSecretRef)",message="set at most one of tokenSecretRef and credentialsSecretRef"
 type ModelHTTPSource struct {
 	// url of the file, of the scheme http or https. It is no place for a password: whoever may read the Model reads it.
 	// +required
 	// +kubebuilder:validation:Pattern="^https?://[^ \"<>\\\\^`{|}]+$"
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
+	// caSecretRef names the Secret, in the same namespace, with certificates of authorities in PEM that count beside those
+	// of the system. The url has to be of the scheme https.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
+	// tokenSecretRef names the key of a Secret, in the same namespace, with the bearer token that the web server is shown.
+	// It goes to the host of the url alone, which is of the scheme https.
+	// +optional
+	TokenSecretRef *platformv1.SecretKeyReference `json:"tokenSecretRef,omitempty"`
+	// credentialsSecretRef names the Secret, in the same namespace, with the keys username and password, as Secrets of the
+	// type kubernetes.io/basic-auth have them. They go to the host of the url alone, which is of the scheme https.
+	// +optional
+	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
 }
 
 // ModelPVCSource is a file on a claim.
@@ -194,6 +208,7 @@ type ModelPVCSource struct {
 }
 
 // ModelS3Source is an object in a bucket.
+// +kubebuilder:validation:XValidation:rule="!has(self.caSecretRef) || self.endpoint.startsWith('https://')",fieldPath=".endpoint",message="caSecretRef needs an endpoint of the scheme https"
 type ModelS3Source struct {
 	// endpoint of the storage as a URL without a path, such as https://s3.example.com:9000.
 	// +required
@@ -217,6 +232,10 @@ type ModelS3Source struct {
 	// not signed when left out.
 	// +optional
 	CredentialsSecretRef *platformv1.SecretReference `json:"credentialsSecretRef,omitempty"`
+	// caSecretRef names the Secret, in the same namespace, with certificates of authorities in PEM that count beside those
+	// of the system. The endpoint has to be of the scheme https.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
 }
 
 // ModelOCISource is a file of an OCI image or artifact. It is read from the registry by the pod itself, and not by the
@@ -239,6 +258,10 @@ type ModelOCISource struct {
 	// pods log in at the registry. They do not log in when left out.
 	// +optional
 	PullSecretRef *platformv1.SecretReference `json:"pullSecretRef,omitempty"`
+	// caSecretRef names the Secret, in the same namespace, with certificates of authorities in PEM that count beside those
+	// of the system.
+	// +optional
+	CASecretRef *platformv1.AuthorityReference `json:"caSecretRef,omitempty"`
 }
 
 // ModelStatus is what is known of a model.

@@ -50,6 +50,17 @@ func TestModelCreate(t *testing.T) {
 			`path: models/q4.gguf, pullSecretRef: {name: puller}}}`) + `]`, ""},
 		"image by its digest": {"h", `versions: [` + version("1.0", `source: {oci: {image: "registry:5000/chat@sha256:`+
 			strings.Repeat("b", 64)+`", path: q4.gguf}}`) + `]`, ""},
+		"private": {"l", `versions: [` + version("1", `source: {http: {url: "https://a/b", caSecretRef: {name: ca}, `+
+			`tokenSecretRef: {name: t, key: token}}}`) + `, ` + version("2", `source: {http: {url: "https://a/b", `+
+			`credentialsSecretRef: {name: u}}}`) + `, ` + version("3", `source: {s3: {endpoint: "https://a", bucket: `+
+			`models, key: k, caSecretRef: {name: ca, key: ca.pem}}}`) + `, ` + version("4", `source: {oci: {image: a.b/c, `+
+			`path: d, caSecretRef: {name: ca}}}`) + `]`, ""},
+		"a token without TLS": {"x", `versions: [` +
+			version("1", `source: {http: {url: "http://a/b", tokenSecretRef: {name: t}}}`) + `]`, "of the scheme https"},
+		"an authority without TLS": {"x", `versions: [` + version("1", `source: {s3: {endpoint: "http://a", bucket: models, `+
+			`key: k, caSecretRef: {name: ca}}}`) + `]`, "of the scheme https"},
+		"a token and a password": {"x", `versions: [` + version("1", `source: {http: {url: "https://a/b", tokenSecretRef: `+
+			`{name: t}, credentialsSecretRef: {name: u}}}`) + `]`, "at most one of tokenSecretRef"},
 		"image without a registry": {"x", `versions: [` +
 			version("1", `source: {oci: {image: models/chat, path: q4.gguf}}`) + `]`, "begin with the host of its registry"},
 		"image with a scheme": {"x", `versions: [` +

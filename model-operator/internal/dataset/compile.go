@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
@@ -158,20 +161,40 @@ func fetched(image, claim string, v *aiv1.DatasetVersion, size int64) step {
 	var env []variable
 	if from := v.Source.HTTP; from != nil {
 		args = append(args, "--url="+plain(from.URL))
+		if ref := from.TokenSecretRef; ref != nil {
+			env = append(env, fromSecret("DATASET_TOKEN", ref.Name, cmp.Or(ref.Key, "password")))
+		}
+		if ref := from.CredentialsSecretRef; ref != nil {
+			env = append(env, fromSecret("DATASET_USERNAME", ref.Name, "username"),
+				fromSecret("DATASET_PASSWORD", ref.Name, "password"))
+		}
+		env = append(env, authority(from.CASecretRef)...)
 	}
 	if from := v.Source.S3; from != nil {
 		args = append(args, "--endpoint="+from.Endpoint, "--region="+from.Region, "--bucket="+from.Bucket,
 			"--prefix="+plain(from.Prefix))
 		if ref := from.CredentialsSecretRef; ref != nil {
-			env = []variable{
-				{Name: "DATASET_ACCESS_KEY", Secret: &secret{Name: ref.Name, Key: "accessKey"}},
-				{Name: "DATASET_SECRET_KEY", Secret: &secret{Name: ref.Name, Key: "secretKey"}},
-			}
+			env = append(env, fromSecret("DATASET_ACCESS_KEY", ref.Name, "accessKey"),
+				fromSecret("DATASET_SECRET_KEY", ref.Name, "secretKey"))
 		}
+		env = append(env, authority(from.CASecretRef)...)
 	}
 	s := agent("fetch", image, args, mount{Path: datasetFolder, Claim: claim})
 	s.Container.Env, s.Container.FSGroup = env, new(int64(agents))
 	return s
+}
+
+// fromSecret is a variable that the kubelet fills in.
+func fromSecret(variableName, name, key string) variable {
+	return variable{Name: variableName, Secret: &secret{Name: name, Key: key}}
+}
+
+// authority is the variable with the authorities that certificates lead to; none where those of the system do.
+func authority(ref *platformv1.AuthorityReference) []variable {
+	if ref == nil {
+		return nil
+	}
+	return []variable{fromSecret("DATASET_CA", ref.Name, cmp.Or(ref.Key, typed.AuthorityKey))}
 }
 
 // verified is the step that reads a version where it is.

@@ -19,7 +19,7 @@ func adapterOf(m *aiv1.Model, name string) *aiv1.Model {
 	adapter := modelNamed(name)
 	adapter.Spec.Requires, adapter.Spec.Verification = []aiv1.ModelReference{{Name: m.Name}}, m.Spec.Verification
 	for n := range adapter.Spec.Versions {
-		adapter.Spec.Versions[n].SHA256 = strings.Repeat("abcdef"[n:n+1], 64)
+		adapter.Spec.Versions[n].SHA256 = strings.Repeat("abcdef0"[n:n+1], 64)
 	}
 	return adapter
 }
@@ -54,6 +54,7 @@ func TestFilesOfAdaptersAreWhereThePodCanReadThem(t *testing.T) {
 		m.Spec.Versions[1].Source.PVC.ClaimName = "mine"
 		m.Spec.Versions[2].Source.S3.CredentialsSecretRef = nil
 		m.Spec.Versions[4].Source.OCI.PullSecretRef.Name = "mine"
+		m.Spec.Versions[5].Source.HTTP.CASecretRef.Name = "mine"
 	}
 	for title, c := range map[string]struct {
 		i      *aiv1.Inference
@@ -70,6 +71,12 @@ func TestFilesOfAdaptersAreWhereThePodCanReadThem(t *testing.T) {
 			`credentialsSecretRef "", and that of another file is "account"`},
 		"another registry": {withAdapters("5.0", "5.0"), other,
 			`pullSecretRef "mine", and that of another file is "puller"`},
+		"another token": {withAdapters("1.0", "6.0"), same,
+			`tokenSecretRef "reader/token", and that of another file is ""`},
+		"another authority": {withAdapters("6.0", "6.0"), other,
+			`caSecretRef "mine/ca.crt", and that of another file is "authority/ca.crt"`},
+		"the same token":          {withAdapters("6.0", "6.0"), same, ""},
+		"a web server and others": {withAdapters("3.0", "7.0"), same, ""},
 		"claim, bucket, registry": {withAdapters("2.0", "3.0", "5.0"), same, ""},
 	} {
 		out, err := compiledOf(c.i, c.change)

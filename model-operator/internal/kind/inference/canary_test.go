@@ -78,6 +78,7 @@ func TestCanaryThatCannotBe(t *testing.T) {
 	scaled.Spec.MinReplicas, scaled.Spec.MaxReplicas = 1, 3
 	onClaim := withCanary(2, "2.0", 50)
 	inBucket := withCanary(2, "3.0", 50)
+	withToken := withCanary(2, "6.0", 50)
 	unknown := withCanary(2, "9.0", 50)
 	for want, i := range map[string]*aiv1.Inference{
 		"1 of 10 pods would have 10 %":                       withCanary(10, "4.0", 5),
@@ -86,6 +87,7 @@ func TestCanaryThatCannotBe(t *testing.T) {
 		"take minReplicas and maxReplicas out":               scaled,
 		`on the claim "models", which the other pods do not`: onClaim,
 		`credentialsSecretRef "account", and that of`:        inBucket,
+		`tokenSecretRef "reader/token", and that of`:         withToken,
 		`spec.canary.modelRef.version is "9.0"`:              unknown,
 	} {
 		if _, err := compiled(i, modelNamed("chat")); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,7 +20,8 @@ import (
 )
 
 // modelNamed is a Model with a version for each source: 1.0 and 4.0 are downloaded, 2.0 is on a claim, 3.0 in a bucket,
-// and 5.0 in an image. The Model points has the format ONNX.
+// 5.0 in an image, and 6.0 and 7.0 on a
+// web server that asks who reads. The Model points has the format ONNX.
 func modelNamed(name string) *aiv1.Model {
 	version := func(name, digit string, source aiv1.ModelSource) aiv1.ModelVersion {
 		return aiv1.ModelVersion{Name: aiv1.ModelVersionName(name), SHA256: strings.Repeat(digit, 64), Source: source}
@@ -36,6 +37,12 @@ func modelNamed(name string) *aiv1.Model {
 			version("4.0", "4", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat4.gguf"}}),
 			version("5.0", "5", aiv1.ModelSource{OCI: &aiv1.ModelOCISource{Image: "registry.example.com/models/chat:5",
 				Path: "models/chat.gguf", PullSecretRef: &platformv1.SecretReference{Name: "puller"}}}),
+			version("6.0", "6", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://private.example.com/chat.gguf",
+				CASecretRef:    &platformv1.AuthorityReference{Name: "authority"},
+				TokenSecretRef: &platformv1.SecretKeyReference{Name: "reader", Key: "token"}}}),
+			version("7.0", "7", aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://private.example.com/chat7.gguf",
+				CASecretRef:          &platformv1.AuthorityReference{Name: "authority", Key: "ca.pem"},
+				CredentialsSecretRef: &platformv1.SecretReference{Name: "reader"}}}),
 		},
 		Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
 	}}

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -42,22 +44,37 @@ func serve(parameters platformv1.Parameters, m *aiv1.Model, version *aiv1.ModelV
 	}
 }
 
-// files are what pods need to read files: the claim that they are on, and the Secrets of the bucket and of the registry
-// that they are in. Nil is what no file needs, and an empty name is that of nobody. All files of a pod have these in
-// common.
-type files struct{ claim, account, registry *string }
+// files are what pods need to read files: the claim that they are on, the Secrets of the bucket and of the registry that
+// they are in, and those that a web server is shown, a token or a user and its password. Nil is what no file needs, and
+// an empty name is that of nobody. authority is the Secret with the authorities that certificates lead to; nil where
+// those of the system do. All files of a pod have these in common. A key of a Secret is NAME/KEY.
+type files struct{ claim, account, registry, token, user, authority *string }
 
 // filesOf is what one file needs.
 func filesOf(from *aiv1.ModelSource) files {
 	switch {
 	case from.PVC != nil:
 		return files{claim: &from.PVC.ClaimName}
+	case from.HTTP != nil:
+		token := ""
+		if ref := from.HTTP.TokenSecretRef; ref != nil {
+			token = ref.Name + "/" + cmp.Or(ref.Key, "password")
+		}
+		return files{token: &token, user: new(secretOf(from.HTTP.CredentialsSecretRef)),
+			authority: authorityOf(from.HTTP.CASecretRef)}
 	case from.S3 != nil:
-		return files{account: new(secretOf(from.S3.CredentialsSecretRef))}
+		return files{account: new(secretOf(from.S3.CredentialsSecretRef)), authority: authorityOf(from.S3.CASecretRef)}
 	case from.OCI != nil:
-		return files{registry: new(secretOf(from.OCI.PullSecretRef))}
+		return files{registry: new(secretOf(from.OCI.PullSecretRef)), authority: authorityOf(from.OCI.CASecretRef)}
 	}
 	return files{}
+}
+
+func authorityOf(reference *platformv1.AuthorityReference) *string {
+	if reference == nil {
+		return nil
+	}
+	return new(reference.Name + "/" + cmp.Or(reference.Key, typed.AuthorityKey))
 }
 
 func secretOf(reference *platformv1.SecretReference) string {
@@ -85,6 +102,9 @@ func (f *files) logins(others *files) []login {
 	return []login{
 		{"bucket", "credentialsSecretRef", f.account, others.account},
 		{"registry", "pullSecretRef", f.registry, others.registry},
+		{"web server", "tokenSecretRef", f.token, others.token},
+		{"web server", "credentialsSecretRef", f.user, others.user},
+		{"private place", "caSecretRef", f.authority, others.authority},
 	}
 }
 
@@ -96,12 +116,14 @@ func (f *files) add(field string, own files) error {
 	}
 	for _, login := range own.logins(f) {
 		if login.own != nil && login.other != nil && *login.own != *login.other {
-			return fmt.Errorf("%s names a version in a %s with %s %q, and that of another file is %q: all files of a pod "+
+			return fmt.Errorf("%s names a version from a %s with %s %q, and that of another file is %q: all files of a pod "+
 				"have the same, give both versions the same", field, login.where, login.field, *login.own, *login.other)
 		}
 	}
 	f.claim = cmp.Or(f.claim, own.claim)
 	f.account, f.registry = cmp.Or(f.account, own.account), cmp.Or(f.registry, own.registry)
+	f.token, f.user = cmp.Or(f.token, own.token), cmp.Or(f.user, own.user)
+	f.authority = cmp.Or(f.authority, own.authority)
 	return nil
 }
 
@@ -118,6 +140,18 @@ func (f *files) provide(app *platformv1.Application) {
 	}
 	if name := nameOf(f.registry); name != "" {
 		app.Spec.Credentials = append(app.Spec.Credentials, credential("registry", name, ".dockerconfigjson"))
+	}
+	if name := nameOf(f.user); name != "" {
+		app.Spec.Credentials = append(app.Spec.Credentials, credential("http-username", name, "username"),
+			credential("http-password", name, "password"))
+	}
+	for _, one := range []struct {
+		credential string
+		from       *string
+	}{{"http-token", f.token}, {"source-ca", f.authority}} {
+		if name, key, found := strings.Cut(nameOf(one.from), "/"); found {
+			app.Spec.Credentials = append(app.Spec.Credentials, credential(one.credential, name, key))
+		}
 	}
 }
 
