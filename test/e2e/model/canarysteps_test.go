@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,8 +14,12 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestCanarySteps has a good canary take its steps, and a slow one and one that cannot be served be rolled back; then
-// the pods are those of the other version again, and no request fails.
+// rollBackLimit is how long a bad canary may have requests, and how long one that cannot be served may have pods beyond
+// its startTimeout.
+const rollBackLimit = 60 * time.Second
+
+// TestCanarySteps has a good canary take its steps, and a slow one and one that cannot be served be rolled back within
+// 60 s; then the pods are those of the other version again, and no request fails.
 func TestCanarySteps(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
@@ -37,13 +42,17 @@ func TestCanarySteps(t *testing.T) {
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
 	edit(s, i, map[string]any{"canary": stepping("v2", "1h", map[string]any{"maxTimePerToken": "1us"})})
-	expectPhase(s, i, "RolledBack", 1)
+	rolledBackInTime(s, i, func(status map[string]any) bool {
+		weight, _ := status["weight"].(int64)
+		return weight > 0
+	}, 0)
 	expectMessage(s, i, "for a token, and 1µs are allowed")
 	expectOnly(s, i, digests[1])
 
+	const startTimeout = 30 * time.Second
 	edit(s, i, map[string]any{"canary": stepping("bad", "10s",
-		map[string]any{"maxTimePerToken": nil, "startTimeout": "30s"})})
-	expectPhase(s, i, "RolledBack", 1)
+		map[string]any{"maxTimePerToken": nil, "startTimeout": startTimeout.String()})})
+	rolledBackInTime(s, i, func(status map[string]any) bool { return status["phase"] == "Starting" }, startTimeout)
 	expectMessage(s, i, "after 30s 0 of 1 pods of the canary are ready")
 	expectOnly(s, i, digests[1])
 	s.Delete(i)
@@ -70,6 +79,39 @@ func expectPhase(s *framework.Namespace, i *unstructured.Unstructured, phase str
 		}
 		return framework.Current(i)
 	})
+}
+
+// rolledBackInTime waits until a canary that is bad in its first step is rolled back and has no requests, while clients
+// have prompts completed. Both ends are seen from outside: what is allowed, beyond the time that its gate gives it, is
+// counted from when the status first says what begins it.
+func rolledBackInTime(s *framework.Namespace, i *unstructured.Unstructured, begins func(status map[string]any) bool,
+	given time.Duration) {
+	s.Helper()
+	clients := newTraffic(s, 1, request{tokens: 16})
+	defer clients.end("a roll-back")
+	var began time.Time
+	s.Eventually(framework.ReadyTimeout, "the canary is rolled back", func() error {
+		if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(i), i); err != nil {
+			return err
+		}
+		status, _, _ := unstructured.NestedMap(i.Object, "status", "canary")
+		if began.IsZero() && begins(status) {
+			began = time.Now()
+		}
+		if status["phase"] != "RolledBack" || status["step"] != int64(1) || status["weight"] != int64(0) {
+			return fmt.Errorf("it is %v", status)
+		}
+		return framework.Current(i)
+	})
+	if began.IsZero() {
+		s.Fatalf("the canary was rolled back before it was seen to begin: %v", i.Object["status"])
+	}
+	took := time.Since(began)
+	s.Logf("the canary was rolled back, and had no requests, after %s, of which its gate gives it %s",
+		framework.FormatSeconds(took), given)
+	if took > given+rollBackLimit {
+		s.Errorf("a bad canary was rolled back after %s, want at most %s", framework.FormatSeconds(took), given+rollBackLimit)
+	}
 }
 
 // completions has the Service complete prompts, each by a connection of its own; all have to be answered.
