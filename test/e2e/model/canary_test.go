@@ -58,6 +58,34 @@ func TestCanary(t *testing.T) {
 	s.Delete(i)
 }
 
+// TestCanaryShares has a canary go from 10 to 50 percent of 2,000 requests each, and then to all of them by its
+// promotion; no request fails.
+func TestCanaryShares(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespaceWithOperator(t, operator)
+	digests := library(s, 1, 2)
+	object(s, "Model", "chat", modelSpec(digests, 1))
+	// Small pods: there are ten, so that one of them is 10 percent.
+	i := object(s, "Inference", "chat",
+		`{version: "0.7", modelRef: {name: chat, version: v1}, replicas: 10, parameters: {ctx-size: 256},
+  resources: {requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 256Mi}}}`)
+	s.WaitForReady(i)
+	expectDigest(s, i, digests[1])
+	for _, weight := range []int{10, 50} {
+		edit(s, i, map[string]any{"canary": canary("v2", weight)})
+		expectCanary(s, i, digests[2], int64(weight))
+		s.WaitForReady(i)
+		expectShare(s, digests[2], float64(weight))
+	}
+	edit(s, i, map[string]any{"modelRef": map[string]any{"name": "chat", "version": "v2"}})
+	expectDigest(s, i, digests[2])
+	edit(s, i, map[string]any{"canary": nil})
+	s.WaitForReady(i)
+	expectAll(s, digests[2])
+	expectShare(s, digests[2], 100)
+	s.Delete(i)
+}
+
 // canary is that of a version of the Model chat.
 func canary(version string, weight int) map[string]any {
 	return map[string]any{"modelRef": map[string]any{"name": "chat", "version": version}, "weight": weight}
