@@ -20,11 +20,17 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// besideTrials is how often each side is made.
-const besideTrials = 5
+const (
+	// besideTrials is how often each side is made.
+	besideTrials = 5
+	// besideBudget is how many times as long as a Deployment an Inference may take, and besideLimit what no busy machine
+	// explains.
+	besideBudget, besideLimit = 1.2, 4.0
+)
 
-// TestInferenceBesideADeployment reports how long an Inference takes from its creation to its first answer, and how
-// long a Deployment with a Service and an autoscaler does that downloads the same model and runs the same server.
+// TestInferenceBesideADeployment measures how long an Inference takes from its creation to its first answer, and how
+// long a Deployment with a Service and an autoscaler does that downloads the same model and runs the same server. It
+// runs alone because it measures.
 func TestInferenceBesideADeployment(t *testing.T) {
 	s := framework.NewNamespaceWithOperator(t, operator)
 	digests := library(s, 1)
@@ -60,8 +66,16 @@ func TestInferenceBesideADeployment(t *testing.T) {
 	}
 	slices.Sort(ours)
 	slices.Sort(bare)
-	s.Logf("from the creation to the first answer: Inference %v, Deployment %v; of the medians ours / bare is %.2f", ours,
-		bare, ours[besideTrials/2].Seconds()/bare[besideTrials/2].Seconds())
+	ratio := ours[besideTrials/2].Seconds() / bare[besideTrials/2].Seconds()
+	s.Logf("from the creation to the first answer: Inference %v, Deployment %v; of the medians ours / bare is %.2f "+
+		"(budget %.1f)", ours, bare, ratio, besideBudget)
+	limit := besideLimit
+	if framework.Config.HoldBudgets {
+		limit = besideBudget
+	}
+	if ratio > limit {
+		s.Errorf("an Inference takes %.2f times as long as a Deployment, want at most %.1f", ratio, limit)
+	}
 }
 
 // firstAnswer waits until a Service has a prompt completed, and asks often.
