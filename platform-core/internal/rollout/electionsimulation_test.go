@@ -225,8 +225,8 @@ func (e *electorate) check() {
 	}
 }
 
-// checkRecord that a majority of the wanted pods, and of those beyond them that report, reports the next record, and that
-// it is of no earlier epoch where not all do.
+// checkRecord that a majority of the wanted pods, and of those beyond them that report, reports the next record, and
+// that it is of no earlier epoch where not all do.
 func (e *electorate) checkRecord(read stored, next *platformv1.ElectionRecord) {
 	e.Helper()
 	is, _ := strconv.Atoi(next.Epoch)
@@ -252,8 +252,8 @@ func (e *electorate) checkRecord(read stored, next *platformv1.ElectionRecord) {
 	}
 }
 
-// settle has pods end that are to, and all members learn the latest outcome and report it: the wanted pods are there, and
-// the label is where it belongs, after a few rounds.
+// settle has pods end that are to, and all members learn the latest outcome and report it: the wanted pods are there,
+// and the label is where it belongs, after a few rounds.
 func (e *electorate) settle() {
 	var latest view
 	for range 6 * mostMembers {

@@ -131,8 +131,8 @@ func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *a
 	}
 	for _, login := range own.logins(&files) {
 		if login.own != nil && *login.own != nameOf(login.other) {
-			return fmt.Errorf("spec.canary.modelRef names a version from a %s with %s %q, and that of the other pods is %q: all "+
-				"pods have the same, give both versions the same", login.where, login.field, *login.own, nameOf(login.other))
+			return fmt.Errorf("spec.canary.modelRef names a version from a %s with %s %q, and that of the other pods is %q: "+
+				"all pods have the same, give both versions the same", login.where, login.field, *login.own, nameOf(login.other))
 		}
 	}
 	parameters := maps.Clone(modelParameters)

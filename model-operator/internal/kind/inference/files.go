@@ -44,10 +44,10 @@ func serve(parameters platformv1.Parameters, m *aiv1.Model, version *aiv1.ModelV
 	}
 }
 
-// files are what pods need to read files: the claim that they are on, the Secrets of the bucket and of the registry that
-// they are in, and those that a web server is shown, a token or a user and its password. Nil is what no file needs, and
-// an empty name is that of nobody. authority is the Secret with the authorities that certificates lead to; nil where
-// those of the system do. All files of a pod have these in common. A key of a Secret is NAME/KEY.
+// files are what pods need to read files: the claim that they are on, the Secrets of the bucket and of the registry
+// that they are in, and those that a web server is shown, a token or a user and its password. Nil is what no file
+// needs, and an empty name is that of nobody. authority is the Secret with the authorities that certificates lead to;
+// nil where those of the system do. All files of a pod have these in common. A key of a Secret is NAME/KEY.
 type files struct{ claim, account, registry, token, user, authority *string }
 
 // filesOf is what one file needs.

@@ -72,8 +72,8 @@ func backend(i *aiv1.Inference, of string, weight int64) map[string]any {
 	return map[string]any{"name": serviceName(i, of), "port": int64(port), "weight": weight}
 }
 
-// ReportObjects implements typed.ObjectReporter: the weight of a canary is read back from the HTTPRoute, and is in force
-// as far as a Gateway says that it has taken the route up.
+// ReportObjects implements typed.ObjectReporter: the weight of a canary is read back from the HTTPRoute, and is in
+// force as far as a Gateway says that it has taken the route up.
 func (Kind) ReportObjects(i *aiv1.Inference, objects []*unstructured.Unstructured) {
 	now := i.Status.Canary
 	if now == nil || now.Mechanism != aiv1.CanaryByHTTPRoute {
@@ -105,8 +105,8 @@ func (Kind) ReportObjects(i *aiv1.Inference, objects []*unstructured.Unstructure
 }
 
 func notInForce(i *aiv1.Inference, route string, weight int32, why string) string {
-	return fmt.Sprintf("the weight %d of HTTPRoute %q is not in force: %s. It is waited for: see that Gateway %q exists and "+
-		"admits the route", weight, route, why, i.Spec.HTTPRoute.Gateway)
+	return fmt.Sprintf("the weight %d of HTTPRoute %q is not in force: %s. It is waited for: see that Gateway %q exists "+
+		"and admits the route", weight, route, why, i.Spec.HTTPRoute.Gateway)
 }
 
 // acceptance is how far a Gateway has taken up an HTTPRoute.

@@ -39,7 +39,9 @@ func TestWeightIsInForceOnceAGatewayHasAcceptedTheRoute(t *testing.T) {
 	}{
 		"no Gateway": {func(*unstructured.Unstructured) {}, 0, "no Gateway has said yet that it accepts the route"},
 		"accepted":   {func(r *unstructured.Unstructured) { says(r, present, "Accepted=True") }, 30, ""},
-		"accepted and resolved": {func(r *unstructured.Unstructured) { says(r, present, "Accepted=True", "ResolvedRefs=True") },
+		"accepted and resolved": {func(r *unstructured.Unstructured) {
+			says(r, present, "Accepted=True", "ResolvedRefs=True")
+		},
 			30, ""},
 		"another one refuses it": {func(r *unstructured.Unstructured) {
 			says(says(r, present, "Accepted=False"), present, "Accepted=True")
@@ -72,7 +74,9 @@ func TestWeightIsInForceOnceAGatewayHasAcceptedTheRoute(t *testing.T) {
 
 // Why a canary was rolled back is not replaced by what a Gateway says of the route.
 func TestMessageOfARollBackStays(t *testing.T) {
-	for phase, want := range map[aiv1.CanaryPhase]string{aiv1.CanaryRolledBack: "said", aiv1.CanaryStarting: "not in force"} {
+	for phase, want := range map[aiv1.CanaryPhase]string{
+		aiv1.CanaryRolledBack: "said", aiv1.CanaryStarting: "not in force",
+	} {
 		i := routedTo(inStep(t, withCanary(4, "4.0", 0), phase, 1, 10, 50))
 		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute}
 		var out typed.Output
