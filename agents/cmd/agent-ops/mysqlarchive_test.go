@@ -123,7 +123,7 @@ func TestMySQLToAPointInTime(t *testing.T) {
 	s.archivedUntil(time.Time{})
 	s.Until("the probe is told that it archives", func(context.Context) error {
 		text, err := os.ReadFile(filepath.Join(s.Server.Server.Run, server.ArchiveFile))
-		if err == nil && string(text) != "archive=Archiving\narchive_reason=\n" {
+		if err == nil && string(text) != "archive=Archiving\narchive_reason=\narchive_level=\n" {
 			err = fmt.Errorf("it is told %q", text)
 		}
 		return err
