@@ -170,12 +170,7 @@ func (l *mysqlLife) stopsAndStarts() {
 	claims, pods := l.claims(), len(l.members())
 	l.underLoad("stopped and started", func() {
 		l.operates("Stop")
-		l.Eventually(framework.SettleTimeout, "no pod is left", func() error {
-			if left := l.application().Pods(); len(left) > 0 {
-				return fmt.Errorf("there are %d", len(left))
-			}
-			return nil
-		})
+		l.waitForNoPods()
 		if now := l.claims(); !maps.Equal(claims, now) {
 			l.Errorf("the claims were %v, and are %v while it is stopped", claims, now)
 		}

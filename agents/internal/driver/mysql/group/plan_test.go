@@ -10,19 +10,23 @@ import (
 var three = Shape{Members: [][]string{{"a", "b", "c"}}}
 
 // members are views by pod; the uuid of a pod is its name. Each word is <pod>:<state>[:<role>], and all of them see
-// the same. A * behind a pod is for a certificate that is outdated.
+// the same. A * behind a pod is for a certificate that is outdated, and a - for an empty volume.
 func members(words string) found {
 	f := found{views: map[string]view{}, missing: map[[2]string]string{}}
 	sees := map[string]seen{}
-	for word := range strings.FieldsSeq(strings.ReplaceAll(words, "*", "")) {
+	plain := strings.NewReplacer("*", "", "-", "")
+	for word := range strings.FieldsSeq(plain.Replace(words)) {
 		parts := append(strings.Split(word, ":"), "SECONDARY")
 		if parts[1] != "OFFLINE" && parts[1] != "down" {
 			sees[parts[0]] = seen{parts[1], parts[2]}
 		}
 	}
 	for word := range strings.FieldsSeq(words) {
-		parts := strings.Split(strings.ReplaceAll(word, "*", ""), ":")
+		parts := strings.Split(plain.Replace(word), ":")
 		v := view{uuid: parts[0], transactions: "x:1-9", sees: map[string]seen{}, outdated: strings.Contains(word, "*")}
+		if strings.Contains(word, "-") {
+			v.transactions = ""
+		}
 		switch parts[1] {
 		case "down", "UNREACHABLE":
 			v = view{problem: "no route"}
@@ -55,6 +59,13 @@ func TestNext(t *testing.T) {
 			"Refused c has transactions that the group has not, and stays out of it: z:1"},
 		{"all were down", "a:OFFLINE b:OFFLINE c:OFFLINE", three, map[[2]string]string{{"b", "a"}: "x:9", {"b", "c"}: "x:9"},
 			Formed, "Working bootstrap b"},
+		{"all were down and the first has lost its volume", "a-:OFFLINE b:OFFLINE c:OFFLINE", three,
+			map[[2]string]string{{"b", "a"}: "x:1-9", {"c", "a"}: "x:1-10", {"c", "b"}: "x:10"}, Formed,
+			"Working bootstrap c"},
+		{"the first has lost its volume and waits for the others", "a-:OFFLINE b:down c:down", three, nil, Formed,
+			"Waiting b does not answer: only when all"},
+		{"the first has lost its volume and one stays down", "a-:OFFLINE b:OFFLINE c:down", three,
+			map[[2]string]string{{"b", "a"}: "x:1-9"}, Formed, "Waiting c does not answer: only when all"},
 		{"all were down and one stays so", "a:OFFLINE b:OFFLINE c:down", three, map[[2]string]string{{"b", "a"}: "x:9"},
 			Formed, "Waiting c does not answer: only when all"},
 		{"nobody has all", "a:OFFLINE b:OFFLINE c:OFFLINE", three,
