@@ -33,7 +33,7 @@ type MySQLServers struct {
 	// archive has the primary keep its binary log in a BackupRepository or in a bucket, for restores to any point in time
 	// after a Backup of the method dump that is made from then on. Such a Backup has the server that it is made from stand
 	// still for a moment, and keeps tables and accounts as they are while it lasts. The condition Archiving says how
-	// archiving goes. Turning it on or off restarts the processes, and with a volume replaces the pods.
+	// archiving goes. Turning it on or off replaces the pods, and so does another volume.
 	// +optional
 	Archive *LogArchive `json:"archive,omitempty"`
 }
