@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
@@ -35,6 +36,7 @@ func TestBackupsInObjectStorage(t *testing.T) {
 	t.Run("of a Redis Cluster", func(t *testing.T) { checkRedisClusterInCloud(s.In(t)) })
 	t.Run("of a Redis", func(t *testing.T) { checkRedisInCloud(s.In(t)) })
 	t.Run("of a PostgreSQL", func(t *testing.T) { checkPostgreSQLInCloud(s.In(t)) })
+	t.Run("of a MySQL", func(t *testing.T) { checkMySQLInCloud(s.In(t)) })
 	t.Run("while others are killed", func(t *testing.T) { checkKills(store.In(t)) })
 	// What is left goes with the namespace.
 }
@@ -122,6 +124,31 @@ func checkPostgreSQLInCloud(s *framework.Namespace) {
 	p.WaitReady()
 	p.WaitForAnswer(p.Pool(framework.Login{Database: "shop"}), sum, sumRows)
 	VerifyByDrill(s, "rows-good", "base-backup", p.Reference())
+}
+
+func checkMySQLInCloud(s *framework.Namespace) {
+	m := newMySQL(s, "my")
+	sum := m.fill()
+	w := m.writesNumbers()
+	s.Create(framework.NewBackupOperation("my-dump", "store", m.reference()))
+	if b := s.WaitForStoredBackup("my-dump"); b.Spec.Method != "dump" || b.Status.Facts["databases"] != "1" {
+		s.Errorf("the Backup is by %s, and says %v", b.Spec.Method, b.Status.Facts)
+	}
+	w.finish("a backup into an object storage", m.bound())
+	spec := mysqlSpec(mysqlVersion)
+	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "my-dump-backup"}
+	s.Create(&databasev1.MySQL{ObjectMeta: framework.ObjectMeta("my-copy"), Spec: spec})
+	copied := m.beside("my-copy")
+	copied.waitReady()
+	copied.waitForAnswer(copied.bound(), sum, mysqlFilled)
+	s.Delete(copied.object())
+	m.exec(m.bound(), "UPDATE filled SET s = 'spoilt'")
+	s.Create(framework.NewRestoreOperation("my-back", "my-dump-backup", m.reference()))
+	s.WaitForOperation("my-back")
+	m.waitReady()
+	m.waitForAnswer(m.bound(), sum, mysqlFilled)
+	VerifyByDrill(s, "my-good", "my-dump-backup", m.reference())
+	s.Delete(m.object())
 }
 
 // checkKills: whoever is killed, and whenever, a Backup is whole or has failed and left nothing, and the next one goes

@@ -17,7 +17,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -31,6 +33,8 @@ const (
 	mysqlLater   = "9.7"
 	// mysqlSum says whether rows are the same.
 	mysqlSum = "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT(n, s)))) FROM orders.kept"
+	// mysqlFilled says whether the rows of fill are the same.
+	mysqlFilled = "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT(n, s)))) FROM app.filled"
 )
 
 // mysqlSpec asks for a small server of a version.
@@ -60,6 +64,15 @@ type mysqlInstance struct {
 	kind string
 	// adopted is the Application that it took over from another object; empty for one of its own.
 	adopted string
+}
+
+// newMySQL makes a small MySQL, and waits until it is ready.
+func newMySQL(s *framework.Namespace, name string) *mysqlInstance {
+	s.Helper()
+	s.Create(&databasev1.MySQL{ObjectMeta: framework.ObjectMeta(name), Spec: mysqlSpec(mysqlVersion)})
+	m := &mysqlInstance{Namespace: s, name: name, ways: s.NewPortForwards()}
+	m.waitReady()
+	return m
 }
 
 // in returns the same instance for a subtest.
@@ -103,16 +116,46 @@ func (m *mysqlInstance) update(change func(*databasev1.MySQLSpec)) {
 	m.waitReady()
 }
 
+// read gets the object, of either kind, with the status that all kinds have.
+func (m *mysqlInstance) read() (platformv1.Conditioned, *platformv1.InstanceStatus, error) {
+	if m.kind == "" {
+		obj := &databasev1.MySQL{}
+		err := m.Get(m.name, obj)
+		return obj, &obj.Status.InstanceStatus, err
+	}
+	obj := &databasev1.MySQLCluster{}
+	err := m.Get(m.name, obj)
+	return obj, &obj.Status.InstanceStatus, err
+}
+
 // waitReady waits until the instance is ready at its present generation. It returns how long that took.
 func (m *mysqlInstance) waitReady() time.Duration {
 	m.Helper()
-	return m.Eventually(framework.ReadyTimeout, fmt.Sprintf("MySQL %q becomes ready", m.name), func() error {
-		obj := &databasev1.MySQL{}
-		if err := m.Get(m.name, obj); err != nil {
-			return err
-		}
-		return framework.ReadyNow(obj, obj.Status.ObservedGeneration)
-	})
+	return m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s %q becomes ready", m.reference().Kind, m.name),
+		func() error {
+			obj, status, err := m.read()
+			if err != nil {
+				return err
+			}
+			return framework.ReadyNow(obj, status.ObservedGeneration)
+		})
+}
+
+// waitForCondition waits until a condition has a status and a reason.
+func (m *mysqlInstance) waitForCondition(condition string, status metav1.ConditionStatus, reason string) {
+	m.Helper()
+	m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s of %s is %s with %s", condition, m.name, status, reason),
+		func() error {
+			obj, _, err := m.read()
+			if err != nil {
+				return err
+			}
+			all := obj.GetConditions()
+			if c := meta.FindStatusCondition(all, condition); c == nil || c.Status != status || c.Reason != reason {
+				return fmt.Errorf("it says %s", framework.Describe(all))
+			}
+			return nil
+		})
 }
 
 // credential is what the instance's Secret of a credential has.
@@ -204,6 +247,25 @@ func (m *mysqlInstance) exec(db *sql.DB, statements ...string) {
 			return err
 		})
 	}
+}
+
+// fill makes a table of a thousand rows, and returns what mysqlFilled gives of it.
+func (m *mysqlInstance) fill() string {
+	m.Helper()
+	db := m.bound()
+	m.exec(db, "CREATE TABLE filled (n INT PRIMARY KEY, s VARCHAR(40))",
+		"INSERT INTO filled WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000) "+
+			"SELECT n, MD5(n) FROM r")
+	sum, err := m.asks(db, mysqlFilled)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return sum
+}
+
+// beside returns another instance of the namespace, of the same kind.
+func (m *mysqlInstance) beside(name string) *mysqlInstance {
+	return &mysqlInstance{Namespace: m.Namespace, name: name, ways: m.ways, kind: m.kind}
 }
 
 // expectRefused has the test fail unless the server refuses a statement with a text.

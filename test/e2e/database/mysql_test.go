@@ -61,11 +61,11 @@ func TestMySQL(t *testing.T) {
 // checkMySQLHangs stops the process: what it said of itself is not known to be so until it responds again.
 func checkMySQLHangs(m *mysqlInstance) {
 	group, pod := &mysqlGroup{m}, m.application().Pods()[0].Name
-	m.saysOf(m.name, "Writable", metav1.ConditionTrue, "ReadWrite")
+	m.waitForCondition("Writable", metav1.ConditionTrue, "ReadWrite")
 	group.signal(pod, "STOP")
-	m.saysOf(m.name, "Writable", metav1.ConditionUnknown, "NotResponding")
+	m.waitForCondition("Writable", metav1.ConditionUnknown, "NotResponding")
 	group.signal(pod, "CONT")
-	m.saysOf(m.name, "Writable", metav1.ConditionTrue, "ReadWrite")
+	m.waitForCondition("Writable", metav1.ConditionTrue, "ReadWrite")
 	m.waitReady()
 }
 

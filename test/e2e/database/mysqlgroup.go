@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -87,18 +86,6 @@ func (g *mysqlGroup) update(change func(*databasev1.MySQLClusterSpec)) {
 	g.waitReady()
 }
 
-// waitReady waits until the group is ready at its present generation. It returns how long that took.
-func (g *mysqlGroup) waitReady() time.Duration {
-	g.Helper()
-	return g.Eventually(framework.ReadyTimeout, fmt.Sprintf("MySQLCluster %q becomes ready", g.name), func() error {
-		obj := &databasev1.MySQLCluster{}
-		if err := g.Get(g.name, obj); err != nil {
-			return err
-		}
-		return framework.ReadyNow(obj, obj.Status.ObservedGeneration)
-	})
-}
-
 // askPod runs a statement in the server of a pod, over its socket.
 func (m *mysqlInstance) askPod(pod, statement string) (string, error) {
 	return framework.Run(m.Ctx, m.Namespace.Name, pod, mysqlComponent, "", "mysql",
@@ -140,20 +127,15 @@ func (g *mysqlGroup) waitForSameTransactions() {
 func (m *mysqlInstance) waitForTables(status metav1.ConditionStatus, table string) {
 	m.Helper()
 	m.Eventually(framework.ReadyTimeout, fmt.Sprintf("%s is %s", tablesReplicable, status), func() error {
-		all := m.conditions()
+		obj, _, err := m.read()
+		if err != nil {
+			return err
+		}
+		all := obj.GetConditions()
 		c := meta.FindStatusCondition(all, tablesReplicable)
 		if c == nil || c.Status != status || !strings.Contains(c.Message, table) {
 			return fmt.Errorf("it says: %s", framework.Describe(all))
 		}
 		return nil
 	})
-}
-
-// conditions of the object, of either kind.
-func (m *mysqlInstance) conditions() []metav1.Condition {
-	m.Helper()
-	if m.kind == "" {
-		return m.object().Status.Conditions
-	}
-	return (&mysqlGroup{m}).object().Status.Conditions
 }

@@ -34,6 +34,7 @@ func TestMySQLClusterBackup(t *testing.T) {
 	g.Create(drill)
 	g.WaitForOperation("drill")
 	g.ExpectVerified(b.Name, "drill", platformv1.VerificationPassed, "found the data good")
+	g.refusesInPlace(b.Name, "make another instance with restoreFrom")
 
 	spec := g.object().Spec.InstanceSpec
 	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: b.Name}

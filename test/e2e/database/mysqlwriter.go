@@ -37,6 +37,16 @@ func (m *mysqlInstance) startWriter(db *sql.DB, from int) *mysqlWriter {
 	return m.startWriters(db, from, 1, mysqlPause)
 }
 
+// writesNumbers makes the table of a writer, which has had a row acknowledged.
+func (m *mysqlInstance) writesNumbers() *mysqlWriter {
+	m.Helper()
+	db := m.bound()
+	m.exec(db, "CREATE TABLE numbers (n INT PRIMARY KEY)")
+	w := m.startWriter(db, 1)
+	w.waitForAll("in the beginning")
+	return w
+}
+
 // startWriters writes rows over so many sessions at once, each of which pauses between two.
 func (m *mysqlInstance) startWriters(db *sql.DB, from, sessions int, pause time.Duration) *mysqlWriter {
 	m.Helper()

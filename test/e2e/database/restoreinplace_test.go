@@ -37,6 +37,7 @@ func TestRestoreInPlace(t *testing.T) {
 	t.Run("that is cancelled when the pods have gone", func(t *testing.T) { checkReturned(i.In(t)) })
 	t.Run("of a Redis with replicas", func(t *testing.T) { checkInPlace(i.In(t), sum) })
 	t.Run("of a PostgreSQL alone", func(t *testing.T) { checkPostgreSQLInPlace(s.In(t)) })
+	t.Run("of a MySQL", func(t *testing.T) { checkMySQLInPlace(s.In(t)) })
 	// What is left goes with the namespace.
 }
 
@@ -230,4 +231,41 @@ func checkPostgreSQLInPlace(s *framework.Namespace) {
 	if p.Binding()["password"] != password || p.SuperuserPassword() != superuser {
 		s.Error("one of its passwords is another one")
 	}
+}
+
+func checkMySQLInPlace(s *framework.Namespace) {
+	m := newMySQL(s, "my")
+	sum := m.fill()
+	s.Create(framework.NewBackupOperation("my-dump", "store", m.reference()))
+	s.WaitForStoredBackup("my-dump")
+	m.exec(m.bound(), "UPDATE filled SET s = 'spoilt'", "CREATE TABLE later (n INT PRIMARY KEY)")
+	spoilt, err := m.asks(m.bound(), mysqlFilled)
+	if err != nil {
+		s.Fatal(err)
+	}
+	password, root := m.binding()["password"], m.credential("root")["password"]
+	s.Create(framework.NewRestoreOperation("my-back", "my-dump-backup", m.reference()))
+	s.WaitForOperation("my-back")
+	m.waitReady()
+	m.waitForAnswer(m.bound(), sum, mysqlFilled)
+	m.waitForAnswer(m.bound(), "0",
+		"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'app' AND table_name = 'later'")
+	m.waitForAnswer(m.client("root", root, ""), "1", "SELECT COUNT(*) FROM mysql.user WHERE User = 'app'")
+	if m.binding()["password"] != password || m.credential("root")["password"] != root {
+		s.Error("one of its passwords is another one")
+	}
+	m.Eventually(framework.ReadyTimeout, "the previous volume is gone", func() error {
+		if left := volumes(s, m.application().Name); len(left) != 1 {
+			return fmt.Errorf("there are %v", left)
+		}
+		return nil
+	})
+	// What it had is in the safety copy.
+	op := &platformv1.Operation{}
+	s.MustGet("my-back", op)
+	s.Create(framework.NewRestoreOperation("my-forth", op.Status.Steps[1].Outputs["backup"], m.reference()))
+	s.WaitForOperation("my-forth")
+	m.waitReady()
+	m.waitForAnswer(m.bound(), spoilt, mysqlFilled)
+	m.exec(m.bound(), "INSERT INTO filled VALUES (0, 'new')")
 }
