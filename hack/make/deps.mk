@@ -66,12 +66,12 @@ $(BIN)/kafka-3.9/.copied: $(KAFKA_IMAGE)/pom.xml $(KAFKA_IMAGE)/image.yaml
 
 # Neither is MySQL in the Debian release of the machine: its files come from the zip that the image is made of.
 MYSQL_IMAGE := hack/images/mysql
-MYSQL_FILES := bin/mysql,bin/mysqld,bin/mysqldump,bin/mysqlcheck,lib/private/**,lib/plugin/*.so,share/**
+MYSQL_FILES := bin/mysql,bin/mysqld,bin/mysqldump,bin/mysqlbinlog,bin/mysqlcheck,lib/private/**,lib/plugin/*.so,share/**
 
 .PHONY: server-mysql
 server-mysql: deps-servers $(BIN)/mysql/.copied
 
-$(BIN)/mysql/.copied: $(MYSQL_IMAGE)/pom.xml $(MYSQL_IMAGE)/image.yaml
+$(BIN)/mysql/.copied: $(MYSQL_IMAGE)/pom.xml $(MYSQL_IMAGE)/image.yaml hack/make/deps.mk
 	@echo "unpacking MySQL"
 	@rm -rf $(BIN)/mysql
 	@mvn -q -B -f $(MYSQL_IMAGE)/pom.xml dependency:unpack-dependencies -DincludeTypes=zip -DoutputDirectory=$(BIN)/mysql \
