@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,18 +16,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/bench/faults"
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
 const (
-	// mysqlProbeEvery is how often each member is asked whether it takes writes.
-	mysqlProbeEvery = 100 * time.Millisecond
 	// mysqlRound is more rows than a trial writes.
 	mysqlRound = 1_000_000
 )
 
 // mysqlTrial is one fault of a group under load. The clients are on a machine of the cluster's network that no fault
-// touches, and need no API server. Pods are watched: two that are called the primary at once fail the test.
+// touches, and need no API server. Pods are watched, and each member is written to directly: two that are called the
+// primary at once fail the test, and so do two that acknowledge writes as primaries at once, or members that have other
+// transactions than the others in the end.
 type mysqlTrial struct {
 	*mysqlGroup
 	writer *mysqlWriter
@@ -37,8 +37,9 @@ type mysqlTrial struct {
 	stop  func()
 
 	mu sync.Mutex
-	// took are the moments at which a member said that it takes writes.
-	took []time.Time
+	// took are the writes that members acknowledged, and alone counts those that one outside of a group would have taken.
+	took  []faults.Write
+	alone map[string]int
 }
 
 // external is a client on a machine of the cluster's network, of one session, which connects anew where a server takes
@@ -67,7 +68,8 @@ func (g *mysqlGroup) externalConfig(host, port string) *mysql.Config {
 func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
 	g.Helper()
 	b := g.binding()
-	t := &mysqlTrial{mysqlGroup: g, reads: g.external(b["host"], b["port"])}
+	t := &mysqlTrial{mysqlGroup: g, reads: g.external(b["host"], b["port"]), alone: map[string]int{}}
+	g.exec(t.reads, "CREATE TABLE IF NOT EXISTS "+mysqlProbes+" (n BIGINT PRIMARY KEY, view VARCHAR(64))")
 	ctx, cancel := context.WithCancel(g.Ctx)
 	var busy sync.WaitGroup
 	t.stop = sync.OnceFunc(func() {
@@ -76,8 +78,8 @@ func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
 	})
 	g.Cleanup(t.stop)
 	for _, pod := range g.members() {
-		member := g.external(pod.Name+"."+g.application().Name+"-mysql-headless."+g.Namespace.Name+".svc", "3306")
-		busy.Go(func() { t.probe(ctx, member) })
+		member := g.direct(pod.Name)
+		busy.Go(func() { t.probe(ctx, pod.Name, member) })
 	}
 	events, err := framework.Cluster.Kube.CoreV1().Pods(g.Namespace.Name).Watch(ctx,
 		metav1.ListOptions{LabelSelector: platformv1.ApplicationLabel + "=" + g.application().Name})
@@ -88,27 +90,6 @@ func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
 	t.writer = g.startWriter(g.external(host, port), int(framework.Written.Add(mysqlRound)))
 	t.writer.waitForAll("before the fault")
 	return t
-}
-
-// probe asks a member until the context ends. Only one whose group has made it the primary says so.
-func (t *mysqlTrial) probe(ctx context.Context, member *sql.DB) {
-	pace := time.NewTicker(mysqlProbeEvery)
-	defer pace.Stop()
-	for ctx.Err() == nil {
-		asking, cancel := context.WithTimeout(ctx, framework.ProbeTimeout)
-		readOnly := true
-		err := member.QueryRowContext(asking, "SELECT @@global.super_read_only").Scan(&readOnly)
-		cancel()
-		if err == nil && !readOnly {
-			t.mu.Lock()
-			t.took = append(t.took, time.Now())
-			t.mu.Unlock()
-		}
-		select {
-		case <-ctx.Done():
-		case <-pace.C:
-		}
-	}
 }
 
 // watchLabels has the test fail when two pods are called the primary at once.
@@ -136,8 +117,8 @@ func (t *mysqlTrial) end(fault string, limit time.Duration) {
 	t.waitReady()
 	v := t.writer.finish(fault, t.reads)
 	t.stop()
-	slices.SortFunc(t.took, time.Time.Compare)
-	v.Vacancy = framework.LongestGap(t.took)
+	v.Vacancy = t.judgeProbes(fault)
+	t.waitForSameTransactions()
 	v.Record("MySQL: " + fault)
 	v.ExpectWithin(t.T, fault, limit)
 }
