@@ -63,7 +63,8 @@ func filesOf(from *aiv1.ModelSource) files {
 		return files{token: &token, user: new(secretOf(from.HTTP.CredentialsSecretRef)),
 			authority: authorityOf(from.HTTP.CASecretRef)}
 	case from.S3 != nil:
-		return files{account: new(secretOf(from.S3.CredentialsSecretRef)), authority: authorityOf(from.S3.CASecretRef)}
+		return files{account: new(secretOf(from.S3.CredentialsSecretRef)),
+			authority: authorityOf(from.S3.CASecretRef)}
 	case from.OCI != nil:
 		return files{registry: new(secretOf(from.OCI.PullSecretRef)), authority: authorityOf(from.OCI.CASecretRef)}
 	}
