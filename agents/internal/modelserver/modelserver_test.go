@@ -3,9 +3,11 @@
 package modelserver
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +15,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/listenaddress"
@@ -132,6 +136,62 @@ func TestStartWithAdapters(t *testing.T) {
 	s.Format, s.Adapters[0].Wanted.SHA256 = "", s.Model.Wanted.SHA256
 	if _, err := s.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "adapter 1 of 1 is not to be had") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// full is a source of which the disk takes nothing until the file of before is gone.
+type full struct {
+	modelfile.Source
+	before string
+}
+
+// Open implements modelfile.Source.
+func (f full) Open(ctx context.Context, offset int64) (modelfile.Content, error) {
+	content, err := f.Source.Open(ctx, offset)
+	if _, there := os.Stat(f.before); err == nil && there == nil {
+		content.ReadCloser = io.NopCloser(iotest.ErrReader(syscall.ENOSPC))
+	}
+	return content, err
+}
+
+// The file of before goes once the new one is there, or where there is no room for both.
+func TestStartKeepsTheFileOfBefore(t *testing.T) {
+	from := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(weights)) }))
+	t.Cleanup(from.Close)
+	folder := t.TempDir()
+	before := filepath.Join(folder, strings.Repeat("a", 64))
+	write := func() {
+		t.Helper()
+		if err := os.WriteFile(before, []byte("before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func(want ...string) {
+		t.Helper()
+		if got, _ := filepath.Glob(filepath.Join(folder, "*")); !slices.Equal(got, want) {
+			t.Errorf("%q is left, want %q", got, want)
+		}
+	}
+	write()
+	source := modelfile.HTTP{URL: from.URL}
+	s := &Starter{Run: t.TempDir(), Folder: folder, Command: []string{program(t)}, Log: slog.New(slog.DiscardHandler),
+		Model: File{Source: source, Wanted: modelfile.Wanted{SHA256: strings.Repeat("b", 64)}}}
+	if _, err := s.Prepare(t.Context()); !errors.As(err, new(modelfile.WrongDigest)) {
+		t.Errorf("got %v", err)
+	}
+	left(before)
+	now := filepath.Join(folder, digest())
+	for _, source := range []modelfile.Source{source, full{source, before}} {
+		s.Model = File{Source: source, Wanted: modelfile.Wanted{SHA256: digest()}}
+		if _, err := s.Prepare(t.Context()); err != nil {
+			t.Error(err)
+		}
+		left(now)
+		if err := os.Remove(now); err != nil {
+			t.Error(err)
+		}
+		write()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/zeroinfra/agents/internal/listenaddress"
 	"github.com/zeroinfra/agents/internal/modelfile"
@@ -68,11 +69,7 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := []modelfile.Wanted{s.Model.Wanted}
-	for _, adapter := range s.Adapters {
-		wanted = append(wanted, adapter.Wanted)
-	}
-	if err := modelfile.KeepOnly(s.Folder, wanted...); err != nil {
+	if err := os.MkdirAll(s.Folder, 0o755); err != nil {
 		return nil, err
 	}
 	model, err := s.file(ctx, &s.Model, State{})
@@ -96,7 +93,20 @@ func (s *Starter) prepare(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What was served before is kept until all that is served now is there: whoever goes back downloads nothing.
+	if err := s.clean(); err != nil {
+		return nil, err
+	}
 	return arguments, s.tell(State{Phase: Serving, Percent: 100, Version: version})
+}
+
+// clean removes all files that are not wanted.
+func (s *Starter) clean() error {
+	wanted := []modelfile.Wanted{s.Model.Wanted}
+	for _, adapter := range s.Adapters {
+		wanted = append(wanted, adapter.Wanted)
+	}
+	return modelfile.KeepOnly(s.Folder, wanted...)
 }
 
 func (s *Starter) tell(state State) error {
@@ -125,7 +135,15 @@ func (s *Starter) bring(ctx context.Context, file *File, now State) (string, err
 	if err := s.tell(now); err != nil {
 		return "", err
 	}
-	return modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
+	path, err := modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
+	if errors.Is(err, syscall.ENOSPC) {
+		// There is no room for both: the files of before make it.
+		if err := s.clean(); err != nil {
+			return "", err
+		}
+		return modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
+	}
+	return path, err
 }
 
 // mark is a file that was verified, as it was then.
