@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,9 +126,11 @@ func share(pods, weight int32, field string) (int32, error) {
 func serveCanary(app *platformv1.Application, set *platformv1.ComponentSet, m *aiv1.Model,
 	version *aiv1.ModelVersion, files files) error {
 	own := filesOf(&version.Source)
-	if own.claim != nil && (files.claim == nil || *files.claim != *own.claim) {
-		return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all "+
-			"pods mount the same claim, name a version on that of modelRef, or one that is downloaded", *own.claim)
+	for _, claim := range own.claims {
+		if !slices.Contains(files.claims, claim) {
+			return fmt.Errorf("spec.canary.modelRef names a version on the claim %q, which the other pods do not have: all "+
+				"pods mount the same claims, name a version on one of theirs, or one that is downloaded", claim)
+		}
 	}
 	for _, login := range own.logins(&files) {
 		if login.own != nil && *login.own != nameOf(login.other) {

@@ -20,6 +20,9 @@ var dataset = aiv1.GroupVersion.WithKind("Dataset")
 // datasetMount begins the names of the mounts of Datasets in the plugin: each is at the folder of its name.
 const datasetMount = "data-"
 
+// maxMounts of a pod.
+const maxMounts = 8
+
 // datasetsAnnotation of the Application has the versions that its pods mount, as the status of the Inference tells
 // them.
 const datasetsAnnotation = "ai.zeroinfra.github.com/datasets"
@@ -46,6 +49,10 @@ func mountDatasets(app *platformv1.Application, i *aiv1.Inference, referents typ
 		main.Mounts = append(main.Mounts, platformv1.Mount{Name: datasetMount + ds.Name, SubPath: version.Path,
 			PersistentVolumeClaim: &platformv1.ObjectName{Name: version.Claim}})
 		all = append(all, aiv1.InferenceDatasetStatus{Name: ds.Name, Version: version.Name, Digest: version.Digest})
+	}
+	if n := len(main.Mounts); n > maxMounts {
+		return fmt.Errorf("spec.datasets: Datasets and files of models are on %d volumes, and a pod mounts at most %d: name "+
+			"fewer", n, maxMounts)
 	}
 	if len(all) == 0 {
 		return nil

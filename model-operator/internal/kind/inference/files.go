@@ -4,7 +4,9 @@ package inference
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +26,7 @@ func fileOf(version *aiv1.ModelVersion) map[string]string {
 	case from.HTTP != nil:
 		file["url"] = from.HTTP.URL
 	case from.PVC != nil:
-		file["file"] = from.PVC.Path
+		file["file"] = folderOf(from.PVC.ClaimName) + "/" + from.PVC.Path
 	case from.S3 != nil:
 		file["endpoint"], file["region"] = from.S3.Endpoint, from.S3.Region
 		file["bucket"], file["key"] = from.S3.Bucket, from.S3.Key
@@ -44,17 +46,20 @@ func serve(parameters platformv1.Parameters, m *aiv1.Model, version *aiv1.ModelV
 	}
 }
 
-// files are what pods need to read files: the claim that they are on, the Secrets of the bucket and of the registry
+// files are what pods need to read files: the claims that they are on, the Secrets of the bucket and of the registry
 // that they are in, and those that a web server is shown, a token or a user and its password. Nil is what no file
 // needs, and an empty name is that of nobody. authority is the Secret with the authorities that certificates lead to;
 // nil where those of the system do. All files of a pod have these in common. A key of a Secret is NAME/KEY.
-type files struct{ claim, account, registry, token, user, authority *string }
+type files struct {
+	claims                                    []string
+	account, registry, token, user, authority *string
+}
 
 // filesOf is what one file needs.
 func filesOf(from *aiv1.ModelSource) files {
 	switch {
 	case from.PVC != nil:
-		return files{claim: &from.PVC.ClaimName}
+		return files{claims: []string{from.PVC.ClaimName}}
 	case from.HTTP != nil:
 		token := ""
 		if ref := from.HTTP.TokenSecretRef; ref != nil {
@@ -76,6 +81,23 @@ func authorityOf(reference *platformv1.AuthorityReference) *string {
 		return nil
 	}
 	return new(reference.Name + "/" + cmp.Or(reference.Key, typed.AuthorityKey))
+}
+
+// modelMount begins the names of the mounts of claims with models in the plugin: each is at the folder of its name.
+const modelMount = "models-"
+
+// maxFolder is how long the name of a folder can be: with that of the mount it is the name of a volume of the pod.
+const maxFolder = 40
+
+// folderOf is the folder of a claim below the mount. Claims have names of their own, and so have their folders: one that
+// cannot have the name of its claim has a digest of it.
+func folderOf(claim string) string {
+	folder := strings.ReplaceAll(claim, ".", "-")
+	if folder == claim && len(claim) <= maxFolder {
+		return claim
+	}
+	digest := fmt.Sprintf("-%x", sha256.Sum256([]byte(claim)))[:9]
+	return strings.TrimRight(folder[:min(len(folder), maxFolder-len(digest))], "-") + digest
 }
 
 func secretOf(reference *platformv1.SecretReference) string {
@@ -111,17 +133,17 @@ func (f *files) logins(others *files) []login {
 
 // add has pods need what another file needs as well. The field is the one that names it.
 func (f *files) add(field string, own files) error {
-	if own.claim != nil && f.claim != nil && *own.claim != *f.claim {
-		return fmt.Errorf("%s names a version on the claim %q, and another file is on the claim %q: a pod mounts one of "+
-			"them, put both files on the same, or name a version that is downloaded", field, *own.claim, *f.claim)
-	}
 	for _, login := range own.logins(f) {
 		if login.own != nil && login.other != nil && *login.own != *login.other {
 			return fmt.Errorf("%s names a version from a %s with %s %q, and that of another file is %q: all files of a pod "+
 				"have the same, give both versions the same", field, login.where, login.field, *login.own, *login.other)
 		}
 	}
-	f.claim = cmp.Or(f.claim, own.claim)
+	for _, claim := range own.claims {
+		if !slices.Contains(f.claims, claim) {
+			f.claims = append(f.claims, claim)
+		}
+	}
 	f.account, f.registry = cmp.Or(f.account, own.account), cmp.Or(f.registry, own.registry)
 	f.token, f.user = cmp.Or(f.token, own.token), cmp.Or(f.user, own.user)
 	f.authority = cmp.Or(f.authority, own.authority)
@@ -130,10 +152,10 @@ func (f *files) add(field string, own files) error {
 
 // provide gives pods what the files need.
 func (f *files) provide(app *platformv1.Application) {
-	if f.claim != nil {
-		main := &app.Spec.Components[0]
-		main.Mounts = append(main.Mounts,
-			platformv1.Mount{Name: "models", PersistentVolumeClaim: &platformv1.ObjectName{Name: *f.claim}})
+	main := &app.Spec.Components[0]
+	for _, claim := range slices.Sorted(slices.Values(f.claims)) {
+		main.Mounts = append(main.Mounts, platformv1.Mount{Name: modelMount + folderOf(claim),
+			PersistentVolumeClaim: &platformv1.ObjectName{Name: claim}})
 	}
 	if name := nameOf(f.account); name != "" {
 		app.Spec.Credentials = append(app.Spec.Credentials, credential("access-key", name, "accessKey"),
