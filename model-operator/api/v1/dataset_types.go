@@ -41,7 +41,7 @@ type DatasetSpec struct {
 
 // DatasetStorage is what claims are made of.
 type DatasetStorage struct {
-	// size of the claim of a version that names none. Nothing larger is prepared.
+	// size of the claim of each version that names no other. Nothing larger is prepared.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be above 0"
 	Size resource.Quantity `json:"size"`

@@ -13,6 +13,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.stages) || self.stages.all(stage, self.versions.exists(version, version.name == self.stages[stage]))",fieldPath=".stages",message="a stage names a version that is not in versions: add the version, or name another one"
 // +kubebuilder:validation:XValidation:rule="self.format == oldSelf.format",message="format is immutable: create another Model"
 // +kubebuilder:validation:XValidation:rule="has(self.verification) || self.versions.all(version, !has(version.signature))",fieldPath=".versions",message="signatures are verified by a public key: set verification.publicKey, or take signature out of all versions"
+// +kubebuilder:validation:XValidation:rule="!has(self.cache) || self.versions.all(version, has(version.source.http) || has(version.source.s3))",fieldPath=".cache",message="only files of web servers and buckets are cached: one on a claim is mounted where it is, and one of an image is read by each pod, so take cache out, or have another Model for these versions"
+// +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(oldSelf.cache) || self.cache.storage == oldSelf.cache.storage",fieldPath=".cache.storage",message="storage is immutable: take cache out, wait until its Dataset is gone, and set it again"
 type ModelSpec struct {
 	// format of the files of all versions. The runtime llama-cpp serves GGUF, and onnxruntime ONNX. Immutable.
 	// +required
@@ -45,6 +47,11 @@ type ModelSpec struct {
 	// +kubebuilder:validation:MaxProperties=3
 	// +kubebuilder:validation:XValidation:rule="self.all(stage, stage in ['Staging', 'Production', 'Archived'])",message="stages are Staging, Production and Archived"
 	Stages map[ModelStage]ModelVersionName `json:"stages,omitempty"`
+	// cache keeps the files of versions on claims, from which pods read them. Versions that are in a stage, or that an
+	// Inference uses, are fetched once, before they are served, and removed once neither is so. Each pod downloads its
+	// files when left out.
+	// +optional
+	Cache *ModelCache `json:"cache,omitempty"`
 	// requires are Models of the same namespace without which this one is of no use, such as the base of an adapter.
 	// The Model is not ready while one of them does not exist, and none of them can be deleted meanwhile.
 	// +optional
@@ -154,13 +161,13 @@ type ModelParameters struct {
 // ModelSource is where a file is.
 // +kubebuilder:validation:XValidation:rule="[has(self.http), has(self.pvc), has(self.s3), has(self.oci)].filter(set, set).size() == 1",message="set exactly one of http, pvc, s3 and oci"
 type ModelSource struct {
-	// http is a file that a web server has. Each pod downloads it.
+	// http is a file that a web server has. Each pod downloads it, or the cache does.
 	// +optional
 	HTTP *ModelHTTPSource `json:"http,omitempty"`
 	// pvc is a file on a claim, which pods mount for reading.
 	// +optional
 	PVC *ModelPVCSource `json:"pvc,omitempty"`
-	// s3 is an object in a bucket. Each pod downloads it.
+	// s3 is an object in a bucket. Each pod downloads it, or the cache does.
 	// +optional
 	S3 *ModelS3Source `json:"s3,omitempty"`
 	// oci is a file of an image in a registry. Each pod downloads it.
@@ -269,10 +276,11 @@ type ModelStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase in one word, for printing: Ready, Stalled or Deleting.
+	// phase in one word, for printing: Ready, Pending, Stalled or Deleting.
 	// +optional
 	Phase platformv1.Phase `json:"phase,omitempty"`
-	// conditions: Ready (all that it requires exists, and all versions are verified), Reconciling and Stalled.
+	// conditions: Ready (all that it requires exists, all versions are verified, and the cache has what it is to have),
+	// Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -283,6 +291,9 @@ type ModelStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Versions []ModelVersionStatus `json:"versions,omitempty"`
+	// cached is how many versions the cache has, of those that it is to have, such as 1/2. Absent without cache.
+	// +optional
+	Cached string `json:"cached,omitempty"`
 	// inUse is how many objects use the model: Inferences, and Models that require it.
 	// +optional
 	InUse int32 `json:"inUse"`
@@ -321,6 +332,9 @@ type ModelVersionStatus struct {
 	// signature says whether that of the version is verified: Verified or NotVerified; absent without verification.
 	// +optional
 	Signature ModelSignatureState `json:"signature,omitempty"`
+	// cache says whether the file of the version is in the cache. Absent for a version that is not to be there.
+	// +optional
+	Cache *ModelVersionCache `json:"cache,omitempty"`
 	// inUse is how many Inferences serve the version, or are to serve it. While it is not 0 the version cannot be taken
 	// out of the spec.
 	// +optional
@@ -335,11 +349,13 @@ type ModelVersionStatus struct {
 // +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.spec.versions[*].name`
 // +kubebuilder:printcolumn:name="Staging",type=string,JSONPath=`.spec.stages.Staging`
 // +kubebuilder:printcolumn:name="Production",type=string,JSONPath=`.spec.stages.Production`
+// +kubebuilder:printcolumn:name="Cached",type=string,JSONPath=`.status.cached`,priority=1
 // +kubebuilder:printcolumn:name="In-Use",type=integer,JSONPath=`.status.inUse`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.versions) || self.status.versions.all(known, known.inUse == 0 || self.spec.versions.exists(version, version.name == known.name))",message="a version that an Inference uses cannot be taken out of spec.versions: move its stage to another version, or delete the Inferences, and wait until status.versions has inUse 0 for it"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.cache) || self.metadata.name.size() <= 34 && !self.metadata.name.contains('.')",message="the name of a Model with cache has at most 34 characters and no dots: names of its claims have it"
 type Model struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -33,6 +33,9 @@ func version(name, rest string) string {
 // publicKey begins as one; what follows is not for the schema.
 const publicKey = `verification: {publicKey: "-----BEGIN PUBLIC KEY-----"}`
 
+// cached begins a spec with a cache.
+const cached = `{cache: {serviceAccountName: preparer, storage: {size: 1Gi}}`
+
 const fromHTTP = `source: {http: {url: "http://a/b"}}`
 
 func TestModelCreate(t *testing.T) {
@@ -61,6 +64,16 @@ func TestModelCreate(t *testing.T) {
 			`key: k, caSecretRef: {name: ca}}}`) + `]`, "of the scheme https"},
 		"a token and a password": {"x", `versions: [` + version("1", `source: {http: {url: "https://a/b", tokenSecretRef: `+
 			`{name: t}, credentialsSecretRef: {name: u}}}`) + `]`, "at most one of tokenSecretRef"},
+		"cache": {"cached", cached + `, versions: [` + version("1.0", fromHTTP) + `, ` +
+			version("2.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a/b}}`) + `]}`, ""},
+		"cache by a long name":     {strings.Repeat("a", 35), cached + `}`, "at most 34 characters"},
+		"cache by a dot":           {"a.b", cached + `}`, "no dots"},
+		"cache without an account": {"x", `cache: {storage: {size: 1Gi}}`, "spec.cache.serviceAccountName"},
+		"cache of nothing":         {"x", `cache: {serviceAccountName: a, storage: {size: 0}}`, "size must be above 0"},
+		"cache of a claim": {"x", cached + `, versions: [` +
+			version("1.0", `source: {pvc: {claimName: models, path: a}}`) + `]}`, "only files of web servers and buckets"},
+		"cache of an image": {"x", cached + `, versions: [` +
+			version("1.0", `source: {oci: {image: "a.b/chat", path: a}}`) + `]}`, "only files of web servers and buckets"},
 		"image without a registry": {"x", `versions: [` +
 			version("1", `source: {oci: {image: models/chat, path: q4.gguf}}`) + `]`, "begin with the host of its registry"},
 		"image with a scheme": {"x", `versions: [` +
@@ -154,6 +167,32 @@ func TestModelChange(t *testing.T) {
 	}
 }
 
+// A cache comes and goes, and its storage is always the same.
+func TestModelCacheChange(t *testing.T) {
+	namespace := env.Namespace(t)
+	obj := newModel(t, namespace, "a", cached+`}`)
+	if err := env.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	for title, c := range map[string]struct{ spec, want string }{
+		"no cache":        {`cache: null`, ""},
+		"another account": {`cache: {serviceAccountName: other, storage: {size: 1Gi}}`, ""},
+		"another size": {`cache: {serviceAccountName: preparer, storage: {size: 2Gi}}`,
+			"storage is immutable: take cache out"},
+		"another mode": {`cache: {serviceAccountName: preparer, storage: {size: 1Gi, accessMode: ReadWriteMany}}`,
+			"storage is immutable"},
+		"a version of an image": {cached + `, versions: [` + version("1.0", `source: {http: {url: `+
+			`"https://models.example.com/a.gguf"}}`) + `, ` + version("2.0", `source: {oci: {image: "a.b/c", path: d}}`) + `]}`,
+			"only files of web servers and buckets"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			changed := newModel(t, namespace, "a", c.spec)
+			changed.SetResourceVersion(obj.GetResourceVersion())
+			testkit.Refused(t, env.Client.Update(t.Context(), changed, client.DryRunAll), c.want)
+		})
+	}
+}
+
 func TestModelSamplesApply(t *testing.T) {
-	testkit.Samples(t, env.Client, env.Namespace(t), "../../config/samples/*_v1_model.yaml")
+	testkit.Samples(t, env.Client, env.Namespace(t), "../../config/samples/*_v1_model*.yaml")
 }

@@ -36,7 +36,8 @@ type Used[T Object] interface {
 	UserKinds() []schema.GroupVersionKind
 	// UsedBy returns the names of the objects of the kind that another object uses.
 	UsedBy(user User) []string
-	// ReportUsers fills in the part of the status that is about the users, which come by kind and name.
+	// ReportUsers fills in the part of the status that is about the users, which come by kind and name. It is called
+	// before Compile, which may go by that part.
 	ReportUsers(T, []User)
 }
 

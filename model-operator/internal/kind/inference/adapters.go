@@ -46,6 +46,9 @@ func adapt(app *platformv1.Application, i *aiv1.Inference, referents typed.Refer
 			return err
 		}
 		version, err := usable(reference.Field, new(named.Ref()), m)
+		if err == nil {
+			version, err = placed(reference.Field, m, version)
+		}
 		if err != nil {
 			return err
 		}

@@ -116,7 +116,11 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if !found {
 		return nil
 	}
-	version, err := usable("spec.modelRef", &i.Spec.ModelRef, m)
+	named, err := usable("spec.modelRef", &i.Spec.ModelRef, m)
+	if err != nil {
+		return err
+	}
+	version, err := placed("spec.modelRef", m, named)
 	if err != nil {
 		return err
 	}
@@ -124,6 +128,8 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	parameters := app.Spec.Components[0].Parameters
 	serve(parameters, m, version)
 	files := filesOf(&version.Source)
+	// A canary may download a version of the bucket that this one was fetched from.
+	files.account = filesOf(&named.Source).account
 	if _, named := parameters["alias"]; !named {
 		// What clients call it stays when another version takes its place.
 		parameters["alias"] = platformv1.ParameterValue(m.Name)
@@ -141,8 +147,13 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if version, err = usable("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
 		return err
 	}
-	return serveCanary(app, canary, m, version, files)
+	return serveCanary(app, canary, m, placedBeside(m, version, files), files)
 }
+
+// lacking are the reasons of a Model that is stalled for what it requires. What is wrong with other versions than the
+// one that is served, or with the cache of these, does not matter.
+var lacking = []string{platformv1.ReasonReferenceNotFound, platformv1.ReasonReferenceDeleting,
+	platformv1.ReasonReferenceNotAllowed}
 
 // usable finds the version that is to be served, once its Model has all that it requires. Where the Model has a public
 // key the version must be signed by it; another version of the Model that is not does not matter.
@@ -151,7 +162,7 @@ func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*ai
 	case len(m.Spec.Requires) > 0 && m.Status.ObservedGeneration != m.Generation:
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
 			"%s names Model %q, of which is not known yet whether what it requires exists: wait a moment", field, m.Name))
-	case stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason != aiv1.ReasonVersionNotVerified:
+	case stalled != nil && stalled.Status == metav1.ConditionTrue && slices.Contains(lacking, stalled.Reason):
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
 			"%s names Model %q, which is not ready: %s", field, m.Name, stalled.Message))
 	}

@@ -89,8 +89,8 @@ const modelMount = "models-"
 // maxFolder is how long the name of a folder can be: with that of the mount it is the name of a volume of the pod.
 const maxFolder = 40
 
-// folderOf is the folder of a claim below the mount. Claims have names of their own, and so have their folders: one that
-// cannot have the name of its claim has a digest of it.
+// folderOf is the folder of a claim below the mount. Claims have names of their own, and so have their folders: one
+// that cannot have the name of its claim has a digest of it.
 func folderOf(claim string) string {
 	folder := strings.ReplaceAll(claim, ".", "-")
 	if folder == claim && len(claim) <= maxFolder {

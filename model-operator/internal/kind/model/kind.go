@@ -16,21 +16,26 @@ import (
 
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models/status,verbs=get;patch
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=models/finalizers,verbs=update
+// +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=datasets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=models.ai.zeroinfra.github.com,verbs=patch
 
 // Kind is the kind Model.
 type Kind struct{}
 
 var (
-	_ typed.Kind[*aiv1.Model]     = Kind{}
-	_ typed.Referrer[*aiv1.Model] = Kind{}
-	_ typed.Used[*aiv1.Model]     = Kind{}
+	_ typed.Kind[*aiv1.Model]           = Kind{}
+	_ typed.Referrer[*aiv1.Model]       = Kind{}
+	_ typed.Used[*aiv1.Model]           = Kind{}
+	_ typed.ObjectMaker                 = Kind{}
+	_ typed.ObjectReporter[*aiv1.Model] = Kind{}
 )
 
-// kind of the objects here, and of those that serve them.
+// kind of the objects here, of those that serve them, and of those that keep files for them.
 var (
 	kind      = aiv1.GroupVersion.WithKind("Model")
 	inference = aiv1.GroupVersion.WithKind("Inference")
+	dataset   = aiv1.GroupVersion.WithKind("Dataset")
 )
 
 // Name implements typed.Kind.
@@ -52,7 +57,15 @@ func (Kind) CompileWith(m *aiv1.Model, _ typed.Referents) (*typed.Output, error)
 	if err := verified(&m.Spec); err != nil {
 		return nil, err
 	}
-	return &typed.Output{}, nil
+	ds, err := cacheOf(m)
+	if err != nil {
+		return nil, err
+	}
+	out := &typed.Output{}
+	if ds != nil {
+		out.Objects = append(out.Objects, ds)
+	}
+	return out, nil
 }
 
 // verified refuses versions without a good signature, where the Model has a key. It names the first of them.
@@ -122,10 +135,11 @@ func (Kind) UsedBy(user typed.User) []string {
 
 // ReportUsers implements typed.Used.
 func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
+	before := m.Status.Versions
 	m.Status.InUse, m.Status.Versions = int32(len(users)), nil
 	for n := range m.Spec.Versions {
 		version := &m.Spec.Versions[n]
-		known := aiv1.ModelVersionStatus{Name: version.Name}
+		known := aiv1.ModelVersionStatus{Name: version.Name, Cache: cacheBefore(m, before, version.Name)}
 		for stage, name := range m.Spec.Stages {
 			if name == version.Name {
 				known.Stages = append(known.Stages, stage)
