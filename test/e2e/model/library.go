@@ -61,7 +61,7 @@ func libraryOf(s *framework.Namespace, files map[string][]byte) {
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(999)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{Name: libraryPod, Image: image,
-			Command:      []string{"/usr/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/models"},
+			Command:      []string{"/usr/bin/busybox", "httpd", "-f", "-vv", "-p", "8080", "-h", "/models"},
 			VolumeMounts: []corev1.VolumeMount{{Name: volume.Name, MountPath: "/models", ReadOnly: true}},
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
