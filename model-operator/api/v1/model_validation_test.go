@@ -64,16 +64,6 @@ func TestModelCreate(t *testing.T) {
 			`key: k, caSecretRef: {name: ca}}}`) + `]`, "of the scheme https"},
 		"a token and a password": {"x", `versions: [` + version("1", `source: {http: {url: "https://a/b", tokenSecretRef: `+
 			`{name: t}, credentialsSecretRef: {name: u}}}`) + `]`, "at most one of tokenSecretRef"},
-		"cache": {"cached", cached + `, versions: [` + version("1.0", fromHTTP) + `, ` +
-			version("2.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a/b}}`) + `]}`, ""},
-		"cache by a long name":     {strings.Repeat("a", 35), cached + `}`, "at most 34 characters"},
-		"cache by a dot":           {"a.b", cached + `}`, "no dots"},
-		"cache without an account": {"x", `cache: {storage: {size: 1Gi}}`, "spec.cache.serviceAccountName"},
-		"cache of nothing":         {"x", `cache: {serviceAccountName: a, storage: {size: 0}}`, "size must be above 0"},
-		"cache of a claim": {"x", cached + `, versions: [` +
-			version("1.0", `source: {pvc: {claimName: models, path: a}}`) + `]}`, "only files of web servers and buckets"},
-		"cache of an image": {"x", cached + `, versions: [` +
-			version("1.0", `source: {oci: {image: "a.b/chat", path: a}}`) + `]}`, "only files of web servers and buckets"},
 		"image without a registry": {"x", `versions: [` +
 			version("1", `source: {oci: {image: models/chat, path: q4.gguf}}`) + `]`, "begin with the host of its registry"},
 		"image with a scheme": {"x", `versions: [` +
@@ -119,6 +109,26 @@ func TestModelCreate(t *testing.T) {
 		"a private key": {"x", `verification: {publicKey: "-----BEGIN PRIVATE KEY-----"}`,
 			"A private key belongs in no Model"},
 		"verification without a key": {"x", `verification: {}`, "publicKey"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			testkit.Refused(t, env.Client.Create(t.Context(), newModel(t, namespace, c.name, c.spec), testkit.Strict), c.want)
+		})
+	}
+}
+
+func TestModelWithACacheCreate(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"cache": {"cached", cached + `, versions: [` + version("1.0", fromHTTP) + `, ` +
+			version("2.0", `source: {s3: {endpoint: "https://s3.example.com", bucket: models, key: a/b}}`) + `]}`, ""},
+		"cache by a long name":     {strings.Repeat("a", 35), cached + `}`, "at most 34 characters"},
+		"cache by a dot":           {"a.b", cached + `}`, "no dots"},
+		"cache without an account": {"x", `cache: {storage: {size: 1Gi}}`, "spec.cache.serviceAccountName"},
+		"cache of nothing":         {"x", `cache: {serviceAccountName: a, storage: {size: 0}}`, "size must be above 0"},
+		"cache of a claim": {"x", cached + `, versions: [` +
+			version("1.0", `source: {pvc: {claimName: models, path: a}}`) + `]}`, "only files of web servers and buckets"},
+		"cache of an image": {"x", cached + `, versions: [` +
+			version("1.0", `source: {oci: {image: "a.b/chat", path: a}}`) + `]}`, "only files of web servers and buckets"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			testkit.Refused(t, env.Client.Create(t.Context(), newModel(t, namespace, c.name, c.spec), testkit.Strict), c.want)

@@ -89,14 +89,15 @@ func cachedVersion(version *aiv1.ModelVersion) (aiv1.DatasetVersion, error) {
 	folder, name := version.Source.Remote()
 	switch from := version.Source; {
 	case from.HTTP != nil:
-		cached.Source.HTTP = &aiv1.DatasetHTTPSource{URL: strings.TrimSuffix(folder, "/")}
+		cached.Source.HTTP = &aiv1.DatasetHTTPSource{URL: strings.TrimSuffix(folder, "/"), CASecretRef: from.HTTP.CASecretRef,
+			TokenSecretRef: from.HTTP.TokenSecretRef, CredentialsSecretRef: from.HTTP.CredentialsSecretRef}
 		if url := cached.Source.HTTP.URL; !cachedURL.MatchString(url) || strings.HasSuffix(url, "/") {
 			return cached, errors.New("its URL has to have a path, and has no query, no two slashes before the file and none " +
 				"of # and $")
 		}
 	case from.S3 != nil:
 		cached.Source.S3 = &aiv1.DatasetS3Source{Endpoint: from.S3.Endpoint, Region: from.S3.Region, Bucket: from.S3.Bucket,
-			Prefix: folder, CredentialsSecretRef: from.S3.CredentialsSecretRef}
+			Prefix: folder, CredentialsSecretRef: from.S3.CredentialsSecretRef, CASecretRef: from.S3.CASecretRef}
 		if len(folder) > maxPrefix || !cachedPrefix.MatchString(folder) {
 			return cached, fmt.Errorf("its key has more than %d characters before the last slash, or one of $, { and }",
 				maxPrefix)
