@@ -55,6 +55,24 @@ func withoutKinds(t *testing.T, root string) repo.Operator {
 			t.Fatal(err)
 		}
 	}
+	// Pages of kinds that are gone, in both languages.
+	for _, pattern := range []string{"docs/kinds/*.md", "docs/zh/kinds/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "apiVersion: "+o.Domain+".zeroinfra.github.com/") {
+				if err := os.Remove(page); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join("testdata", "operator"))); err != nil {
 		t.Fatal(err)
 	}

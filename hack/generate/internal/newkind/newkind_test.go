@@ -139,7 +139,7 @@ func TestTheFirstKindOfAnOperator(t *testing.T) {
 		{o.Name() + "/api/v1/environment_validation_test.go", "func TestMain("},
 		{o.Name() + "/api/v1/gateway_types.go", "a Gateway has no volumes: take storage out"},
 		{"docs/kinds/gateway.md", "| `VerticalScaleVolume` | no: there is no volume |\n"},
-		{"docs/zh/kinds/gateway.md", "| `VerticalScaleVolume` | 不支持：没有卷 |\n"},
+		{"docs/zh/kinds/gateway.md", "| `VerticalScaleVolume` | 不支持：没有可以扩容的卷 |\n"},
 		{o.Name() + "/internal/kind/gateway/testdata/minimal.out.yaml", "  plugin: nginx\n"},
 	})
 	if slices.Contains(paths, o.Name()+"/config/samples/viewers.yaml") {

@@ -13,7 +13,7 @@ type operation struct{ Name, Is string }
 
 // chineseReasons are the reasons of operationsOf in Chinese.
 var chineseReasons = map[string]string{
-	"there is no volume":          "没有卷",
+	"there is no volume":          "没有可以扩容的卷",
 	"the number of pods is fixed": "Pod 数是固定的",
 	"the process cannot read its configuration again while it runs": "进程不能在运行中重新读取配置",
 	"there is no other pod that the engine could have take over":    "没有其他 Pod 可以接替",

@@ -388,6 +388,14 @@ func (p *renderedPod) mount(t *testing.T, root string, n network) {
 			}
 		}
 	}
+	// What the operator writes onto the pod once it is on a node.
+	for _, c := range p.containers() {
+		for _, m := range c.VolumeMounts {
+			if m.MountPath == "/zeroinfra/pod" {
+				files["/zeroinfra/pod/zone"] = `"eu-1a"`
+			}
+		}
+	}
 	maps.Copy(files, p.made)
 	host := p.Spec.Hostname + "." + plan.Domain
 	files["/etc/hosts"] = fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s %s\n", n.address, host, p.Spec.Hostname)
