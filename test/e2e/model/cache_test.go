@@ -65,7 +65,7 @@ func expectDownloads(s *framework.Namespace, seed uint64, want int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if got := strings.Count(said, fmt.Sprintf("url:/m%d.gguf", seed)); got != want {
+	if got := strings.Count(said, fmt.Sprintf("GET /m%d.gguf", seed)); got != want {
 		s.Errorf("m%d.gguf was downloaded %d times, want %d:\n%s", seed, got, want, said)
 	}
 }

@@ -87,7 +87,7 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 		columns = append(columns, "controller", "epoch", "highWatermark", "voters", "observers", "directories")
 		values = append(values, number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark),
 			numbers(nodesOf(quorum.voters)), numbers(nodesOf(quorum.observers)),
-			directoriesOf(slices.Concat(quorum.voters, quorum.observers)))
+			quorum.directories())
 	case !isBroker:
 		return driver.Table{}, err
 	}

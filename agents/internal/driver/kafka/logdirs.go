@@ -124,7 +124,7 @@ func sumLogDirs(s *session, words []string) (driver.Table, error) {
 		strings.Join(lines, "; "), voters), nil
 }
 
-// votersOf are the controllers that vote, for people, each with its directory as in directoriesOf. Nobody votes where
+// votersOf are the controllers that vote, for people, each with its directory as in directories. Nobody votes where
 // the metadata is in ZooKeeper.
 func (s *session) votersOf() (string, error) {
 	apart, err := s.withZooKeeper()

@@ -153,14 +153,15 @@ func nodesOf(members []quorumMember) (ids []int32) {
 	return ids
 }
 
-// directoriesOf are members of a quorum, each with a colon and the identifier of the directory that it keeps the
-// metadata in: a controller that has lost its volume comes back with another one (KIP-853). Those of a static one have
-// none.
-func directoriesOf(members []quorumMember) string {
+// directories are the members, each with a colon and the identifier of the directory that it keeps the metadata in: a
+// controller that has lost its volume comes back with another one (KIP-853). Of a directory that is gone the leader
+// tells for minutes: the one that asked last is that of the member. Those of a static quorum have none.
+func (q *quorum) directories() string {
+	all := slices.Concat(q.voters, q.observers)
 	var directories []string
-	for _, member := range members {
-		if member.directory != [16]byte{} {
-			directories = append(directories, number(member.node)+":"+textOf(member.directory))
+	for _, id := range slices.Compact(nodesOf(all)) {
+		if last, _ := latest(all, id); last.directory != [16]byte{} {
+			directories = append(directories, number(id)+":"+textOf(last.directory))
 		}
 	}
 	return strings.Join(directories, " ")

@@ -37,3 +37,18 @@ func TestAnswersThatEndTooSoonAreErrors(t *testing.T) {
 		}
 	}
 }
+
+// A controller whose volume was lost has two directories for a while: its own is the one that it asks from.
+func TestDirectoriesAreThoseThatAskLast(t *testing.T) {
+	of := func(node int32, directory byte, fetched int64) quorumMember {
+		return quorumMember{node: node, directory: [16]byte{directory}, fetched: fetched}
+	}
+	q := &quorum{
+		voters:    []quorumMember{of(1001, 2, 900), of(1000, 1, 910), of(1003, 0, 900)},
+		observers: []quorumMember{of(0, 4, 905), of(1000, 9, 800), of(1001, 8, 950)},
+	}
+	want := "0:" + textOf([16]byte{4}) + " 1000:" + textOf([16]byte{1}) + " 1001:" + textOf([16]byte{8})
+	if got := q.directories(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
