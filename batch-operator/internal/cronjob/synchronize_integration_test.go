@@ -46,13 +46,14 @@ func TestRunsOfCronJobsTakeTurns(t *testing.T) {
 	p := newPlace(t)
 	p.limit()
 	a, b := p.script("a", p.licensed(0)), p.script("b", p.licensed(0))
+	p.after(10, b)
 	stop := p.serve()
 	p.waits(a, "is served", func(s batchv1.CronJobStatus) bool { return len(s.NextTimes) > 0 })
 	p.waits(b, "is served", func(s batchv1.CronJobStatus) bool { return len(s.NextTimes) > 0 })
 	p.reach(1, a)
 	p.job(a, 1)
 	p.reach(1, b)
-	held := `held by Operation "` + nameOf(a, year(1)) + `"`
+	held := `held by Operation "` + nameOf(a, p.due(a, 1)) + `"`
 	p.waitsFor(b, held)
 	stop()
 	p.serve()
@@ -69,17 +70,19 @@ func TestRunOfACronJobThatBecameInvalidHasItsTurn(t *testing.T) {
 	p := newPlace(t)
 	p.limit()
 	a, b, c := p.script("a", p.licensed(0)), p.script("b", p.licensed(0)), p.script("c", p.licensed(5))
+	p.after(10, c)
+	p.after(20, b)
 	p.serve()
 	for _, cj := range []*batchv1.CronJob{a, b, c} {
 		p.waits(cj, "is served", func(s batchv1.CronJobStatus) bool { return len(s.NextTimes) > 0 })
 	}
 	p.reach(1, a)
 	p.job(a, 1)
-	held := `held by Operation "` + nameOf(a, year(1)) + `"`
+	held := `held by Operation "` + nameOf(a, p.due(a, 1)) + `"`
 	p.reach(1, c)
 	p.waitsFor(c, held)
 	p.reach(1, b)
-	p.waitsFor(b, held+`; ahead of it: Operation "`+nameOf(c, year(1))+`"`)
+	p.waitsFor(b, held+`; ahead of it: Operation "`+nameOf(c, p.due(c, 1))+`"`)
 	p.edit(c, func() { c.Spec.TimeZone = "Europe/Berln" })
 	p.says(c, platformv1.StalledCondition, platformv1.ReasonInvalidSpec, `time zone "Europe/Berln" does not exist`)
 	p.waitsFor(c, held)
@@ -87,7 +90,7 @@ func TestRunOfACronJobThatBecameInvalidHasItsTurn(t *testing.T) {
 	p.job(c, 1)
 	p.waits(c, "does not wait", func(s batchv1.CronJobStatus) bool { return s.Active[0].Message == "" })
 	p.annotate(b, "test/wake", "again")
-	p.waitsFor(b, `held by Operation "`+nameOf(c, year(1))+`"`)
+	p.waitsFor(b, `held by Operation "`+nameOf(c, p.due(c, 1))+`"`)
 	p.finish(c, 1, kubebatchv1.JobComplete)
 	p.job(b, 1)
 	p.finish(b, 1, kubebatchv1.JobComplete)

@@ -53,6 +53,8 @@ type place struct {
 	namespace string
 	// ahead is how far the clock of the controller is.
 	ahead atomic.Int64
+	// later is how much later than others a CronJob has its times, by its name.
+	later map[string]time.Duration
 	// dial and client are those of the controllers.
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	client client.NewClientFunc
@@ -60,7 +62,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	p := &place{TB: t, namespace: env.Namespace(t)}
+	p := &place{TB: t, namespace: env.Namespace(t), later: map[string]time.Duration{}}
 	meta := metav1.ObjectMeta{Namespace: p.namespace, Name: "worker"}
 	p.create(&corev1.ServiceAccount{ObjectMeta: meta})
 	p.create(&rbacv1.Role{ObjectMeta: meta,
@@ -111,10 +113,27 @@ func (p *place) script(name string, change func(*batchv1.CronJobSpec)) *batchv1.
 // year is the time of the schedule so many years ahead.
 func year(n int) time.Time { return time.Date(time.Now().UTC().Year()+n, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+// due is the time of a CronJob so many years ahead.
+func (p *place) due(cj *batchv1.CronJob, n int) time.Time { return year(n).Add(p.later[cj.Name]) }
+
+// after has the times of a CronJob come so many minutes after those of others: who is looked at once more when theirs
+// has come does not begin before them.
+func (p *place) after(minutes int, cj *batchv1.CronJob) {
+	p.Helper()
+	p.later[cj.Name] = time.Duration(minutes) * time.Minute
+	p.edit(cj, func() { cj.Spec.Schedules = []string{fmt.Sprintf("%d 0 1 1 *", minutes)} })
+}
+
 // reach sets the clock to just after a time of the schedule, and wakes the CronJobs.
 func (p *place) reach(n int, all ...*batchv1.CronJob) {
 	p.Helper()
-	p.ahead.Store(int64(time.Until(year(n).Add(time.Second))))
+	at := year(n)
+	for _, cj := range all {
+		if due := p.due(cj, n); due.After(at) {
+			at = due
+		}
+	}
+	p.ahead.Store(int64(time.Until(at.Add(time.Second))))
 	for _, cj := range all {
 		p.annotate(cj, "test/wake", fmt.Sprint(n))
 	}
@@ -189,7 +208,7 @@ func (p *place) wantRuns(cj *batchv1.CronJob, years ...int) {
 	p.Helper()
 	var want []string
 	for _, n := range years {
-		want = append(want, nameOf(cj, year(n)))
+		want = append(want, nameOf(cj, p.due(cj, n)))
 	}
 	if got := p.runs(cj); !slices.Equal(got, want) {
 		p.Errorf("the runs are %v, want %v", got, want)
@@ -199,7 +218,8 @@ func (p *place) wantRuns(cj *batchv1.CronJob, years ...int) {
 // job waits for the Job of the run of a time.
 func (p *place) job(cj *batchv1.CronJob, n int) *kubebatchv1.Job {
 	p.Helper()
-	job := &kubebatchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: nameOf(cj, year(n)) + "-task"}}
+	meta := metav1.ObjectMeta{Namespace: p.namespace, Name: nameOf(cj, p.due(cj, n)) + "-task"}
+	job := &kubebatchv1.Job{ObjectMeta: meta}
 	testkit.WaitFor(p, env.Client, job, "is made", nil)
 	return job
 }
