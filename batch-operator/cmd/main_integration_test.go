@@ -6,11 +6,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"testing"
 
@@ -68,19 +66,8 @@ func serve(t *testing.T) {
 		}
 	})
 	testkit.Eventually(t, "the operator is ready", func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
-		}
-		return nil
+		_, err := testkit.Get(ctx, "http://"+health+"/readyz")
+		return err
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,19 +187,8 @@ func (r *release) start() {
 		}
 	})
 	testkit.Eventually(r, "/readyz", func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("it answers %s", response.Status)
-		}
-		return nil
+		_, err := testkit.Get(ctx, "http://"+r.health+"/readyz")
+		return err
 	})
 }
 

@@ -36,10 +36,10 @@ func TestAnOperatorWaitsForTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := get(t.Context(), "http://"+p.health+"/healthz"); err != nil {
+	if _, err := testkit.Get(t.Context(), "http://"+p.health+"/healthz"); err != nil {
 		t.Errorf("it does not live: %v", err)
 	}
-	if _, err := get(t.Context(), "http://"+p.health+"/readyz"); err == nil {
+	if _, err := testkit.Get(t.Context(), "http://"+p.health+"/readyz"); err == nil {
 		t.Error("it is ready without an API server")
 	}
 	forward(t, address, server.Host)

@@ -125,7 +125,7 @@ func expectMetrics(t *testing.T, p *process) {
 		`zeroinfra_reconcile_outcomes_total{controller="typed/sample",kind="`,
 	}
 	testkit.Eventually(t, "metrics", func(ctx context.Context) error {
-		text, err := get(ctx, "http://"+p.metric+"/metrics")
+		text, err := testkit.Get(ctx, "http://"+p.metric+"/metrics")
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func TestAnOperatorWaitsForItsDefinitions(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := get(t.Context(), "http://"+waiting.health+"/readyz"); err == nil {
+	if _, err := testkit.Get(t.Context(), "http://"+waiting.health+"/readyz"); err == nil {
 		t.Error("it is ready without its definitions")
 	}
 	// Another replica, which may install them, helps it out.

@@ -7,11 +7,8 @@ package operator_test
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"sync"
@@ -148,26 +145,9 @@ func (p *process) waitReady() {
 			p.Fatalf("the operator ended:\n%s", p.output)
 		default:
 		}
-		_, err := get(ctx, "http://"+p.health+"/readyz")
+		_, err := testkit.Get(ctx, "http://"+p.health+"/readyz")
 		return err
 	})
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return string(body), err
 }
 
 func freeAddress(t *testing.T) string {

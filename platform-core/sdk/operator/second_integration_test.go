@@ -98,10 +98,10 @@ func (p *process) standsByFor(namespace string) {
 	p.Helper()
 	named := fmt.Sprintf("the database operator in namespace %q", namespace)
 	testkit.Eventually(p, "it stands by for "+namespace, func(ctx context.Context) error {
-		if _, err := get(ctx, "http://"+p.health+"/healthz"); err != nil {
+		if _, err := testkit.Get(ctx, "http://"+p.health+"/healthz"); err != nil {
 			return err
 		}
-		_, err := get(ctx, "http://"+p.health+"/readyz")
+		_, err := testkit.Get(ctx, "http://"+p.health+"/readyz")
 		if err == nil {
 			return errors.New("it is ready")
 		}

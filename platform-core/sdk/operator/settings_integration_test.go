@@ -46,7 +46,7 @@ func (o *tuned) set(data map[string]string) {
 func (o *tuned) waitMetrics(lines ...string) {
 	o.Helper()
 	testkit.Eventually(o, "metrics", func(ctx context.Context) error {
-		text, err := get(ctx, "http://"+o.metric+"/metrics")
+		text, err := testkit.Get(ctx, "http://"+o.metric+"/metrics")
 		if err != nil {
 			return err
 		}

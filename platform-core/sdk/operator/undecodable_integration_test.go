@@ -57,7 +57,7 @@ func undecodableLine(obj client.Object) string {
 func (p *process) waitReported(obj client.Object, field string) {
 	p.Helper()
 	testkit.Eventually(p, "a word of "+obj.GetName(), func(ctx context.Context) error {
-		text, err := get(ctx, "http://"+p.metric+"/metrics")
+		text, err := testkit.Get(ctx, "http://"+p.metric+"/metrics")
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (p *process) waitReported(obj client.Object, field string) {
 func (p *process) waitWithdrawn(obj client.Object) {
 	p.Helper()
 	testkit.Eventually(p, "the end of the metric of "+obj.GetName(), func(ctx context.Context) error {
-		text, err := get(ctx, "http://"+p.metric+"/metrics")
+		text, err := testkit.Get(ctx, "http://"+p.metric+"/metrics")
 		if err == nil && strings.Contains(text, undecodableLine(obj)) {
 			err = fmt.Errorf("it is still there")
 		}
