@@ -4,7 +4,7 @@ package cronjob
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -61,6 +60,9 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 
 // Setup implements operator.Controller.
 func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("cannot index what CronJobs are woken by: %w", err)
+	}
 	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), check: s.CheckTemplate, now: k.Now}
 	if c.now == nil {
 		c.now = time.Now
@@ -124,45 +126,6 @@ var workflowMoved = predicate.Funcs{
 		return before.Generation != after.Generation || before.Status.Phase != after.Status.Phase
 	},
 	GenericFunc: func(event.GenericEvent) bool { return false },
-}
-
-// dependents wakes the CronJobs that depend on one.
-func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
-	return c.wake(ctx, obj.GetNamespace(), func(cj *batchv1.CronJob) bool {
-		return slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
-			return dependencyOf(d) == dependencyKey{kind: batchv1.DependsOnCronJob, name: obj.GetName()}
-		})
-	})
-}
-
-// users wakes the CronJobs that run the tasks of a Workflow or depend on it.
-func (c *Controller) users(ctx context.Context, obj client.Object) []reconcile.Request {
-	wf := obj.(*batchv1.Workflow)
-	return c.wake(ctx, wf.Namespace, func(cj *batchv1.CronJob) bool {
-		run := cj.Spec.Task.Workflow
-		// The tasks that it runs may run the template in turn.
-		return run != nil && (run.TemplateFrom.Name == wf.Name || wf.Spec.TemplateOnly) ||
-			slices.ContainsFunc(cj.Spec.DependsOn, func(d batchv1.Dependency) bool {
-				return d.Kind == batchv1.DependsOnWorkflow && runsOf(wf, d.Name)
-			})
-	})
-}
-
-// wake returns the CronJobs of a namespace that are concerned.
-func (c *Controller) wake(ctx context.Context, namespace string,
-	concerned func(*batchv1.CronJob) bool) []reconcile.Request {
-	var list batchv1.CronJobList
-	if err := c.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list CronJobs")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if concerned(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -66,18 +66,17 @@ func (c *Controller) cronJob(ctx context.Context, key client.ObjectKey) (*depend
 // workflowRuns are a Workflow and those that have their tasks from it, as one; nil when there are none.
 func (c *Controller) workflowRuns(ctx context.Context, key client.ObjectKey) (*dependency, error) {
 	var list batchv1.WorkflowList
-	if err := c.client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	err := c.client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{tasksField: key.Name},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("cannot list Workflows: %w", err)
 	}
-	var on *dependency
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	on := &dependency{}
 	for i := range list.Items {
 		wf := &list.Items[i]
-		if !runsOf(wf, key.Name) {
-			continue
-		}
-		if on == nil {
-			on = &dependency{}
-		}
 		switch end := wf.Status.CompletionTime; {
 		case end == nil:
 		case wf.Status.Phase == batchv1.WorkflowSucceeded:
@@ -87,9 +86,4 @@ func (c *Controller) workflowRuns(ctx context.Context, key client.ObjectKey) (*d
 		}
 	}
 	return on, nil
-}
-
-// runsOf says whether a Workflow is the named one, or has its tasks from it.
-func runsOf(wf *batchv1.Workflow, name string) bool {
-	return wf.Name == name || wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == name
 }

@@ -22,7 +22,7 @@ func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, e
 	f := facts{now: c.now(), runs: map[string]run{}}
 	var list platformv1.OperationList
 	err := c.client.List(ctx, &list, client.InNamespace(cj.Namespace),
-		client.MatchingLabels{batchv1.CronJobLabel: cj.Name}, client.UnsafeDisableDeepCopy)
+		client.MatchingFields{runField: cj.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return f, fmt.Errorf("cannot list the runs of CronJob %q: %w", client.ObjectKeyFromObject(cj), err)
 	}

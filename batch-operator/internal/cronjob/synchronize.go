@@ -7,9 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	"github.com/zeroinfra/batch-operator/internal/semaphore"
 )
@@ -56,12 +53,4 @@ func tellWaiting(s *batchv1.CronJobStatus, waiting map[string]string) bool {
 		s.Active[i].Message = waiting[s.Active[i].Operation]
 	}
 	return len(waiting) > 0
-}
-
-// waiting wakes the CronJobs with runs that may wait for what a run held, or behind it.
-func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
-	return c.wake(ctx, obj.GetNamespace(), func(cj *batchv1.CronJob) bool {
-		waits := func(one batchv1.ActiveRun) bool { return cj.Spec.Synchronization != nil || one.Message != "" }
-		return slices.ContainsFunc(cj.Status.Active, waits)
-	})
 }

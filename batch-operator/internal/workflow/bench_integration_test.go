@@ -298,7 +298,7 @@ func BenchmarkCronJobs(test *testing.B) {
 		b := newBench(test)
 		pid, kill := start(test)
 		// The minute is far enough away for the operator to have read all of them before.
-		due := time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2+n/1000) * time.Minute)
+		due := time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2+n/4000) * time.Minute)
 		line := fmt.Sprintf("H %d %d * * *", due.Minute(), due.Hour())
 		b.createAll(n, func(i int) client.Object { return b.due(i, line) })
 		if left := time.Until(due); left < 0 {

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -61,6 +60,9 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 
 // Setup implements operator.Controller.
 func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("cannot index what Workflows are woken by: %w", err)
+	}
 	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), check: s.CheckTemplate, now: k.Now}
 	if c.now == nil {
 		c.now = time.Now
@@ -98,34 +100,6 @@ type Controller struct {
 // turned says whether a status has more news than how far the tasks are.
 func turned(before, after *batchv1.Workflow) bool {
 	return before.Status.Phase != after.Status.Phase || before.Status.Operation != after.Status.Operation
-}
-
-// dependents wakes the Workflows that wait for a template, or are templates that run it.
-func (c *Controller) dependents(ctx context.Context, obj client.Object) []reconcile.Request {
-	return c.wake(ctx, obj.GetNamespace(), func(wf *batchv1.Workflow) bool {
-		named := wf.Spec.TemplateFrom != nil && wf.Spec.TemplateFrom.Name == obj.GetName()
-		// What it runs may run the template in turn.
-		nested := obj.(*batchv1.Workflow).Spec.TemplateOnly &&
-			(wf.Spec.TemplateFrom != nil || len(taskgraph.Uses(wf.Spec.Tasks)) > 0)
-		return wf.Status.Operation == "" && (named || nested)
-	})
-}
-
-// wake returns the Workflows of a namespace that something concerns.
-func (c *Controller) wake(ctx context.Context, namespace string,
-	concerned func(*batchv1.Workflow) bool) []reconcile.Request {
-	var list batchv1.WorkflowList
-	if err := c.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list Workflows")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if concerned(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
 }
 
 // Reconcile implements reconcile.Reconciler.

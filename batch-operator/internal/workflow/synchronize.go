@@ -6,9 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
@@ -37,13 +34,6 @@ func (c *Controller) synchronize(
 		return fmt.Sprintf("waiting for Operation %q, which is being deleted, to be gone", op.Name), nil
 	}
 	return c.locks.Acquire(ctx, op)
-}
-
-// waiting wakes the Workflows that may wait for what a run held, or behind it.
-func (c *Controller) waiting(ctx context.Context, obj client.Object) []reconcile.Request {
-	return c.wake(ctx, obj.GetNamespace(), func(wf *batchv1.Workflow) bool {
-		return wf.Spec.Synchronization != nil && mayWait(wf.Status.Phase)
-	})
 }
 
 // mayWait says whether a Workflow of a phase may be waiting: the cache has the phase of a moment before.
