@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,10 +28,12 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
+// mysqlVersion is that of the MySQL of a test: 8.0, or what E2E_MYSQL_VERSION says.
+var mysqlVersion = cmp.Or(os.Getenv("E2E_MYSQL_VERSION"), "8.0")
+
 const (
-	// mysqlVersion is that of the MySQL of a test, and mysqlLater the one that its dump is restored into as well.
-	mysqlVersion = "8.0"
-	mysqlLater   = "9.7"
+	// mysqlLater is the version that the dump of a test is restored into as well.
+	mysqlLater = "9.7"
 	// mysqlSum says whether rows are the same.
 	mysqlSum = "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT(n, s)))) FROM orders.kept"
 	// mysqlFilled says whether the rows of fill are the same.

@@ -16,7 +16,7 @@ import (
 )
 
 // mysqlImage is that of the servers that a group of a test has.
-const mysqlImage = "zeroinfra/mysql:" + mysqlVersion
+var mysqlImage = "zeroinfra/mysql:" + mysqlVersion
 
 // TestMySQLClusterIsMadeInTime makes a MySQLCluster of three members, and a StatefulSet of three servers that know
 // nothing of each other, in turn. It says how the times compare, and what a creation costs of API writes; a group at
