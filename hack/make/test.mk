@@ -121,7 +121,7 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
   BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation OperatorKilledDuringKafkaScaling \
   OperatorKilledDuringKafkaMigration KafkaIsMadeInTime \
   MySQLRouter MySQLFaults MySQLFailoverOfANode MySQLOperatorKilledDuringFailover MySQLOperatorKilledDuringCreation MySQLVolumeFull \
-  MySQLClusterIsMadeInTime MySQLClusterPointInTime MySQLPointInTimeInBucket
+  MySQLClusterIsMadeInTime MySQLClusterPointInTime MySQLPointInTimeInBucket MySQLClusterOverTLS
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)

@@ -238,13 +238,19 @@ func (m *mysqlInstance) waitForAnswer(db *sql.DB, want, statement string) {
 	})
 }
 
+// isMySQLError says whether a server has refused, and not the way to it.
+func isMySQLError(err error) bool {
+	refused := (*mysql.MySQLError)(nil)
+	return errors.As(err, &refused)
+}
+
 // exec runs statements, each until the server has taken it.
 func (m *mysqlInstance) exec(db *sql.DB, statements ...string) {
 	m.Helper()
 	for _, statement := range statements {
 		m.Eventually(framework.SettleTimeout, statement, func() error {
 			_, err := db.ExecContext(m.Ctx, statement)
-			if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) {
+			if isMySQLError(err) {
 				m.Fatalf("%s: %v", statement, err)
 			}
 			return err
@@ -276,7 +282,7 @@ func (m *mysqlInstance) expectRefused(db *sql.DB, text, statement string) {
 	m.Helper()
 	m.Eventually(framework.EndpointTimeout, statement+" is refused", func() error {
 		got, err := m.asks(db, statement)
-		if refused := (*mysql.MySQLError)(nil); err != nil && !errors.As(err, &refused) {
+		if err != nil && !isMySQLError(err) {
 			return err
 		}
 		if err == nil || !strings.Contains(err.Error(), text) {

@@ -25,11 +25,16 @@ const (
 		"FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@global.server_uuid AND VIEW_ID <> ''"
 )
 
+// hostOf is the name that a pod of the group has in DNS.
+func (g *mysqlGroup) hostOf(pod string) string {
+	return pod + "." + g.application().Name + "-mysql-headless." + g.Namespace.Name + ".svc"
+}
+
 // direct is a client of one member, whoever is the primary: the account root, which only super_read_only keeps from
 // writing.
 func (g *mysqlGroup) direct(pod string) *sql.DB {
 	g.Helper()
-	config := g.externalConfig(pod+"."+g.application().Name+"-mysql-headless."+g.Namespace.Name+".svc", "3306")
+	config := g.externalConfig(g.hostOf(pod), "3306")
 	root := g.credential("root")
 	config.User, config.Passwd, config.DBName, config.RejectReadOnly = root["username"], root["password"], "", false
 	db := g.open(config)

@@ -123,7 +123,13 @@ func (a *Application) ReplaceCertificate(before map[string]ServedCertificate) {
 			return err
 		})
 	}
-	a.Eventually(SettleTimeout, "the Application says that every pod serves it", func() error {
+	a.WaitForServedCertificate()
+}
+
+// WaitForServedCertificate waits until the Application says that every pod serves the present certificate.
+func (a *Application) WaitForServedCertificate() {
+	a.Helper()
+	a.Eventually(RenewalTimeout, "the Application says that every pod serves it", func() error {
 		if app := a.Object(); !conditions.IsTrue(app, platformv1.CertificateServedCondition) {
 			return fmt.Errorf("it has %s", Describe(app.Status.Conditions))
 		}
