@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// mysqlLargerMemory is a limit beyond that of mysqlSpec, and mysqlLargerPool the buffer pool that follows it.
-	mysqlLargerMemory, mysqlLargerPool = "896Mi", 384 << 20
+	// mysqlLargerMemory is a limit beyond that of mysqlSpec.
+	mysqlLargerMemory = "896Mi"
 	// mysqlLargerVolume is a size beyond that of mysqlSpec. A file system takes something for itself.
 	mysqlLargerVolume, mysqlGrownBy = "1280Mi", 128 << 20
 )
@@ -107,11 +107,24 @@ func (l *mysqlLife) isResized() {
 				}
 				return err
 			})
-		l.waitForPod(&pod, strconv.Itoa(mysqlLargerPool), "SELECT @@innodb_buffer_pool_size")
+		l.waitForPod(&pod, strconv.FormatInt(l.poolWith(want.Value()), 10), "SELECT @@innodb_buffer_pool_size")
 	}
 	if now := l.application().ProcessStarts(); !maps.Equal(before, now) {
 		l.Errorf("for more memory processes were started: since %v, and since %v", before, now)
 	}
+}
+
+// poolWith is the size of the buffer pool that follows from a memory limit, in bytes: what docs/kinds/mysql.md and
+// docs/kinds/mysqlcluster.md say.
+func (l *mysqlLife) poolWith(limit int64) int64 {
+	besides := int64(384 << 20)
+	if mysqlVersion != "8.0" {
+		besides = 512 << 20
+	}
+	if l.kind == "MySQLCluster" {
+		besides += 128 << 20
+	}
+	return (limit - besides) / 4 * 3
 }
 
 // grows asks for larger volumes. The file systems grow while the servers run.
