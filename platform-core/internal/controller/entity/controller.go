@@ -77,7 +77,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
-		Watches(&platformv1.Entity{}, gathered{}, builder.WithPredicates(asksForMore)).
+		Watches(&platformv1.Entity{}, queue.Gather(gatherTime, requestFor), builder.WithPredicates(asksForMore)).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities),
 			builder.WithPredicates(applicationChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,29 +33,6 @@ func requestFor(obj client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
 		Name: obj.(*platformv1.Entity).Spec.ApplicationRef.Name}}
 }
-
-// gathered wakes the Application of an Entity, a moment later.
-type gathered struct{}
-
-type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// Create implements handler.EventHandler.
-func (gathered) Create(_ context.Context, e event.CreateEvent, q requests) {
-	q.AddAfter(requestFor(e.Object), gatherTime)
-}
-
-// Update implements handler.EventHandler.
-func (gathered) Update(_ context.Context, e event.UpdateEvent, q requests) {
-	q.AddAfter(requestFor(e.ObjectNew), gatherTime)
-}
-
-// Delete implements handler.EventHandler.
-func (gathered) Delete(_ context.Context, e event.DeleteEvent, q requests) {
-	q.AddAfter(requestFor(e.Object), gatherTime)
-}
-
-// Generic implements handler.EventHandler.
-func (gathered) Generic(context.Context, event.GenericEvent, requests) {}
 
 // asksForMore passes Entities whose spec changed or that are to go, and not what we write ourselves.
 var asksForMore = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

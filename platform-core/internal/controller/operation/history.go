@@ -34,6 +34,8 @@ const (
 	unrecordedRetry = 2 * time.Second
 	// mostDeletions is how many records go in one turn.
 	mostDeletions = 200
+	// gatherTime is how long Operations are gathered that end: each turn goes through all records of an Application.
+	gatherTime = time.Second
 	// nobody stands for the Application of what never found one. No Application has this name.
 	nobody = "-"
 )
@@ -46,7 +48,7 @@ func (c *Controller) setupHistory(mgr manager.Manager) error {
 	h := historian{c}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner+"-history").
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofRecord), builder.WithPredicates(isRecord)).
+		Watches(&platformv1.Operation{}, queue.Gather(gatherTime, ofRecord), builder.WithPredicates(isRecord)).
 		Watches(&platformv1.Application{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(keepsOtherwise)).
 		WatchesRawSource(c.Settings.HistorySource(h.all)).
 		WithOptions(queue.Options(c.Workers)).
@@ -180,9 +182,9 @@ func (c *Controller) recorded(ctx context.Context, app *platformv1.Application,
 }
 
 // ofRecord wakes the history of the Application of an Operation.
-func ofRecord(_ context.Context, obj client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
-		Name: keeperOf(obj.(*platformv1.Operation))}}}
+func ofRecord(obj client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
+		Name: keeperOf(obj.(*platformv1.Operation))}}
 }
 
 // keeperOf names the Application with whose records that of an Operation is kept: its own, else the one that it is
@@ -201,11 +203,9 @@ func (h historian) all(ctx context.Context) []reconcile.Request {
 	var requests []reconcile.Request
 	seen := map[reconcile.Request]bool{}
 	for i := range list.Items {
-		for _, request := range ofRecord(ctx, &list.Items[i]) {
-			if !seen[request] {
-				seen[request] = true
-				requests = append(requests, request)
-			}
+		if request := ofRecord(&list.Items[i]); !seen[request] {
+			seen[request] = true
+			requests = append(requests, request)
 		}
 	}
 	return requests
