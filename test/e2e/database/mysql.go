@@ -31,6 +31,9 @@ import (
 // mysqlVersion is that of the MySQL of a test: 8.0, or what E2E_MYSQL_VERSION says.
 var mysqlVersion = cmp.Or(os.Getenv("E2E_MYSQL_VERSION"), "8.0")
 
+// mysqlMemory is the least limit of a group of each version.
+var mysqlMemory = map[string]string{"8.0": "768Mi", "9.7": "1Gi"}
+
 const (
 	// mysqlLater is the version that the dump of a test is restored into as well.
 	mysqlLater = "9.7"
@@ -47,7 +50,7 @@ func mysqlSpec(version string) databasev1.MySQLSpec {
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
 				corev1.ResourceMemory: resource.MustParse("512Mi")},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(mysqlMemory[version])},
 		},
 		Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
 		Parameters:     platformv1.Parameters{"max_connections": "40", "innodb_redo_log_capacity": "32M"},

@@ -3,6 +3,7 @@
 package database
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"maps"
@@ -19,7 +20,7 @@ import (
 
 const (
 	// mysqlLargerMemory is a limit beyond that of mysqlSpec.
-	mysqlLargerMemory = "896Mi"
+	mysqlLargerMemory = "1280Mi"
 	// mysqlLargerVolume is a size beyond that of mysqlSpec. A file system takes something for itself.
 	mysqlLargerVolume, mysqlGrownBy = "1280Mi", 128 << 20
 )
@@ -117,14 +118,9 @@ func (l *mysqlLife) isResized() {
 // poolWith is the size of the buffer pool that follows from a memory limit, in bytes: what docs/kinds/mysql.md and
 // docs/kinds/mysqlcluster.md say.
 func (l *mysqlLife) poolWith(limit int64) int64 {
-	besides := int64(384 << 20)
-	if mysqlVersion != "8.0" {
-		besides = 512 << 20
-	}
-	if l.kind == "MySQLCluster" {
-		besides += 128 << 20
-	}
-	return (limit - besides) / 4 * 3
+	besides := map[string]map[string]int64{"MySQL": {"8.0": 384, "9.7": 512},
+		"MySQLCluster": {"8.0": 544 + 160, "9.7": 736 + 160}}
+	return (limit - besides[cmp.Or(l.kind, "MySQL")][mysqlVersion]<<20) / 4 * 3
 }
 
 // grows asks for larger volumes. The file systems grow while the servers run.
