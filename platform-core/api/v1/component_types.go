@@ -192,6 +192,10 @@ type ComponentStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Pods []PodState `json:"pods,omitempty"`
+	// updatedGeneration is the latest generation of the spec that all pods had, and were ready with. Components that are
+	// updated after this one wait for it.
+	// +optional
+	UpdatedGeneration int64 `json:"updatedGeneration,omitempty"`
 	// membership is the call that brings the members to what they are to be, while there is one.
 	// +optional
 	Membership *MembershipCall `json:"membership,omitempty"`
@@ -255,6 +259,9 @@ type ComponentList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Component `json:"items"`
 }
+
+// Updates says whether its pods have yet to get what its spec asks for, and to be ready with it.
+func (c *Component) Updates() bool { return c.Status.UpdatedGeneration != c.Generation }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.
 func (c *ComponentSpec) IsRunning() bool { return c.Running == nil || *c.Running }

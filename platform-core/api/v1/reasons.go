@@ -237,6 +237,10 @@ const (
 	// ReasonOperationAtWork: an Operation works on the pods, and a change of the spec waits until it has ended.
 	// Wait, or cancel the Operation that the message names.
 	ReasonOperationAtWork = "OperationAtWork"
+	// ReasonUpdateOrder: a change of the pods waits until a component that is updated before this one has its own. A
+	// pod that is missing or broken does not wait. Wait, mend the component that the message names, or delete a pod,
+	// which comes back with its change at once.
+	ReasonUpdateOrder = "UpdateOrder"
 	// ReasonWaitingForMaintenance: All pods serve, and some are to be restarted or replaced in the next
 	// maintenance window. Wait for the window that the message names, or change the windows.
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"

@@ -73,6 +73,13 @@ type WorkloadSetSpec struct {
 	// after the other. Default Rolling.
 	// +optional
 	RestartStrategy RestartStrategy `json:"restartStrategy,omitempty"`
+	// updateAfter are the components that are updated before this one: pods that serve are restarted or replaced for a
+	// change once all pods of those have theirs, and are ready. Missing and broken pods do not wait.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=12
+	UpdateAfter []string `json:"updateAfter,omitempty"`
 	// authority over who writes: engine or middleware.
 	// +optional
 	// +kubebuilder:validation:Enum=engine;middleware

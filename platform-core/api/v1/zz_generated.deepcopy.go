@@ -3603,6 +3603,11 @@ func (in *WorkloadSetSpec) DeepCopyInto(out *WorkloadSetSpec) {
 		*out = new(Maintenance)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.UpdateAfter != nil {
+		in, out := &in.UpdateAfter, &out.UpdateAfter
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Template.DeepCopyInto(&out.Template)
 	in.Plan.DeepCopyInto(&out.Plan)
 	if in.Volumes != nil {

@@ -41,6 +41,8 @@ type Facts struct {
 	Application *platformv1.Application
 	// Components of the Application's topology, by their name in the plugin.
 	Components []string
+	// UpdateOrder of the components, as the topology says.
+	UpdateOrder []string
 	// Unreloadable are the components whose processes take another configuration over with a restart only.
 	Unreloadable map[string]bool
 	// Actions that the plugin declares, by component.
@@ -174,11 +176,13 @@ func (f Facts) acted() []Pod {
 	return pods
 }
 
-// inOrder returns the pods of the components that a template acts on, those that take no writes first.
+// inOrder returns the pods of the components that a template acts on: components in the order in which they are
+// updated, and those that take no writes first.
 func (f Facts) inOrder() []Pod {
 	pods := f.acted()
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(
+			cmp.Compare(slices.Index(f.UpdateOrder, a.Component), slices.Index(f.UpdateOrder, b.Component)),
 			cmp.Compare(writes(a), writes(b)),
 			cmp.Compare(a.Component, b.Component),
 			cmp.Compare(a.Set, b.Set),

@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -209,6 +210,22 @@ var stories = map[string]func() *world{
 		w := newWorld(template, pod(0, ""), sentinel)
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		return w
+	},
+	"components-in-their-update-order": func() *world {
+		of := func(component string, ordinal int32, access platformv1.RoleAccess) Pod {
+			p := pod(ordinal, access)
+			p.Component = component
+			return p
+		}
+		w := newWorld(restartTemplate(), of("controller", 0, primary), of("controller", 1, reader), of("kafka", 2, ""),
+			of("kafka", 3, ""), of("metrics", 4, ""))
+		w.facts.UpdateOrder = []string{"kafka", "controller"}
+		w.happens("The Operation starts. Pods 2 and 3 are brokers, pods 0 and 1 controllers; pod 4 has no place in the order.",
+			nil)
+		for _, next := range []int{4, 2, 3, 1, 0} {
+			w.happens(fmt.Sprintf("Pod %d has restarted.", next), func(w *world) { w.done(next) })
+		}
 		return w
 	},
 	"set-deleted-and-made-again": func() *world {

@@ -27,6 +27,7 @@ func (l *loader) checkTopologies() {
 				l.checkNarrower(path.Index(j), &l.components.Components.Components[k], &c)
 			}
 		}
+		l.checkUpdateOrder(document.Path{"topologies"}.Index(i).With("updateOrder"), &t)
 	}
 	topologies := names(l.components.Topologies, func(t schema.Topology) string { return t.Name })
 	for i, t := range l.components.Topologies {
@@ -55,6 +56,15 @@ func (l *loader) checkTopologies() {
 		if !used[name] {
 			l.wrong(componentPath(i), "is part of no topology: add %q to one, or take it out", name)
 		}
+	}
+}
+
+// checkUpdateOrder: components of the topology, each at one place.
+func (l *loader) checkUpdateOrder(path document.Path, t *schema.Topology) {
+	unique(l, path, t.UpdateOrder, func(name string) string { return name })
+	for i, name := range t.UpdateOrder {
+		l.oneOf(path.Index(i), name, "component of this topology",
+			names(t.Components, func(c schema.TopologyComponent) string { return c.Name }))
 	}
 }
 

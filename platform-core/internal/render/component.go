@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -232,6 +233,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,
+	}
+	if topology, ok := c.bundle.Topology(c.spec.Topology); ok {
+		set.UpdateAfter = slices.Clone(topology.UpdatedBefore(c.spec.Component))
 	}
 	set.Volumes = c.ownVolumes()
 	for _, role := range c.declared.Roles {

@@ -18,7 +18,7 @@ import (
 )
 
 // Components checks an Application against the plugin and returns the spec of each of
-// its components, in the topology's order, with every default filled in.
+// its components, in the order in which they are updated, with every default filled in.
 func Components(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentSpec, *Refusal) {
 	specs, refusals := CheckedComponents(b, app)
 	return specs, Join(refusals)

@@ -4,9 +4,9 @@
 //
 // Duty: check the spec against the pinned plugin; the Secrets of credentials (a
 // password that nobody supplies is generated once); Components, each started when what it needs is ready and stopped
-// before it; the CA of an instance that speaks TLS; the binding Secret; the status that users read. Replicas, resources
-// and parameters that somebody else gives a Component go up to the object that declares the Application; every other
-// edit is reverted, with an event that says of what.
+// before it, and written after those that are updated before it; the CA of an instance that speaks TLS; the binding
+// Secret; the status that users read. Replicas, resources and parameters that somebody else gives a Component go up to
+// the object that declares the Application; every other edit is reverted, with an event that says of what.
 //
 // Inputs: the Application, the loaded plugin, the Secrets and BackupRepositories that it names, its Components, and
 // which Operation of it runs.
@@ -20,7 +20,7 @@
 // them. Reasons: PluginNotFound, PluginInvalid, PluginMissing, PluginChanged, VersionNotSupported, TopologyNotFound,
 // ComponentNotFound, InvalidParameters, InvalidSpec, SecretNotFound, PasswordHeld, StorageClassNotFound,
 // CertManagerNotFound, RepositoryNotFound, ClaimNotFound, ArchiveRefused, NameTaken, NeedNotReady, Stopped, Suspended,
-// and the reasons of its Components.
+// and the reasons of its Components. While components wait for others to be updated first, the message names them.
 //
 // A spec that is refused changes nothing: what runs goes on as it was.
 package application

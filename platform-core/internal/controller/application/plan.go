@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -107,13 +108,29 @@ func settle(app *platformv1.Application, f *facts, wanted []platformv1.Component
 		}
 		outcomes = append(outcomes, o)
 	}
-	worst := conditions.Worst(append(outcomes, f.held...)...)
+	worst := withFollowers(conditions.Worst(append(outcomes, f.held...)...), f, wanted)
 	if !app.Spec.IsRunning() && worst.Kind() == outcome.KindDone {
 		return outcome.DoneAs(platformv1.ReasonStopped,
 			"the instance is stopped, since running is false: volumes, Services and Secrets are kept; set spec.running to "+
 				"true to start it")
 	}
 	return worst
+}
+
+// withFollowers has an outcome name the components that are updated after others, and wait for that.
+func withFollowers(o outcome.Outcome, f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
+	var followers []string
+	for i := range wanted {
+		component := f.components[wanted[i].Component]
+		if component != nil && conditions.Outcome(component).Reason() == platformv1.ReasonUpdateOrder {
+			followers = append(followers, wanted[i].Component)
+		}
+	}
+	if len(followers) == 0 || o.Reason() == platformv1.ReasonUpdateOrder {
+		return o
+	}
+	return o.Saying(fmt.Sprintf("%s; component %s waits for its turn to be updated", o.Message(),
+		strings.Join(followers, " and component ")))
 }
 
 func settleComponent(f *facts, spec *platformv1.ComponentSpec, held waits) outcome.Outcome {

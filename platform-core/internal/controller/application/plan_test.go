@@ -66,3 +66,32 @@ func TestSettleFollowsTheComponents(t *testing.T) {
 		t.Errorf("stalled component: %v %s", o.Kind(), o.Reason())
 	}
 }
+
+// Whatever a component waits for that is updated first, the Application names it, and who waits for it.
+func TestSettleNamesComponentsThatWaitForTheirTurn(t *testing.T) {
+	broker := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "broker", Generation: 1}}
+	controller := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "controller", Generation: 1}}
+	f := &facts{components: map[string]*platformv1.Component{"broker": broker, "controller": controller}}
+	wanted := []platformv1.ComponentSpec{{Component: "broker"}, {Component: "controller"}}
+	turn := outcome.Waiting(platformv1.ReasonUpdateOrder, "waits for component broker")
+	for name, test := range map[string]struct {
+		broker, controller outcome.Outcome
+		reason, says       string
+	}{
+		"it is being updated": {outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 updated"), turn,
+			platformv1.ReasonPodsNotReady, "component broker: 1 of 3 updated; component controller waits for its turn to be updated"},
+		"it cannot be": {outcome.Stalled(platformv1.ReasonInvalidSpec, "mend it"), turn, platformv1.ReasonInvalidSpec,
+			"component broker: mend it; component controller waits for its turn to be updated"},
+		"it has been, a moment ago": {outcome.Done(), turn, platformv1.ReasonUpdateOrder,
+			"component controller: waits for component broker"},
+		"nobody waits": {outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 updated"), outcome.Done(),
+			platformv1.ReasonPodsNotReady, "component broker: 1 of 3 updated"},
+	} {
+		conditions.Report(broker, test.broker, "")
+		conditions.Report(controller, test.controller, "")
+		o := settle(testApp(), f, wanted, nil)
+		if o.Reason() != test.reason || o.Message() != test.says {
+			t.Errorf("%s: it says %s %q, want %s %q", name, o.Reason(), o.Message(), test.reason, test.says)
+		}
+	}
+}

@@ -83,6 +83,9 @@ func reachable(endpoint *platformv1.Endpoint, service *corev1.Service) {
 	}
 }
 
-func finish(component *platformv1.Component, _ outcome.Outcome) {
+func finish(component *platformv1.Component, o outcome.Outcome) {
+	if o.Kind() == outcome.KindDone {
+		component.Status.UpdatedGeneration = component.Generation
+	}
 	component.Status.Phase = frame.Phase(component, component.Status.Phase, component.Status.Version)
 }

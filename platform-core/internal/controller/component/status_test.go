@@ -107,3 +107,27 @@ func TestSettle(t *testing.T) {
 		t.Errorf("stalled set: %v", o.Kind())
 	}
 }
+
+// A component has been updated once it is ready with its spec, and stays so whatever becomes of its pods until the spec
+// changes again.
+func TestUpdatedGeneration(t *testing.T) {
+	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	working := outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 ready")
+	for i, step := range []struct {
+		generation int64
+		outcome    outcome.Outcome
+		updates    bool
+	}{
+		{1, working, true}, {1, outcome.Done(), false}, {1, working, false}, {2, working, true},
+		{2, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "later"), true},
+		{2, outcome.Stalled(platformv1.ReasonInvalidSpec, "mend it"), true}, {3, outcome.Done(), false},
+		{4, outcome.DoneAs(platformv1.ReasonStopped, "it is stopped"), false},
+	} {
+		component.Generation = step.generation
+		conditions.Report(component, step.outcome, "")
+		finish(component, step.outcome)
+		if component.Updates() != step.updates {
+			t.Errorf("step %d: it is being updated: %t", i, component.Updates())
+		}
+	}
+}

@@ -267,6 +267,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		facts.Unreloadable[declared.Name] = declared.Process.Reload == nil
 	}
 	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
+		facts.UpdateOrder = topology.UpdateOrder
 		for _, part := range topology.Wanted(app.Spec.Names) {
 			facts.Components = append(facts.Components, part.Name)
 		}

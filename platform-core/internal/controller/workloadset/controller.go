@@ -137,6 +137,8 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofOperation), builder.WithPredicates(leftPods)).
+		Watches(&platformv1.Component{}, handler.EnqueueRequestsFromMapFunc(c.ofEarlier),
+			builder.WithPredicates(updatedOrGone)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofRequest), builder.WithPredicates(over)).
 		WithOptions(c.Options).
@@ -225,7 +227,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	}
 	defer release()
 	report(set, st)
-	if st.Awaits == "" && len(st.Rollout.Held()) > 0 {
+	if st.Awaits.What == "" && len(st.Rollout.Held()) > 0 {
 		st.WakeAfter(st.Opening.Sub(st.Now))
 	}
 	o := c.act(ctx, set, st, steps)

@@ -15,8 +15,8 @@
 // takes them in their order (controller.go, act.go), says what the set waits for (plan.go), and is the one author of
 // the status.
 //
-// Inputs: the WorkloadSet, its pods with the reports of their agents, its claims, Secrets and ConfigMap, and
-// StorageClasses. No plugin is needed. A step that disrupts a pod, or adds a primary label, is planned with live reads
+// Inputs: the WorkloadSet, its pods with the reports of their agents, its claims, Secrets and ConfigMap, the Components
+// that are updated before its own, and StorageClasses. No plugin is needed. A step that disrupts a pod, or adds a primary label, is planned with live reads
 // of the pods. Nodes and volumes are read only when a node can never provide the resources of a pod, or seems to be
 // lost.
 //
@@ -25,9 +25,9 @@
 // Conditions: Ready, Reconciling, Stalled, and those that the plugin declares, from what pods report (conditions.go).
 // Reasons: PodsNotReady, PodUnschedulable, NodeUnreachable, ImageUnavailable, VolumeUnavailable, QuotaExceeded,
 // ProcessFailing, ConfigurationPending, SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible,
-// RetainedVolumesExist, AdoptionRefused, WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused,
-// VolumeExpansionUnsupported, NameTaken, Restoring, RestoreFailed, Stopped, Suspended, Deleting. Restored has the
-// progress of a restore.
+// RetainedVolumesExist, AdoptionRefused, OperationAtWork, UpdateOrder, WaitingForMaintenance, StorageClassNotFound,
+// VolumeShrinkRefused, VolumeExpansionUnsupported, NameTaken, Restoring, RestoreFailed, Stopped, Suspended, Deleting.
+// Restored has the progress of a restore.
 //
 // Data is never destroyed as a side effect. Claims are created and expanded; they are deleted only with the deletion
 // policy Delete, after the pods are gone. A claim of an earlier Application is adopted only if adoptVolumes names that

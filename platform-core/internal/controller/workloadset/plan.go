@@ -41,7 +41,7 @@ func settle(set *platformv1.WorkloadSet, st *state, steps []rollout.Step) outcom
 	awaited, unsettled := st.Rollout.Awaited()
 	if held := st.Rollout.Held(); unsettled &&
 		slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
-		if st.Awaits != "" {
+		if st.Awaits.What != "" {
 			return pods.AwaitDisruption(st.pods, held)
 		}
 		return pods.AwaitWindow(st.pods, held)

@@ -4,6 +4,7 @@ package workloadset
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +66,31 @@ func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
 
 // ofOperation maps an Operation to the sets of its Application.
 func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.ofApplication(ctx, obj, func(*platformv1.WorkloadSet) bool { return true })
+}
+
+// ofEarlier maps a Component to the sets that are updated after it.
+func (c *Controller) ofEarlier(ctx context.Context, obj client.Object) []reconcile.Request {
+	component := obj.(*platformv1.Component).Spec.Component
+	return c.ofApplication(ctx, obj, func(set *platformv1.WorkloadSet) bool {
+		return slices.Contains(set.Spec.UpdateAfter, component)
+	})
+}
+
+// updatedOrGone passes Components that have been updated, and those that are deleted.
+var updatedOrGone = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*platformv1.Component), e.ObjectNew.(*platformv1.Component)
+		return before.Status.UpdatedGeneration != after.Status.UpdatedGeneration ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	},
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// ofApplication are the requests for those of the sets of the Application of an object that it concerns.
+func (c *Controller) ofApplication(ctx context.Context, obj client.Object,
+	concerns func(*platformv1.WorkloadSet) bool) []reconcile.Request {
 	var list platformv1.WorkloadSetList
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
 	if application == "" {
@@ -77,7 +103,9 @@ func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []recon
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		if concerns(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
 	}
 	return requests
 }

@@ -326,6 +326,9 @@ type Topology struct {
 	// From are topologies that an instance can change from: with the same volumes, and what runs goes on or is changed
 	// like by any other edit.
 	From []string `json:"from,omitempty"`
+	// UpdateOrder are components of which each is updated once those before it are: pods of it that serve are restarted or
+	// replaced for a change only then. Components that it does not name are updated whenever they change.
+	UpdateOrder []string `json:"updateOrder,omitempty"`
 	// Binding in this topology; that of the plugin when nil.
 	Binding *Binding `json:"binding,omitempty"`
 }

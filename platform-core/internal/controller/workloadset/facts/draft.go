@@ -18,8 +18,16 @@ type Draft struct {
 	Rollout rollout.Facts
 	// Wake is when to reconcile again for what no watch reports; 0 for never.
 	Wake time.Duration
-	// Awaits says what the disruption of serving pods waits for, beside a window; empty for nothing.
-	Awaits string
+	// Awaits says what the disruption of serving pods waits for, beside a window.
+	Awaits Awaited
+}
+
+// Awaited is what has to happen before a serving pod is disrupted; the zero value for nothing.
+type Awaited struct {
+	// Reason of the condition.
+	Reason string
+	// What is the text after "waits for".
+	What string
 }
 
 // WakeAfter has the set reconciled again after a time at most.

@@ -265,7 +265,7 @@ func (r *Reconciler) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 			return outcome.Failed(err)
 		}
 		defer release()
-		if f.Awaits != "" {
+		if f.Awaits.What != "" {
 			return AwaitDisruption(f, f.Rollout.Held())
 		}
 	}

@@ -18,6 +18,9 @@ import (
 // unsettledMembers returns what the other members of the cluster are busy with: no member is disrupted while another is
 // missing or being joined.
 func (r *Reconciler) unsettledMembers(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
+	if set.Spec.Members == "" {
+		return "", nil
+	}
 	component := &platformv1.Component{}
 	key := client.ObjectKey{Namespace: set.Namespace,
 		Name: platformv1.ComponentNameFor(set.Spec.Application, set.Spec.Component)}
