@@ -31,8 +31,8 @@ func onFast(s *platformv1.ApplicationSpec) {
 	}
 }
 
-// uidsOf are the pods of a component, by name.
-func uidsOf(t *testing.T, namespace, component string) map[string]types.UID {
+// podUIDs are the pods of a component, by name.
+func podUIDs(t *testing.T, namespace, component string) map[string]types.UID {
 	t.Helper()
 	var list corev1.PodList
 	if err := env.Client.List(t.Context(), &list, client.InNamespace(namespace),
@@ -95,23 +95,23 @@ func TestComponentsAreUpdatedInTheirOrder(t *testing.T) {
 		create(t, app)
 		testkit.WaitForReady(t, env.Client, app)
 	})
-	before := uidsOf(t, namespace, "quorum")
+	before := podUIDs(t, namespace, "quorum")
 	// No node starts a pod from here on.
 	change(t, app, onFast)
 	awaitsItsTurn(t, app, "pods a-quorum-main-0, a-quorum-main-1 and a-quorum-main-2 are")
 	stop()
 	_, _, stop = run(t, -1)
 	const died = "a-quorum-main-1"
-	dies(t, namespace, died)
+	podDies(t, namespace, died)
 	testkit.Eventually(t, "another pod in the place of the one that died", func(context.Context) error {
-		if now := uidsOf(t, namespace, "quorum"); now[died] == "" || now[died] == before[died] {
+		if now := podUIDs(t, namespace, "quorum"); now[died] == "" || now[died] == before[died] {
 			return fmt.Errorf("the pods are %v", now)
 		}
 		return nil
 	})
 	startOne(t, namespace, died)
 	awaitsItsTurn(t, app, "pods a-quorum-main-0 and a-quorum-main-2 are")
-	now := uidsOf(t, namespace, "quorum")
+	now := podUIDs(t, namespace, "quorum")
 	if delete(now, died); len(now) != 2 || now["a-quorum-main-0"] != before["a-quorum-main-0"] ||
 		now["a-quorum-main-2"] != before["a-quorum-main-2"] {
 		t.Errorf("the pods are %v, and were %v", now, before)
@@ -128,8 +128,8 @@ func TestComponentsAreUpdatedInTheirOrder(t *testing.T) {
 	}
 }
 
-// dies has a pod end that has not been asked to.
-func dies(t *testing.T, namespace, name string) {
+// podDies has a pod end that has not been asked to.
+func podDies(t *testing.T, namespace, name string) {
 	t.Helper()
 	pod := &corev1.Pod{}
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {

@@ -136,6 +136,7 @@ func TestKafkaCluster(t *testing.T) {
 	k.patch(cluster, func() { cluster.Spec.Version = "4.4" })
 	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
 	p.goesOn()
+	k.brokersStartedFirst()
 	features := framework.NewOperation("features", "UpgradeFeatures", reference(), "release", "4.4")
 	s.Create(features)
 	s.WaitForOperation(features.Name)
@@ -280,12 +281,14 @@ func (k *kafka) checkLag() {
 	}
 }
 
-// checkControllers has one controller become three, five and one, and each vote; two of three lose their disks, one
-// after the other.
+// checkControllers has one controller become three, five and one, and each vote; three restart after the brokers, and
+// two of them lose their disks, one after the other.
 func (k *kafka) checkControllers(cluster *messagev1.KafkaCluster) {
 	k.Helper()
 	p := k.produce(topic)
 	k.votingControllers(cluster, 3)
+	k.restartsBrokersFirst()
+	p.goesOn()
 	for _, role := range []string{"standby", "active"} {
 		k.Run("the disk of one that is "+role+" is wiped", func(t *testing.T) {
 			k := k.in(t)
