@@ -149,32 +149,6 @@ type WorkloadSetSpec struct {
 	Data *SetData `json:"data,omitempty"`
 }
 
-// SetData says which volumes the pods of a set have. A change has all of them end before one begins on others, and who
-// may write is found anew.
-type SetData struct {
-	// generation of the volumes, which their claims have in their names and as a label. Empty for those that the set was
-	// made with.
-	// +optional
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]*$`
-	Generation string `json:"generation,omitempty"`
-	// access that clients have: Closed gives no pod the label of a role that takes writes. Default Open.
-	// +optional
-	Access DataAccess `json:"access,omitempty"`
-}
-
-// DataAccess says whether clients are led to the pod that takes writes.
-// +kubebuilder:validation:Enum=Open;Closed
-type DataAccess string
-
-// Accesses; none is Open.
-const (
-	// DataOpen: clients are.
-	DataOpen DataAccess = "Open"
-	// DataClosed: pods run, and clients are not, so that there is a way back.
-	DataClosed DataAccess = "Closed"
-)
-
 // SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a
 // pod.
 type SetCondition struct {

@@ -46,8 +46,8 @@ func podUIDs(t *testing.T, namespace, component string) map[string]types.UID {
 	return uids
 }
 
-// awaitsItsTurn waits until the component quorum says that these pods of it are to be replaced once the component search
-// is ready, and the instance says so, too.
+// awaitsItsTurn waits until the component quorum says that these pods of it are to be replaced once search is ready,
+// and the instance says so, too.
 func awaitsItsTurn(t *testing.T, app *platformv1.Application, pods string) {
 	t.Helper()
 	quorum := &platformv1.Component{}

@@ -221,7 +221,7 @@ var stories = map[string]func() *world{
 		w := newWorld(restartTemplate(), of("controller", 0, primary), of("controller", 1, reader), of("kafka", 2, ""),
 			of("kafka", 3, ""), of("metrics", 4, ""))
 		w.facts.UpdateOrder = []string{"kafka", "controller"}
-		w.happens("The Operation starts. Pods 2 and 3 are brokers, pods 0 and 1 controllers; pod 4 has no place in the order.",
+		w.happens("The Operation starts. Pods 2 and 3 are brokers, 0 and 1 controllers; pod 4 has no place in the order.",
 			nil)
 		for _, next := range []int{4, 2, 3, 1, 0} {
 			w.happens(fmt.Sprintf("Pod %d has restarted.", next), func(w *world) { w.done(next) })

@@ -79,7 +79,8 @@ func TestSettleNamesComponentsThatWaitForTheirTurn(t *testing.T) {
 		reason, says       string
 	}{
 		"it is being updated": {outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 updated"), turn,
-			platformv1.ReasonPodsNotReady, "component broker: 1 of 3 updated; component controller waits for its turn to be updated"},
+			platformv1.ReasonPodsNotReady,
+			"component broker: 1 of 3 updated; component controller waits for its turn to be updated"},
 		"it cannot be": {outcome.Stalled(platformv1.ReasonInvalidSpec, "mend it"), turn, platformv1.ReasonInvalidSpec,
 			"component broker: mend it; component controller waits for its turn to be updated"},
 		"it has been, a moment ago": {outcome.Done(), turn, platformv1.ReasonUpdateOrder,

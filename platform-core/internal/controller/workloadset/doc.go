@@ -16,9 +16,9 @@
 // the status.
 //
 // Inputs: the WorkloadSet, its pods with the reports of their agents, its claims, Secrets and ConfigMap, the Components
-// that are updated before its own, and StorageClasses. No plugin is needed. A step that disrupts a pod, or adds a primary label, is planned with live reads
-// of the pods. Nodes and volumes are read only when a node can never provide the resources of a pod, or seems to be
-// lost.
+// that are updated before its own, and StorageClasses. No plugin is needed. A step that disrupts a pod, or adds a
+// primary label, is planned with live reads of the pods. Nodes and volumes are read only when a node can never provide
+// the resources of a pod, or seems to be lost.
 //
 // Field owner: workloadset.
 //

@@ -80,7 +80,7 @@ func TestPodsWaitForComponentsThatAreUpdatedFirst(t *testing.T) {
 	}
 }
 
-// A broken pod may need its change for the component that is updated first to become ready, and scaling disrupts nobody.
+// A broken pod may need its change for the component that is updated first to become ready. Scaling disrupts nobody.
 func TestWhatWaitsForNoOtherComponent(t *testing.T) {
 	set := &platformv1.WorkloadSet{Spec: platformv1.WorkloadSetSpec{UpdateAfter: []string{"broker"}}}
 	ready, ill := outdated("a-0", 0, rollout.Ready), outdated("a-1", 1, rollout.NotReady)
