@@ -141,3 +141,42 @@ func podDies(t *testing.T, namespace, name string) {
 		t.Fatal(err)
 	}
 }
+
+// A component that cannot have its change holds the later one, and the instance says what is wrong and who waits. A
+// pod of the later one that is deleted comes back with its change, and all do once the change of the first can be had.
+func TestAComponentThatStallsHoldsThoseAfterIt(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "ordered")
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	before := podUIDs(t, namespace, "quorum")
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		onFast(s)
+		s.Components[0].Scheduling.PriorityClassName = "absent"
+	})
+	awaitsItsTurn(t, app, "pods a-quorum-main-0, a-quorum-main-1 and a-quorum-main-2 are")
+	if stalled := conditions.Get(app, platformv1.StalledCondition); stalled == nil ||
+		!strings.Contains(stalled.Message, "absent") {
+		t.Errorf("it says %+v", stalled)
+	}
+	const deleted = "a-quorum-main-0"
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = namespace, deleted
+	if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	awaitsItsTurn(t, app, "pods a-quorum-main-1 and a-quorum-main-2 are")
+	if now := podUIDs(t, namespace, "quorum"); now[deleted] == before[deleted] ||
+		now["a-quorum-main-1"] != before["a-quorum-main-1"] || now["a-quorum-main-2"] != before["a-quorum-main-2"] {
+		t.Errorf("the pods are %v, and were %v", now, before)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Scheduling.PriorityClassName = "" })
+	testkit.WaitForReady(t, env.Client, app)
+	for name, uid := range podUIDs(t, namespace, "quorum") {
+		if uid == before[name] {
+			t.Errorf("%s is still the one from before", name)
+		}
+	}
+}
