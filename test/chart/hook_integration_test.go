@@ -90,7 +90,7 @@ func TestHookKnowsAnUninstallation(t *testing.T) {
 
 // runHook runs the container of a Job.
 func runHook(ctx context.Context, kubeconfig string, job *batchv1.Job) (string, error) {
-	path, err := operator()
+	path, err := operators[chartName]()
 	if err != nil {
 		return "", err
 	}

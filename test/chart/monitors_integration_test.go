@@ -151,7 +151,7 @@ func TestMonitorsFitTheirDefinitions(t *testing.T) {
 		}
 	}
 	kinds := map[string]bool{}
-	for _, object := range render(t, namespace, "podMonitor.enabled=true", "serviceMonitor.enabled=true") {
+	for _, object := range render(t, chartName, namespace, "podMonitor.enabled=true", "serviceMonitor.enabled=true") {
 		if object.GetAPIVersion() == group {
 			kinds[object.GetKind()] = true
 			takesMonitor(t, namespace, "chart "+chartName, object)

@@ -23,23 +23,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
+// chartName is the chart of most tests.
 const chartName = "database-operator"
 
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{Own: "charts install definitions, policies and webhooks"})
+	testkit.Main(m, &env, testkit.EnvOptions{
+		Own:         "charts install definitions, policies and webhooks",
+		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
+	})
 }
 
 // release is a rendered chart, applied but for what needs a node.
 type release struct {
 	*testing.T
+	// chart is its name, which is that of the operator's module as well.
+	chart     string
 	namespace string
 	account   *testkit.Operator
 	// arguments of the operator's container.
@@ -55,10 +63,10 @@ type release struct {
 // root is the folder of the repository.
 func root() string { return filepath.Join("..", "..") }
 
-// render returns the objects of the chart, hooks left out.
-func render(t *testing.T, namespace string, values ...string) []*unstructured.Unstructured {
+// render returns the objects of a chart, hooks left out.
+func render(t *testing.T, chart, namespace string, values ...string) []*unstructured.Unstructured {
 	t.Helper()
-	arguments := []string{"template", chartName, filepath.Join(root(), "charts", chartName), "--namespace", namespace,
+	arguments := []string{"template", chart, filepath.Join(root(), "charts", chart), "--namespace", namespace,
 		"--no-hooks",
 		"--api-versions", "monitoring.coreos.com/v1"}
 	for _, value := range values {
@@ -85,11 +93,16 @@ func render(t *testing.T, namespace string, values ...string) []*unstructured.Un
 	}
 }
 
-// install applies the chart in a namespace of its own.
+// install applies the chart of the database operator in a namespace of its own.
 func install(t *testing.T, values ...string) *release {
 	t.Helper()
-	r := &release{T: t, namespace: env.Namespace(t), webhook: freeAddress(t)}
-	for _, object := range render(t, r.namespace, values...) {
+	return installChart(t, chartName, values...)
+}
+
+func installChart(t *testing.T, chart string, values ...string) *release {
+	t.Helper()
+	r := &release{T: t, chart: chart, namespace: env.Namespace(t), webhook: freeAddress(t)}
+	for _, object := range render(t, chart, r.namespace, values...) {
 		if object.GetKind() == "Deployment" {
 			containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 			if err != nil || len(containers) != 1 {
@@ -111,7 +124,7 @@ func install(t *testing.T, values ...string) *release {
 			t.Cleanup(func() { _ = env.Client.Delete(context.Background(), object) }) // The API server goes too.
 		}
 	}
-	account, err := env.Account(t.Context(), r.namespace, chartName, nil)
+	account, err := env.Account(t.Context(), r.namespace, chart, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,25 +151,29 @@ func (r *release) redirect(configuration *unstructured.Unstructured) {
 	}
 }
 
-// operator builds the operator once.
-var operator = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "operator-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "manager")
-	command := exec.Command("go", "build", "-C", filepath.Join(root(), chartName), "-o", path, "./cmd")
-	command.Env = append(os.Environ(), "GOWORK=off")
-	if text, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the operator: %w: %s", err, text)
-	}
-	return path, nil
-})
+// operators build each operator once.
+var operators = map[string]func() (string, error){chartName: builds(chartName), modelChart: builds(modelChart)}
+
+func builds(module string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "operator-")
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, "manager")
+		command := exec.Command("go", "build", "-C", filepath.Join(root(), module), "-o", path, "./cmd")
+		command.Env = append(os.Environ(), "GOWORK=off")
+		if text, err := command.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot build the operator: %w: %s", err, text)
+		}
+		return path, nil
+	})
+}
 
 // start runs the operator as its Deployment would and waits until it is ready.
 func (r *release) start() {
 	r.Helper()
-	path, err := operator()
+	path, err := operators[r.chart]()
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -177,7 +194,7 @@ func (r *release) start() {
 		r.stop()
 		// The operator of the next test, in a namespace of its own, has nobody to wait for.
 		registry := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "kube-system", Name: "database-scopes.zeroinfra.github.com",
+			Namespace: "kube-system", Name: strings.TrimSuffix(r.chart, "-operator") + "-scopes.zeroinfra.github.com",
 		}}
 		if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), registry)); err != nil {
 			r.Error(err)

@@ -25,7 +25,7 @@ import (
 // prepare runs what the chart's hook runs, as the account that it runs as.
 func (r *release) prepare() chan error {
 	r.Helper()
-	path, err := operator()
+	path, err := operators[r.chart]()
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -379,7 +379,7 @@ func TestWebhookCertificateComesBack(t *testing.T) {
 		return configuration.Webhooks[0].ClientConfig.CABundle
 	}
 	before := bundle()
-	for _, object := range render(t, r.namespace, "watchNamespaces={"+inside+"}") {
+	for _, object := range render(t, r.chart, r.namespace, "watchNamespaces={"+inside+"}") {
 		if object.GetKind() != "ValidatingWebhookConfiguration" {
 			continue
 		}
@@ -413,7 +413,8 @@ func TestWebhookOnEveryReplica(t *testing.T) {
 	r.start()
 	namespace := env.Namespace(t)
 	r.judges(namespace)
-	standby := &release{T: t, namespace: r.namespace, account: r.account, arguments: r.arguments, webhook: freeAddress(t)}
+	standby := &release{T: t, chart: r.chart, namespace: r.namespace, account: r.account, arguments: r.arguments,
+		webhook: freeAddress(t)}
 	standby.start()
 	configuration := r.configuration()
 	onlyStandby := func() {

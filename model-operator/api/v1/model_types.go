@@ -53,7 +53,8 @@ type ModelSpec struct {
 	// +optional
 	Cache *ModelCache `json:"cache,omitempty"`
 	// requires are Models of the same namespace without which this one is of no use, such as the base of an adapter.
-	// The Model is not ready while one of them does not exist, and none of them can be deleted meanwhile.
+	// The Model is not ready while one of them does not exist, none of them can be deleted meanwhile, and a version goes
+	// to another stage only once all of them are there.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -70,6 +71,9 @@ const FormatGGUF ModelFormat = "GGUF"
 // ModelStage is a step in the life of a version.
 // +kubebuilder:validation:MaxLength=16
 type ModelStage string
+
+// StageArchived is the stage of versions that are kept and not to be served any more.
+const StageArchived ModelStage = "Archived"
 
 // ModelVersionName is the name of a version within a Model.
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

@@ -9,23 +9,29 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/instance"
+	"github.com/zeroinfra/platform-core/internal/livereader"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
-// court judges by what the caches and the index hold. It calls nobody.
+// court judges by what the caches and the index hold. It calls nobody, but for an object whose absence in the cache
+// is to refuse a change.
 type court struct {
 	domain   string
 	index    *plugin.Index
 	settings *settings.Live
 	seen     client.Reader
+	// live reads from the API server.
+	live   client.Reader
+	scheme *runtime.Scheme
 }
 
 // core judges an object of the engine.
@@ -147,6 +153,12 @@ func (c *court) typed(kind typed.Registration) judge {
 		if err != nil || object.GetDeletionTimestamp() != nil {
 			return accept.Verdict{}, err
 		}
+		if changed {
+			from := livereader.Reader{Cached: c.seen, Live: c.live}
+			if refusal, err := kind.JudgeChange(ctx, from, c.scheme, before, object); err != nil || refusal != nil {
+				return refusedChange(refusal), err
+			}
+		}
 		out, refused := kind.Compile(object, c.domain)
 		old := &typed.Output{}
 		var was error
@@ -173,6 +185,14 @@ func (c *court) typed(kind typed.Registration) judge {
 		state, _ := c.index.Get(out.Application.Spec.Plugin, out.Application.Spec.PluginVersion)
 		return verdict.And(accept.JudgeInside(out.Entities, old.Entities, out.Application, state)), nil
 	}
+}
+
+// refusedChange is the verdict on a change that the present state of other objects does not allow; none for nil.
+func refusedChange(refusal *typed.Refusal) accept.Verdict {
+	if refusal == nil {
+		return accept.Verdict{}
+	}
+	return accept.Verdict{Refused: []*render.Refusal{{Reason: refusal.Reason, Message: refusal.Message}}}
 }
 
 // identify has a compiled Application be the one that is there, if it is this object's.

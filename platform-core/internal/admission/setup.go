@@ -87,7 +87,8 @@ func Setup(mgr ctrl.Manager, o Options, deps Deps) error {
 		}
 		return nil
 	}
-	c := &court{domain: deps.Domain, index: deps.Index, settings: deps.Settings, seen: mgr.GetClient()}
+	c := &court{domain: deps.Domain, index: deps.Index, settings: deps.Settings, seen: mgr.GetClient(),
+		live: mgr.GetAPIReader(), scheme: mgr.GetScheme()}
 	server := webhook.NewServer(webhook.Options{
 		Host: o.Address, Port: o.Port,
 		TLSOpts: []func(*tls.Config){func(cfg *tls.Config) {

@@ -166,26 +166,43 @@ func (r *reconciler[T]) referents(ctx context.Context, obj T) (Referents, outcom
 			// It is named more than once.
 			continue
 		}
-		if reference.Namespace != "" && reference.Namespace != obj.GetNamespace() {
-			refusals = append(refusals, outcome.Stalled(platformv1.ReasonReferenceNotAllowed, fmt.Sprintf(
-				"%s names %s in namespace %q: name one in namespace %q",
-				reference.Field, reference, reference.Namespace, obj.GetNamespace())))
-			continue
-		}
-		referent, err := r.referred.read(ctx, reference, obj.GetNamespace())
-		switch {
-		case err == nil:
-			referents[reference] = referent
-		case errors.Is(err, errNotSynced):
+		referent, refusal, err := look(reference, obj.GetNamespace(), func() (client.Object, error) {
+			return r.referred.read(ctx, reference, obj.GetNamespace())
+		})
+		if err != nil {
 			return nil, outcome.Done(), err
-		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err):
-			return nil, outcome.Done(), fmt.Errorf("cannot read %s: %w", reference, err)
 		}
-		if !reference.Optional {
-			refusals = append(refusals, ofReferent(reference, referent, err))
+		if referent != nil {
+			referents[reference] = referent
 		}
+		refusals = append(refusals, refusal)
 	}
 	return referents, outcome.Worst(refusals...), nil
+}
+
+// look reads what an object of a namespace names: nil for nothing. It returns why the object cannot be compiled with
+// that; Done when it can. Errors: errNotSynced while it cannot be told what exists.
+func look(reference Reference, namespace string, read func() (client.Object, error)) (client.Object, outcome.Outcome,
+	error) {
+	if reference.Namespace != "" && reference.Namespace != namespace {
+		return nil, outcome.Stalled(platformv1.ReasonReferenceNotAllowed, fmt.Sprintf(
+			"%s names %s in namespace %q: name one in namespace %q", reference.Field, reference, reference.Namespace,
+			namespace)), nil
+	}
+	referent, err := read()
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotSynced):
+		return nil, outcome.Done(), err
+	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err):
+		return nil, outcome.Done(), fmt.Errorf("cannot read %s: %w", reference, err)
+	default:
+		referent = nil
+	}
+	if reference.Optional {
+		return referent, outcome.Done(), nil
+	}
+	return referent, ofReferent(reference, referent, err), nil
 }
 
 // ofReferent is the outcome of a reference that is not optional: Done for an object that exists and stays.

@@ -3,6 +3,7 @@
 package typed
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ type Registration interface {
 	// Compile returns what an object of the kind declares in an operator of this domain, complete but for its owner, or
 	// an error that says what to mend: what the reconciler would say of it. References are taken not to exist.
 	Compile(obj client.Object, domain string) (*Output, error)
+	// JudgeChange says why a change of an object is refused for the sake of what the object names, see Guarded; nil where
+	// it is not. An error says that it cannot be told.
+	JudgeChange(ctx context.Context, from Getter, scheme *runtime.Scheme, before, after client.Object) (*Refusal, error)
 	// WriteThrough says which field of the object each field of the Application comes from, see Writer; nil for none.
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.

@@ -9,5 +9,6 @@
 // of its versions are signed by its public key, where it has one, and its Dataset is ready, where it has one. Key and
 // signatures are in the spec, so that the webhook refuses a bad signature at once. Who uses it is in its status,
 // version by version; the definition refuses to take out a version that somebody uses, and the frame keeps a Model that
-// is deleted while somebody does.
+// is deleted while somebody does. The webhook refuses to put a version into a stage while the Model lacks one that it
+// requires.
 package model

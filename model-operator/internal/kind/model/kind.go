@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,7 @@ type Kind struct{}
 var (
 	_ typed.Kind[*aiv1.Model]           = Kind{}
 	_ typed.Referrer[*aiv1.Model]       = Kind{}
+	_ typed.Guarded[*aiv1.Model]        = Kind{}
 	_ typed.Used[*aiv1.Model]           = Kind{}
 	_ typed.ObjectMaker                 = Kind{}
 	_ typed.ObjectReporter[*aiv1.Model] = Kind{}
@@ -101,6 +103,18 @@ func (Kind) References(m *aiv1.Model) []typed.Reference {
 		all = append(all, typed.Reference{GVK: kind, Name: required.Name, Field: fmt.Sprintf("spec.requires[%d]", i)})
 	}
 	return all
+}
+
+// GuardedChange implements typed.Guarded: a version goes to another stage than Archived once all Models exist that it
+// requires.
+func (Kind) GuardedChange(before, after *aiv1.Model) string {
+	for _, stage := range slices.Sorted(maps.Keys(after.Spec.Stages)) {
+		version := after.Spec.Stages[stage]
+		if stage != aiv1.StageArchived && before.Spec.Stages[stage] != version {
+			return fmt.Sprintf("version %q cannot go to stage %s", version, stage)
+		}
+	}
+	return ""
 }
 
 // UserKinds implements typed.Used.

@@ -3,12 +3,17 @@
 package model
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
@@ -81,5 +86,66 @@ func TestRequiredModelsAreReferences(t *testing.T) {
 	if _, err := (Kind{}).Compile(m); err == nil ||
 		!strings.Contains(err.Error(), "spec.requires[0] names the Model itself") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// known reads Models by their names; what is nil is being deleted.
+type known map[string]*aiv1.Model
+
+func (k known) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	m, exists := k[key.Name]
+	if !exists {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "models"}, key.Name)
+	}
+	if m == nil {
+		m = &aiv1.Model{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}
+	}
+	m.DeepCopyInto(obj.(*aiv1.Model))
+	return nil
+}
+
+// A version goes to a stage once the Models exist that it requires. What is not such a change is taken.
+func TestPromotionNeedsWhatTheModelRequires(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := aiv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	type stages = map[aiv1.ModelStage]aiv1.ModelVersionName
+	of := func(in stages, requires ...string) *aiv1.Model {
+		m := &aiv1.Model{ObjectMeta: named("adapter"), Spec: aiv1.ModelSpec{Stages: in}}
+		for _, name := range requires {
+			m.Spec.Requires = append(m.Spec.Requires, aiv1.ModelReference{Name: name})
+		}
+		return m
+	}
+	there, going := &aiv1.Model{ObjectMeta: named("base")}, (*aiv1.Model)(nil)
+	first, second := stages{"Production": "1.0"}, stages{"Production": "2.0"}
+	const cannot = `version "2.0" cannot go to stage Production: spec.requires[0] names Model "base", which `
+	for title, c := range map[string]struct {
+		have          known
+		before, after *aiv1.Model
+		want          string
+	}{
+		"nothing is required":    {known{}, of(first), of(second), ""},
+		"it is there":            {known{"base": there}, of(first, "base"), of(second, "base"), ""},
+		"it is missing":          {known{}, of(first, "base"), of(second, "base"), cannot + "does not exist: create it"},
+		"it is being deleted":    {known{"base": going}, of(first, "base"), of(second, "base"), cannot + "is being deleted"},
+		"the first stage":        {known{}, of(nil, "base"), of(second, "base"), cannot + "does not exist"},
+		"it is required now":     {known{}, of(first), of(second, "base"), cannot + "does not exist"},
+		"it is required no more": {known{}, of(first, "base"), of(second), ""},
+		"no other version":       {known{}, of(first), of(first, "base"), ""},
+		"a stage less":           {known{}, of(first, "base"), of(nil, "base"), ""},
+		"archived":               {known{}, of(nil, "base"), of(stages{"Archived": "1.0"}, "base"), ""},
+		"the second is missing": {known{"base": there}, of(first, "base"), of(second, "base", "tokenizer"),
+			`spec.requires[1] names Model "tokenizer", which does not exist`},
+	} {
+		refusal, err := typed.Register(Kind{}).JudgeChange(t.Context(), c.have, scheme, c.before, c.after)
+		said := ""
+		if refusal != nil {
+			said = refusal.Message
+		}
+		if err != nil || (said == "") != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("%s: got %q, want %q: %v", title, said, c.want, err)
+		}
 	}
 }
