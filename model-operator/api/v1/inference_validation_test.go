@@ -52,6 +52,12 @@ var inferences = map[string]struct{ name, spec, want string }{
 		`steps: [{weight: 10, pause: 5m}], gate: {maxTimePerToken: 1s}}}`, "by the counters of the runtime llama-cpp"},
 	"error rate of another runtime": {"rate", `{runtime: onnxruntime, version: "1.21", canary: {modelRef: ` +
 		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxErrorRate: 5}}}`, ""},
+	"time of requests of another runtime": {"time", `{runtime: onnxruntime, version: "1.21", canary: {modelRef: ` +
+		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxTimePerRequest: 200ms}}}`, ""},
+	"time of requests of llama-cpp": {"b", `canary: {modelRef: {name: chat, version: v2}, steps: [{weight: 10, ` +
+		`pause: 5m}], gate: {maxTimePerRequest: 1s}}`, "does not count how long its requests take"},
+	"requests take too long": {"b", `{runtime: onnxruntime, canary: {modelRef: {name: chat, version: v2}, ` +
+		`steps: [{weight: 10, pause: 5m}], gate: {maxTimePerRequest: 61m}}}`, "from 1us to 1h"},
 	"no autoscaling":          {"f", `{minReplicas: 0, maxReplicas: 0}`, ""},
 	"autoscaling":             {"g", `{replicas: 2, minReplicas: 1, maxReplicas: 3, cpuUtilization: 50}`, ""},
 	"smallest alone":          {"b", `minReplicas: 1`, "set minReplicas and maxReplicas together"},
@@ -142,6 +148,9 @@ var inferences = map[string]struct{ name, spec, want string }{
 		`steps: [{weight: 10, pause: 5m}], gate: {startTimeout: 1m}}}`, ""},
 	"a gate behind a wall": {"b", `{networkPolicy: {from: [{podSelector: {}}]}, canary: {modelRef: {name: chat, ` +
 		`version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxTimePerToken: 1s}}}`,
+		"keeps the operator from measuring"},
+	"time of requests behind a wall": {"b", `{runtime: onnxruntime, networkPolicy: {from: [{podSelector: {}}]}, canary: ` +
+		`{modelRef: {name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxTimePerRequest: 1s}}}`,
 		"keeps the operator from measuring"},
 	"more than all": {"b", `canary: {modelRef: {name: chat, stage: Staging}, weight: 101}`,
 		"spec.canary.weight"},

@@ -48,7 +48,8 @@ type InferenceCanaryStep struct {
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 	// pause is how long the canary is measured at this weight before the next step, from 0s to 168h. It begins once the
-	// weight is in force and all pods of the canary are ready; with maxErrorRate or maxTimePerToken it is 15s at least.
+	// weight is in force and all pods of the canary are ready; with another bound of the gate than startTimeout it is 15s
+	// at least.
 	// +required
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -81,6 +82,14 @@ type InferenceCanaryGate struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1us') && duration(self) <= duration('1m')",message="maxTimePerToken must be from 1us to 1m"
 	MaxTimePerToken *metav1.Duration `json:"maxTimePerToken,omitempty"`
+	// maxTimePerRequest is how long the pods of the canary may take for a request of a client, on average over those of
+	// the last minute, by their own metrics: from 1us to 1h. A step goes on only once there was one. A runtime whose
+	// plugin names no such metrics has the canary rolled back. The runtime is another one than llama-cpp.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1us') && duration(self) <= duration('1h')",message="maxTimePerRequest must be from 1us to 1h"
+	MaxTimePerRequest *metav1.Duration `json:"maxTimePerRequest,omitempty"`
 }
 
 // CanaryMechanism is what splits requests between a canary and the other pods.
@@ -147,14 +156,16 @@ type InferenceCanaryStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Annotations of pods by which the plugin of a runtime names counters of its server, for maxErrorRate. Each is a list,
-// separated by spaces, of metrics that are added: a name stands for the sum of all its series, and a name with labels,
-// such as requests_total{status="500"}, for that of the series that have these.
+// Annotations of pods by which the plugin of a runtime names counters of its server, for maxErrorRate and
+// maxTimePerRequest. Each is a list, separated by spaces, of metrics that are added: a name stands for the sum of all
+// its series, and a name with labels, such as requests_total{status="500"}, for that of the series that have these.
 const (
 	// RequestsMetricAnnotation names the counters of requests, those that failed included.
 	RequestsMetricAnnotation = "ai.zeroinfra.github.com/requests-metric"
 	// FailedRequestsMetricAnnotation names the counters of requests that failed.
 	FailedRequestsMetricAnnotation = "ai.zeroinfra.github.com/failed-requests-metric"
+	// RequestSecondsMetricAnnotation names the counters of the seconds that requests took.
+	RequestSecondsMetricAnnotation = "ai.zeroinfra.github.com/request-seconds-metric"
 )
 
 // CanarySet is the set that the pods of a canary are.

@@ -146,12 +146,26 @@ func completes(i *aiv1.Inference) bool {
 
 // unmeasurable says why the gate of a canary cannot be measured; empty where it can.
 func unmeasurable(i *aiv1.Inference, pods []corev1.Pod) string {
-	if completes(i) || !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !countersOf(&pod).named() }) {
+	gate := i.Spec.Canary.Gate
+	if completes(i) || gate == nil {
 		return ""
 	}
-	return fmt.Sprintf("maxErrorRate cannot be measured: the plugin %q names no counters of requests in the annotations "+
-		"%s and %s of its pod template: take maxErrorRate out, or name a version of the plugin that has them", i.Spec.Runtime,
-		aiv1.RequestsMetricAnnotation, aiv1.FailedRequestsMetricAnnotation)
+	for _, bound := range []struct {
+		set               bool
+		field, annotation string
+	}{
+		{gate.MaxErrorRate != nil, "maxErrorRate", aiv1.FailedRequestsMetricAnnotation},
+		{gate.MaxTimePerRequest != nil, "maxTimePerRequest", aiv1.RequestSecondsMetricAnnotation},
+	} {
+		if bound.set && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+			return pod.Annotations[aiv1.RequestsMetricAnnotation] == "" || pod.Annotations[bound.annotation] == ""
+		}) {
+			return fmt.Sprintf("%s cannot be measured: the plugin %q names no counters of requests in the annotations %s "+
+				"and %s of its pod template: take %[1]s out, or name a version of the plugin that has them", bound.field,
+				i.Spec.Runtime, aiv1.RequestsMetricAnnotation, bound.annotation)
+		}
+	}
+	return ""
 }
 
 // pods are those of the canary that have an address and are not about to go.

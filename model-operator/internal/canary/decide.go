@@ -132,7 +132,7 @@ func startTimeout(gate *aiv1.InferenceCanaryGate) time.Duration {
 
 // measures says whether the pods are asked for anything.
 func measures(gate *aiv1.InferenceCanaryGate) bool {
-	return gate != nil && (gate.MaxErrorRate != nil || gate.MaxTimePerToken != nil)
+	return gate != nil && (gate.MaxErrorRate != nil || gate.MaxTimePerToken != nil || gate.MaxTimePerRequest != nil)
 }
 
 // inForce says whether the weight of a step is what clients see, and all pods are ready for it.

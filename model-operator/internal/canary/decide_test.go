@@ -171,15 +171,44 @@ func TestDecideWaitsForARequest(t *testing.T) {
 	}
 }
 
+// Where the time of requests is bounded, a step ends once there was one.
+func TestDecideWaitsForARequestThatIsTimed(t *testing.T) {
+	i := showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25)
+	i.Spec.Canary.Gate = &aiv1.InferenceCanaryGate{MaxTimePerRequest: &metav1.Duration{Duration: time.Second}}
+	f := facts{now: began.Add(2 * time.Minute)}
+	counted := func(requests, seconds float64) {
+		f.measured = f.measured.with(map[string]sample{"a": {clients: true, requests: requests, requestSeconds: seconds}})
+	}
+	for range leastRounds {
+		counted(7, 9)
+	}
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryMeasuring || !strings.Contains(p.Message, "counted no request") {
+		t.Errorf("without a request: %+v", p)
+	}
+	counted(8, 9.5)
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryStarting || p.Step != 1 {
+		t.Errorf("after a request: %+v", p)
+	}
+	counted(9, 12)
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryRolledBack ||
+		p.Message != "step 1: the canary takes 1.5s for a request, and 1s are allowed" {
+		t.Errorf("after a slow request: %+v", p)
+	}
+}
+
 func TestWindow(t *testing.T) {
 	gate := &aiv1.InferenceCanaryGate{MaxErrorRate: new(int32(25)),
-		MaxTimePerToken: &metav1.Duration{Duration: 20 * time.Millisecond}}
+		MaxTimePerToken:   &metav1.Duration{Duration: 20 * time.Millisecond},
+		MaxTimePerRequest: &metav1.Duration{Duration: 500 * time.Millisecond}}
 	failing, answering := map[string]sample{"a": {failure: "refused"}}, map[string]sample{"a": {}}
 	took := func(tokens, seconds float64) map[string]sample {
 		return map[string]sample{"a": {tokens: tokens, seconds: seconds, counted: true}}
 	}
 	counted := func(requests, failed float64) map[string]sample {
 		return map[string]sample{"a": {clients: true, requests: requests, failed: failed}}
+	}
+	timed := func(requests, seconds float64) map[string]sample {
+		return map[string]sample{"a": {clients: true, requests: requests, requestSeconds: seconds}}
 	}
 	for name, c := range map[string]struct {
 		rounds []map[string]sample
@@ -198,9 +227,13 @@ func TestWindow(t *testing.T) {
 		"fast enough":    {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3)}, ""},
 		"too slow": {[]map[string]sample{took(10, 1), took(20, 1.1), took(110, 3.5)},
 			"the canary takes 25ms for a token, and 20ms are allowed"},
-		"no tokens":             {[]map[string]sample{took(10, 1), took(10, 1), took(10, 1)}, ""},
-		"started anew":          {[]map[string]sample{took(1000, 10), took(0, 0), took(10, 0.1)}, ""},
-		"does not tell its own": {[]map[string]sample{answering, answering, answering}, ""},
+		"requests are fast enough": {[]map[string]sample{timed(10, 8), timed(11, 8.4), timed(14, 10)}, ""},
+		"requests are too slow": {[]map[string]sample{timed(10, 8), timed(11, 8.4), timed(14, 10.4)},
+			"the canary takes 600ms for a request, and 500ms are allowed"},
+		"requests are timed anew": {[]map[string]sample{timed(10, 8), timed(0, 0), timed(2, 0.5)}, ""},
+		"no tokens":               {[]map[string]sample{took(10, 1), took(10, 1), took(10, 1)}, ""},
+		"started anew":            {[]map[string]sample{took(1000, 10), took(0, 0), took(10, 0.1)}, ""},
+		"does not tell its own":   {[]map[string]sample{answering, answering, answering}, ""},
 	} {
 		var w window
 		for _, round := range c.rounds {

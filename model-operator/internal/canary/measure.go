@@ -34,15 +34,13 @@ const (
 )
 
 // counters name the metrics of a server that counts its requests.
-type counters struct{ requests, failed string }
+type counters struct{ requests, failed, seconds string }
 
 // countersOf are those that the plugin of the runtime names in a pod.
 func countersOf(pod *corev1.Pod) counters {
-	return counters{pod.Annotations[aiv1.RequestsMetricAnnotation], pod.Annotations[aiv1.FailedRequestsMetricAnnotation]}
+	return counters{pod.Annotations[aiv1.RequestsMetricAnnotation], pod.Annotations[aiv1.FailedRequestsMetricAnnotation],
+		pod.Annotations[aiv1.RequestSecondsMetricAnnotation]}
 }
-
-// named says whether the plugin names both.
-func (c counters) named() bool { return c.requests != "" && c.failed != "" }
 
 // asker asks servers.
 type asker struct{ client *http.Client }
@@ -98,14 +96,18 @@ func (a *asker) read(ctx context.Context, address string, of counters) sample {
 		return sample{failure: err.Error()}
 	}
 	s := sample{clients: true}
-	for list, sum := range map[string]*float64{of.requests: &s.requests, of.failed: &s.failed} {
-		for name := range strings.FieldsSeq(list) {
-			// A series of a label appears with the first request that has it.
-			value, _ := metric(text, name)
-			*sum += value
-		}
-	}
+	s.requests, s.failed, s.requestSeconds = sum(text, of.requests), sum(text, of.failed), sum(text, of.seconds)
 	return s
+}
+
+// sum adds the metrics of a list.
+func sum(text, list string) (all float64) {
+	for name := range strings.FieldsSeq(list) {
+		// A series of a label appears with the first request that has it.
+		value, _ := metric(text, name)
+		all += value
+	}
+	return all
 }
 
 func (a *asker) answer(ctx context.Context, method, url, content string) (string, error) {

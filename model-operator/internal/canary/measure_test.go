@@ -42,7 +42,7 @@ func TestReadCounters(t *testing.T) {
 		}
 		fmt.Fprint(w, "# HELP requests_total All.\n# TYPE requests_total counter\n"+
 			`requests_total{path="/a,b}",status="200"} 7`+"\n"+`requests_total{path="/a",status="500"} 2 1700000000`+"\n"+
-			"requests_total_created 9\nrequests 4\nfailures 1.0\n")
+			"requests_total_created 9\nrequests 4\nfailures 1.0\nseconds_sum 2.5\n")
 	}))
 	gone := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(told.Close)
@@ -53,14 +53,18 @@ func TestReadCounters(t *testing.T) {
 		want     sample
 		failures string
 	}{
-		"a sum of series": {told, counters{"requests_total", `requests_total{status="500"}`},
+		"a sum of series": {told, counters{requests: "requests_total", failed: `requests_total{status="500"}`},
 			sample{requests: 9, failed: 2}, ""},
-		"two labels": {told, counters{"requests_total", `requests_total{status="500",path="/a"}`},
+		"two labels": {told, counters{requests: "requests_total", failed: `requests_total{status="500",path="/a"}`},
 			sample{requests: 9, failed: 2}, ""},
-		"a part of a label":  {told, counters{"requests_total", `requests_total{status="50"}`}, sample{requests: 9}, ""},
-		"a list":             {told, counters{"requests failures", "failures"}, sample{requests: 5, failed: 1}, ""},
-		"no such metric yet": {told, counters{"requests", "errors"}, sample{requests: 4}, ""},
-		"is gone":            {gone, counters{"requests", "failures"}, sample{}, "connection refused"},
+		"a part of a label": {told, counters{requests: "requests_total", failed: `requests_total{status="50"}`},
+			sample{requests: 9}, ""},
+		"a list": {told, counters{requests: "requests failures", failed: "failures"},
+			sample{requests: 5, failed: 1}, ""},
+		"no such metric yet": {told, counters{requests: "requests", failed: "errors"}, sample{requests: 4}, ""},
+		"seconds": {told, counters{requests: "requests", seconds: "seconds_sum"},
+			sample{requests: 4, requestSeconds: 2.5}, ""},
+		"is gone": {gone, counters{requests: "requests", failed: "failures"}, sample{}, "connection refused"},
 	} {
 		c.want.clients = c.failures == ""
 		got := newAsker().read(t.Context(), c.server.Listener.Addr().String(), c.of)
@@ -74,22 +78,36 @@ func TestReadCounters(t *testing.T) {
 
 // The gate of a runtime whose plugin names no counters cannot be measured, and says so.
 func TestUnmeasurable(t *testing.T) {
-	with := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		aiv1.RequestsMetricAnnotation: "requests_total", aiv1.FailedRequestsMetricAnnotation: "failures_total"}}}
-	half := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		aiv1.RequestsMetricAnnotation: "requests_total"}}}
+	naming := func(annotations ...string) corev1.Pod {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+		for _, annotation := range annotations {
+			pod.Annotations[annotation] = "a_total"
+		}
+		return pod
+	}
+	requests, failed, seconds := aiv1.RequestsMetricAnnotation, aiv1.FailedRequestsMetricAnnotation,
+		aiv1.RequestSecondsMetricAnnotation
+	with, half := naming(requests, failed), naming(requests)
+	errors := aiv1.InferenceCanaryGate{MaxErrorRate: new(int32(5))}
+	time := aiv1.InferenceCanaryGate{MaxTimePerRequest: &metav1.Duration{Duration: 1}}
 	for name, c := range map[string]struct {
 		runtime string
+		gate    aiv1.InferenceCanaryGate
 		pods    []corev1.Pod
 		want    string
 	}{
-		"the default runtime": {"", []corev1.Pod{{}}, ""},
-		"llama-cpp":           {"llama-cpp", []corev1.Pod{{}}, ""},
-		"counters":            {"onnxruntime", []corev1.Pod{with}, ""},
-		"no pods yet":         {"onnxruntime", nil, ""},
-		"one counter":         {"triton", []corev1.Pod{with, half}, `the plugin "triton" names no counters of requests`},
+		"the default runtime": {"", errors, []corev1.Pod{{}}, ""},
+		"llama-cpp":           {"llama-cpp", errors, []corev1.Pod{{}}, ""},
+		"counters":            {"onnxruntime", errors, []corev1.Pod{with}, ""},
+		"no pods yet":         {"onnxruntime", errors, nil, ""},
+		"one counter": {"triton", errors, []corev1.Pod{with, half},
+			`maxErrorRate cannot be measured: the plugin "triton" names no counters of requests`},
+		"seconds": {"onnxruntime", time, []corev1.Pod{naming(requests, seconds)}, ""},
+		"no seconds": {"triton", time, []corev1.Pod{with},
+			`maxTimePerRequest cannot be measured: the plugin "triton" names no counters of requests`},
+		"seconds of what": {"triton", time, []corev1.Pod{naming(seconds)}, "take maxTimePerRequest out"},
 	} {
-		i := &aiv1.Inference{Spec: aiv1.InferenceSpec{Runtime: c.runtime}}
+		i := &aiv1.Inference{Spec: aiv1.InferenceSpec{Runtime: c.runtime, Canary: &aiv1.InferenceCanary{Gate: &c.gate}}}
 		if got := unmeasurable(i, c.pods); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
@@ -17,9 +19,9 @@ type sample struct {
 	// failure says why it did not complete a prompt, or tell its counters; empty where it did.
 	failure string
 	// clients says whether it counts the requests of its clients: requests that it answered since its server was
-	// started, and those of them that failed.
-	clients          bool
-	requests, failed float64
+	// started, those of them that failed, and the seconds that they took.
+	clients                          bool
+	requests, failed, requestSeconds float64
 	// tokens and seconds that it has generated, and taken for them, since its server was started.
 	tokens, seconds float64
 	// counted says whether it told these.
@@ -46,9 +48,16 @@ func (w window) breaks(gate *aiv1.InferenceCanaryGate) string {
 			return fmt.Sprintf("%d of %d requests failed, and %d %% may: %s", failed, asked, *most, last)
 		}
 	}
-	if most := gate.MaxTimePerToken; most != nil {
-		if took, known := w.timePerToken(); known && took > most.Duration {
-			return fmt.Sprintf("the canary takes %s for a token, and %s are allowed", took, most.Duration)
+	for _, bound := range []struct {
+		most *metav1.Duration
+		time func() (time.Duration, bool)
+		of   string
+	}{{gate.MaxTimePerToken, w.timePerToken, "token"}, {gate.MaxTimePerRequest, w.timePerRequest, "request"}} {
+		if bound.most == nil {
+			continue
+		}
+		if took, known := bound.time(); known && took > bound.most.Duration {
+			return fmt.Sprintf("the canary takes %s for a %s, and %s are allowed", took, bound.of, bound.most.Duration)
 		}
 	}
 	return ""
@@ -60,7 +69,8 @@ func (w window) enough(gate *aiv1.InferenceCanaryGate) bool {
 		return false
 	}
 	asked, _, _ := w.failures()
-	return gate.MaxErrorRate == nil || asked > 0
+	_, timed := w.timePerRequest()
+	return (gate.MaxErrorRate == nil || asked > 0) && (gate.MaxTimePerRequest == nil || timed)
 }
 
 // failures counts requests, and those that failed: those of the operator, and of clients where the pods count them.
@@ -88,22 +98,38 @@ func (w window) failures() (asked, failed int, last string) {
 	return asked, failed, last
 }
 
-// timePerToken is what the pods took for a token on average. A server that was started anew begins to count anew.
+// timePerToken is what the pods took for a token on average.
 func (w window) timePerToken() (took time.Duration, known bool) {
-	tokens, seconds, before := 0.0, 0.0, map[string]sample{}
+	return w.average(func(s sample) (tokens, seconds float64, counted bool) { return s.tokens, s.seconds, s.counted })
+}
+
+// timePerRequest is what the pods took for a request of a client on average.
+func (w window) timePerRequest() (took time.Duration, known bool) {
+	return w.average(func(s sample) (requests, seconds float64, counted bool) {
+		return s.requests, s.requestSeconds, s.clients
+	})
+}
+
+// average is what the pods took on average for one of what is counted. A server that was started anew begins to count
+// anew.
+func (w window) average(of func(sample) (count, seconds float64, counted bool)) (took time.Duration, known bool) {
+	type counts struct{ count, seconds float64 }
+	var all counts
+	before := map[string]counts{}
 	for _, round := range w {
 		for pod, s := range round {
-			if !s.counted {
+			count, seconds, counted := of(s)
+			if !counted {
 				continue
 			}
-			if last, has := before[pod]; has && s.tokens >= last.tokens && s.seconds >= last.seconds {
-				tokens, seconds = tokens+s.tokens-last.tokens, seconds+s.seconds-last.seconds
+			if last, has := before[pod]; has && count >= last.count && seconds >= last.seconds {
+				all.count, all.seconds = all.count+count-last.count, all.seconds+seconds-last.seconds
 			}
-			before[pod] = s
+			before[pod] = counts{count, seconds}
 		}
 	}
-	if tokens < 1 {
+	if all.count < 1 {
 		return 0, false
 	}
-	return time.Duration(seconds / tokens * float64(time.Second)).Round(time.Microsecond), true
+	return time.Duration(all.seconds / all.count * float64(time.Second)).Round(time.Microsecond), true
 }
