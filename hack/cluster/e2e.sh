@@ -12,7 +12,10 @@ cluster=e2e
 
 trap 'cluster_end "$cluster" $?' EXIT
 
-cluster_up "$cluster" 16444 --addon network-policies,cert-manager,metrics,snapshots,local-path
+addons=network-policies,cert-manager,metrics,snapshots,local-path
+# A Gateway splits requests between the versions of a model, and takes long to compile.
+case ${DOMAIN:-model} in model) addons+=,gateway ;; esac
+cluster_up "$cluster" 16444 --addon "$addons"
 # A second build of what an upgrade changes.
 export E2E_NEXT_VERSION="$version-next"
 version=$E2E_NEXT_VERSION images_up "$cluster" agent database-operator

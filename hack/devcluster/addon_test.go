@@ -19,7 +19,7 @@ import (
 )
 
 // addons matches what a cluster without add-ons lacks.
-var addons = regexp.MustCompile(`cert-manager|local-path|metrics\.k8s\.io|snapshot`)
+var addons = regexp.MustCompile(`cert-manager|gateway|local-path|metrics\.k8s\.io|snapshot`)
 
 // TestAddons gives a plain cluster the optional add-ons and uses them.
 func TestAddons(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAddons(t *testing.T) {
 	if got := d.kubectl("get", "namespaces,storageclasses,apiservices,crds", "-o", "name"); addons.MatchString(got) {
 		t.Errorf("a plain cluster has add-ons: %s", got)
 	}
-	d.run("addon", "cert-manager", "local-path", "snapshots")
+	d.run("addon", "cert-manager", "gateway", "local-path", "snapshots")
 	d.healthy()
 	d.kubectl("get", "volumesnapshotclass", "csi")
 	d.use("folder", "local-path", "1Mi", "", "n1")
@@ -50,6 +50,13 @@ spec: {secretName: leaf, dnsNames: [leaf.default.svc], issuerRef: {name: self, k
 	if got := d.kubectl("get", "secret", "leaf", "-o", `jsonpath={.data.tls\.crt}`); got == "" {
 		t.Error("the certificate's Secret is empty")
 	}
+	d.apply(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public}
+spec: {gatewayClassName: traefik, listeners: [{name: web, protocol: HTTP, port: 8000}]}
+`)
+	d.kubectl("wait", "--for=condition=Programmed", "gateway/public", "--timeout=60s")
 	// A second node gets the images, and the cluster keeps its add-on.
 	d.run("up", "--nodes", "2")
 	d.healthy()

@@ -42,11 +42,11 @@ func TestCanary(t *testing.T) {
 
 	edit(s, i, map[string]any{"canary": canary("v2", 25)})
 	expectCanary(s, i, digests[2], 25)
-	expectShare(s, digests[2], 25)
+	expectShare(s, way{}, digests[2], 25)
 
 	edit(s, i, map[string]any{"canary": canary("bad", 25)})
 	expectCanary(s, i, bad, 0)
-	expectAll(s, digests[1])
+	expectAll(s, way{}, digests[1])
 
 	edit(s, i, map[string]any{"canary": canary("v2", 50)})
 	expectCanary(s, i, digests[2], 50)
@@ -54,7 +54,7 @@ func TestCanary(t *testing.T) {
 	expectDigest(s, i, digests[2])
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
-	expectAll(s, digests[2])
+	expectAll(s, way{}, digests[2])
 	s.Delete(i)
 }
 
@@ -75,14 +75,14 @@ func TestCanaryShares(t *testing.T) {
 		edit(s, i, map[string]any{"canary": canary("v2", weight)})
 		expectCanary(s, i, digests[2], int64(weight))
 		s.WaitForReady(i)
-		expectShare(s, digests[2], float64(weight))
+		expectShare(s, way{}, digests[2], float64(weight))
 	}
 	edit(s, i, map[string]any{"modelRef": map[string]any{"name": "chat", "version": "v2"}})
 	expectDigest(s, i, digests[2])
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
-	expectAll(s, digests[2])
-	expectShare(s, digests[2], 100)
+	expectAll(s, way{}, digests[2])
+	expectShare(s, way{}, digests[2], 100)
 	s.Delete(i)
 }
 
@@ -119,23 +119,24 @@ func expectCanary(s *framework.Namespace, i *unstructured.Unstructured, digest s
 	})
 }
 
-// expectShare checks which part of the requests the pods with a file answer, in percent.
-func expectShare(s *framework.Namespace, digest string, want float64) {
+// expectShare checks which part of the requests that come by a way the pods with a file answer, in percent: all of them
+// where that is wanted.
+func expectShare(s *framework.Namespace, by way, digest string, want float64) {
 	s.Helper()
-	got := shares(s, shareRequests)
+	got := shares(s, by, shareRequests)
 	share := 100 * float64(got[digest]) / shareRequests
 	s.Logf("the canary has %.1f %% of %d requests, of the weight %.0f", share, shareRequests, want)
-	if math.Abs(share-want) > deviation {
+	if math.Abs(share-want) > deviation || want == 100 && got[digest] != shareRequests {
 		s.Errorf("the canary has %.1f %% of the requests: %v", share, got)
 	}
 }
 
 // expectAll waits until the pods with a file answer all requests: the proxies of the nodes learn of a pod that is not
 // ready any more after its status tells it.
-func expectAll(s *framework.Namespace, digest string) {
+func expectAll(s *framework.Namespace, by way, digest string) {
 	s.Helper()
 	s.Eventually(framework.ReadyTimeout, "one version answers all requests", func() error {
-		if got := shares(s, batchRequests); got[digest] != batchRequests {
+		if got := shares(s, by, batchRequests); got[digest] != batchRequests {
 			return fmt.Errorf("the answers are from %v, and are to be from %s", got, digest)
 		}
 		return nil
@@ -144,11 +145,10 @@ func expectAll(s *framework.Namespace, digest string) {
 
 // shares counts the answers to requests by the file that was served. Each request has a connection of its own, and all
 // have to be answered.
-func shares(s *framework.Namespace, requests int) map[string]int {
+func shares(s *framework.Namespace, by way, requests int) map[string]int {
 	s.Helper()
 	script := fmt.Sprintf(`n=0; while [ $n -lt %d ]; do n=$((n+1))
-		busybox wget -q -T 30 -O - http://inference-chat:8080/props | busybox grep -o '/cache/[0-9a-f]*' ||
-		echo failed; done`, batchRequests)
+		%s %s | busybox grep -o '/cache/[0-9a-f]*' || echo failed; done`, batchRequests, by.wget("-O -"), by.url("/props"))
 	got := map[string]int{}
 	for range requests / batchRequests {
 		said, err := framework.Run(s.Ctx, s.Name, libraryPod, libraryPod, "", "/usr/bin/busybox", "sh", "-c", script)

@@ -15,37 +15,56 @@ import (
 )
 
 // TestCanaryByCountedRequests has a good canary of onnxruntime wait for a request of a client and take its steps, and
-// one that does not compute what clients send be rolled back, by the counters of its pods.
+// one that does not compute what clients send, and one that is slow, be rolled back, by the counters of its pods.
 func TestCanaryByCountedRequests(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
-	first, second, wider := tinyonnx.Model(2, 1), tinyonnx.Model(3, 1), tinyonnx.Model(2, 1, 4)
-	libraryOf(s, map[string][]byte{"1.onnx": first, "2.onnx": second, "3.onnx": wider})
-	spec := "format: ONNX\nversions:\n"
-	for n, file := range [][]byte{first, second, wider} {
-		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://library:8080/%[1]d.onnx\"}}}\n",
-			n+1, digestOf(file))
-	}
-	object(s, "Model", "chat", spec)
+	first := numbers(s)
 	i := object(s, "Inference", "chat", `{version: "1.21", runtime: onnxruntime, modelRef: {name: chat, version: v1},
   replicas: 4, resources: {requests: {cpu: 50m, memory: 96Mi}, limits: {memory: 512Mi}}}`)
 	s.WaitForReady(i)
-	expectDigest(s, i, digestOf(first))
+	expectDigest(s, i, first)
 
-	edit(s, i, map[string]any{"canary": stepping("v2", "10s", map[string]any{"maxErrorRate": 5})})
-	expectCounted(s, i, func(status map[string]any) bool {
+	edit(s, i, map[string]any{"canary": stepping("v2", map[string]any{"maxErrorRate": 5}, step(25, "10s"),
+		step(50, "10s"))})
+	expectState(s, i, func(status map[string]any) bool {
 		return status["phase"] == "Measuring" && strings.Contains(fmt.Sprint(status["message"]), "counted no request")
 	}, func() {})
-	expectCounted(s, i, func(status map[string]any) bool { return status["phase"] == "Complete" },
+	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "Complete" },
 		func() { requests(s, i) })
 
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
-	edit(s, i, map[string]any{"canary": stepping("v3", "1h", map[string]any{"maxErrorRate": 5})})
-	expectCounted(s, i, func(status map[string]any) bool { return status["phase"] == "RolledBack" },
+	edit(s, i, map[string]any{"canary": stepping("v3", map[string]any{"maxErrorRate": 5}, step(25, "1h"))})
+	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "RolledBack" },
 		func() { requests(s, i) })
 	expectMessage(s, i, "requests failed, and 5 % may")
+
+	// No server takes less for a request.
+	edit(s, i, map[string]any{"canary": nil})
+	s.WaitForReady(i)
+	edit(s, i, map[string]any{"canary": stepping("v2", map[string]any{"maxErrorRate": nil, "maxTimePerRequest": "1us"},
+		step(50, "1h"))})
+	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "RolledBack" },
+		func() { requests(s, i) })
+	expectMessage(s, i, "for a request, and 1µs are allowed")
 	s.Delete(i)
+}
+
+// numbers has the Model chat, in the format ONNX, with versions that multiply a number by 2 and 3 and add another: v1
+// and v2. v3 takes three numbers, so that it refuses those that send two. It returns the digest of the first.
+func numbers(s *framework.Namespace) string {
+	s.Helper()
+	versions := [][]byte{tinyonnx.Model(2, 1), tinyonnx.Model(3, 1), tinyonnx.Model(2, 1, 4)}
+	files, spec := map[string][]byte{}, "format: ONNX\nversions:\n"
+	for n, file := range versions {
+		files[fmt.Sprintf("%d.onnx", n+1)] = file
+		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://library:8080/%[1]d.onnx\"}}}\n",
+			n+1, digestOf(file))
+	}
+	libraryOf(s, files)
+	object(s, "Model", "chat", spec)
+	return digestOf(versions[0])
 }
 
 // requests has the Service compute with the row 10, 5, each time by a connection of its own. The wider version refuses
@@ -62,11 +81,11 @@ func requests(s *framework.Namespace, i *unstructured.Unstructured) {
 	}
 }
 
-// expectCounted waits until the status of a canary is as it is wanted, while something is done.
-func expectCounted(s *framework.Namespace, i *unstructured.Unstructured, wanted func(status map[string]any) bool,
+// expectState waits until the status of a canary is as it is wanted, while something is done.
+func expectState(s *framework.Namespace, i *unstructured.Unstructured, wanted func(status map[string]any) bool,
 	meanwhile func()) {
 	s.Helper()
-	s.Eventually(framework.ReadyTimeout, "the canary is as its requests say", func() error {
+	s.Eventually(framework.ReadyTimeout, "the canary is as it is wanted", func() error {
 		meanwhile()
 		if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(i), i); err != nil {
 			return err

@@ -33,15 +33,16 @@ func TestCanarySteps(t *testing.T) {
 	s.WaitForReady(i)
 	expectDigest(s, i, digests[1])
 
-	edit(s, i, map[string]any{"canary": stepping("v2", "10s",
-		map[string]any{"maxErrorRate": 50, "maxTimePerToken": "1m"})})
+	edit(s, i, map[string]any{"canary": stepping("v2", map[string]any{"maxErrorRate": 50, "maxTimePerToken": "1m"},
+		step(25, "10s"), step(50, "10s"))})
 	expectPhase(s, i, "Complete", 2)
 	expectCanary(s, i, digests[2], 50)
 
 	// No server takes less for a token. Another pause makes it another canary.
 	edit(s, i, map[string]any{"canary": nil})
 	s.WaitForReady(i)
-	edit(s, i, map[string]any{"canary": stepping("v2", "1h", map[string]any{"maxTimePerToken": "1us"})})
+	edit(s, i, map[string]any{"canary": stepping("v2", map[string]any{"maxTimePerToken": "1us"}, step(25, "1h"),
+		step(50, "1h"))})
 	rolledBackInTime(s, i, func(status map[string]any) bool {
 		weight, _ := status["weight"].(int64)
 		return weight > 0
@@ -50,20 +51,20 @@ func TestCanarySteps(t *testing.T) {
 	expectOnly(s, i, digests[1])
 
 	const startTimeout = 30 * time.Second
-	edit(s, i, map[string]any{"canary": stepping("bad", "10s",
-		map[string]any{"maxTimePerToken": nil, "startTimeout": startTimeout.String()})})
+	edit(s, i, map[string]any{"canary": stepping("bad", map[string]any{"maxTimePerToken": nil,
+		"startTimeout": startTimeout.String()}, step(25, "10s"), step(50, "10s"))})
 	rolledBackInTime(s, i, func(status map[string]any) bool { return status["phase"] == "Starting" }, startTimeout)
 	expectMessage(s, i, "after 30s 0 of 1 pods of the canary are ready")
 	expectOnly(s, i, digests[1])
 	s.Delete(i)
 }
 
-// stepping is a canary of a version of the Model chat with two steps.
-func stepping(version, pause string, gate map[string]any) map[string]any {
-	step := func(weight int) map[string]any { return map[string]any{"weight": weight, "pause": pause} }
-	return map[string]any{"modelRef": map[string]any{"name": "chat", "version": version},
-		"steps": []any{step(25), step(50)}, "gate": gate}
+// stepping is a canary of a version of the Model chat with steps.
+func stepping(version string, gate map[string]any, steps ...any) map[string]any {
+	return map[string]any{"modelRef": map[string]any{"name": "chat", "version": version}, "steps": steps, "gate": gate}
 }
+
+func step(weight int, pause string) any { return map[string]any{"weight": weight, "pause": pause} }
 
 // expectPhase waits until the steps of a canary are in a phase, while clients have prompts completed.
 func expectPhase(s *framework.Namespace, i *unstructured.Unstructured, phase string, step int64) {
@@ -154,7 +155,7 @@ func expectOnly(s *framework.Namespace, i *unstructured.Unstructured, digest str
 		return nil
 	})
 	s.WaitForReady(i)
-	if got := shares(s, batchRequests); got[digest] != batchRequests {
+	if got := shares(s, way{}, batchRequests); got[digest] != batchRequests {
 		s.Errorf("after the canary was rolled back the answers are from %v", got)
 	}
 }

@@ -57,7 +57,7 @@ func TestInferenceRoll(t *testing.T) {
 			expectPods(s, i, framework.ReadyTimeout, pods)
 		}
 	})
-	if got := shares(s, batchRequests); got[digests[2]] != batchRequests {
+	if got := shares(s, way{}, batchRequests); got[digests[2]] != batchRequests {
 		s.Errorf("at the end the answers are from %v", got)
 	}
 	s.Delete(i)

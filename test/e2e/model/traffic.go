@@ -3,6 +3,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,8 +22,30 @@ type traffic struct {
 	broken           atomic.Pointer[error]
 }
 
+// way is how clients come to the Inference chat: by its Service, or by a Gateway.
+type way struct {
+	// address has a port; empty for that of the Service.
+	address string
+	// host is what a Gateway knows the Inference by; empty for the address.
+	host string
+}
+
+// wget is a command line of busybox up to the options, and url one of a path.
+func (w way) wget(options string) string {
+	command := "busybox wget -q -T 60 " + options
+	if w.host != "" {
+		command += " --header 'Host: " + w.host + "'"
+	}
+	return command
+}
+
+func (w way) url(path string) string {
+	return "http://" + cmp.Or(w.address, "inference-chat:8080") + path
+}
+
 // request is one that a client makes, and what it does before the next.
 type request struct {
+	way
 	tokens int
 	pause  string
 }
@@ -34,9 +57,9 @@ const batch = 20
 func newTraffic(s *framework.Namespace, clients int, of request) *traffic {
 	t := &traffic{Namespace: s, ending: make(chan struct{})}
 	script := fmt.Sprintf(`n=0; while [ $n -lt %d ]; do n=$((n+1)); %s
-		busybox wget -q -T 60 -O /dev/null --header 'Content-Type: application/json' \
-		--post-data '{"prompt":"hello","max_tokens":%d,"ignore_eos":true}' http://inference-chat:8080/v1/completions \
-		&& echo answered || echo failed; done`, batch, of.pause, of.tokens)
+		%s --post-data '{"prompt":"hello","max_tokens":%d,"ignore_eos":true}' %s \
+		&& echo answered || echo failed; done`, batch, of.pause,
+		of.wget("-O /dev/null --header 'Content-Type: application/json'"), of.tokens, of.url("/v1/completions"))
 	for range clients {
 		t.clients.Go(func() { t.send(script) })
 	}

@@ -74,6 +74,16 @@ var optionals = []Optional{{
 	Probe: `{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"devcluster-probe"},` +
 		`"spec":{"selfSigned":{}}}`,
 }, {
+	Name: "gateway", Version: build.GatewayVersion, Definitions: build.GatewayDefinitions, Namespace: "gateway-system",
+	Programs: []OptionalProgram{
+		{deployment, "gateway", "traefik", []string{
+			"--entrypoints.web.address=:8000", "--entrypoints.traefik.address=:8080", "--ping",
+			"--providers.kubernetesgateway", "--providers.kubernetesgateway.statusaddress.hostname=gateway.gateway-system.svc",
+			"--providers.providersthrottleduration=100ms",
+			"--global.checknewversion=false", "--global.sendanonymoususage=false",
+		}},
+	},
+}, {
 	Name: "network-policies", Version: build.PoliciesVersion, Namespace: "kube-system",
 	Programs: []OptionalProgram{
 		{daemonSet, "network-policies", "network-policies",

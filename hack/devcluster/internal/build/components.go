@@ -112,12 +112,14 @@ const (
 	CSIVersion         = "v5.3.0"
 	SnapshotsVersion   = "v8.3.0"
 	CertManagerVersion = "v1.11.5"
+	GatewayVersion     = "v3.6.12"
 )
 
 // Files of definitions that are made beside the programs.
 const (
 	SnapshotDefinitions    = "snapshot-definitions.yaml"
 	CertManagerDefinitions = "cert-manager-definitions.yaml"
+	GatewayDefinitions     = "gateway-definitions.yaml"
 )
 
 // Optional returns the components of add-ons that a cluster has only when it is
@@ -126,7 +128,7 @@ func Optional() []Component {
 	return append([]Component{{
 		Name: "network-policies", Folder: "../../netpol", Module: own + "/hack/netpol", Version: PoliciesVersion,
 		Binaries: []Binary{{"network-policies", "."}},
-	}, certManager()}, optionalFamily()...)
+	}, certManager(), gateway()}, optionalFamily()...)
 }
 
 // findOptional returns an optional component by its name.
@@ -175,6 +177,19 @@ func certManager() Component {
 		},
 		Manifests: []Manifest{{CertManagerDefinitions, cm, "deploy/crds/crd-*.yaml"}},
 		Variables: []string{cm + "/pkg/util.AppVersion=" + CertManagerVersion},
+	}
+}
+
+// gateway is Traefik, which has its definitions of the Gateway API from the version that it is compiled with.
+func gateway() Component {
+	const traefik = "github.com/traefik/traefik/v3"
+	return Component{
+		Name: "gateway", Module: traefik, Version: GatewayVersion,
+		Binaries: []Binary{{"traefik", traefik + "/cmd/traefik"}},
+		Manifests: []Manifest{{
+			GatewayDefinitions, "sigs.k8s.io/gateway-api", "config/crd/standard/gateway.networking.k8s.io_*.yaml",
+		}},
+		Variables: []string{traefik + "/pkg/version.Version=" + GatewayVersion},
 	}
 }
 
