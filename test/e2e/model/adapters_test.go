@@ -22,7 +22,8 @@ import (
 )
 
 // TestInferenceAdapters has a request say by which adapter it is answered, puts another version of the adapter into
-// production, has the base come from an image, and refuses an adapter of another base.
+// production, has the base come from an image, and refuses an adapter of another base, and the promotion of one whose
+// base is missing.
 func TestInferenceAdapters(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
@@ -64,6 +65,7 @@ versions:
 		return nil
 	})
 	stage := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stages":{"Production":"v2"}}}`))
+	expectRefused(s, object(s, "Model", "lost", fmt.Sprintf(adapter, "nobody", digestOf(first), digestOf(second))), stage)
 	if err := framework.Cluster.Client.Patch(s.Ctx, poet, stage); err != nil {
 		s.Fatal(err)
 	}
@@ -101,6 +103,18 @@ versions:
 	if got := saidBy(s, ""); got != plain {
 		s.Errorf("after the refusal the model says %q, and before %q", got, plain)
 	}
+}
+
+// expectRefused waits until an adapter whose base is missing is not promoted: the webhook may be away for a moment.
+func expectRefused(s *framework.Namespace, adapter *unstructured.Unstructured, stage client.Patch) {
+	s.Helper()
+	s.Eventually(framework.SettleTimeout, "a stage of an adapter without its base is refused", func() error {
+		err := framework.Cluster.Client.Patch(s.Ctx, adapter, stage, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), `names Model "nobody", which does not exist: create it`) {
+			return fmt.Errorf("promoting an adapter without its base: %v", err)
+		}
+		return nil
+	})
 }
 
 // expectAdapter waits until all pods of an Inference have a version of the adapter poet.
