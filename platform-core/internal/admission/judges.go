@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/livereader"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -36,10 +38,29 @@ type court struct {
 
 // core judges an object of the engine.
 func (c *court) core(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
-	if request.Kind.Kind == "Entity" {
+	switch request.Kind.Kind {
+	case "Entity":
 		return c.entity(ctx, request)
+	case "Operation":
+		return c.operation(request)
 	}
 	return c.application(ctx, request)
+}
+
+// operation judges an Operation that this operator would run, when it is created. Its template never changes: a change
+// cancels, suspends or approves, and nothing holds that up.
+func (c *court) operation(request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+	if len(request.OldObject.Raw) > 0 {
+		return accept.Verdict{}, nil
+	}
+	op := &platformv1.Operation{}
+	if _, err := objects(request, op, &platformv1.Operation{}); err != nil {
+		return accept.Verdict{}, err
+	}
+	if cmp.Or(op.Labels[platformv1.DomainLabel], opsflow.InlineDomain) != c.domain {
+		return accept.Verdict{}, nil
+	}
+	return accept.JudgeOperation(op), nil
 }
 
 // entity judges an Entity of an Application that this operator serves; of one that it does not, another operator may

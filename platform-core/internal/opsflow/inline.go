@@ -10,6 +10,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
+// InlineDomain is the domain whose operator runs Operations that bring their template along, unless their label says
+// another one.
+const InlineDomain = "batch"
+
 // IsInline says whether an Operation brings its template along and acts on no instance.
 func IsInline(op *platformv1.Operation) bool { return op.Spec.Template != "" }
 

@@ -32,7 +32,10 @@ func TestWebhooks(t *testing.T) {
 		objects := render(t, operator.Name(), "--namespace", "system", "--set",
 			"webhooks.failurePolicy=Fail,webhooks.timeoutSeconds=7")
 		found := webhooks(t, objects)
-		wanted := map[string]string{"applications": "Fail", "unclaimed": "Ignore"}
+		wanted := map[string]string{"applications": "Fail", "unclaimed": "Ignore", "operations": "Fail"}
+		if operator.Name() == "batch-operator" {
+			wanted["unclaimed-operations"] = "Fail"
+		}
 		if slices.Contains([]string{"batch-operator", "database-operator", "message-operator", "model-operator",
 			"storage-operator"}, operator.Name()) {
 			wanted["kinds"] = "Fail"
@@ -54,13 +57,32 @@ func TestWebhooks(t *testing.T) {
 				}
 			}
 		}
-		if label := text(t, found["applications."+operator.Domain+
-			".zeroinfra.github.com"]["objectSelector"]); !strings.Contains(label, "domain: "+operator.Domain+"\n") {
-			t.Errorf("%s selects %s", operator.Name(), label)
+		for _, name := range []string{"applications", "operations"} {
+			selector := found[name+"."+operator.Domain+".zeroinfra.github.com"]["objectSelector"]
+			if label := text(t, selector); !strings.Contains(label, "domain: "+operator.Domain+"\n") {
+				t.Errorf("%s: webhook %s selects %s", operator.Name(), name, label)
+			}
 		}
 		deployment, flag := text(t, objects["Deployment"][0]), "--webhook-configuration=release-"+operator.Name()+".system\n"
 		if !strings.Contains(deployment, flag) || !strings.Contains(deployment, "containerPort: 9443") {
 			t.Errorf("%s does not serve webhooks:\n%s", operator.Name(), deployment)
+		}
+	}
+}
+
+// Only new Operations with a template of their own are asked about: nothing holds up that one is cancelled or approved.
+func TestWebhooksOfOperations(t *testing.T) {
+	found := webhooks(t, render(t, "batch-operator"))
+	for _, name := range []string{"operations", "unclaimed-operations"} {
+		webhook := found[name+".batch.zeroinfra.github.com"]
+		rules := text(t, webhook["rules"])
+		if !strings.Contains(rules, "operations:\n  - CREATE\n") || strings.Contains(rules, "UPDATE") {
+			t.Errorf("webhook %s has the rules\n%s", name, rules)
+		}
+		conditions := webhook["matchConditions"].([]any)
+		if last := text(t, conditions[len(conditions)-1]); len(conditions) != 4 ||
+			!strings.Contains(last, "has(object.spec.template)") {
+			t.Errorf("webhook %s has the conditions\n%s", name, text(t, conditions))
 		}
 	}
 }

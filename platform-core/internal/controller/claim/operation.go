@@ -64,18 +64,14 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// inlineDomain is the domain whose operator runs Operations that bring their template along, unless their label says
-// another one.
-const inlineDomain = "batch"
-
 // reconcileInline claims an Operation that brings its template along; the other operators say what it waits for.
 func (c *Controller) reconcileInline(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
-	if c.Domain == inlineDomain {
+	if c.Domain == opsflow.InlineDomain {
 		return reconcile.Result{}, overtaken(c.claim(ctx, op, nil))
 	}
 	return c.wait(ctx, op, "", fmt.Sprintf(
 		"waiting for the %s operator, which runs Operations with an inline template: install it, or name another operator "+
-			"in the label %s", inlineDomain, platformv1.DomainLabel))
+			"in the label %s", opsflow.InlineDomain, platformv1.DomainLabel))
 }
 
 // absent is the refusal of an Operation whose target is not there. Where it is about to be there, it is the plugin that

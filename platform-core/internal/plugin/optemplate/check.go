@@ -200,6 +200,11 @@ func (c checker) steps() {
 		c.artifacts(path, step)
 	}
 	c.point()
+	unknown := func(need string) bool { _, known := c.template.Step(need); return !known }
+	if slices.ContainsFunc(c.template.Steps, func(s Step) bool { return slices.ContainsFunc(s.Needs, unknown) }) {
+		// What needs a step that is not there has no place in the order, and is no cycle.
+		return
+	}
 	if order := c.template.Order(); len(order) < len(c.template.Steps) {
 		for i, step := range c.template.Steps {
 			if !slices.Contains(order, step.Name) {

@@ -88,6 +88,13 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 	}
 }
 
+func TestStepThatIsNotThereIsNoCycle(t *testing.T) {
+	_, err := optemplate.ParseInline("name: A\nsteps:\n  - {name: a, needs: [b], approval: {message: x}}\n")
+	if want := `line 3: steps[0].needs[0] names the step "b", which is not there`; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
 // What the batch operator compiles Workflows to is valid.
 func TestParseInlineAcceptsWorkflows(t *testing.T) {
 	files, err := filepath.Glob("../../../../batch-operator/internal/taskgraph/testdata/*.out.yaml")
