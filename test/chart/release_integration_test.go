@@ -31,8 +31,11 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// chartName is the chart of most tests.
-const chartName = "database-operator"
+// Charts that are installed; chartName is that of most tests.
+const (
+	chartName  = "database-operator"
+	batchChart = "batch-operator"
+)
 
 var env *testkit.Env
 
@@ -152,7 +155,9 @@ func (r *release) redirect(configuration *unstructured.Unstructured) {
 }
 
 // operators build each operator once.
-var operators = map[string]func() (string, error){chartName: builds(chartName), modelChart: builds(modelChart)}
+var operators = map[string]func() (string, error){
+	chartName: builds(chartName), batchChart: builds(batchChart), modelChart: builds(modelChart),
+}
 
 func builds(module string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {

@@ -256,7 +256,7 @@ func (r *release) latency(namespace string) {
 
 // configuration is the ValidatingWebhookConfiguration of the release.
 func (r *release) configuration() *admissionregistrationv1.ValidatingWebhookConfiguration {
-	name := chartName + "." + r.namespace
+	name := r.chart + "." + r.namespace
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
